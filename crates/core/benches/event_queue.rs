@@ -1,0 +1,35 @@
+//! Push+pop pairs per second with 10^5 pending events, delays like those of a loaded torus.
+//!
+//! `cargo bench -p syncline-core`. The order of what leaves is checked; the wall time is reported.
+
+use std::hint::black_box;
+use syncline_core::queue::SplitMix64;
+use syncline_core::{EventQueue, Key, Ps};
+
+const PENDING: usize = 100_000;
+const PAIRS: u64 = 20_000_000;
+
+fn main() {
+    for (name, span) in [("uniform 1 us", 1_000_000), ("uniform 500 ns", 500_000), ("uniform 16 ms", 16_000_000_000)] {
+        run(name, span);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
+fn run(name: &str, span: usize) {
+    let mut rng = SplitMix64(42);
+    let mut q: EventQueue<[u32; 3]> = EventQueue::new();
+    for i in 0..PENDING {
+        q.push(Ps(rng.below(span) as u64), Key::new(0, 0), [i as u32; 3]);
+    }
+    let start = std::time::Instant::now();
+    let mut last = Ps::ZERO;
+    for _ in 0..PAIRS {
+        let (t, key, e) = q.pop().expect("the queue never runs dry");
+        assert!(t >= last);
+        last = t;
+        q.push(Ps(t.0 + 1 + rng.below(span) as u64), key, black_box(e));
+    }
+    let s = start.elapsed().as_secs_f64();
+    println!("{name:>16}: {:6.1} million push+pop pairs per second ({last} simulated)", PAIRS as f64 / s / 1e6);
+}

@@ -1,0 +1,43 @@
+//! Typed indices. Every entity of a simulation lives in a flat array and is named by a 32-bit index,
+//! so that a mix-up of two kinds of index does not compile.
+
+/// Declares a typed 32-bit index.
+#[macro_export]
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The index as the subscript of a flat array.
+            #[inline(always)]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id_type!(
+    /// An NPU or a switch of the simulated fabric.
+    NodeId
+);
+
+/// A port of a node: an outgoing link on the sending side, an input buffer on the receiving side.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PortId(pub u8);
+
+impl PortId {
+    /// The port as the subscript of a per-node array.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

@@ -1,0 +1,21 @@
+//! The vocabulary that every layer of Syncline shares.
+//!
+//! ```text
+//!   units   Ps, Bytes, Rate, Clock      integer physics: no float decides an order of events
+//!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
+//!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
+//!   stats   Windows, Wait, Conservation what layers report about themselves
+//! ```
+//!
+//! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]
+//! to put their own timers in; they never see the wall clock, a thread, or each other.
+
+pub mod ids;
+pub mod queue;
+pub mod stats;
+pub mod units;
+
+pub use ids::{NodeId, PortId};
+pub use queue::{EventQueue, Key, Schedule};
+pub use stats::{Conservation, Wait, Windows};
+pub use units::{Bytes, Clock, Ps, Rate};

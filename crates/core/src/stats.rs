@@ -1,0 +1,108 @@
+//! What layers report about themselves.
+
+use crate::units::Ps;
+
+/// A part of the simulation that cannot go on, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Who waits, e.g. `NPU 3, chunk 17, phase 2`.
+    pub who: String,
+    /// The resource it waits for, e.g. `a credit of link 3.+y`.
+    pub what: String,
+}
+
+/// Bytes that went into a layer and came out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conservation {
+    /// Bytes that were injected.
+    pub injected: u64,
+    /// Bytes that arrived at their destination.
+    pub delivered: u64,
+    /// Bytes that a transport gave up.
+    pub dropped: u64,
+}
+
+impl Conservation {
+    /// Whether everything that went in came out or is accounted as dropped.
+    pub fn holds(&self) -> bool {
+        self.injected == self.delivered + self.dropped
+    }
+}
+
+/// Busy time accumulated in windows of fixed length.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    length: u64,
+    busy: Vec<u64>,
+}
+
+impl Windows {
+    /// Windows of `length`, which must be positive.
+    pub fn new(length: Ps) -> Windows {
+        assert!(length.0 > 0, "a window needs a length");
+        Windows { length: length.0, busy: Vec::new() }
+    }
+
+    /// Adds a busy interval; intervals may overlap and come in any order.
+    #[inline]
+    pub fn add(&mut self, from: Ps, to: Ps) {
+        self.add_weighted(from, to, 1);
+    }
+
+    /// Adds an interval that counts `weight` times (the level of a quantity held over time).
+    #[inline]
+    pub fn add_weighted(&mut self, from: Ps, to: Ps, weight: u64) {
+        let (mut from, to) = (from.0, to.0);
+        if to <= from || weight == 0 {
+            return;
+        }
+        let last = ((to - 1) / self.length) as usize;
+        if last >= self.busy.len() {
+            self.busy.resize(last + 1, 0);
+        }
+        let mut window = (from / self.length) as usize;
+        while window < last {
+            let end = (window as u64 + 1) * self.length;
+            self.busy[window] += (end - from) * weight;
+            from = end;
+            window += 1;
+        }
+        self.busy[last] += (to - from) * weight;
+    }
+
+    /// The length of a window.
+    pub fn length(&self) -> Ps {
+        Ps(self.length)
+    }
+
+    /// Busy picoseconds (times weight) of each window.
+    pub fn busy(&self) -> &[u64] {
+        &self.busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_interval_is_cut_at_window_borders() {
+        let mut w = Windows::new(Ps(10));
+        w.add(Ps(5), Ps(25));
+        w.add(Ps(30), Ps(30));
+        assert_eq!(w.busy(), [5, 10, 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(intervals in prop::collection::vec((0u64..1000, 0u64..1000), 0..50), length in 1u64..100) {
+            let mut w = Windows::new(Ps(length));
+            for &(from, span) in &intervals {
+                w.add(Ps(from), Ps(from + span));
+            }
+            let total: u64 = intervals.iter().map(|i| i.1).sum();
+            prop_assert_eq!(w.busy().iter().sum::<u64>(), total);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The analytical backend: no packets, no contention inside the network.
+//!
+//! A message of `S` bytes waits until the sender's port is free, occupies it for `S / r_first`, and
+//! arrives after `S / r_min + sum of latencies`, `r_min` the slowest link of its way (design: hop
+//! latency plus serialisation at the bottleneck). The sender's port is the one queue that is modelled,
+//! so concurrent chunks of a collective share their link instead of each having all of it.
+//!
+//! Left out: contention on every link but the first, packet overheads, finite buffers.
+
+use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::usage::LinkUsage;
+use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_topology::Fabric;
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    message: Message,
+    fed: u64,
+    dst: NodeId,
+    dst_port: PortId,
+}
+
+/// A message is complete at its destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival(MsgId);
+
+/// The analytical backend on a fabric.
+#[derive(Debug)]
+pub struct Analytical<F> {
+    fabric: F,
+    ports: usize,
+    port_free: Vec<Ps>,
+    messages: Vec<InFlight>,
+    free: Vec<MsgId>,
+    path: Vec<PortId>,
+    audit: Conservation,
+    usage: LinkUsage,
+}
+
+impl<F: Fabric> Analytical<F> {
+    /// A backend for `fabric` that collects link usage in windows of `window`.
+    pub fn new(fabric: F, window: Ps) -> Self {
+        let ports = usize::from(fabric.ports());
+        let usage = LinkUsage::new(&fabric, window);
+        let port_free = vec![Ps::ZERO; ports * fabric.nodes() as usize];
+        Analytical {
+            fabric,
+            ports,
+            port_free,
+            messages: Vec::new(),
+            free: Vec::new(),
+            path: Vec::new(),
+            audit: Conservation::default(),
+            usage,
+        }
+    }
+
+    fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Arrival>) {
+        let Message { src, route, len, .. } = self.messages[id.index()].message;
+        self.path.clear();
+        match route {
+            Route::Port(port) => self.path.push(port),
+            Route::To(dst) => self.fabric.route(src, dst, &mut self.path),
+        }
+        self.audit.injected += len.0;
+        let (mut start, mut latency, mut bottleneck) = (now, Ps::ZERO, Rate::UNLIMITED);
+        let (mut at, mut arrives_by) = (src, PortId(0));
+        for (hop, &port) in self.path.iter().enumerate() {
+            let link = self.fabric.link(at, port);
+            let serialisation = link.rate.time(len);
+            if hop == 0 {
+                let free = &mut self.port_free[src.index() * self.ports + port.index()];
+                start = now.max(*free);
+                *free = start + serialisation;
+            }
+            latency += link.latency;
+            bottleneck = bottleneck.min(link.rate);
+            self.usage.add(at, port, len, 1, start, start + serialisation);
+            (at, arrives_by) = self.fabric.next(at, port);
+        }
+        let m = &mut self.messages[id.index()];
+        (m.dst, m.dst_port) = (at, arrives_by);
+        let local = u32::from(arrives_by.0);
+        q.at(start + bottleneck.time(len) + latency, Key::new(class::ARRIVAL, local), Arrival(id));
+    }
+}
+
+impl<F: Fabric> Network for Analytical<F> {
+    type Event = Arrival;
+
+    fn open(&mut self, message: Message) -> MsgId {
+        let entry = InFlight { message, fed: 0, dst: message.src, dst_port: PortId(0) };
+        match self.free.pop() {
+            Some(id) => {
+                self.messages[id.index()] = entry;
+                id
+            }
+            None => {
+                self.messages.push(entry);
+                MsgId(self.messages.len() as u32 - 1)
+            }
+        }
+    }
+
+    fn feed<Q: Schedule<Arrival>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
+        let m = &mut self.messages[id.index()];
+        m.fed += len.0;
+        debug_assert!(m.fed <= m.message.len.0, "fed more than the message holds");
+        if m.fed == m.message.len.0 {
+            self.launch(now, id, q);
+        }
+    }
+
+    fn send<Q: Schedule<Arrival>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        let id = self.open(message);
+        self.launch(now, id, q);
+    }
+
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room {
+        let free = self.port_free[at.index() * self.ports + port.index()];
+        let held = self.fabric.link(at, port).rate.time(capacity);
+        if free.0 <= now.0 + held.0 { Room::Now } else { Room::At(free - held) }
+    }
+
+    fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
+
+    fn handle<Q: Schedule<Arrival>>(&mut self, now: Ps, Arrival(id): Arrival, _: &mut Q, out: &mut Vec<NetOut>) {
+        let InFlight { message: Message { len, tag, .. }, dst: at, dst_port: port, .. } = self.messages[id.index()];
+        self.audit.delivered += len.0;
+        self.free.push(id);
+        let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
+        out.push(NetOut::Arrived { at, port, tag, segment, last: true });
+    }
+
+    fn packet_size(&self) -> Option<Bytes> {
+        None
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        Vec::new()
+    }
+
+    fn audit(&self) -> Conservation {
+        self.audit
+    }
+
+    fn usage(&self) -> &LinkUsage {
+        &self.usage
+    }
+}

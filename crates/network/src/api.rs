@@ -1,0 +1,163 @@
+//! The contract between endpoints and network backends.
+//!
+//! ```text
+//!   endpoint                         network                          endpoint
+//!   send(message)         ─┐
+//!   open(message)          ├─▶ ports, links, buffers ──▶ NetOut::Arrived{segment, last}
+//!   feed(id, segment) ...  ┘                                          │
+//!   room(port) ◀── NetOut::Room                    release(port, n) ◀─┘
+//! ```
+//!
+//! * Bytes enter through a *port* of the source in the order in which they become available: a port
+//!   is a first-come first-served queue. What is not on the wire yet is the port's backlog; an
+//!   endpoint that models a finite port buffer asks [`Network::room`] before it feeds.
+//! * With [`Delivery::Whole`] the destination hears once, when the last byte has arrived, and the
+//!   network frees the buffer itself (the data went to a memory that always has room). With
+//!   [`Delivery::Stream`] it hears of every segment when its first packet has arrived, and must give
+//!   each packet's buffer slot back with [`Network::release`]; that is what lets an engine reduce and
+//!   forward a packet while the rest of its message is still on the wire, and what makes a slow
+//!   receiver push back on the sender.
+//! * A segment never announces a packet that could still be delayed. A backend without packets
+//!   reports one segment per message.
+//! * A message of zero bytes takes no time on a link but its latency, and arrives like any other.
+//! * A backend is a state machine: it acts only inside these calls, puts its timers into the
+//!   [`Schedule`] it is handed, and appends what it has to say to `out`.
+
+use crate::usage::LinkUsage;
+use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait, id_type};
+
+id_type!(
+    /// A message in flight. Numbers are reused once a message has arrived.
+    MsgId
+);
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// One hop, out of this port, to whatever node is there. Needs no node number, so it is the same
+    /// on every node of a symmetric fabric.
+    Port(PortId),
+    /// To a node, along the fabric's deterministic route.
+    To(NodeId),
+}
+
+/// How the destination learns of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Once, when it is complete; its buffers are freed by the network as packets arrive.
+    Whole,
+    /// Segment by segment; its buffers are freed by the receiver.
+    Stream,
+}
+
+/// What a sender wants carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The sending node.
+    pub src: NodeId,
+    /// The way it goes.
+    pub route: Route,
+    /// Its length; zero is legal.
+    pub len: Bytes,
+    /// How the destination hears of it.
+    pub delivery: Delivery,
+    /// Carried along and reported on arrival; means nothing to the network.
+    pub tag: u64,
+}
+
+/// `packets` packets of a message, the first at `t0`, then one every `gap`; `len` bytes in all. Every
+/// packet is full but perhaps the last of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Bytes of the segment.
+    pub len: Bytes,
+    /// Time of the first packet (of its last byte, on arrival).
+    pub t0: Ps,
+    /// Time between two packets.
+    pub gap: Ps,
+    /// Number of packets; 1 for a backend without packets.
+    pub packets: u32,
+}
+
+/// What the network reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetOut {
+    /// Bytes have arrived: all of them with [`Delivery::Whole`], a segment with [`Delivery::Stream`].
+    Arrived {
+        /// The destination.
+        at: NodeId,
+        /// The input port they came in by.
+        port: PortId,
+        /// The message's tag.
+        tag: u64,
+        /// Which bytes, and when.
+        segment: Segment,
+        /// Whether the message is complete with them.
+        last: bool,
+    },
+    /// A port that had been reported as [`Room::Unknown`] has space again (see [`Network::room`]).
+    Room {
+        /// The sending node.
+        at: NodeId,
+        /// Its outgoing port.
+        port: PortId,
+    },
+}
+
+/// Whether another packet fits a port's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It does.
+    Now,
+    /// It will at this time, unless something is fed before.
+    At(Ps),
+    /// Nobody knows: the port waits for a credit. The network reports [`NetOut::Room`] once when the
+    /// blocked packet has left; ask again then.
+    Unknown,
+}
+
+/// A network backend.
+pub trait Network {
+    /// The backend's timers.
+    type Event: Copy;
+
+    /// Opens a message that will be fed later, in order, until `len` bytes are fed.
+    fn open(&mut self, message: Message) -> MsgId;
+
+    /// Bytes of an open message become available now. At most [`Network::packet_size`] bytes, and no
+    /// less except at the end of the message.
+    fn feed<Q: Schedule<Self::Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q);
+
+    /// Sends a message whose bytes are all available now.
+    fn send<Q: Schedule<Self::Event>>(&mut self, now: Ps, message: Message, q: &mut Q);
+
+    /// Whether a packet fits the buffer of an outgoing port that holds `capacity` bytes. Bytes on the
+    /// wire no longer count.
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room;
+
+    /// The receiver gives back the slot of one packet that arrived by an input port.
+    fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, q: &mut Q);
+
+    /// A timer fired.
+    fn handle<Q: Schedule<Self::Event>>(&mut self, now: Ps, event: Self::Event, q: &mut Q, out: &mut Vec<NetOut>);
+
+    /// The unit in which streamed messages are fed and arrive; `None` for a backend without packets.
+    fn packet_size(&self) -> Option<Bytes>;
+
+    /// Everything that is blocked, and on what.
+    fn waits(&self) -> Vec<Wait>;
+
+    /// Bytes in and out. At the end of a run it must hold and nothing may be in flight.
+    fn audit(&self) -> Conservation;
+
+    /// What every link carried.
+    fn usage(&self) -> &LinkUsage;
+}
+
+/// Event classes of this layer in the order key; see [`syncline_core::Key`].
+pub mod class {
+    /// Packets and messages arrive.
+    pub const ARRIVAL: u8 = 16;
+    /// Timers inside a backend: credits come back, links fall idle.
+    pub const INTERNAL: u8 = 17;
+}

@@ -1,0 +1,18 @@
+//! Messages between NPUs, and the backends that carry them.
+//!
+//! The API ([`api::Network`]) is two-sided and asynchronous and speaks of *segments*, not of whole
+//! messages: a message is opened, fed with bytes as they become available, reported at its
+//! destination as it arrives, and its receiver gives the buffer space back. [`api`] has the contract;
+//! each backend is one module and one line here.
+//!
+//! | backend | models |
+//! |---|---|
+//! | [`analytical`] | the sender's port, then hop latency and serialisation at the bottleneck; no contention beyond the first link |
+
+pub mod analytical;
+pub mod api;
+pub mod usage;
+
+pub use analytical::Analytical;
+pub use api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment};
+pub use usage::LinkUsage;

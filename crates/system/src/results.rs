@@ -1,0 +1,141 @@
+//! What a simulation returns.
+
+use serde::Serialize;
+
+/// The headline numbers of a run. Per-NPU numbers are those of the slowest NPU (all are equal on a
+/// symmetric fabric), named in `npu`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Simulated NPUs.
+    pub npus: u32,
+    /// The NPU that per-NPU numbers are taken from.
+    pub npu: u32,
+    /// End of the run.
+    pub total_ps: u64,
+    /// Training iterations (0 for a collective).
+    pub iterations: u32,
+    /// Time the compute engine was busy.
+    pub compute_ps: u64,
+    /// Time the compute engine waited for communication.
+    pub exposed_ps: u64,
+    /// The same by the collective that ended the wait.
+    pub exposed_by: Vec<Exposed>,
+    /// Phases times steps of one chunk.
+    pub steps: u32,
+    /// Chunks per NPU.
+    pub chunks: u64,
+    /// The network.
+    pub network: NetworkSummary,
+    /// The endpoint.
+    pub endpoint: EndpointSummary,
+    /// Events handled.
+    pub events: u64,
+    /// Remarks on the result, for people.
+    pub warnings: Vec<String>,
+}
+
+/// Exposed time of one collective.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exposed {
+    /// Layer whose collective it is.
+    pub layer: String,
+    /// Pass that issued it: `weight_grad` etc.
+    pub pass: String,
+    /// Exposed time over all iterations.
+    pub exposed_ps: u64,
+}
+
+/// Totals of the network.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NetworkSummary {
+    /// Bytes over all links (a byte over two hops counts twice).
+    pub link_bytes: u64,
+    /// Bytes injected by all NPUs.
+    pub injected_bytes: u64,
+    /// Bytes delivered to all NPUs.
+    pub delivered_bytes: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// Links (directed).
+    pub links: u64,
+    /// Busy time of all links over (links x total time).
+    pub mean_link_utilisation: f64,
+    /// Packets times hops.
+    pub packet_hops: u64,
+}
+
+/// Totals of the endpoints.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EndpointSummary {
+    /// Main-memory bytes read for communication, all NPUs.
+    pub memory_read_bytes: u64,
+    /// Main-memory bytes written for communication, all NPUs.
+    pub memory_write_bytes: u64,
+    /// Bytes loaded into the SRAM of an ACE, all NPUs.
+    pub loaded_bytes: u64,
+    /// Bytes sent, all NPUs.
+    pub sent_bytes: u64,
+    /// Per resource: how long it was busy and how long work waited for it.
+    pub resources: Vec<ResourceSummary>,
+    /// Partitions of the ACE SRAM.
+    pub partitions: Vec<PartitionSummary>,
+    /// Most FSMs of one NPU that were busy at once, and how many there are.
+    pub fsm_peak: u32,
+    /// FSMs of an NPU.
+    pub fsms: u32,
+}
+
+/// A resource of the endpoint, over all NPUs.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResourceSummary {
+    /// Its name, e.g. `memory`, `sm`, `bus_tx`, `sram_read`, `alu`, `port_buffer`, `fsm`.
+    pub resource: String,
+    /// Servers of one NPU.
+    pub servers: u32,
+    /// Busy time, summed over servers and NPUs.
+    pub busy_ps: u64,
+    /// Time that work waited for it, summed.
+    pub wait_ps: u64,
+    /// Pieces of work it served.
+    pub served: u64,
+}
+
+/// A partition of the ACE SRAM, over all NPUs.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartitionSummary {
+    /// The phase it feeds, or `terminal`.
+    pub phase: String,
+    /// Its size.
+    pub capacity_bytes: u64,
+    /// The most that one NPU ever held in it.
+    pub peak_bytes: u64,
+}
+
+/// A named column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Integers: times in ps, bytes, counts.
+    Int(Vec<i64>),
+    /// Shares and rates.
+    Float(Vec<f64>),
+    /// Names.
+    Text(Vec<String>),
+}
+
+/// A table: columns of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name: `layers`, `collectives`, `phases`, `links`, `resources`, `windows`, `slices`.
+    pub name: &'static str,
+    /// Its columns, in order.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// Everything a run returns.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The headline.
+    pub summary: Summary,
+    /// The tables, documented in [`crate::tables`].
+    pub tables: Vec<Table>,
+}

@@ -1,0 +1,275 @@
+//! The description of one simulation, as it crosses the binding.
+//!
+//! Units are fixed here: picoseconds, bytes, bytes per second, hertz. Names, units with prefixes and
+//! defaults for people live in the Python package, which validates first; [`Spec::build`]-time checks
+//! repeat only what would otherwise make the engine panic.
+
+use serde::Deserialize;
+
+/// One simulation.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The fabric, as a product of rings, the first dimension innermost.
+    pub dims: Vec<DimSpec>,
+    /// The network backend.
+    pub network: NetworkSpec,
+    /// The endpoint of every NPU.
+    pub endpoint: EndpointSpec,
+    /// How collectives are carried out.
+    pub collectives: CollectiveSpec,
+    /// What is run.
+    pub job: JobSpec,
+    /// What is recorded.
+    pub output: OutputSpec,
+}
+
+/// One dimension of the fabric.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DimSpec {
+    /// NPUs along the dimension.
+    pub size: u32,
+    /// Payload rate of one link and direction, efficiency included.
+    pub rate_bytes_per_s: u64,
+    /// Latency of one hop.
+    pub latency_ps: u64,
+    /// Parallel links per direction and neighbour.
+    pub links: u8,
+}
+
+/// A network backend and its parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "backend", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum NetworkSpec {
+    /// [`syncline_network::Analytical`].
+    Analytical {},
+    /// The packet backend.
+    Packet {
+        /// Payload bytes of a packet.
+        packet_bytes: u32,
+        /// Packets per input buffer; `None` for twice the bandwidth-delay product of each link.
+        buffer_packets: Option<u32>,
+        /// How ring deadlock is avoided.
+        deadlock_rule: DeadlockRule,
+        /// Whether packets of one message travel as trains where that is exact.
+        trains: bool,
+    },
+}
+
+/// How the packet backend keeps rings from deadlocking.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadlockRule {
+    /// Bubble flow control: entering a ring takes two free slots.
+    Bubble,
+    /// Two virtual channels and a dateline.
+    Dateline,
+    /// None: for showing that one is needed.
+    None,
+}
+
+/// An endpoint and its parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum EndpointSpec {
+    /// Every message is processed in a fixed time.
+    Ideal {
+        /// Time from the arrival of a message to the next step (one cycle).
+        step_latency_ps: u64,
+    },
+    /// SMs drive the collective through main memory.
+    Baseline {
+        /// Main-memory bandwidth that communication may use.
+        memory_bytes_per_s: u64,
+        /// What the SMs given to communication can read per second.
+        sm_bytes_per_s: u64,
+        /// NPU-AFI bus, each direction.
+        bus_bytes_per_s: u64,
+        /// Whether memory writes are charged as well as recorded.
+        charge_writes: bool,
+    },
+    /// The accelerator collectives engine.
+    Ace(AceSpec),
+}
+
+/// Parameters of an ACE (design defaults in the Python schema).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AceSpec {
+    /// Main-memory bandwidth of the two DMAs.
+    pub memory_bytes_per_s: u64,
+    /// NPU-AFI bus, each direction.
+    pub bus_bytes_per_s: u64,
+    /// Whether memory writes of the RX DMA are charged as well as recorded.
+    pub charge_writes: bool,
+    /// Clock of the engine.
+    pub clock_hz: u64,
+    /// SRAM in all.
+    pub sram_bytes: u64,
+    /// Banks of the SRAM; each reads and writes `port_bytes_per_cycle`.
+    pub sram_banks: u32,
+    /// Width of SRAM ports, ALUs and buses.
+    pub port_bytes_per_cycle: u32,
+    /// ALUs.
+    pub alus: u32,
+    /// Finite state machines.
+    pub fsms: u32,
+    /// Largest message.
+    pub message_bytes: u32,
+    /// Buffer of each output port.
+    pub port_buffer_bytes: u64,
+}
+
+/// How a collective is carried out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveSpec {
+    /// The composition over dimensions.
+    pub algorithm: AlgorithmSpec,
+    /// How a collective is cut into chunks.
+    pub chunking: ChunkingSpec,
+    /// Chunks that an NPU has in flight at most (endpoints with their own limit ignore it).
+    pub inflight: u32,
+    /// Which of several issued collectives the next chunk is taken from.
+    pub scheduling: SchedulingSpec,
+    /// How chunks use the directions and parallel links of a ring.
+    pub lanes: LanesSpec,
+    /// Bytes of one element; nothing is ever cut finer.
+    pub element_bytes: u32,
+}
+
+/// The composition of a collective over dimensions.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlgorithmSpec {
+    /// One dimension after the other: all-reduce in each (reduce-scatter inwards, all-gather outwards
+    /// for the other two collectives).
+    Ring,
+    /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
+    #[serde(rename = "ace-4-phase")]
+    AceFourPhase,
+    /// Reduce-scatter in every dimension, then all-gather in reverse order.
+    Hierarchical,
+}
+
+/// How a collective is cut into chunks.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ChunkingSpec {
+    /// Chunks of a size, the last one smaller.
+    Size {
+        /// Bytes of a chunk.
+        bytes: u64,
+    },
+    /// A fixed number of chunks, equal but for one element.
+    Count {
+        /// Number of chunks.
+        chunks: u32,
+    },
+}
+
+/// The order in which issued collectives get to run. Chunks in flight are never pre-empted.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulingSpec {
+    /// The earliest issued first.
+    Fifo,
+    /// The latest issued first.
+    Lifo,
+}
+
+/// How chunks use the lanes (directions times parallel links) of a ring.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum LanesSpec {
+    /// Whole chunks take the lanes in turn.
+    Alternate,
+    /// Every chunk is split over all lanes.
+    Split,
+    /// Everything goes up, on the first link.
+    One,
+}
+
+/// What is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum JobSpec {
+    /// One collective of all NPUs.
+    Collective {
+        /// Which.
+        collective: CollectiveKindSpec,
+        /// Bytes of the full vector on each NPU.
+        bytes: u64,
+    },
+    /// Iterations of a training loop.
+    Training {
+        /// The model.
+        workload: WorkloadSpec,
+        /// Iterations.
+        iterations: u32,
+        /// Whether collectives are issued as gradients become ready, or together after back-propagation.
+        overlap: bool,
+        /// Whether the run waits for collectives that are still in flight when the last
+        /// back-propagation ends.
+        drain: bool,
+        /// The NPU as compute sees it.
+        compute: ComputeSpec,
+    },
+}
+
+/// Collectives that can be asked for.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CollectiveKindSpec {
+    /// All-reduce.
+    AllReduce,
+    /// Reduce-scatter.
+    ReduceScatter,
+    /// All-gather.
+    AllGather,
+}
+
+/// Where the layers come from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "source", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// A model of the zoo.
+    Model {
+        /// Its name, e.g. `resnet50`.
+        name: String,
+        /// Samples per NPU and iteration.
+        batch: u32,
+        /// Bytes of an activation, weight or gradient element.
+        element_bytes: u32,
+    },
+    /// The text of an ASTRA-sim 1.0 workload file.
+    AstraText {
+        /// The file's content.
+        text: String,
+    },
+}
+
+/// What the compute engine of an NPU has left beside communication.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComputeSpec {
+    /// Peak rate of the SMs that compute has.
+    pub flops_per_s: f64,
+    /// Memory bandwidth that compute has.
+    pub memory_bytes_per_s: f64,
+    /// Factor on every roofline time.
+    pub scale: f64,
+}
+
+/// What is recorded beside the summary.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputSpec {
+    /// Length of a utilisation window.
+    pub window_ps: u64,
+    /// NPUs whose slices are traced (by number); empty for no trace.
+    pub trace_npus: Vec<u32>,
+    /// At most so many slices.
+    pub trace_limit: u32,
+}

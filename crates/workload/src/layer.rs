@@ -1,0 +1,40 @@
+//! Layers with the demand of their three passes.
+
+use syncline_core::{Bytes, Ps};
+
+/// What a kernel asks of an NPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Floating-point operations (a multiply-accumulate counts as two).
+    pub flops: u64,
+    /// Bytes read from and written to main memory.
+    pub bytes: u64,
+}
+
+/// The cost of one pass of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Kernels that run one after the other.
+    Kernels(Vec<Demand>),
+    /// A measured or imported duration, which no compute model changes.
+    Measured(Ps),
+}
+
+/// A layer of a model, as the training loop sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Its name, unique within the model.
+    pub name: String,
+    /// Trainable parameters.
+    pub params: u64,
+    /// The forward pass.
+    pub forward: Cost,
+    /// The gradient with respect to the layer's input; nothing for the first layer.
+    pub input_grad: Cost,
+    /// The gradient with respect to the layer's weights.
+    pub weight_grad: Cost,
+    /// The weight update after the gradient has been all-reduced; runs before the layer's next forward.
+    pub update: Cost,
+    /// Bytes of weight gradient that data parallelism all-reduces; zero for none.
+    pub gradient: Bytes,
+}
