@@ -124,6 +124,17 @@ impl Program {
             Program::Explicit(ref steps) => steps[rank as usize][pc as usize],
         }
     }
+
+    /// The last step of `rank` that sends, if any does.
+    #[inline]
+    pub fn last_send(&self, rank: u32) -> Option<u32> {
+        match *self {
+            Program::Ring { ranks: 0 | 1, .. } => None,
+            // Only the final receive of a ring sends nothing.
+            Program::Ring { .. } => Some(self.steps(rank) - 2),
+            Program::Explicit(ref steps) => steps[rank as usize].iter().rposition(|s| s.op.sends()).map(|pc| pc as u32),
+        }
+    }
 }
 
 #[inline]

@@ -25,6 +25,7 @@ pub enum Buffering {
 }
 
 /// Why a schedule is rejected. Ranks are node numbers; `element` counts within the chunk.
+#[expect(missing_docs, reason = "the fields are the numbers that the message of the variant names")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// A contribution was added twice.

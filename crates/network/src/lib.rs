@@ -8,11 +8,14 @@
 //! | backend | models |
 //! |---|---|
 //! | [`analytical`] | the sender's port, then hop latency and serialisation at the bottleneck; no contention beyond the first link |
+//! | [`packet`] | packets, input-buffered routers, credits, dimension-order routes; exact packet trains |
 
 pub mod analytical;
 pub mod api;
+pub mod packet;
 pub mod usage;
 
 pub use analytical::Analytical;
 pub use api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment};
+pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
 pub use usage::LinkUsage;

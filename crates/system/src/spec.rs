@@ -146,11 +146,15 @@ pub enum AlgorithmSpec {
     /// One dimension after the other: all-reduce in each (reduce-scatter inwards, all-gather outwards
     /// for the other two collectives).
     Ring,
+    /// The same, by the name it has where there is more than one dimension.
+    Hierarchical,
     /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
     #[serde(rename = "ace-4-phase")]
     AceFourPhase,
+    /// The same, by the name it has on two dimensions.
+    HierarchicalOptimal,
     /// Reduce-scatter in every dimension, then all-gather in reverse order.
-    Hierarchical,
+    SixPhase,
 }
 
 /// How a collective is cut into chunks.
@@ -213,6 +217,8 @@ pub enum JobSpec {
         /// Whether the run waits for collectives that are still in flight when the last
         /// back-propagation ends.
         drain: bool,
+        /// Whether the weight update costs compute time.
+        update: bool,
         /// The NPU as compute sees it.
         compute: ComputeSpec,
     },

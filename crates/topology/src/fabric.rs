@@ -53,3 +53,37 @@ pub trait Fabric {
         }
     }
 }
+
+impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
+    fn nodes(&self) -> u32 {
+        (**self).nodes()
+    }
+
+    fn multiplicity(&self, node: NodeId) -> u32 {
+        (**self).multiplicity(node)
+    }
+
+    fn ports(&self) -> u8 {
+        (**self).ports()
+    }
+
+    fn next(&self, node: NodeId, port: PortId) -> (NodeId, PortId) {
+        (**self).next(node, port)
+    }
+
+    fn link(&self, node: NodeId, port: PortId) -> LinkSpec {
+        (**self).link(node, port)
+    }
+
+    fn port_use(&self, port: PortId) -> PortUse {
+        (**self).port_use(port)
+    }
+
+    fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        (**self).route(src, dst, path);
+    }
+
+    fn node_name(&self, node: NodeId) -> String {
+        (**self).node_name(node)
+    }
+}

@@ -24,6 +24,7 @@ pub struct Dimension {
 }
 
 /// Why a product of rings cannot be built.
+#[expect(missing_docs, reason = "the fields say what the variant's name and message say")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TorusError {
     /// No dimension at all.

@@ -20,12 +20,42 @@ pub enum Cost {
     Measured(Ps),
 }
 
+impl Demand {
+    /// Both demands together; saturates.
+    #[must_use]
+    pub const fn plus(self, other: Demand) -> Demand {
+        Demand { flops: self.flops.saturating_add(other.flops), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+}
+
+impl Cost {
+    /// A pass that does nothing.
+    pub const NOTHING: Cost = Cost::Kernels(Vec::new());
+
+    /// Whether the pass takes no time on any NPU.
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Cost::Kernels(kernels) => kernels.iter().all(|k| *k == Demand::default()),
+            Cost::Measured(time) => *time == Ps::ZERO,
+        }
+    }
+
+    /// The demand of all kernels together, or `None` for a measured duration, which has none;
+    /// saturates. For reports: the time of a pass is that of its kernels one by one.
+    pub fn demand(&self) -> Option<Demand> {
+        match self {
+            Cost::Kernels(kernels) => Some(kernels.iter().fold(Demand::default(), |sum, k| sum.plus(*k))),
+            Cost::Measured(_) => None,
+        }
+    }
+}
+
 /// A layer of a model, as the training loop sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// Its name, unique within the model.
     pub name: String,
-    /// Trainable parameters.
+    /// Trainable parameters; zero where an importer cannot know them.
     pub params: u64,
     /// The forward pass.
     pub forward: Cost,

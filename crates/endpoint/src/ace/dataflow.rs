@@ -1,0 +1,458 @@
+//! The running phase of a chunk: packets through SRAM ports, ALUs and port buffers.
+//!
+//! A chunk handles the messages of its phase in order: for each group of messages, first the FSM's own
+//! send (step 0), then what arrives, forwarded packet by packet. The next group's own send begins when
+//! the last send of the current group has been issued. Sends of one chunk never overtake each other, so
+//! a packet that must be forwarded waits while the FSM's own send of that group is not complete.
+
+use super::{Ace, AceEvent, State, Unit, class};
+use crate::api::Ctx;
+use syncline_collective::{Op, Split};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
+use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
+
+/// A list of held packets in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    head: u32,
+    tail: u32,
+}
+
+const NIL: u32 = u32::MAX;
+
+impl List {
+    /// No packets.
+    pub const EMPTY: List = List { head: NIL, tail: NIL };
+
+    fn is_empty(self) -> bool {
+        self.head == NIL
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    len: u32,
+    port: PortId,
+    next: u32,
+}
+
+/// Arrived packets that still occupy an input buffer, in lists, pooled.
+#[derive(Debug)]
+pub struct HeldPackets {
+    slots: Vec<Held>,
+    free: u32,
+}
+
+impl Default for HeldPackets {
+    fn default() -> Self {
+        HeldPackets { slots: Vec::new(), free: NIL }
+    }
+}
+
+impl HeldPackets {
+    fn push(&mut self, list: &mut List, len: u32, port: PortId) {
+        let entry = Held { len, port, next: NIL };
+        let at = if self.free == NIL {
+            self.slots.push(entry);
+            self.slots.len() as u32 - 1
+        } else {
+            let at = self.free;
+            self.free = self.slots[at as usize].next;
+            self.slots[at as usize] = entry;
+            at
+        };
+        match list.tail {
+            NIL => list.head = at,
+            tail => self.slots[tail as usize].next = at,
+        }
+        list.tail = at;
+    }
+
+    fn first(&self, list: List) -> Held {
+        self.slots[list.head as usize]
+    }
+
+    fn pop(&mut self, list: &mut List) {
+        let at = list.head;
+        list.head = self.slots[at as usize].next;
+        if list.head == NIL {
+            list.tail = NIL;
+        }
+        self.slots[at as usize].next = self.free;
+        self.free = at;
+    }
+}
+
+impl Ace {
+    /// How long a packet occupies an SRAM port or an ALU: whole cycles of the port's width.
+    #[inline]
+    pub(super) fn occupancy_of(&self, len: u32) -> Ps {
+        if len == self.full_unit_len && self.full_unit > Ps::ZERO {
+            return self.full_unit;
+        }
+        self.port_rate.time(Bytes(u64::from(len.next_multiple_of(self.config.port_bytes))))
+    }
+
+    /// Length of a message: the part of the step's block that its group carries.
+    fn message_len(&self, npu: NodeId, seq: u32, pc: u32, group: u32) -> (Op, u32) {
+        let engine = &self.engines[npu.index()];
+        let chunk = &engine.chunks[(seq - engine.base) as usize];
+        let (step, block) = self.layout.view(npu, self.chunks[seq as usize], usize::from(chunk.phase)).step(pc);
+        (step.op, Split { element: 1 }.share(block, chunk.groups, group).1 as u32)
+    }
+
+    /// Sets what the chunk receives next: the first step of the first group that receives, or the one
+    /// after the current. At the beginning of a group the FSM's own send is set up as well.
+    pub(super) fn expect_next(&mut self, npu: NodeId, seq: u32, begin: bool) {
+        let chunk = self.chunks[seq as usize];
+        let p = *self.progress(npu, seq);
+        let steps = self.layout.view(npu, chunk, usize::from(p.phase)).steps();
+        let (mut pc, mut group) = if begin { (1, 0) } else { (p.pc + 1, p.group) };
+        if pc == steps {
+            (pc, group) = (1, group + 1);
+        }
+        if begin {
+            let (_, own) = self.message_len(npu, seq, 0, 0);
+            let p = self.progress(npu, seq);
+            (p.send_left, p.sending_group) = (Some(own), 0);
+        }
+        if group == p.groups {
+            self.progress(npu, seq).receive_left = None;
+            return;
+        }
+        let (op, len) = self.message_len(npu, seq, pc, group);
+        let p = self.progress(npu, seq);
+        (p.pc, p.group, p.op, p.receive_left) = (pc, group, op, Some(len));
+    }
+
+    /// A packet arrived.
+    #[inline]
+    pub(super) fn arrived<N: Network, Q>(
+        &mut self,
+        at: NodeId,
+        port: PortId,
+        tag: u64,
+        segment: Segment,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        debug_assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
+        let (seq, phase) = ((tag >> 8) as u32, (tag & 0xff) as u8);
+        let len = segment.len.0 as u32;
+        let engine = &mut self.engines[at.index()];
+        let known = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get_mut(i as usize));
+        match known {
+            Some(chunk) if chunk.state == State::Running && chunk.phase == phase => {
+                let first = chunk.held.is_empty();
+                self.pool.push(&mut chunk.held, len, port);
+                if first {
+                    self.receive_held(at, seq, ctx);
+                }
+            }
+            _ => {
+                let list = self.early.entry((at.0, seq, phase)).or_insert(List::EMPTY);
+                self.pool.push(list, len, port);
+            }
+        }
+    }
+
+    /// Takes SRAM ports and ALU for the first held packet, and handles packets as long as nothing is busy.
+    pub(super) fn receive_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        loop {
+            let engine = &mut self.engines[npu.index()];
+            let Some(chunk) = engine.chunks.get_mut((seq - engine.base) as usize) else { return };
+            let must_wait_for_own_send = chunk.op.sends() && chunk.send_left.is_some();
+            if chunk.receiving != Unit::Idle || chunk.held.is_empty() || must_wait_for_own_send {
+                return;
+            }
+            chunk.receiving = Unit::Fetching;
+            let bank = (seq + chunk.packets) as usize;
+            chunk.packets += 1;
+            let (op, list, port) = (chunk.op, chunk.held, chunk.out_port);
+            let len = self.pool.first(list).len;
+            let start = self.take_ports(npu.index(), ctx.now, bank, op, len);
+            if start > ctx.now {
+                let key = Self::key(class::RECEIVED, seq, port);
+                ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
+                return;
+            }
+            if !self.pass_on(npu, seq, ctx) {
+                return;
+            }
+        }
+    }
+
+    /// Reserves the SRAM ports and the ALU that a packet needs and accounts its wait to the latest;
+    /// returns when it has them all.
+    fn take_ports(&mut self, npu: usize, now: Ps, bank: usize, op: Op, len: u32) -> Ps {
+        let busy = self.occupancy_of(len);
+        let mut start = now;
+        let mut cause = None;
+        let (read, read_free) = self.sram_read.given(npu, bank);
+        let (write, write_free) = self.sram_write.given(npu, bank);
+        let (alu, alu_free) = if op.reduces() { self.alus.earliest(npu) } else { (0, Ps::ZERO) };
+        if op.reads_local() && read_free > start {
+            (start, cause) = (read_free, Some(&mut self.sram_read.usage));
+        }
+        if op.stores() && write_free > start {
+            (start, cause) = (write_free, Some(&mut self.sram_write.usage));
+        }
+        if alu_free > start {
+            (start, cause) = (alu_free, Some(&mut self.alus.usage));
+        }
+        if let Some(cause) = cause {
+            cause.wait += (start - now).0;
+        }
+        if op.reads_local() {
+            self.sram_read.occupy(npu, read, start, busy);
+        }
+        if op.stores() {
+            self.sram_write.occupy(npu, write, start, busy);
+        }
+        if op.reduces() {
+            self.alus.occupy(npu, alu, start, busy);
+        }
+        start
+    }
+
+    /// A held packet has SRAM ports and ALU.
+    pub(super) fn packet_received<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        if self.pass_on(npu, seq, ctx) {
+            self.receive_held(npu, seq, ctx);
+        }
+    }
+
+    /// Finishes the first held packet, forwarding it if its step sends; false if it must wait for the
+    /// port.
+    fn pass_on<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) -> bool
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.progress(npu, seq);
+        let (sends, port) = (chunk.op.sends(), chunk.out_port);
+        if sends && !self.port_has_room(npu, port, seq, ctx) {
+            let chunk = self.progress(npu, seq);
+            (chunk.receiving, chunk.waits_since) = (Unit::AtPort, ctx.now);
+            return false;
+        }
+        self.finish_packet(npu, seq, ctx);
+        true
+    }
+
+    /// The first held packet is kept, or put into the port buffer, which has room.
+    fn finish_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.progress(npu, seq);
+        let (phase, sends, list) = (chunk.phase, chunk.op.sends(), chunk.held);
+        let packet = self.pool.first(list);
+        if sends {
+            self.feed(npu, seq, packet.len, false, ctx);
+        }
+        ctx.net.release(ctx.now, npu, packet.port, ctx.q);
+        let engine = &mut self.engines[npu.index()];
+        let chunk = &mut engine.chunks[(seq - engine.base) as usize];
+        chunk.receiving = Unit::Idle;
+        self.pool.pop(&mut chunk.held);
+        let left = chunk.receive_left.map_or(0, |left| left - packet.len);
+        chunk.receive_left = Some(left);
+        if left > 0 {
+            return;
+        }
+        let (pc, group) = (chunk.pc, chunk.group);
+        if sends {
+            chunk.message = None;
+        }
+        self.expect_next(npu, seq, false);
+        if sends && self.is_last_send(npu, seq, pc) {
+            self.next_group(npu, seq, group, ctx);
+        }
+        self.end_phase_if_complete(npu, seq, phase, ctx);
+    }
+
+    fn is_last_send(&self, npu: NodeId, seq: u32, pc: u32) -> bool {
+        let engine = &self.engines[npu.index()];
+        let phase = usize::from(engine.chunks[(seq - engine.base) as usize].phase);
+        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
+        view.program.last_send(view.rank) == Some(pc)
+    }
+
+    /// Ends `phase` of a chunk unless it has been ended already, by work that finished inside the call
+    /// that now looks.
+    fn end_phase_if_complete<N: Network, Q>(&mut self, npu: NodeId, seq: u32, phase: u8, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.progress(npu, seq);
+        let complete = chunk.receive_left.is_none() && chunk.send_left.is_none();
+        if complete && chunk.state == State::Running && chunk.phase == phase {
+            self.end_phase(npu, seq, ctx);
+        }
+    }
+
+    /// The last send of a group is issued: the FSM goes on to the next group, or is free.
+    fn next_group<N: Network, Q>(&mut self, npu: NodeId, seq: u32, group: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        if group + 1 == self.progress(npu, seq).groups {
+            self.free_fsm(npu, seq, ctx);
+            return;
+        }
+        let (_, own) = self.message_len(npu, seq, 0, group + 1);
+        let chunk = self.progress(npu, seq);
+        (chunk.send_left, chunk.sending_group) = (Some(own), group + 1);
+        self.fetch_own(npu, seq, ctx.now, ctx);
+    }
+
+    /// The FSM fetches the next packet of its own message, not before `ready`.
+    pub(super) fn fetch_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let unit = self.unit;
+        let chunk = self.progress(npu, seq);
+        let Some(left) = chunk.send_left else { return };
+        chunk.sending = Unit::Fetching;
+        let bank = (seq + chunk.packets) as usize;
+        chunk.packets += 1;
+        let port = chunk.out_port;
+        let start = self.take_ports(npu.index(), ready, bank, Op::Send, left.min(unit));
+        if start > ctx.now {
+            ctx.q.at(start, Self::key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
+        } else {
+            self.packet_fetched(npu, seq, ctx);
+        }
+    }
+
+    /// A packet of the FSM's own message has been read.
+    pub(super) fn packet_fetched<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let port = self.progress(npu, seq).out_port;
+        if !self.port_has_room(npu, port, seq, ctx) {
+            let chunk = self.progress(npu, seq);
+            (chunk.sending, chunk.waits_since) = (Unit::AtPort, ctx.now);
+            return;
+        }
+        self.issue_own(npu, seq, ctx);
+    }
+
+    /// Puts the fetched packet of the FSM's own message into the port buffer and fetches the next.
+    fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let unit = self.unit;
+        let left = self.progress(npu, seq).send_left.unwrap_or(0);
+        let len = left.min(unit);
+        self.feed(npu, seq, len, true, ctx);
+        let busy = self.occupancy_of(len);
+        let chunk = self.progress(npu, seq);
+        chunk.sending = Unit::Idle;
+        if left > len {
+            chunk.send_left = Some(left - len);
+            // One FSM reads one packet after the other.
+            self.fetch_own(npu, seq, ctx.now + busy, ctx);
+            return;
+        }
+        (chunk.send_left, chunk.message) = (None, None);
+        let (phase, group) = (chunk.phase, chunk.sending_group);
+        if self.is_last_send(npu, seq, 0) {
+            self.next_group(npu, seq, group, ctx);
+        }
+        self.end_phase_if_complete(npu, seq, phase, ctx);
+        self.receive_held(npu, seq, ctx);
+    }
+
+    /// Hands a packet to the network, opening its message with the first.
+    fn feed<N: Network, Q>(&mut self, npu: NodeId, seq: u32, len: u32, own: bool, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        self.sent += u64::from(len);
+        let chunk = self.progress(npu, seq);
+        let id = match chunk.message {
+            Some(id) => id,
+            None => {
+                let left = if own { chunk.send_left } else { chunk.receive_left };
+                let message = Message {
+                    src: npu,
+                    route: Route::Port(chunk.out_port),
+                    len: Bytes(u64::from(left.unwrap_or(0))),
+                    delivery: Delivery::Stream,
+                    tag: Self::tag(seq, chunk.phase),
+                };
+                let id = ctx.net.open(message);
+                chunk.message = Some(id);
+                id
+            }
+        };
+        ctx.net.feed(ctx.now, id, Bytes(u64::from(len)), ctx.q);
+    }
+
+    /// Whether a port buffer takes a packet now; if not, the chunk is queued for it.
+    fn port_has_room<N: Network, Q>(&mut self, npu: NodeId, port: PortId, seq: u32, ctx: &mut Ctx<'_, N, Q>) -> bool
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let at = npu.index() * self.ports + port.index();
+        if self.port_queues[at].is_empty() {
+            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
+                Room::Now => return true,
+                Room::At(t) => self.wake_port(npu, port, t, ctx),
+                Room::Unknown => {}
+            }
+        }
+        self.port_queues[at].push_back(seq);
+        false
+    }
+
+    fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let at = npu.index() * self.ports + port.index();
+        if !self.port_timer[at] {
+            self.port_timer[at] = true;
+            let key = Self::key(class::PORT, 0, port);
+            ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
+        }
+    }
+
+    /// Serves the chunks that wait for a port, first come first served, while it has space.
+    pub(super) fn serve_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let at = npu.index() * self.ports + port.index();
+        while let Some(&seq) = self.port_queues[at].front() {
+            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
+                Room::Now => {}
+                Room::At(t) => return self.wake_port(npu, port, t, ctx),
+                Room::Unknown => return,
+            }
+            self.port_queues[at].pop_front();
+            let chunk = self.progress(npu, seq);
+            let waited = ctx.now.since(chunk.waits_since);
+            chunk.waits_since = Ps::ZERO;
+            let own = chunk.sending == Unit::AtPort;
+            self.port_use.serve(waited, Ps::ZERO);
+            if own {
+                self.issue_own(npu, seq, ctx);
+            } else {
+                self.finish_packet(npu, seq, ctx);
+                self.receive_held(npu, seq, ctx);
+            }
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! The accelerator collectives engine: ACE paper, section IV.
+//!
+//! ```text
+//!  main memory ──TX DMA──▶ ┌───────────── SRAM ─────────────┐ ──RX DMA──▶ main memory
+//!                          │ partition 0 │ 1 │ ... │terminal│
+//!                          └──┬───────────────────────▲─────┘
+//!               read port     ▼                       │ write port
+//!   input buffers ──▶ FSM of the phase: ALU ──────────┴──▶ port buffer ──▶ link
+//! ```
+//!
+//! # A chunk's way
+//! 1. **Load.** When partition 0 has room the TX DMA reads the chunk through memory bandwidth and bus.
+//! 2. **Queue.** A loaded chunk waits for its phase. Chunks begin a phase in their global order, each when
+//!    its FSM (chunk number modulo the FSMs of the phase) is free and the next partition has room for
+//!    what the phase produces, which is reserved then ([`phases`]).
+//! 3. **Run.** The FSM walks the ring program in groups of messages ([`dataflow`]): a block larger than
+//!    a message is cut into several, and the groups follow one another (section IV-C, footnote 3).
+//!    Work is done packet by packet: a packet is reduced and forwarded as it arrives.
+//! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
+//!
+//! # Readings of the paper
+//! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
+//!   one. What still arrives for that chunk is reduced or stored as it comes. (With an FSM held until
+//!   the last arrival, 4 FSMs on a ring of four 25 GB/s links cannot pass 80 % of the link, and the
+//!   published 90 % of ideal would be out of reach for any memory bandwidth.)
+//! * Chunks begin a phase in the same order on every NPU. Without that, NPUs could reserve the last room
+//!   for different chunks and wait for each other for ever.
+//! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
+//!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
+//!   busy it waits for the latest. When all are idle the packet streams through while it arrives
+//!   and adds no latency of its own. Packets of a chunk are interleaved over the banks.
+//! * The DMAs have SRAM ports of their own: with shared ports a 4x2x2 torus could not reach the
+//!   published 90 % of ideal (reads alone would need 1.6 times what four banks give).
+//! * SRAM is divided in proportion to (bandwidth of the phase's links) x (bytes a chunk brings into the
+//!   phase), the terminal partition equal to the last (section IV-I).
+//!
+//! Left out: command decoding, interrupt latency, address generation.
+
+mod dataflow;
+mod phases;
+mod sram;
+
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Occupancy, Report};
+use crate::servers::{PoolServer, RateServer, ResourceUse};
+use dataflow::HeldPackets;
+use sram::{Level, Partitions};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use syncline_collective::Op;
+use syncline_core::{Bytes, Clock, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_network::{MsgId, NetOut, Network};
+use syncline_topology::Fabric;
+
+/// Parameters of the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct AceConfig {
+    /// Main-memory bandwidth of the DMAs.
+    pub memory: Rate,
+    /// NPU-AFI bus, each direction.
+    pub bus: Rate,
+    /// Whether the RX DMA's writes are charged against the memory bandwidth.
+    pub charge_writes: bool,
+    /// Clock.
+    pub clock: Clock,
+    /// SRAM in all.
+    pub sram: Bytes,
+    /// Banks of the SRAM.
+    pub banks: u32,
+    /// Bytes per cycle of a bank's read port, of its write port, and of an ALU.
+    pub port_bytes: u32,
+    /// ALUs.
+    pub alus: u32,
+    /// Finite state machines.
+    pub fsms: u32,
+    /// Largest message.
+    pub message: Bytes,
+    /// Buffer of each output port.
+    pub port_buffer: Bytes,
+}
+
+/// Why an engine cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AceError {
+    /// A partition does not hold a single chunk.
+    SramTooSmall {
+        /// The SRAM asked for.
+        sram: u64,
+        /// The least that works for the chunks of this run.
+        needed: u64,
+    },
+    /// Fewer FSMs than phases.
+    TooFewFsms {
+        /// FSMs asked for.
+        fsms: u32,
+        /// Phases of the collective.
+        phases: usize,
+    },
+}
+
+impl fmt::Display for AceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AceError::SramTooSmall { sram, needed } => write!(
+                f,
+                "ACE SRAM of {sram} B: a partition does not hold one chunk; accepted: {needed} B or more, or smaller chunks"
+            ),
+            AceError::TooFewFsms { fsms, phases } => {
+                write!(f, "{fsms} ACE FSMs for {phases} phases; accepted: {phases} or more")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AceError {}
+
+/// Timers of the engine.
+#[derive(Clone, Copy, Debug)]
+pub enum AceEvent {
+    /// The TX DMA has loaded a chunk.
+    Loaded {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+    },
+    /// A packet of the chunk's receiving side has SRAM ports and ALU.
+    Received {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+    },
+    /// A packet that the chunk's FSM sends of its own has its SRAM port.
+    Fetched {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+    },
+    /// A port buffer has space again.
+    Port {
+        /// The NPU.
+        npu: u32,
+        /// The port.
+        port: u32,
+    },
+    /// The RX DMA has written a chunk back.
+    Drained {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+    },
+}
+
+/// Event classes in the order key, after those of [`crate::api::class`].
+mod class {
+    pub const LOADED: u8 = 40;
+    pub const RECEIVED: u8 = 41;
+    pub const FETCHED: u8 = 42;
+    pub const PORT: u8 = 43;
+    pub const DRAINED: u8 = 44;
+}
+
+/// Where a chunk is on its way through an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unstarted,
+    Loading,
+    Queued,
+    Running,
+    Draining,
+    Done,
+}
+
+/// What a packet that a chunk handles waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// There is none.
+    Idle,
+    /// SRAM ports and ALU.
+    Fetching,
+    /// Space in the port buffer.
+    AtPort,
+}
+
+/// Why a chunk does not begin its phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocked {
+    /// It is not ready, or not at the head of its phase: its FSM serves earlier chunks.
+    Turn,
+    /// Its FSM is busy.
+    Fsm,
+    /// The next partition has no room.
+    Room,
+}
+
+/// A chunk on an NPU. The fields after `phase` describe the running phase.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    state: State,
+    phase: u8,
+    /// The op of the step whose message is being received.
+    op: Op,
+    receiving: Unit,
+    sending: Unit,
+    out_port: PortId,
+    /// Step and group of the message being received.
+    pc: u32,
+    group: u32,
+    groups: u32,
+    /// Group of the FSM's own message.
+    sending_group: u32,
+    /// Bytes of the message being received still to come; `None` when nothing is left to receive.
+    receive_left: Option<u32>,
+    /// Bytes that the FSM still has to send of its own message, `None` when it is not sending one.
+    send_left: Option<u32>,
+    /// The outgoing message, once opened.
+    message: Option<MsgId>,
+    /// Packets handled, for the interleaving over banks.
+    packets: u32,
+    /// Arrived packets that wait, in the pool of held packets.
+    held: dataflow::List,
+    /// When the chunk was ready for its phase, and when it began it.
+    ready: Ps,
+    began: Ps,
+    /// Since when it waits (for its phase or for a port), as far as not accounted yet.
+    waits_since: Ps,
+    /// What it waits for before its phase.
+    blocked: Blocked,
+}
+
+const FRESH: Progress = Progress {
+    state: State::Unstarted,
+    phase: 0,
+    op: Op::Send,
+    receiving: Unit::Idle,
+    sending: Unit::Idle,
+    out_port: PortId(0),
+    pc: 0,
+    group: 0,
+    groups: 0,
+    sending_group: 0,
+    receive_left: None,
+    send_left: None,
+    message: None,
+    packets: 0,
+    held: dataflow::List::EMPTY,
+    ready: Ps::ZERO,
+    began: Ps::ZERO,
+    waits_since: Ps::ZERO,
+    blocked: Blocked::Turn,
+};
+
+/// The chunks of an NPU between the oldest unfinished one and the newest it has started.
+#[derive(Clone, Debug, Default)]
+struct Engine {
+    base: u32,
+    next: u32,
+    chunks: VecDeque<Progress>,
+    busy_fsms: u32,
+}
+
+/// Engines of all NPUs.
+#[derive(Debug)]
+pub struct Ace {
+    layout: Layout,
+    config: AceConfig,
+    ports: usize,
+    /// Feeding unit on this network: a packet, or a whole message.
+    unit: u32,
+    full_unit: Ps,
+    full_unit_len: u32,
+    port_rate: Rate,
+    chunks: Vec<Chunk>,
+    engines: Vec<Engine>,
+    partitions: Partitions,
+    /// Per NPU and phase: the next chunk to begin it.
+    next_in_phase: Vec<u32>,
+    /// Per NPU and FSM: whether it is busy.
+    fsm_busy: Vec<bool>,
+    /// First FSM of each phase, and the end.
+    fsm_of_phase: Vec<u32>,
+    /// Per NPU and port: chunks whose next packet waits for space, first come first served.
+    port_queues: Vec<VecDeque<u32>>,
+    port_timer: Vec<bool>,
+    pool: HeldPackets,
+    /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
+    early: BTreeMap<(u32, u32, u8), dataflow::List>,
+    tx_memory: RateServer,
+    tx_bus: RateServer,
+    rx_bus: RateServer,
+    sram_read: PoolServer,
+    sram_write: PoolServer,
+    alus: PoolServer,
+    fsm_use: ResourceUse,
+    sram_use: ResourceUse,
+    port_use: ResourceUse,
+    fsm_peak: u32,
+    active: Level,
+    sram_level: Level,
+    fsm_level: Level,
+    traced: Vec<bool>,
+    memory_read: u64,
+    memory_written: u64,
+    sent: u64,
+}
+
+impl Ace {
+    /// Engines for all NPUs of the layout, on a network that is fed in packets of `packet` bytes (or in
+    /// whole messages), for chunks of at most `chunk` bytes. Occupancy of the first NPU is recorded in
+    /// windows of `window`; phases of `traced` NPUs are reported.
+    ///
+    /// # Errors
+    /// An [`AceError`] when the SRAM or the FSMs cannot serve these chunks.
+    pub fn new(
+        layout: Layout,
+        config: AceConfig,
+        packet: Option<Bytes>,
+        chunk: Bytes,
+        window: Ps,
+        traced: &[NodeId],
+    ) -> Result<Ace, AceError> {
+        let npus = layout.torus().nodes();
+        let ports = usize::from(layout.torus().ports());
+        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
+        if (config.fsms as usize) < phases {
+            return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
+        }
+        let partitions = Partitions::new(&layout, config.sram.0, chunk)?;
+        let (each, more) = (config.fsms / phases.max(1) as u32, config.fsms % phases.max(1) as u32);
+        let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
+        let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
+        let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
+        let mut is_traced = vec![false; npus as usize];
+        traced.iter().for_each(|n| is_traced[n.index()] = true);
+        let mut ace = Ace {
+            ports,
+            unit,
+            full_unit: Ps::ZERO,
+            full_unit_len: unit,
+            port_rate: rate,
+            chunks: Vec::new(),
+            engines: vec![Engine::default(); npus as usize],
+            partitions,
+            next_in_phase: vec![0; npus as usize * phases],
+            fsm_busy: vec![false; npus as usize * config.fsms as usize],
+            fsm_of_phase,
+            port_queues: vec![VecDeque::new(); npus as usize * ports],
+            port_timer: vec![false; npus as usize * ports],
+            pool: HeldPackets::default(),
+            early: BTreeMap::new(),
+            tx_memory: RateServer::new("memory", config.memory, npus),
+            tx_bus: RateServer::new("bus_tx", config.bus, npus),
+            rx_bus: RateServer::new("bus_rx", config.bus, npus),
+            sram_read: PoolServer::new("sram_read", config.banks, npus),
+            sram_write: PoolServer::new("sram_write", config.banks, npus),
+            alus: PoolServer::new("alu", config.alus, npus),
+            fsm_use: ResourceUse::new("fsm", config.fsms),
+            sram_use: ResourceUse::new("sram_room", 1),
+            port_use: ResourceUse::new("port_buffer", ports as u32),
+            fsm_peak: 0,
+            active: Level::new(window),
+            sram_level: Level::new(window),
+            fsm_level: Level::new(window),
+            traced: is_traced,
+            memory_read: 0,
+            memory_written: 0,
+            sent: 0,
+            layout,
+            config,
+        };
+        ace.full_unit = ace.occupancy_of(unit);
+        Ok(ace)
+    }
+
+    fn phases(&self) -> usize {
+        self.fsm_of_phase.len() - 1
+    }
+
+    fn tag(seq: u32, phase: u8) -> u64 {
+        u64::from(seq) << 8 | u64::from(phase)
+    }
+
+    /// Orders simultaneous events of one NPU: chunks in flight differ in their low 16 bits.
+    fn key(class: u8, seq: u32, port: PortId) -> Key {
+        Key::new(class, (seq & 0xffff) << 8 | u32::from(port.0))
+    }
+
+    #[inline]
+    fn progress(&mut self, npu: NodeId, seq: u32) -> &mut Progress {
+        let engine = &mut self.engines[npu.index()];
+        &mut engine.chunks[(seq - engine.base) as usize]
+    }
+
+    fn record_levels(&mut self, npu: NodeId, now: Ps) {
+        if npu.0 == 0 {
+            let engine = &self.engines[0];
+            self.active.set(now, u64::from(!engine.chunks.is_empty()));
+            self.sram_level.set(now, self.partitions.used(npu));
+            self.fsm_level.set(now, u64::from(engine.busy_fsms));
+        }
+    }
+
+    fn drained<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.chunks[seq as usize];
+        let phases = self.layout.phases(chunk.plan);
+        if phases > 0 {
+            let bytes = self.layout.held(npu, chunk, phases);
+            self.partitions.free(npu, self.phases(), bytes);
+        }
+        self.progress(npu, seq).state = State::Done;
+        let engine = &mut self.engines[npu.index()];
+        while engine.chunks.front().is_some_and(|c| c.state == State::Done) {
+            engine.chunks.pop_front();
+            engine.base += 1;
+        }
+        self.record_levels(npu, ctx.now);
+        ctx.out.push(EpOut::Done { npu, seq });
+        if phases > 0 {
+            self.begin_phase(npu, phases - 1, ctx);
+        }
+    }
+}
+
+impl<N: Network> Endpoint<N> for Ace {
+    type Event = AceEvent;
+
+    fn define(&mut self, chunk: Chunk) {
+        self.chunks.push(chunk);
+    }
+
+    fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool {
+        self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.layout.held(npu, chunk, 0))
+    }
+
+    fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let engine = &mut self.engines[npu.index()];
+        let seq = engine.next;
+        engine.next += 1;
+        engine.chunks.push_back(Progress { state: State::Loading, ..FRESH });
+        let chunk = self.chunks[seq as usize];
+        let mut done = ctx.now;
+        let mut event = AceEvent::Drained { npu: npu.0, seq }; // nothing to communicate with nobody
+        if self.layout.phases(chunk.plan) > 0 {
+            let bytes = self.layout.held(npu, chunk, 0);
+            self.partitions.take(npu, 0, bytes);
+            self.memory_read += bytes;
+            let memory = self.tx_memory.serve(npu.index(), ctx.now, Bytes(bytes));
+            done = memory.max(self.tx_bus.serve(npu.index(), ctx.now, Bytes(bytes)));
+            event = AceEvent::Loaded { npu: npu.0, seq };
+        }
+        self.record_levels(npu, ctx.now);
+        ctx.q.at(done, Self::key(class::LOADED, seq, PortId(0)), event);
+    }
+
+    #[inline]
+    fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        match report {
+            NetOut::Arrived { at, port, tag, segment, .. } => self.arrived(at, port, tag, segment, ctx),
+            NetOut::Room { at, port } => self.serve_port(at, port, ctx),
+        }
+    }
+
+    fn handle<Q>(&mut self, event: AceEvent, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        match event {
+            AceEvent::Loaded { npu, seq } => self.queue(NodeId(npu), seq, ctx),
+            AceEvent::Received { npu, seq } => self.packet_received(NodeId(npu), seq, ctx),
+            AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
+            AceEvent::Port { npu, port } => {
+                let port = PortId(port as u8);
+                self.port_timer[npu as usize * self.ports + port.index()] = false;
+                self.serve_port(NodeId(npu), port, ctx);
+            }
+            AceEvent::Drained { npu, seq } => {
+                self.drained(NodeId(npu), seq, ctx);
+                ctx.out.push(EpOut::Room { npu: NodeId(npu) });
+            }
+        }
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        self.list_waits()
+    }
+
+    fn report(&self, now: Ps) -> Report {
+        let servers = [&self.tx_memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
+        let pools = [&self.sram_read, &self.sram_write, &self.alus].map(|s| s.usage.clone());
+        let own = [&self.fsm_use, &self.sram_use, &self.port_use].map(Clone::clone);
+        Report {
+            memory_read: self.memory_read,
+            memory_written: self.memory_written,
+            loaded: self.memory_read,
+            sent: self.sent,
+            resources: servers.into_iter().chain(pools).chain(own).collect(),
+            partitions: self.partitions.report(&self.layout),
+            fsm_peak: self.fsm_peak,
+            fsms: self.config.fsms,
+            occupancy: Some(Occupancy {
+                active: self.active.until(now),
+                sram: self.sram_level.until(now),
+                fsms: self.fsm_level.until(now),
+            }),
+        }
+    }
+}

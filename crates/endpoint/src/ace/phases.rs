@@ -1,0 +1,197 @@
+//! How chunks enter and leave phases.
+
+use super::{Ace, AceEvent, Blocked, State, Unit, class, dataflow};
+use crate::api::{Ctx, EpOut};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule, Wait};
+use syncline_network::Network;
+use syncline_topology::Fabric;
+
+impl Ace {
+    /// A chunk is ready for its phase.
+    pub(super) fn queue<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.progress(npu, seq);
+        (chunk.state, chunk.ready, chunk.waits_since) = (State::Queued, ctx.now, ctx.now);
+        chunk.blocked = Blocked::Turn;
+        let phase = usize::from(chunk.phase);
+        self.begin_phase(npu, phase, ctx);
+    }
+
+    /// Whether the next chunk of a phase can begin it; if not, which resource it waits for.
+    fn blocked_by(&self, npu: NodeId, phase: usize, seq: u32) -> Option<Blocked> {
+        let engine = &self.engines[npu.index()];
+        let Some(at) = seq.checked_sub(engine.base) else { return Some(Blocked::Turn) };
+        match engine.chunks.get(at as usize) {
+            Some(c) if c.state == State::Queued && usize::from(c.phase) == phase => {}
+            _ => return Some(Blocked::Turn),
+        }
+        if self.fsm_busy[self.fsm(npu, phase, seq)] {
+            return Some(Blocked::Fsm);
+        }
+        let (to, bytes) = self.destination(npu, seq, phase);
+        (!self.partitions.fits(npu, to, bytes)).then_some(Blocked::Room)
+    }
+
+    /// The partition that a phase of a chunk fills, and how many bytes.
+    fn destination(&self, npu: NodeId, seq: u32, phase: usize) -> (usize, u64) {
+        let chunk = self.chunks[seq as usize];
+        let last = phase + 1 == self.layout.phases(chunk.plan);
+        (if last { self.phases() } else { phase + 1 }, self.layout.held(npu, chunk, phase + 1))
+    }
+
+    fn fsm(&self, npu: NodeId, phase: usize, seq: u32) -> usize {
+        let (first, end) = (self.fsm_of_phase[phase], self.fsm_of_phase[phase + 1]);
+        npu.index() * self.config.fsms as usize + (first + seq % (end - first)) as usize
+    }
+
+    /// Lets chunks begin `phase`, in their order, as long as FSMs and room last.
+    pub(super) fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, phase: usize, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        loop {
+            let slot = npu.index() * self.phases() + phase;
+            let seq = self.next_in_phase[slot];
+            match self.blocked_by(npu, phase, seq) {
+                Some(Blocked::Turn) => return,
+                Some(reason) => {
+                    self.account_wait(npu, seq, ctx.now);
+                    self.progress(npu, seq).blocked = reason;
+                    return;
+                }
+                None => {
+                    self.next_in_phase[slot] += 1;
+                    self.run(npu, seq, phase, ctx);
+                }
+            }
+        }
+    }
+
+    /// Accounts what a queued chunk has waited since the last look to what it was blocked by.
+    fn account_wait(&mut self, npu: NodeId, seq: u32, now: Ps) {
+        let chunk = self.progress(npu, seq);
+        let waited = now - chunk.waits_since;
+        chunk.waits_since = now;
+        match chunk.blocked {
+            Blocked::Room => self.sram_use.wait += waited.0,
+            Blocked::Fsm | Blocked::Turn => self.fsm_use.wait += waited.0,
+        }
+    }
+
+    /// Starts a chunk's phase.
+    fn run<N: Network, Q>(&mut self, npu: NodeId, seq: u32, phase: usize, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let (to, bytes) = self.destination(npu, seq, phase);
+        self.partitions.take(npu, to, bytes);
+        let fsm = self.fsm(npu, phase, seq);
+        self.fsm_busy[fsm] = true;
+        self.engines[npu.index()].busy_fsms += 1;
+        self.fsm_peak = self.fsm_peak.max(self.engines[npu.index()].busy_fsms);
+        self.record_levels(npu, ctx.now);
+        let (port, groups) = {
+            let view = self.layout.view(npu, self.chunks[seq as usize], phase);
+            let block = view.vector.div_ceil(u64::from(view.program.ranks()));
+            (view.port, block.div_ceil(self.config.message.0).max(1) as u32)
+        };
+        let held = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(dataflow::List::EMPTY);
+        let now = ctx.now;
+        self.account_wait(npu, seq, now);
+        let chunk = self.progress(npu, seq);
+        chunk.state = State::Running;
+        (chunk.out_port, chunk.groups, chunk.held) = (port, groups, held);
+        (chunk.pc, chunk.group, chunk.packets) = (0, 0, 0);
+        (chunk.receiving, chunk.sending) = (Unit::Idle, Unit::Idle);
+        chunk.began = now;
+        self.expect_next(npu, seq, true);
+        self.fetch_own(npu, seq, now, ctx);
+        self.receive_held(npu, seq, ctx);
+    }
+
+    /// The last send of a chunk's phase is issued: its FSM may go on.
+    pub(super) fn free_fsm<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = *self.progress(npu, seq);
+        let phase = usize::from(chunk.phase);
+        let fsm = self.fsm(npu, phase, seq);
+        self.fsm_busy[fsm] = false;
+        self.engines[npu.index()].busy_fsms -= 1;
+        self.fsm_use.serve(Ps::ZERO, ctx.now - chunk.began);
+        self.record_levels(npu, ctx.now);
+        self.begin_phase(npu, phase, ctx);
+    }
+
+    /// Everything of a phase has been sent and received.
+    pub(super) fn end_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.chunks[seq as usize];
+        let p = *self.progress(npu, seq);
+        let phase = usize::from(p.phase);
+        if self.traced[npu.index()] {
+            ctx.out.push(EpOut::Phase { npu, seq, phase: p.phase, ready: p.ready, began: p.began });
+        }
+        self.partitions.free(npu, phase, self.layout.held(npu, chunk, phase));
+        self.record_levels(npu, ctx.now);
+        if phase + 1 == self.layout.phases(chunk.plan) {
+            self.drain(npu, seq, ctx);
+        } else {
+            self.progress(npu, seq).phase += 1;
+            self.queue(npu, seq, ctx);
+        }
+        match phase {
+            0 => ctx.out.push(EpOut::Room { npu }),
+            _ => self.begin_phase(npu, phase - 1, ctx),
+        }
+    }
+
+    /// The RX DMA writes a finished chunk back.
+    fn drain<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.chunks[seq as usize];
+        self.progress(npu, seq).state = State::Draining;
+        let bytes = Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)));
+        self.memory_written += bytes.0;
+        let mut done = self.rx_bus.serve(npu.index(), ctx.now, bytes);
+        if self.config.charge_writes {
+            done = done.max(self.tx_memory.serve(npu.index(), ctx.now, bytes));
+        }
+        let key = Self::key(class::DRAINED, seq, PortId(0));
+        ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+    }
+
+    /// What every unfinished chunk waits for.
+    pub(super) fn list_waits(&self) -> Vec<Wait> {
+        let mut waits = Vec::new();
+        for (n, engine) in (0u32..).zip(&self.engines) {
+            let npu = NodeId(n);
+            for (seq, c) in (engine.base..).zip(&engine.chunks) {
+                let plan = self.chunks[seq as usize].plan;
+                let what = match c.state {
+                    State::Unstarted | State::Loading | State::Draining | State::Done => continue,
+                    State::Queued => match self.blocked_by(npu, usize::from(c.phase), seq) {
+                        Some(Blocked::Fsm) => "its FSM".into(),
+                        Some(Blocked::Room) => "room in the next SRAM partition".into(),
+                        _ => "its turn behind earlier chunks".to_string(),
+                    },
+                    State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
+                        format!("space in the port buffer of {}", self.layout.torus().port_name(c.out_port))
+                    }
+                    State::Running => format!("message {} of step {} of its neighbour", c.group, c.pc),
+                };
+                let name = self.layout.torus().node_name(npu);
+                let phase = self.layout.phase_name(plan, usize::from(c.phase));
+                waits.push(Wait { who: format!("{name}, chunk {seq}, {phase}"), what });
+            }
+        }
+        waits
+    }
+}

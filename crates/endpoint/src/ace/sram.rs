@@ -1,0 +1,121 @@
+//! The SRAM: its partitions, and levels over time.
+
+use super::AceError;
+use crate::api::Layout;
+use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
+use syncline_topology::Fabric;
+
+/// Partitions of the SRAM of all NPUs: one per phase, and the terminal one.
+#[derive(Clone, Debug)]
+pub struct Partitions {
+    capacity: Vec<u64>,
+    /// Per NPU and partition.
+    used: Vec<u64>,
+    peak: Vec<u64>,
+}
+
+impl Partitions {
+    /// Divides `sram` bytes for chunks of at most `chunk` bytes: in proportion to (bandwidth of the
+    /// phase's links) x (bytes that a chunk brings into the phase), the terminal partition equal to the
+    /// last (ACE paper, section IV-I); where several plans share a phase number, the mean.
+    ///
+    /// # Errors
+    /// [`AceError::SramTooSmall`] when a partition would not hold one chunk.
+    pub fn new(layout: &Layout, sram: u64, chunk: Bytes) -> Result<Partitions, AceError> {
+        let torus = layout.torus();
+        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
+        let npu = NodeId(0); // shares are never larger anywhere else
+        let mut weights = vec![0u128; phases + 1];
+        let mut needs = vec![0u64; phases + 1];
+        for plan in 0..layout.plans().count() as u8 {
+            let c = crate::api::Chunk { len: chunk, plan, lane: 0 };
+            let count = layout.phases(plan);
+            for (phase, p) in layout.plan(plan).phases().iter().enumerate() {
+                let ports = (0..torus.ports()).map(PortId).filter(|&q| torus.port_use(q).dim == p.dim);
+                let bandwidth: u128 = ports.map(|q| u128::from(torus.link(npu, q).rate.bytes_per_s())).sum();
+                let held = layout.held(npu, c, phase);
+                weights[phase] += bandwidth * u128::from(held.max(1));
+                needs[phase] = needs[phase].max(held);
+            }
+            needs[phases] = needs[phases].max(layout.held(npu, c, count));
+        }
+        weights[phases] = weights[phases.saturating_sub(1)];
+        let total: u128 = weights.iter().sum::<u128>().max(1);
+        let capacity: Vec<u64> = weights.iter().map(|w| (u128::from(sram) * w / total) as u64).collect();
+        if phases > 0 && capacity.iter().zip(&needs).any(|(c, n)| c < n) {
+            let enough = |(&n, &w): (&u64, &u128)| (u128::from(n) * total).div_ceil(w.max(1));
+            let needed = needs.iter().zip(&weights).map(enough).max().unwrap_or(0);
+            return Err(AceError::SramTooSmall { sram, needed: u64::try_from(needed).unwrap_or(u64::MAX) });
+        }
+        let used = vec![0; capacity.len() * torus.nodes() as usize];
+        Ok(Partitions { peak: vec![0; capacity.len()], capacity, used })
+    }
+
+    fn slot(&self, npu: NodeId, partition: usize) -> usize {
+        npu.index() * self.capacity.len() + partition
+    }
+
+    /// Whether `bytes` more fit.
+    pub fn fits(&self, npu: NodeId, partition: usize, bytes: u64) -> bool {
+        self.used[self.slot(npu, partition)] + bytes <= self.capacity[partition]
+    }
+
+    /// Reserves room.
+    pub fn take(&mut self, npu: NodeId, partition: usize, bytes: u64) {
+        let slot = self.slot(npu, partition);
+        self.used[slot] += bytes;
+        assert!(self.used[slot] <= self.capacity[partition], "SRAM partition {partition} overflows");
+        self.peak[partition] = self.peak[partition].max(self.used[slot]);
+    }
+
+    /// Gives room back.
+    pub fn free(&mut self, npu: NodeId, partition: usize, bytes: u64) {
+        let slot = self.slot(npu, partition);
+        assert!(self.used[slot] >= bytes, "SRAM partition {partition} gives back more than it holds");
+        self.used[slot] -= bytes;
+    }
+
+    /// Bytes reserved on an NPU.
+    pub fn used(&self, npu: NodeId) -> u64 {
+        self.used[self.slot(npu, 0)..][..self.capacity.len()].iter().sum()
+    }
+
+    /// Name, capacity and largest fill of every partition.
+    pub fn report(&self, layout: &Layout) -> Vec<(String, u64, u64)> {
+        let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
+        let name = |p: usize| {
+            if p + 1 == self.capacity.len() { "terminal".to_string() } else { layout.phase_name(plan, p) }
+        };
+        (0..self.capacity.len()).map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
+    }
+}
+
+/// A quantity of one NPU that changes in steps, integrated over windows.
+#[derive(Clone, Debug)]
+pub struct Level {
+    windows: Windows,
+    since: Ps,
+    level: u64,
+}
+
+impl Level {
+    /// A level of zero, in windows of `window`.
+    pub fn new(window: Ps) -> Level {
+        Level { windows: Windows::new(window), since: Ps::ZERO, level: 0 }
+    }
+
+    /// The level from `now` on.
+    pub fn set(&mut self, now: Ps, level: u64) {
+        if level != self.level {
+            self.windows.add_weighted(self.since, now, self.level);
+            (self.since, self.level) = (now, level);
+        }
+    }
+
+    /// The integral until `now`.
+    pub fn until(&self, now: Ps) -> Windows {
+        let mut windows = self.windows.clone();
+        windows.add_weighted(self.since, now, self.level);
+        windows
+    }
+}

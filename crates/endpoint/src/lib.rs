@@ -1,0 +1,20 @@
+//! What happens between "the program wants to send" and "the network has it", and between arrival and
+//! "reduced".
+//!
+//! | endpoint | works on | resources |
+//! |---|---|---|
+//! | [`Ideal`] | whole messages | none: a fixed time per step |
+//! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
+//! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
+//!
+//! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
+//! accounted to it ([`servers`]). [`api`] has the contract with the layer above.
+
+pub mod ace;
+pub mod api;
+pub mod message;
+pub mod servers;
+
+pub use ace::{Ace, AceConfig, AceError};
+pub use api::{Chunk, Ctx, Endpoint, EpOut, Layout, Report};
+pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};

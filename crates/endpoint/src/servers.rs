@@ -1,0 +1,131 @@
+//! First-come first-served servers and the accounting of waits.
+//!
+//! A server with a rate serves one piece of work after the other. What finds it busy waits, and that
+//! wait is the server's: doubling the server makes it vanish. Busy time and waits are summed over all
+//! NPUs; an NPU's own state is only the time at which its server falls idle.
+
+use syncline_core::{Bytes, Ps, Rate};
+
+/// Busy time and waits of one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceUse {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Servers of one NPU.
+    pub servers: u32,
+    /// Busy time, summed over servers and NPUs.
+    pub busy: u64,
+    /// Time that work waited for it, summed.
+    pub wait: u64,
+    /// Pieces of work.
+    pub served: u64,
+}
+
+impl ResourceUse {
+    /// A resource that has not been used.
+    pub fn new(name: &'static str, servers: u32) -> ResourceUse {
+        ResourceUse { name, servers, busy: 0, wait: 0, served: 0 }
+    }
+
+    /// Accounts a piece of work.
+    #[inline]
+    pub fn serve(&mut self, wait: Ps, busy: Ps) {
+        self.wait += wait.0;
+        self.busy += busy.0;
+        self.served += 1;
+    }
+}
+
+/// One server per NPU, with a rate.
+#[derive(Clone, Debug)]
+pub struct RateServer {
+    rate: Rate,
+    free: Vec<Ps>,
+    /// What it did.
+    pub usage: ResourceUse,
+}
+
+impl RateServer {
+    /// Servers of `npus` NPUs.
+    pub fn new(name: &'static str, rate: Rate, npus: u32) -> RateServer {
+        RateServer { rate, free: vec![Ps::ZERO; npus as usize], usage: ResourceUse::new(name, 1) }
+    }
+
+    /// Serves `size` bytes that are there at `ready`; returns when they are done.
+    #[inline]
+    pub fn serve(&mut self, npu: usize, ready: Ps, size: Bytes) -> Ps {
+        let start = ready.max(self.free[npu]);
+        let busy = self.rate.time(size);
+        self.usage.serve(start - ready, busy);
+        self.free[npu] = start + busy;
+        start + busy
+    }
+}
+
+/// Several equal servers per NPU, each taking one piece of work at a time.
+#[derive(Clone, Debug)]
+pub struct PoolServer {
+    servers: usize,
+    free: Vec<Ps>,
+    /// What they did.
+    pub usage: ResourceUse,
+}
+
+impl PoolServer {
+    /// `servers` servers on each of `npus` NPUs.
+    pub fn new(name: &'static str, servers: u32, npus: u32) -> PoolServer {
+        let count = servers as usize * npus as usize;
+        PoolServer { servers: servers as usize, free: vec![Ps::ZERO; count], usage: ResourceUse::new(name, servers) }
+    }
+
+    /// The server that falls idle first, and when.
+    #[inline]
+    pub fn earliest(&self, npu: usize) -> (usize, Ps) {
+        let mine = &self.free[npu * self.servers..][..self.servers];
+        let mut best = (0, mine[0]);
+        for (i, &free) in mine.iter().enumerate().skip(1) {
+            if free < best.1 {
+                best = (i, free);
+            }
+        }
+        best
+    }
+
+    /// When a given server (modulo their number) falls idle.
+    #[inline]
+    pub fn given(&self, npu: usize, index: usize) -> (usize, Ps) {
+        let index = index % self.servers;
+        (index, self.free[npu * self.servers + index])
+    }
+
+    /// Occupies a server from `start` for `busy`.
+    #[inline]
+    pub fn occupy(&mut self, npu: usize, server: usize, start: Ps, busy: Ps) {
+        self.free[npu * self.servers + server] = start + busy;
+        self.usage.serve(Ps::ZERO, busy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_queues_and_the_wait_is_the_servers() {
+        let mut s = RateServer::new("memory", Rate::new(1_000_000_000_000).unwrap(), 2);
+        assert_eq!(s.serve(0, Ps(10), Bytes(5)), Ps(15));
+        assert_eq!(s.serve(0, Ps(12), Bytes(5)), Ps(20));
+        assert_eq!(s.serve(1, Ps(12), Bytes(5)), Ps(17));
+        assert_eq!((s.usage.busy, s.usage.wait, s.usage.served), (15, 3, 3));
+    }
+
+    #[test]
+    fn a_pool_gives_its_first_idle_server() {
+        let mut s = PoolServer::new("alu", 2, 1);
+        s.occupy(0, 0, Ps(0), Ps(10));
+        assert_eq!(s.earliest(0), (1, Ps(0)));
+        s.occupy(0, 1, Ps(0), Ps(4));
+        assert_eq!(s.earliest(0), (1, Ps(4)));
+        assert_eq!(s.given(0, 2), (0, Ps(10)));
+    }
+}

@@ -1,0 +1,130 @@
+//! What a port has been fed and has not yet put on its wire.
+
+use super::series::Series;
+use crate::api::Room;
+use std::collections::VecDeque;
+use syncline_core::{Bytes, Ps};
+
+/// Packets of `len` bytes each that start at known times.
+#[derive(Clone, Copy, Debug)]
+struct Departures {
+    starts: Series,
+    len: u64,
+}
+
+/// The local packets of one output port that have not started.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Backlog {
+    /// Those whose start is decided, in order.
+    decided: VecDeque<Departures>,
+    /// Bytes of those that wait for a credit.
+    blocked: u64,
+    /// A sender was told [`Room::Unknown`] and waits to be told more; the capacity it asked with.
+    asked: Option<Bytes>,
+}
+
+impl Backlog {
+    /// Packets of `len` bytes each will start at these times.
+    #[inline(always)]
+    pub fn decide(&mut self, now: Ps, starts: Series, len: u64) {
+        if let Some(last) = self.decided.back_mut() {
+            if last.len == len && last.starts.extend(starts) {
+                return;
+            }
+            self.forget(now);
+        }
+        self.decided.push_back(Departures { starts, len });
+    }
+
+    /// Bytes wait for a credit.
+    pub fn block(&mut self, len: u64) {
+        self.blocked += len;
+    }
+
+    /// Bytes no longer wait for a credit.
+    pub fn unblock(&mut self, len: u64) {
+        self.blocked -= len;
+    }
+
+    /// Whether a packet of `packet` bytes fits next to the backlog in `capacity` bytes.
+    pub fn room(&mut self, now: Ps, capacity: Bytes, packet: Bytes) -> Room {
+        let allowed = capacity.0.saturating_sub(packet.0); // a capacity below a packet counts as one
+        if self.blocked > allowed {
+            return Room::Unknown;
+        }
+        self.forget(now);
+        let decided: u64 = self.decided.iter().map(|d| d.len * d.starts.count).sum();
+        let mut excess = (self.blocked + decided).saturating_sub(allowed);
+        for d in &self.decided {
+            if excess == 0 {
+                break;
+            }
+            if excess <= d.len * d.starts.count {
+                return Room::At(d.starts.at(excess.div_ceil(d.len) - 1));
+            }
+            excess -= d.len * d.starts.count;
+        }
+        Room::Now
+    }
+
+    /// A sender waits for news; the largest capacity asked with is the first to have room.
+    pub fn ask(&mut self, capacity: Bytes) {
+        self.asked = self.asked.max(Some(capacity));
+    }
+
+    /// The capacity with which a sender waits for news.
+    pub fn asked(&self) -> Option<Bytes> {
+        self.asked
+    }
+
+    /// The sender has been told.
+    pub fn answered(&mut self) {
+        self.asked = None;
+    }
+
+    /// Drops the packets that have started.
+    fn forget(&mut self, now: Ps) {
+        while let Some(d) = self.decided.front_mut() {
+            let started = d.starts.until(now);
+            if started < d.starts.count {
+                if started > 0 {
+                    d.starts.skip(started);
+                }
+                break;
+            }
+            self.decided.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_comes_when_enough_has_started() {
+        let mut b = Backlog::default();
+        for start in [10, 20, 30, 40] {
+            b.decide(Ps(0), Series::once(Ps(start)), 256);
+        }
+        b.decide(Ps(0), Series::once(Ps(50)), 0); // an empty packet takes no space
+        let mut room = |now, capacity| b.room(Ps(now), Bytes(capacity), Bytes(256));
+        assert_eq!(room(0, 5 * 256), Room::Now);
+        assert_eq!(room(0, 4 * 256), Room::At(Ps(10)));
+        assert_eq!(room(0, 256), Room::At(Ps(40)));
+        assert_eq!(room(0, 1), Room::At(Ps(40)));
+        assert_eq!(room(25, 3 * 256 - 1), Room::At(Ps(30)));
+        assert_eq!(room(25, 3 * 256), Room::Now);
+        assert_eq!(room(40, 256), Room::Now);
+    }
+
+    #[test]
+    fn blocked_bytes_leave_the_answer_open() {
+        let mut b = Backlog::default();
+        b.block(256);
+        assert_eq!(b.room(Ps(0), Bytes(256), Bytes(256)), Room::Unknown);
+        assert_eq!(b.room(Ps(0), Bytes(512), Bytes(256)), Room::Now);
+        b.unblock(256);
+        assert_eq!(b.room(Ps(0), Bytes(256), Bytes(256)), Room::Now);
+    }
+}

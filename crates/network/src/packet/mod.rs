@@ -1,0 +1,310 @@
+//! The packet backend: input-buffered routers, credits, virtual cut-through.
+//!
+//! # The model
+//! * A message travels in packets of `P` bytes; its last packet may be shorter and takes just its own
+//!   time. A packet occupies a link for `len / rate` (rounded up to 1 ps) and is at the other end one
+//!   latency after that. So an unloaded message of `S` bytes takes `S/r + (h-1) P/r + sum of
+//!   latencies` over `h` hops of rate `r` (and up to 1 ps of rounding per packet).
+//! * Every input port has a buffer of `B` packets. A packet that starts takes a credit of the buffer
+//!   ahead; the credit is back one latency after the slot is free. A packet in transit frees its slot
+//!   when it has left the node completely, a packet at its destination on arrival
+//!   ([`Delivery::Whole`](crate::Delivery::Whole)) or when the receiver releases it.
+//! * Packets for the local NPU leave the input queue at once. Those in transit stand in line, one
+//!   queue per input port and virtual channel, and only the head of a queue requests an output; the
+//!   next packet becomes head when it starts.
+//! * An output serves requests in the order in which they were made. Among requests of one instant,
+//!   those of arriving packets come before those of new heads, each by input port; packets of the
+//!   local NPU come when the NPU acts.
+//! * Rings are kept free of deadlock by a [`DeadlockRule`].
+//! * A message to the node itself takes no time and is reported on port 0.
+//!
+//! # How it is computed
+//! The start of a packet is decided as soon as it is certain: when its request is the first of its
+//! port and the credits it needs are known to be there by the time the wire is free. Then the only
+//! event of the packet is its arrival at the next node. Otherwise it waits in a *lane* of its port
+//! ([`rule`]), and the port wakes up when the wire or a credit may let it go.
+//!
+//! With `trains`, packets of a message that start back to back travel as one train: one event and
+//! constant work for a whole message over one hop, if the buffers hold a round trip. At a node in
+//! transit every packet is on its own again. Completion times are the same with and without.
+//!
+//! | module | |
+//! |---|---|
+//! | [`router`] | the way of a packet |
+//! | [`port`] | a link: its output port and the buffer behind it |
+//! | [`rule`] | deadlock rules |
+//! | [`credits`] | which slots are free, and when |
+//! | [`backlog`] | bytes at a port that are not on the wire |
+//! | [`trains`], [`messages`], [`paths`] | the tables |
+//! | [`loopback`] | messages from a node to itself |
+//! | [`series`] | evenly spaced points in time |
+//!
+//! # Left out
+//! Flits, and with them the delay of a head before it is routed; the time a packet takes through the
+//! crossbar, which has the speed to move packets from one input to several outputs at once; packet
+//! headers (part of the link efficiency); errors and retransmission; adaptive routes and priorities.
+
+mod backlog;
+mod credits;
+mod loopback;
+mod messages;
+mod paths;
+mod port;
+mod router;
+mod rule;
+mod series;
+mod trains;
+mod waits;
+
+pub use rule::DeadlockRule;
+
+use crate::api::{Message, MsgId, NetOut, Network, Room, Route};
+use crate::usage::LinkUsage;
+use backlog::Backlog;
+use loopback::Loopback;
+use messages::Messages;
+use paths::Paths;
+use port::{Link, LinkId};
+use std::fmt;
+use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait};
+use syncline_topology::Fabric;
+use trains::Pool;
+
+/// What can be chosen about the packet backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketConfig {
+    /// Bytes of a full packet.
+    pub packet: Bytes,
+    /// Packets that an input buffer holds; `None` for twice the bandwidth-delay product of the
+    /// round trip of its link (per virtual channel).
+    pub buffer: Option<u32>,
+    /// How rings are kept free of deadlock.
+    pub rule: DeadlockRule,
+    /// Whether packets that follow each other are handled as one. Gives the same times, sooner.
+    pub trains: bool,
+    /// The length of the windows in which link usage is collected.
+    pub window: Ps,
+}
+
+impl PacketConfig {
+    /// Packets of 256 B, automatic buffers, bubble flow control, trains, windows of 1 us.
+    pub const DEFAULT: PacketConfig = PacketConfig {
+        packet: Bytes(256),
+        buffer: None,
+        rule: DeadlockRule::Bubble,
+        trains: true,
+        window: Ps(1_000_000),
+    };
+}
+
+impl Default for PacketConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Why a packet backend cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketError {
+    /// Packets of no bytes.
+    EmptyPackets,
+    /// Usage windows of no length.
+    EmptyWindows,
+    /// A buffer in which no packet could ever move.
+    SmallBuffer {
+        /// The packets it holds.
+        packets: u32,
+        /// The rule that needs more.
+        rule: DeadlockRule,
+    },
+    /// More links than 31-bit numbers can name.
+    TooManyLinks {
+        /// Nodes times ports.
+        links: u64,
+    },
+}
+
+impl fmt::Display for PacketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PacketError::EmptyPackets => write!(f, "packets of 0 bytes; accepted: 1 or more"),
+            PacketError::EmptyWindows => write!(f, "usage windows of 0 ps; accepted: 1 or more"),
+            PacketError::SmallBuffer { packets, rule } => write!(
+                f,
+                "input buffers of {packets} packets; accepted under the rule {rule:?}: {} or more",
+                rule.smallest_buffer()
+            ),
+            PacketError::TooManyLinks { links } => write!(f, "{links} links; accepted: up to {MAX_LINKS}"),
+        }
+    }
+}
+
+impl std::error::Error for PacketError {}
+
+const MAX_LINKS: u64 = 1 << 31;
+
+/// A timer of the packet backend.
+#[derive(Clone, Copy, Debug)]
+pub struct Event(Timer);
+
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// The next train on a link's wire is due at its far end.
+    Arrive(LinkId),
+    /// A link may be able to start a waiting train.
+    Wake(LinkId),
+    /// The next packet in transit becomes head of its input queue (link, virtual channel).
+    Head(LinkId, u8),
+    /// A node hears of what it sent to itself.
+    Loopback(NodeId),
+}
+
+/// The packet backend on a fabric.
+#[derive(Debug)]
+pub struct Packet<F> {
+    fabric: F,
+    ports: u32,
+    packet: Bytes,
+    rule: DeadlockRule,
+    trains: bool,
+    links: Vec<Link>,
+    /// Per node and input port, the link that ends there.
+    link_into: Vec<LinkId>,
+    backlogs: Vec<Backlog>,
+    loopbacks: Vec<Loopback>,
+    messages: Messages,
+    pool: Pool,
+    paths: Paths,
+    audit: Conservation,
+    usage: LinkUsage,
+}
+
+impl<F: Fabric> Packet<F> {
+    /// A backend for `fabric`.
+    ///
+    /// # Errors
+    /// A [`PacketError`] when no packet could ever move.
+    pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
+        let PacketConfig { packet, buffer, rule, trains, window } = config;
+        if packet == Bytes::ZERO {
+            return Err(PacketError::EmptyPackets);
+        }
+        if window == Ps::ZERO {
+            return Err(PacketError::EmptyWindows);
+        }
+        if let Some(packets) = buffer.filter(|&b| b < rule.smallest_buffer()) {
+            return Err(PacketError::SmallBuffer { packets, rule });
+        }
+        let links = u64::from(fabric.nodes()) * u64::from(fabric.ports());
+        if links > MAX_LINKS {
+            return Err(PacketError::TooManyLinks { links });
+        }
+        let ports = u32::from(fabric.ports());
+        let links: Vec<Link> =
+            (0..links as u32).map(|l| Link::new(&fabric, rule, packet, buffer, LinkId(l))).collect();
+        let mut link_into = vec![LinkId::LOCAL; links.len()];
+        for (id, link) in links.iter().enumerate() {
+            link_into[link.onward as usize + link.input.index()] = LinkId(id as u32);
+        }
+        Ok(Packet {
+            ports,
+            packet,
+            rule,
+            trains,
+            backlogs: vec![Backlog::default(); links.len()],
+            links,
+            link_into,
+            loopbacks: vec![Loopback::EMPTY; fabric.nodes() as usize],
+            messages: Messages::new(packet),
+            pool: Pool::new(),
+            paths: Paths::new(fabric.ports()),
+            audit: Conservation::default(),
+            usage: LinkUsage::new(&fabric, window),
+            fabric,
+        })
+    }
+}
+
+impl<F: Fabric> Network for Packet<F> {
+    type Event = Event;
+
+    fn open(&mut self, message: Message) -> MsgId {
+        let path = match message.route {
+            Route::Port(port) => Some(self.paths.through(port)),
+            Route::To(dst) => self.paths.between(&self.fabric, message.src, dst),
+        };
+        self.messages.add(message, path)
+    }
+
+    fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
+        let tail = self.messages.feed(id, len);
+        debug_assert!(len == self.packet || tail && len < self.packet, "fed something that is not a packet");
+        self.audit.injected += len.0;
+        self.inject(now, id, 1, tail, len < self.packet, q);
+    }
+
+    fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        let id = self.open(message);
+        self.messages.feed(id, message.len);
+        self.audit.injected += message.len.0;
+        let (mut full, rest) = (message.len.0 / self.packet.0, message.len.0 % self.packet.0);
+        let short = rest > 0 || full == 0;
+        while full > 0 {
+            let packets = u32::try_from(full).unwrap_or(u32::MAX);
+            full -= u64::from(packets);
+            self.inject(now, id, packets, full == 0 && !short, false, q);
+        }
+        if short {
+            self.inject(now, id, 1, true, true, q);
+        }
+    }
+
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room {
+        let out = self.link_at(at, port);
+        let backlog = &mut self.backlogs[out.index()];
+        let room = backlog.room(now, capacity, self.packet);
+        if room == Room::Unknown {
+            backlog.ask(capacity);
+        }
+        room
+    }
+
+    fn release<Q: Schedule<Event>>(&mut self, now: Ps, at: NodeId, port: PortId, q: &mut Q) {
+        if port == loopback::PORT && self.loopbacks[at.index()].release() {
+            return;
+        }
+        let id = self.link_into[self.link_at(at, port).index()];
+        let link = &mut self.links[id.index()];
+        let released = link.release(now);
+        debug_assert!(released, "released a slot that the NPU does not hold");
+        if released && link.waiting > 0 {
+            let wake = (now + link.latency).max(link.free);
+            self.wake(wake, id, q);
+        }
+    }
+
+    fn handle<Q: Schedule<Event>>(&mut self, now: Ps, Event(timer): Event, q: &mut Q, out: &mut Vec<NetOut>) {
+        match timer {
+            Timer::Arrive(link) => self.arrived(now, link, q, out),
+            Timer::Wake(link) => self.woken(now, link, q, out),
+            Timer::Head(link, vc) => self.head(now, link, vc, q),
+            Timer::Loopback(node) => self.looped_back(now, node, out),
+        }
+    }
+
+    fn packet_size(&self) -> Option<Bytes> {
+        Some(self.packet)
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        self.blocked()
+    }
+
+    fn audit(&self) -> Conservation {
+        self.audit
+    }
+
+    fn usage(&self) -> &LinkUsage {
+        &self.usage
+    }
+}

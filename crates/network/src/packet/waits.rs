@@ -1,0 +1,70 @@
+//! Who waits for what, in words.
+
+use super::Packet;
+use super::port::{Link, LinkId};
+use crate::api::{Message, Route};
+use syncline_core::Wait;
+use syncline_topology::Fabric;
+
+impl<F: Fabric> Packet<F> {
+    /// Everything that is blocked.
+    pub(super) fn blocked(&self) -> Vec<Wait> {
+        let mut waits = Vec::new();
+        for link in &self.links {
+            self.waiting_for_slots(link, &mut waits);
+            self.waiting_behind_the_head(link, &mut waits);
+        }
+        for flight in self.messages.hungry() {
+            let Message { len, .. } = flight.message;
+            let what = format!("its sender to feed {} of its {} B", len.0 - flight.fed, len.0);
+            waits.push(Wait { who: self.name(&flight.message), what });
+        }
+        waits
+    }
+
+    /// Trains that have requested an output and lack a slot in the buffer behind it.
+    fn waiting_for_slots(&self, link: &Link, waits: &mut Vec<Wait>) {
+        let buffer = self.buffer_name(link);
+        let held: u64 = link.held.iter().map(|h| h.packets).sum();
+        let what = match held {
+            0 => format!("a free slot in {buffer}"),
+            n => format!("a free slot in {buffer}, of which its NPU holds {n}"),
+        };
+        for request in link.lanes.iter().flatten() {
+            let train = self.pool.get(request.train);
+            let message = self.name(&self.messages.get(train.msg).message);
+            let node = self.fabric.node_name(link.from);
+            let at = match request.input {
+                LinkId::LOCAL => format!("at the port {} of {node}", self.fabric.port_name(link.out)),
+                input => format!("in {}", self.buffer_name(&self.links[input.index()])),
+            };
+            let who = format!("{} packet(s) of a {message}, {at}", train.packets);
+            waits.push(Wait { who, what: what.clone() });
+        }
+    }
+
+    /// Packets in transit that are not the head of their input queue.
+    fn waiting_behind_the_head(&self, link: &Link, waits: &mut Vec<Wait>) {
+        for channel in &link.channels {
+            let packets = channel.fifo.iter(&self.pool).count();
+            if packets > 0 {
+                let buffer = self.buffer_name(link);
+                let who = format!("{packets} packet(s) in {buffer}");
+                waits.push(Wait { who, what: "the packet at the head of that buffer to leave".to_owned() });
+            }
+        }
+    }
+
+    fn buffer_name(&self, link: &Link) -> String {
+        format!("the input buffer {} of {}", self.fabric.port_name(link.input), self.fabric.node_name(link.to))
+    }
+
+    fn name(&self, message: &Message) -> String {
+        let src = self.fabric.node_name(message.src);
+        let way = match message.route {
+            Route::Port(port) => format!("one hop {}", self.fabric.port_name(port)),
+            Route::To(dst) => format!("to {}", self.fabric.node_name(dst)),
+        };
+        format!("message of {} B from {src} {way}", message.len.0)
+    }
+}

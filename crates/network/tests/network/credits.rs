@@ -1,0 +1,70 @@
+//! Buffers shorter than the round trip limit the throughput to what they hold per round trip.
+
+use crate::support::{P, Play, Supply, packets, play, torus};
+use syncline_core::{Bytes, NodeId, PortId, Ps};
+use syncline_network::{DeadlockRule, Delivery, Route};
+
+/// 10 ns a packet, 100 ns a hop: a round trip is 210 ns or 21 packets.
+const RATE: u64 = 25_600_000_000;
+const PACKET: u64 = 10_000;
+const LATENCY: u64 = 100_000;
+const ROUND_TRIP: u64 = PACKET + 2 * LATENCY;
+
+/// Arrival of packet `i` when `slots` packets may be under way in a round trip.
+fn limited(i: u64, slots: u64) -> Ps {
+    Ps(i / slots * ROUND_TRIP + i % slots * PACKET + PACKET + LATENCY)
+}
+
+#[test]
+fn a_short_buffer_passes_its_size_per_round_trip() {
+    let fabric = torus(&[(4, RATE, LATENCY)]);
+    // Under the bubble rule a packet that enters leaves one slot free, so one does not count.
+    for (rule, buffer, slots) in [
+        (DeadlockRule::None, 1, 1),
+        (DeadlockRule::None, 5, 5),
+        (DeadlockRule::Dateline, 5, 3),
+        (DeadlockRule::Bubble, 2, 1),
+        (DeadlockRule::Bubble, 8, 7),
+    ] {
+        for trains in [false, true] {
+            for delivery in [Delivery::Whole, Delivery::Stream] {
+                let n = 10 * slots + 1;
+                let message = Play { delivery, ..Play::whole(0, Route::Port(PortId(0)), n * P) };
+                let net = packets(&fabric, rule, Some(buffer), trains);
+                let outcome = play(net, &fabric, &[message]).finished();
+                assert_eq!(outcome.arrivals, [limited(n - 1, slots)], "{rule:?} {buffer} {trains} {delivery:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_buffer_of_a_round_trip_is_enough() {
+    let fabric = torus(&[(4, RATE, LATENCY)]);
+    let n = 1000;
+    for (buffer, full_speed) in [(21, true), (20, false)] {
+        let net = packets(&fabric, DeadlockRule::None, Some(buffer), true);
+        let outcome = play(net, &fabric, &[Play::whole(0, Route::Port(PortId(0)), n * P)]).finished();
+        assert_eq!(outcome.arrivals[0] == Ps(n * PACKET + LATENCY), full_speed);
+    }
+}
+
+#[test]
+fn a_slow_receiver_holds_the_sender_back() {
+    let fabric = torus(&[(4, RATE, LATENCY)]);
+    let outcome = |hold| {
+        let message = Play::stream(0, Route::Port(PortId(0)), 700 * P, Ps(hold));
+        play(packets(&fabric, DeadlockRule::Bubble, Some(22), false), &fabric, &[message]).finished().arrivals[0]
+    };
+    assert_eq!(outcome(0), Ps(700 * PACKET + LATENCY));
+    assert!(outcome(100_000) > Ps(700 * PACKET + LATENCY));
+}
+
+#[test]
+fn back_pressure_reaches_over_several_hops() {
+    // The second hop is ten times slower; with two slots per buffer the first cannot run ahead.
+    let fabric = torus(&[(2, RATE, 1000), (2, RATE / 10, 1000)]);
+    let message = Play { supply: Supply::WhenRoom { capacity: Bytes(P) }, ..Play::whole(0, Route::To(NodeId(3)), 100 * P) };
+    let outcome = play(packets(&fabric, DeadlockRule::Bubble, Some(3), false), &fabric, &[message]).finished();
+    assert!(outcome.arrivals[0] > Ps(100 * 10 * PACKET));
+}

@@ -1,0 +1,13 @@
+//! Behaviour of the network backends, one file per behaviour.
+
+mod support;
+
+mod conservation;
+mod credits;
+mod deadlock;
+mod degenerate;
+mod ordering;
+mod room;
+mod sharing;
+mod trains;
+mod unloaded;

@@ -1,0 +1,294 @@
+//! Which chunk is next.
+//!
+//! All NPUs must start chunks in the same order: with a limited number in flight, NPUs that picked
+//! differently would wait for each other for ever. The order is therefore written once, in a log. The
+//! first NPU that has room for a chunk and none left to follow in the log picks by the scheduling
+//! policy among the collectives that *it* has issued; everybody else follows. An NPU that comes to
+//! a collective it has not issued yet waits for its own training loop.
+
+use syncline_collective::Split;
+use syncline_core::{Bytes, NodeId};
+use syncline_endpoint::Chunk;
+
+/// A collective of a run, numbered in the order of its graph node.
+pub type CollectiveId = u32;
+
+/// Which issued collective the next chunk is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The earliest issued.
+    Fifo,
+    /// The latest issued.
+    Lifo,
+}
+
+/// How collectives are cut into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunking {
+    /// Chunks of a size, the last one smaller.
+    Size(u64),
+    /// A number of equal chunks.
+    Count(u32),
+}
+
+/// How chunks use the lanes of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneUse {
+    /// Chunks take the lanes in turn.
+    Alternate,
+    /// A chunk is split over so many lanes.
+    Split(u32),
+}
+
+/// Cuts a collective of `size` bytes into pieces: chunks, or with [`LaneUse::Split`] their parts, each
+/// with its lane (`None`: in turn). Empty pieces are left out.
+pub fn cut(size: Bytes, chunking: Chunking, lanes: LaneUse, split: Split) -> Pieces {
+    let chunks = match chunking {
+        Chunking::Size(bytes) => size.0.div_ceil(bytes),
+        // No chunk is finer than an element.
+        Chunking::Count(n) => u64::from(n).min(size.0.div_ceil(u64::from(split.element))),
+    };
+    let parts = match lanes {
+        LaneUse::Alternate => 1,
+        LaneUse::Split(n) => n,
+    };
+    Pieces { size: size.0, chunking, chunks, parts, split }
+}
+
+/// The pieces of a collective, computed on demand.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    size: u64,
+    chunking: Chunking,
+    chunks: u64,
+    parts: u32,
+    split: Split,
+}
+
+impl Pieces {
+    /// Number of pieces, empty ones included.
+    pub fn count(&self) -> u64 {
+        self.chunks * u64::from(self.parts)
+    }
+
+    /// Length of a piece, and its lane if it is bound to one.
+    pub fn piece(&self, index: u64) -> (u64, Option<u32>) {
+        let (chunk, part) = (index / u64::from(self.parts), (index % u64::from(self.parts)) as u32);
+        let len = match self.chunking {
+            Chunking::Size(bytes) => bytes.min(self.size - chunk * bytes),
+            Chunking::Count(_) => self.split.share(self.size, self.chunks as u32, chunk as u32).1,
+        };
+        match self.parts {
+            1 => (len, None),
+            parts => (self.split.share(len, parts, part).1, Some(part)),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Collective {
+    plan: u8,
+    pieces: Pieces,
+    /// The next piece to enter the log.
+    next: u64,
+    /// Pieces that entered it (empty ones do not).
+    entered: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Follower {
+    /// Entries of the log that the NPU has started.
+    started: usize,
+    issued: Vec<bool>,
+    /// Pieces of each collective that are done.
+    done: Vec<u64>,
+}
+
+/// The log of chunks, and how far each NPU is in it.
+#[derive(Debug)]
+pub struct Admission {
+    policy: Policy,
+    collectives: Vec<Collective>,
+    /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue.
+    open: Vec<CollectiveId>,
+    log: Vec<(CollectiveId, Chunk)>,
+    npus: Vec<Follower>,
+}
+
+/// The chunk that an NPU may start next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Its collective.
+    pub collective: CollectiveId,
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Whether it must be entered into the log first ([`Admission::enter`]).
+    pub new: bool,
+}
+
+impl Admission {
+    /// An empty log for `npus` NPUs.
+    pub fn new(policy: Policy, npus: u32) -> Admission {
+        let npus = vec![Follower::default(); npus as usize];
+        Admission { policy, collectives: Vec::new(), open: Vec::new(), log: Vec::new(), npus }
+    }
+
+    /// Makes the next collective known.
+    pub fn add(&mut self, plan: u8, pieces: Pieces) {
+        self.collectives.push(Collective { plan, pieces, next: 0, entered: 0 });
+    }
+
+    /// Number of known collectives.
+    pub fn collectives(&self) -> usize {
+        self.collectives.len()
+    }
+
+    /// An NPU issues a collective; true if there is nothing to do for it.
+    pub fn issue(&mut self, npu: NodeId, id: CollectiveId) -> bool {
+        let follower = &mut self.npus[npu.index()];
+        follower.issued.resize(self.collectives.len(), false);
+        follower.done.resize(self.collectives.len(), 0);
+        follower.issued[id as usize] = true;
+        let c = &mut self.collectives[id as usize];
+        if c.entered == 0 {
+            skip_empty(c);
+            if c.next < c.pieces.count() && !self.open.contains(&id) {
+                self.open.push(id);
+            }
+        }
+        c.entered == 0 && c.next == c.pieces.count()
+    }
+
+    fn is_issued(&self, npu: NodeId, id: CollectiveId) -> bool {
+        self.npus[npu.index()].issued.get(id as usize).copied().unwrap_or(false)
+    }
+
+    /// The chunk that an NPU may start next; `None` while nothing that it has issued is its turn.
+    pub fn next(&self, npu: NodeId) -> Option<Next> {
+        if let Some(&(collective, chunk)) = self.log.get(self.npus[npu.index()].started) {
+            return self.is_issued(npu, collective).then_some(Next { collective, chunk, new: false });
+        }
+        let issued = |id: &&CollectiveId| self.is_issued(npu, **id);
+        let pick = match self.policy {
+            Policy::Fifo => self.open.iter().find(issued),
+            Policy::Lifo => self.open.iter().rfind(issued),
+        };
+        let collective = *pick?;
+        let c = &self.collectives[collective as usize];
+        let (len, lane) = c.pieces.piece(c.next);
+        let lane = lane.unwrap_or(self.log.len() as u32);
+        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan, lane }, new: true })
+    }
+
+    /// Enters a chunk that [`Admission::next`] proposed.
+    pub fn enter(&mut self, id: CollectiveId, chunk: Chunk) {
+        self.log.push((id, chunk));
+        let c = &mut self.collectives[id as usize];
+        c.next += 1;
+        c.entered += 1;
+        skip_empty(c);
+        if c.next == c.pieces.count() {
+            self.open.retain(|&o| o != id);
+        }
+    }
+
+    /// An NPU has started its next chunk of the log.
+    pub fn started(&mut self, npu: NodeId) {
+        self.npus[npu.index()].started += 1;
+    }
+
+    /// A chunk is done on an NPU: its collective, and whether that is complete there.
+    pub fn done(&mut self, npu: NodeId, seq: u32) -> (CollectiveId, bool) {
+        let id = self.log[seq as usize].0;
+        let c = &self.collectives[id as usize];
+        let done = &mut self.npus[npu.index()].done[id as usize];
+        *done += 1;
+        assert!(*done <= c.entered, "a chunk is done twice");
+        (id, *done == c.entered && c.next == c.pieces.count())
+    }
+
+    /// Pieces of a collective that entered the log.
+    pub fn pieces(&self, id: CollectiveId) -> u64 {
+        self.collectives[id as usize].entered
+    }
+
+    /// The collective that a chunk belongs to.
+    pub fn collective_of(&self, seq: u32) -> CollectiveId {
+        self.log[seq as usize].0
+    }
+}
+
+fn skip_empty(c: &mut Collective) {
+    while c.next < c.pieces.count() && c.pieces.piece(c.next).0 == 0 {
+        c.next += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BYTES: Split = Split { element: 1 };
+
+    fn pieces(size: u64, chunking: Chunking) -> Pieces {
+        cut(Bytes(size), chunking, LaneUse::Alternate, BYTES)
+    }
+
+    fn order(policy: Policy, issue: &[u32], sizes: &[u64]) -> Vec<u32> {
+        let mut a = Admission::new(policy, 1);
+        sizes.iter().for_each(|&s| a.add(0, pieces(s, Chunking::Size(10))));
+        issue.iter().for_each(|&id| {
+            a.issue(NodeId(0), id);
+        });
+        let mut order = Vec::new();
+        while let Some(next) = a.next(NodeId(0)) {
+            a.enter(next.collective, next.chunk);
+            a.started(NodeId(0));
+            order.push(next.collective);
+        }
+        order
+    }
+
+    #[test]
+    fn the_latest_or_the_earliest_issued_goes_first() {
+        assert_eq!(order(Policy::Lifo, &[2, 1, 0], &[15, 5, 25]), [0, 0, 1, 2, 2, 2]);
+        assert_eq!(order(Policy::Fifo, &[2, 1, 0], &[15, 5, 25]), [2, 2, 2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_follower_waits_until_it_has_issued_what_the_log_says() {
+        let mut a = Admission::new(Policy::Lifo, 2);
+        a.add(0, pieces(5, Chunking::Size(10)));
+        a.add(0, pieces(5, Chunking::Size(10)));
+        a.issue(NodeId(0), 1);
+        let first = a.next(NodeId(0)).expect("it has issued 1");
+        assert!(first.new);
+        a.enter(first.collective, first.chunk);
+        a.started(NodeId(0));
+        a.issue(NodeId(1), 0);
+        assert_eq!(a.next(NodeId(1)), None);
+        a.issue(NodeId(1), 1);
+        assert_eq!(a.next(NodeId(1)), Some(Next { new: false, ..first }));
+    }
+
+    #[test]
+    fn nothing_is_complete_at_once() {
+        let mut a = Admission::new(Policy::Lifo, 1);
+        a.add(0, pieces(0, Chunking::Size(10)));
+        assert!(a.issue(NodeId(0), 0));
+        assert_eq!(a.next(NodeId(0)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_add_up(
+            size in 0u64..100_000, n in 1u64..5000, by_count: bool, parts in 1u32..5, element in 1u32..9,
+        ) {
+            let chunking = if by_count { Chunking::Count(n as u32) } else { Chunking::Size(n) };
+            let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
+            let p = cut(Bytes(size), chunking, lanes, Split { element });
+            prop_assert_eq!((0..p.count()).map(|i| p.piece(i).0).sum::<u64>(), size);
+        }
+    }
+}

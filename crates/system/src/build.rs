@@ -1,0 +1,298 @@
+//! From a description to a running simulation, and to its results.
+
+use crate::admission::{Chunking, LaneUse, Policy};
+use crate::driver::{CollectiveConfig, Simulation};
+use crate::event::{Queue, Timer};
+use crate::executor::Executor;
+use crate::results::Results;
+use crate::spec::{
+    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, JobSpec, LanesSpec,
+    NetworkSpec, SchedulingSpec, Spec, WorkloadSpec,
+};
+use crate::tables;
+use std::fmt;
+use std::sync::Arc;
+use syncline_collective::{Algorithm, Kind, Plan, Split};
+use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
+use syncline_endpoint::api::Lanes;
+use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
+use syncline_network::{Analytical, Network, packet};
+use syncline_topology::{Dimension, Fabric, Torus};
+use syncline_workload::compute::Npu;
+use syncline_workload::data_parallel::DataParallel;
+use syncline_workload::graph::{Collective, GraphSource, Node, Pass, Work};
+use syncline_workload::{Cost, Layer, astra_text, models};
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The description is not a legal simulation.
+    Spec(String),
+    /// The simulation failed: it stalled or lost bytes.
+    Simulation(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Spec(message) | RunError::Simulation(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn illegal(what: impl fmt::Display) -> RunError {
+    RunError::Spec(what.to_string())
+}
+
+/// Runs the simulation that a JSON document describes (see [`crate::spec`]).
+///
+/// # Errors
+/// [`RunError::Spec`] if it does not describe one, [`RunError::Simulation`] if it fails.
+pub fn run(spec_json: &str) -> Result<Results, RunError> {
+    run_spec(&serde_json::from_str(spec_json).map_err(illegal)?, None)
+}
+
+/// Runs a simulation. With `shuffle`, simultaneous events of equal key are shuffled by that seed, which
+/// must not change anything.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
+    let torus = Arc::new(torus(spec)?);
+    if spec.output.window_ps == 0 {
+        return Err(illegal("output.window_ps: a window needs a length"));
+    }
+    let window = Ps(spec.output.window_ps);
+    match spec.network {
+        NetworkSpec::Analytical {} => {
+            let net = Analytical::new(torus.clone(), window);
+            with_network(spec, torus, net, shuffle)
+        }
+        NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
+            let rule = match deadlock_rule {
+                DeadlockRule::Bubble => packet::DeadlockRule::Bubble,
+                DeadlockRule::Dateline => packet::DeadlockRule::Dateline,
+                DeadlockRule::None => packet::DeadlockRule::None,
+            };
+            let config = packet::PacketConfig {
+                packet: Bytes(packet_bytes.into()),
+                buffer: buffer_packets,
+                rule,
+                trains,
+                window,
+            };
+            let net = packet::Packet::new(torus.clone(), config).map_err(illegal)?;
+            with_network(spec, torus, net, shuffle)
+        }
+    }
+}
+
+fn torus(spec: &Spec) -> Result<Torus, RunError> {
+    let dimension = |(i, d): (usize, &crate::spec::DimSpec)| {
+        let rate = Rate::new(d.rate_bytes_per_s).ok_or_else(|| illegal(format!("dims.{i}: a link needs a rate")))?;
+        Ok(Dimension { size: d.size, rate, latency: Ps(d.latency_ps), links: d.links })
+    };
+    let dims = spec.dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
+    Torus::new(dims).map_err(illegal)
+}
+
+/// What is to be run, independent of network and endpoint.
+struct Job {
+    source: Box<dyn GraphSource + Send>,
+    iterations: u32,
+    drain: bool,
+    npu: Npu,
+    kinds: Vec<Kind>,
+    largest: Bytes,
+}
+
+fn job(spec: &Spec) -> Result<Job, RunError> {
+    match &spec.job {
+        JobSpec::Collective { collective, bytes } => {
+            let (kind, node) = match collective {
+                CollectiveKindSpec::AllReduce => (Kind::AllReduce, Collective::AllReduce),
+                CollectiveKindSpec::ReduceScatter => (Kind::ReduceScatter, Collective::ReduceScatter),
+                CollectiveKindSpec::AllGather => (Kind::AllGather, Collective::AllGather),
+            };
+            let source = Box::new(Single { kind: node, size: Bytes(*bytes), layers: Vec::new() });
+            let npu = Npu::new(1.0, 1.0, 1.0).map_err(illegal)?;
+            Ok(Job { source, iterations: 1, drain: true, npu, kinds: vec![kind], largest: Bytes(*bytes) })
+        }
+        JobSpec::Training { workload, iterations, overlap, drain, update, compute } => {
+            let mut layers = layers(workload)?;
+            if !update {
+                layers.iter_mut().for_each(|l| l.update = Cost::NOTHING);
+            }
+            let npu = Npu::new(compute.flops_per_s, compute.memory_bytes_per_s, compute.scale).map_err(illegal)?;
+            let sizes = layers.iter().map(|l| l.gradient.0);
+            let largest = if *overlap { sizes.max().unwrap_or(0) } else { sizes.sum() };
+            let source = Box::new(DataParallel::new(layers, *overlap));
+            let (iterations, drain, largest) = (*iterations, *drain, Bytes(largest));
+            Ok(Job { source, iterations, drain, npu, kinds: vec![Kind::AllReduce], largest })
+        }
+    }
+}
+
+fn layers(workload: &WorkloadSpec) -> Result<Vec<Layer>, RunError> {
+    match workload {
+        WorkloadSpec::Model { name, batch, element_bytes } => {
+            models::build(name, *batch, *element_bytes).map_err(illegal)
+        }
+        WorkloadSpec::AstraText { text } => astra_text::parse(text).map_err(illegal),
+    }
+}
+
+/// A graph of a single collective.
+struct Single {
+    kind: Collective,
+    size: Bytes,
+    layers: Vec<Layer>,
+}
+
+impl GraphSource for Single {
+    fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    fn iteration(&mut self, _: u32) -> Vec<Node> {
+        let work = Work::Collective { kind: self.kind, size: self.size };
+        vec![Node { layer: 0, pass: Pass::WeightGrad, work, after: Vec::new() }]
+    }
+}
+
+fn with_network<N>(spec: &Spec, torus: Arc<Torus>, net: N, shuffle: Option<u64>) -> Result<Results, RunError>
+where
+    N: Network,
+    N::Event: Timer,
+{
+    let c = &spec.collectives;
+    if c.element_bytes == 0 || c.inflight == 0 {
+        return Err(illegal("collectives: element_bytes and inflight must be positive"));
+    }
+    let algorithm = match c.algorithm {
+        AlgorithmSpec::Ring | AlgorithmSpec::Hierarchical => Algorithm::PerDimension,
+        AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Algorithm::LocalFirst,
+        AlgorithmSpec::SixPhase => Algorithm::AllScattered,
+    };
+    let job = job(spec)?;
+    let sizes: Vec<u32> = torus.dims().iter().map(|d| d.size).collect();
+    let plans = job.kinds.iter().map(|&k| Plan::new(k, algorithm, &sizes).map_err(illegal));
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let lanes = if c.lanes == LanesSpec::One { Lanes::One } else { Lanes::All };
+    let split = Split { element: c.element_bytes };
+    let layout = Layout::new(torus.clone(), plans, split, lanes);
+    let config = CollectiveConfig {
+        policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
+        chunking: chunking(c.chunking)?,
+        lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(layout.lanes() as u32) } else { LaneUse::Alternate },
+        split,
+        drain: job.drain,
+    };
+    let npus = torus.nodes();
+    let window = Ps(spec.output.window_ps);
+    let traced = traced(&spec.output.trace_npus, npus)?;
+    let executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
+    let inflight = match config.lanes {
+        LaneUse::Split(n) => c.inflight.saturating_mul(n),
+        LaneUse::Alternate => c.inflight,
+    };
+    let run = Run { spec, net, executor, layout: layout.clone(), config, shuffle };
+    match &spec.endpoint {
+        EndpointSpec::Ideal { step_latency_ps } => {
+            let cost = Ideal { step: Ps(*step_latency_ps) };
+            run.with(MessageEndpoint::new(layout, cost, inflight, &traced))
+        }
+        EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes } => {
+            let config = BaselineConfig {
+                memory: rate("endpoint.memory_bytes_per_s", *memory_bytes_per_s)?,
+                sms: rate("endpoint.sm_bytes_per_s", *sm_bytes_per_s)?,
+                bus: rate("endpoint.bus_bytes_per_s", *bus_bytes_per_s)?,
+                charge_writes: *charge_writes,
+            };
+            run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, &traced))
+        }
+        EndpointSpec::Ace(ace) => {
+            let chunk = match config.chunking {
+                Chunking::Size(bytes) => job.largest.min(Bytes(bytes)),
+                Chunking::Count(n) => Bytes(job.largest.0.div_ceil(u64::from(n.max(1)))),
+            };
+            let packet = run.net.packet_size();
+            let ace = Ace::new(layout, ace_config(ace)?, packet, chunk, window, &traced).map_err(illegal)?;
+            run.with(ace)
+        }
+    }
+}
+
+fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
+    match spec {
+        ChunkingSpec::Size { bytes: 0 } | ChunkingSpec::Count { chunks: 0 } => {
+            Err(illegal("collectives.chunking: a chunk needs bytes, a collective chunks"))
+        }
+        ChunkingSpec::Size { bytes } => Ok(Chunking::Size(bytes)),
+        ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
+    }
+}
+
+fn traced(numbers: &[u32], npus: u32) -> Result<Vec<NodeId>, RunError> {
+    if let Some(n) = numbers.iter().find(|&&n| n >= npus) {
+        return Err(illegal(format!("output.trace_npus: there is no NPU {n}; accepted: 0 to {}", npus - 1)));
+    }
+    let mut traced: Vec<NodeId> = numbers.iter().map(|&n| NodeId(n)).collect();
+    traced.push(NodeId(0)); // the phases table is the first NPU's
+    traced.sort_unstable();
+    traced.dedup();
+    Ok(traced)
+}
+
+fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
+    Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
+}
+
+fn ace_config(ace: &AceSpec) -> Result<AceConfig, RunError> {
+    let positive = |field: &str, value: u32| match value {
+        0 => Err(illegal(format!("endpoint.{field}: must be positive"))),
+        n => Ok(n),
+    };
+    Ok(AceConfig {
+        memory: rate("endpoint.memory_bytes_per_s", ace.memory_bytes_per_s)?,
+        bus: rate("endpoint.bus_bytes_per_s", ace.bus_bytes_per_s)?,
+        charge_writes: ace.charge_writes,
+        clock: Clock::new(ace.clock_hz).ok_or_else(|| illegal("endpoint.clock_hz: must be positive"))?,
+        sram: Bytes(ace.sram_bytes),
+        banks: positive("sram_banks", ace.sram_banks)?,
+        port_bytes: positive("port_bytes_per_cycle", ace.port_bytes_per_cycle)?,
+        alus: positive("alus", ace.alus)?,
+        fsms: positive("fsms", ace.fsms)?,
+        message: Bytes(positive("message_bytes", ace.message_bytes)?.into()),
+        port_buffer: Bytes(ace.port_buffer_bytes),
+    })
+}
+
+/// A simulation that lacks only its endpoint.
+struct Run<'a, N> {
+    spec: &'a Spec,
+    net: N,
+    executor: Executor,
+    layout: Layout,
+    config: CollectiveConfig,
+    shuffle: Option<u64>,
+}
+
+impl<N> Run<'_, N>
+where
+    N: Network,
+    N::Event: Timer,
+{
+    fn with<E>(self, ep: E) -> Result<Results, RunError>
+    where
+        E: Endpoint<N>,
+        E::Event: Timer,
+    {
+        let queue = Queue(self.shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
+        let mut simulation = Simulation::new(queue, self.net, ep, self.executor, self.layout, self.config);
+        let outcome = simulation.run().map_err(|failure| RunError::Simulation(failure.to_string()))?;
+        Ok(tables::results(self.spec, &simulation, outcome))
+    }
+}

@@ -1,0 +1,370 @@
+//! The driver: owns the queue, and carries what one layer says to the next.
+
+use crate::admission::{Admission, Chunking, CollectiveId, LaneUse, Next, Policy, cut};
+use crate::event::{Event, Queue, Timer};
+use crate::executor::{Action, Executor};
+use std::fmt;
+use syncline_collective::{Kind, Split};
+use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
+use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
+use syncline_network::{NetOut, Network};
+use syncline_workload::graph::Collective;
+
+/// Event class of the training loop: before everything else at the same time.
+const COMPUTED: u8 = 0;
+
+/// How collectives are carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveConfig {
+    /// Which issued collective goes first.
+    pub policy: Policy,
+    /// How collectives are cut.
+    pub chunking: Chunking,
+    /// How chunks use lanes.
+    pub lanes: LaneUse,
+    /// How blocks are cut.
+    pub split: Split,
+    /// Whether the run goes on until all collectives are done.
+    pub drain: bool,
+}
+
+/// When a collective was issued, started and completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectiveTimes {
+    /// First issue by any NPU.
+    pub issued: Option<Ps>,
+    /// First chunk started on any NPU.
+    pub started: Option<Ps>,
+    /// Completion on the last NPU.
+    pub completed: Option<Ps>,
+    complete_on: u32,
+}
+
+/// A phase of a chunk on a traced NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseSlice {
+    /// The NPU.
+    pub npu: NodeId,
+    /// The chunk.
+    pub seq: u32,
+    /// Its collective.
+    pub collective: CollectiveId,
+    /// The phase.
+    pub phase: u8,
+    /// When it was ready for the phase.
+    pub ready: Ps,
+    /// When the phase began.
+    pub began: Ps,
+    /// When it ended.
+    pub ended: Ps,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing happens any more, and work is left.
+    Stalled {
+        /// When.
+        at: Ps,
+        /// Who waits for what.
+        waits: Vec<Wait>,
+    },
+    /// The books do not balance.
+    NotConserved {
+        /// The network's account.
+        audit: Conservation,
+        /// Bytes the endpoints sent.
+        sent: u64,
+    },
+}
+
+/// Waits that a message lists; the rest is counted.
+const WAITS_SHOWN: usize = 20;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Stalled { at, waits } => {
+                write!(
+                    f,
+                    "the simulation stalled at {at}: nothing can happen any more, but {} parts wait",
+                    waits.len()
+                )?;
+                for Wait { who, what } in waits.iter().take(WAITS_SHOWN) {
+                    write!(f, "\n  {who} waits for {what}")?;
+                }
+                match waits.len().saturating_sub(WAITS_SHOWN) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
+            Failure::NotConserved { audit, sent } => write!(
+                f,
+                "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and dropped {}",
+                audit.injected, audit.delivered, audit.dropped
+            ),
+        }
+    }
+}
+
+/// What a finished simulation leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// End of the run.
+    pub end: Ps,
+    /// Events handled.
+    pub events: u64,
+    /// The endpoints' report.
+    pub report: Report,
+    /// Times of every collective.
+    pub collectives: Vec<CollectiveTimes>,
+    /// Chunks of every collective.
+    pub chunks: Vec<u64>,
+    /// Phases of chunks on traced NPUs.
+    pub phases: Vec<PhaseSlice>,
+    /// The network's account.
+    pub audit: Conservation,
+}
+
+/// One simulation: a network, endpoints, and a training loop on one queue.
+pub struct Simulation<N: Network, E: Endpoint<N>> {
+    queue: Queue,
+    net: N,
+    ep: E,
+    executor: Executor,
+    admission: Admission,
+    layout: Layout,
+    config: CollectiveConfig,
+    npus: u32,
+    times: Vec<CollectiveTimes>,
+    incomplete: u64,
+    phases: Vec<PhaseSlice>,
+    net_out: Vec<NetOut>,
+    ep_out: Vec<EpOut>,
+    actions: Vec<Action>,
+}
+
+impl<N, E> Simulation<N, E>
+where
+    N: Network,
+    E: Endpoint<N>,
+    N::Event: Timer,
+    E::Event: Timer,
+{
+    /// A simulation at time zero. `queue` is empty; tests pass one that shuffles ties.
+    pub fn new(queue: Queue, net: N, ep: E, executor: Executor, layout: Layout, config: CollectiveConfig) -> Self {
+        use syncline_topology::Fabric;
+        let npus = layout.torus().nodes();
+        Simulation {
+            queue,
+            net,
+            ep,
+            executor,
+            admission: Admission::new(config.policy, npus),
+            layout,
+            config,
+            npus,
+            times: Vec::new(),
+            incomplete: 0,
+            phases: Vec::new(),
+            net_out: Vec::new(),
+            ep_out: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// A [`Failure`] when nothing can happen any more before the end, or bytes are not conserved.
+    pub fn run(&mut self) -> Result<Outcome, Failure> {
+        let mut end = Ps::ZERO;
+        for npu in 0..self.npus {
+            self.executor.begin(NodeId(npu), Ps::ZERO, &mut self.actions);
+            self.act(NodeId(npu), Ps::ZERO);
+            self.carry(Ps::ZERO);
+        }
+        while !self.is_complete() {
+            let Some((now, _, event)) = self.queue.0.pop() else { return Err(self.stalled(end)) };
+            end = now;
+            self.dispatch(now, event);
+            self.carry(now);
+        }
+        self.outcome(end)
+    }
+
+    /// The executor, for results.
+    pub fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// The network, for results.
+    pub fn network(&self) -> &N {
+        &self.net
+    }
+
+    /// The layout, for results.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn is_complete(&self) -> bool {
+        self.executor.is_finished() && (!self.config.drain || self.incomplete == 0)
+    }
+
+    #[inline]
+    fn dispatch(&mut self, now: Ps, event: Event) {
+        match event {
+            Event::Network(_) => {
+                if let Some(timer) = N::Event::from_event(event) {
+                    self.net.handle(now, timer, &mut self.queue, &mut self.net_out);
+                }
+            }
+            Event::Endpoint(_) => {
+                if let Some(timer) = E::Event::from_event(event) {
+                    let Self { queue: q, net, ep, ep_out: out, .. } = self;
+                    ep.handle(timer, &mut Ctx { now, net, q, out });
+                }
+            }
+            Event::Computed(npu) => {
+                self.executor.computed(NodeId(npu), now, &mut self.actions);
+                self.act(NodeId(npu), now);
+            }
+        }
+    }
+
+    /// Carries what the layers said to those it is for, until all are silent.
+    #[inline]
+    fn carry(&mut self, now: Ps) {
+        loop {
+            if !self.net_out.is_empty() {
+                let Self { queue: q, net, ep, ep_out: out, net_out, .. } = self;
+                for report in net_out.drain(..) {
+                    ep.network(report, &mut Ctx { now, net, q, out });
+                }
+            }
+            if self.ep_out.is_empty() {
+                return;
+            }
+            let mut said = std::mem::take(&mut self.ep_out);
+            for out in said.drain(..) {
+                match out {
+                    EpOut::Room { npu } => self.offer(npu, now),
+                    EpOut::Done { npu, seq } => self.chunk_done(npu, seq, now),
+                    EpOut::Phase { npu, seq, phase, ready, began } => {
+                        let collective = self.admission.collective_of(seq);
+                        self.phases.push(PhaseSlice { npu, seq, collective, phase, ready, began, ended: now });
+                    }
+                }
+            }
+            if self.ep_out.is_empty() {
+                self.ep_out = said; // keeps its allocation
+            }
+        }
+    }
+
+    /// Does what the training loop of an NPU asks for.
+    fn act(&mut self, npu: NodeId, now: Ps) {
+        let mut issued = false;
+        let mut at = 0; // issuing may complete a collective at once, which may add actions
+        while let Some(&action) = self.actions.get(at) {
+            at += 1;
+            match action {
+                Action::ComputeUntil(t) => self.queue.0.push(t, Key::new(COMPUTED, 0), Event::Computed(npu.0)),
+                Action::Issue(id) => {
+                    self.make_known();
+                    self.times[id as usize].issued.get_or_insert(now);
+                    if self.admission.issue(npu, id) {
+                        self.mark_complete(npu, id, now);
+                    }
+                    issued = true;
+                }
+            }
+        }
+        self.actions.clear();
+        if issued {
+            self.offer(npu, now);
+        }
+    }
+
+    /// Tells the admission log of collectives that the graph has been expanded to.
+    fn make_known(&mut self) {
+        for c in &self.executor.collectives()[self.admission.collectives()..] {
+            let kind = match c.kind {
+                Collective::AllReduce => Kind::AllReduce,
+                Collective::ReduceScatter => Kind::ReduceScatter,
+                Collective::AllGather => Kind::AllGather,
+            };
+            let plan = self.layout.plan_of(kind).expect("a plan is built for every kind in the graph");
+            let CollectiveConfig { chunking, lanes, split, .. } = self.config;
+            self.admission.add(plan, cut(Bytes(c.bytes), chunking, lanes, split));
+            self.times.push(CollectiveTimes::default());
+            self.incomplete += 1;
+        }
+    }
+
+    /// Lets an NPU start chunks as long as it accepts them.
+    fn offer(&mut self, npu: NodeId, now: Ps) {
+        while let Some(Next { collective, chunk, new }) = self.admission.next(npu) {
+            if !self.ep.accepts(npu, chunk) {
+                return;
+            }
+            if new {
+                self.admission.enter(collective, chunk);
+                self.ep.define(chunk);
+            }
+            self.times[collective as usize].started.get_or_insert(now);
+            self.admission.started(npu);
+            let Self { queue: q, net, ep, ep_out: out, .. } = self;
+            ep.start(npu, &mut Ctx { now, net, q, out });
+        }
+    }
+
+    fn chunk_done(&mut self, npu: NodeId, seq: u32, now: Ps) {
+        let (id, complete) = self.admission.done(npu, seq);
+        if complete {
+            self.mark_complete(npu, id, now);
+            self.act(npu, now);
+        }
+    }
+
+    /// A collective is complete on an NPU; what its training loop does next is left in `actions`.
+    fn mark_complete(&mut self, npu: NodeId, id: CollectiveId, now: Ps) {
+        let times = &mut self.times[id as usize];
+        times.complete_on += 1;
+        if times.complete_on == self.npus {
+            times.completed = Some(now);
+            self.incomplete -= 1;
+        }
+        self.executor.collective_done(npu, id, now, &mut self.actions);
+    }
+
+    fn stalled(&self, at: Ps) -> Failure {
+        let mut waits = self.net.waits();
+        waits.extend(self.ep.waits());
+        waits.extend(self.executor.waits());
+        Failure::Stalled { at, waits }
+    }
+
+    fn outcome(&mut self, end: Ps) -> Result<Outcome, Failure> {
+        let audit = self.net.audit();
+        let report = self.ep.report(end);
+        // With everything drained nothing may be left in flight; a run that stops at its last
+        // back-propagation leaves collectives behind, which must still not exceed what was sent.
+        let balanced =
+            if self.incomplete == 0 { audit.holds() } else { audit.injected >= audit.delivered + audit.dropped };
+        if !balanced || (self.incomplete == 0 && audit.injected != report.sent) {
+            return Err(Failure::NotConserved { audit, sent: report.sent });
+        }
+        let ids = 0..self.admission.collectives() as CollectiveId;
+        Ok(Outcome {
+            end,
+            events: self.queue.0.popped(),
+            report,
+            collectives: self.times.clone(),
+            chunks: ids.map(|id| self.admission.pieces(id)).collect(),
+            phases: std::mem::take(&mut self.phases),
+            audit,
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! The training loop: executes the graph of every NPU.
+//!
+//! Compute nodes run one at a time in the order of the graph; a collective is issued when its
+//! dependencies are done. The time that an NPU's compute engine is idle because its next node waits is
+//! exposed communication, attributed to the collective whose completion ends the wait.
+
+use crate::admission::CollectiveId;
+use syncline_core::{NodeId, Ps, Wait, Windows};
+use syncline_workload::compute::Npu;
+use syncline_workload::graph::{Collective, GraphSource, NodeIndex, Pass, Work};
+
+/// A node of the expanded graph, shared by all NPUs.
+#[derive(Clone, Debug)]
+pub struct GraphNode {
+    /// Layer it belongs to.
+    pub layer: u32,
+    /// Pass it belongs to.
+    pub pass: Pass,
+    /// Iteration it belongs to.
+    pub iteration: u32,
+    /// Duration of a compute node, or the collective's number.
+    pub work: NodeWork,
+    after: Vec<NodeIndex>,
+    before: Vec<NodeIndex>,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeWork {
+    /// Computes for this long.
+    Compute(Ps),
+    /// Runs a collective.
+    Collective(CollectiveId),
+}
+
+/// A collective that the graph asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveNode {
+    /// Its node.
+    pub node: NodeIndex,
+    /// Which collective.
+    pub kind: Collective,
+    /// Bytes of the full vector.
+    pub bytes: u64,
+}
+
+/// Exposed time, by collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exposure {
+    /// The collective that ended the wait.
+    pub collective: CollectiveId,
+    /// When the wait began and ended.
+    pub from: Ps,
+    /// When it ended.
+    pub to: Ps,
+}
+
+#[derive(Clone, Debug, Default)]
+struct NpuState {
+    /// Dependencies that are not done, per known node; `DONE` once the node itself is.
+    open: Vec<u16>,
+    /// The next compute node.
+    head: NodeIndex,
+    computing: bool,
+    idle_since: Ps,
+    compute: u64,
+    exposed: Vec<Exposure>,
+    finished: Option<Ps>,
+}
+
+const DONE: u16 = u16::MAX;
+
+/// What the executor asks the driver to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Report back ([`Executor::computed`]) at this time.
+    ComputeUntil(Ps),
+    /// Issue a collective.
+    Issue(CollectiveId),
+}
+
+/// Executes the graphs of all NPUs.
+pub struct Executor {
+    source: Box<dyn GraphSource + Send>,
+    iterations: u32,
+    expanded: u32,
+    npu_model: Npu,
+    nodes: Vec<GraphNode>,
+    collectives: Vec<CollectiveNode>,
+    npus: Vec<NpuState>,
+    running: u32,
+    /// Busy compute time of the first NPU, in windows.
+    pub compute_windows: Windows,
+    /// Compute slices of traced NPUs: NPU, node, from, to.
+    pub slices: Vec<(NodeId, NodeIndex, Ps, Ps)>,
+    traced: Vec<bool>,
+}
+
+impl Executor {
+    /// An executor for `npus` NPUs and `iterations` iterations of a graph.
+    pub fn new(
+        source: Box<dyn GraphSource + Send>,
+        iterations: u32,
+        npu_model: Npu,
+        npus: u32,
+        window: Ps,
+        traced: &[NodeId],
+    ) -> Executor {
+        let mut is_traced = vec![false; npus as usize];
+        traced.iter().for_each(|n| is_traced[n.index()] = true);
+        Executor {
+            source,
+            iterations,
+            expanded: 0,
+            npu_model,
+            nodes: Vec::new(),
+            collectives: Vec::new(),
+            npus: vec![NpuState::default(); npus as usize],
+            running: npus,
+            compute_windows: Windows::new(window),
+            slices: Vec::new(),
+            traced: is_traced,
+        }
+    }
+
+    /// The graph source.
+    pub fn source(&self) -> &dyn GraphSource {
+        &*self.source
+    }
+
+    /// Expanded nodes.
+    pub fn nodes(&self) -> &[GraphNode] {
+        &self.nodes
+    }
+
+    /// Collectives of the expanded nodes, by [`CollectiveId`].
+    pub fn collectives(&self) -> &[CollectiveNode] {
+        &self.collectives
+    }
+
+    /// The compute model.
+    pub fn npu_model(&self) -> &Npu {
+        &self.npu_model
+    }
+
+    /// Whether every NPU has computed its last node.
+    pub fn is_finished(&self) -> bool {
+        self.running == 0
+    }
+
+    /// When an NPU computed its last node.
+    pub fn finished(&self, npu: NodeId) -> Option<Ps> {
+        self.npus[npu.index()].finished
+    }
+
+    /// Busy compute time of an NPU.
+    pub fn compute(&self, npu: NodeId) -> Ps {
+        Ps(self.npus[npu.index()].compute)
+    }
+
+    /// Exposed communication of an NPU.
+    pub fn exposures(&self, npu: NodeId) -> &[Exposure] {
+        &self.npus[npu.index()].exposed
+    }
+
+    /// Lets an NPU begin.
+    pub fn begin(&mut self, npu: NodeId, now: Ps, actions: &mut Vec<Action>) {
+        self.go_on(npu, now, None, actions);
+    }
+
+    /// The compute engine of an NPU has finished its node.
+    pub fn computed(&mut self, npu: NodeId, now: Ps, actions: &mut Vec<Action>) {
+        let state = &mut self.npus[npu.index()];
+        state.computing = false;
+        state.idle_since = now;
+        let node = state.head;
+        state.head += 1;
+        self.done(npu, node, actions);
+        self.go_on(npu, now, None, actions);
+    }
+
+    /// A collective is complete on an NPU.
+    pub fn collective_done(&mut self, npu: NodeId, id: CollectiveId, now: Ps, actions: &mut Vec<Action>) {
+        self.done(npu, self.collectives[id as usize].node, actions);
+        self.go_on(npu, now, Some(id), actions);
+    }
+
+    fn done(&mut self, npu: NodeId, node: NodeIndex, actions: &mut Vec<Action>) {
+        let state = &mut self.npus[npu.index()];
+        state.open[node as usize] = DONE;
+        for &later in &self.nodes[node as usize].before {
+            let Some(open) = state.open.get_mut(later as usize) else { continue };
+            *open -= 1;
+            if let (0, NodeWork::Collective(id)) = (*open, self.nodes[later as usize].work) {
+                actions.push(Action::Issue(id));
+            }
+        }
+    }
+
+    /// Starts the next compute node if it may start.
+    fn go_on(&mut self, npu: NodeId, now: Ps, ended_by: Option<CollectiveId>, actions: &mut Vec<Action>) {
+        loop {
+            let state = &mut self.npus[npu.index()];
+            if state.computing || state.finished.is_some() {
+                return;
+            }
+            if state.head as usize == state.open.len() && !self.extend(npu, actions) {
+                let state = &mut self.npus[npu.index()];
+                state.finished = Some(now);
+                self.running -= 1;
+                return;
+            }
+            let state = &mut self.npus[npu.index()];
+            let Some(node) = self.nodes.get(state.head as usize) else { continue };
+            let NodeWork::Compute(time) = node.work else {
+                state.head += 1;
+                continue;
+            };
+            if state.open[state.head as usize] > 0 {
+                return;
+            }
+            if let Some(collective) = ended_by.filter(|_| now > state.idle_since) {
+                state.exposed.push(Exposure { collective, from: state.idle_since, to: now });
+            }
+            state.computing = true;
+            state.compute += time.0;
+            if npu.0 == 0 {
+                self.compute_windows.add(now, now + time);
+            }
+            if self.traced[npu.index()] && time > Ps::ZERO {
+                self.slices.push((npu, state.head, now, now + time));
+            }
+            actions.push(Action::ComputeUntil(now + time));
+            return;
+        }
+    }
+
+    /// Makes the next iteration known to an NPU; false when there is none.
+    fn extend(&mut self, npu: NodeId, actions: &mut Vec<Action>) -> bool {
+        if self.npus[npu.index()].open.len() == self.nodes.len() && !self.expand() {
+            return false;
+        }
+        let state = &mut self.npus[npu.index()];
+        let first = state.open.len();
+        let iteration = self.nodes[first].iteration;
+        for node in self.nodes[first..].iter().take_while(|n| n.iteration == iteration) {
+            let open = node.after.iter().filter(|&&d| state.open[d as usize] != DONE).count() as u16;
+            state.open.push(open);
+            if let (0, NodeWork::Collective(id)) = (open, node.work) {
+                actions.push(Action::Issue(id));
+            }
+        }
+        true
+    }
+
+    /// Expands the next iteration of the graph; false when there is none with a node.
+    fn expand(&mut self) -> bool {
+        let before = self.nodes.len();
+        while self.expanded < self.iterations && self.nodes.len() == before {
+            let iteration = self.expanded;
+            self.expanded += 1;
+            for node in self.source.iteration(iteration) {
+                let index = self.nodes.len() as NodeIndex;
+                for &dependency in &node.after {
+                    self.nodes[dependency as usize].before.push(index);
+                }
+                let work = match node.work {
+                    Work::Compute(cost) => NodeWork::Compute(self.npu_model.time(&cost)),
+                    Work::Collective { kind, size } => {
+                        self.collectives.push(CollectiveNode { node: index, kind, bytes: size.0 });
+                        NodeWork::Collective(self.collectives.len() as CollectiveId - 1)
+                    }
+                };
+                let (layer, pass) = (node.layer, node.pass);
+                self.nodes.push(GraphNode { layer, pass, iteration, work, after: node.after, before: Vec::new() });
+            }
+        }
+        self.nodes.len() > before
+    }
+
+    /// What every NPU that has not finished waits for.
+    pub fn waits(&self) -> Vec<Wait> {
+        let mut waits = Vec::new();
+        for (npu, state) in self.npus.iter().enumerate() {
+            if state.finished.is_some() || state.computing {
+                continue;
+            }
+            let Some(node) = self.nodes.get(state.head as usize) else { continue };
+            let name = |n: &GraphNode| {
+                let layer = self.source.layers().get(n.layer as usize).map_or("?", |l| l.name.as_str());
+                format!("{layer} {} of iteration {}", pass_name(n.pass), n.iteration)
+            };
+            for &d in node.after.iter().filter(|&&d| state.open[d as usize] != DONE) {
+                let what = format!("the collective of {}", name(&self.nodes[d as usize]));
+                waits.push(Wait { who: format!("NPU {npu}, compute of {}", name(node)), what });
+            }
+        }
+        waits
+    }
+}
+
+/// The name of a pass in results.
+pub fn pass_name(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Forward => "forward",
+        Pass::InputGrad => "input_grad",
+        Pass::WeightGrad => "weight_grad",
+        Pass::Update => "update",
+    }
+}

@@ -1,0 +1,21 @@
+//! The training loop, the order of collectives and chunks, and the results.
+//!
+//! ```text
+//!   spec (JSON) ─▶ build: fabric, plans, endpoint, graph ─▶ driver::Simulation<N, E>
+//!        executor: compute nodes, waits, exposed time          │ one event queue
+//!        admission: which chunk is next, on every NPU alike    ▼
+//!                                        tables + summary ◀─ run to the end
+//! ```
+
+pub mod admission;
+pub mod build;
+pub mod driver;
+pub mod event;
+pub mod executor;
+pub mod results;
+pub mod spec;
+pub mod tables;
+
+pub use build::{RunError, run, run_spec};
+pub use results::{Column, Results, Summary, Table};
+pub use spec::Spec;

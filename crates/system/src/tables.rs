@@ -1,0 +1,427 @@
+//! The tables and the summary of a run.
+//!
+//! | table | a row is | columns of note |
+//! |---|---|---|
+//! | `layers` | a layer | compute per pass of one iteration, collectives and exposed time of all iterations |
+//! | `collectives` | a collective of an iteration | issued, started, completed (0: unfinished at the end), exposed |
+//! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it |
+//! | `links` | a directed link | bytes, busy time |
+//! | `resources` | a resource of the endpoint, over all NPUs | busy time, waits |
+//! | `windows` | a window of time | busy share of compute (first NPU) and links, ACE occupancy (first NPU) |
+//! | `slices` | a span on a track of a traced NPU | spans of a track are disjoint |
+//!
+//! Times are picoseconds.
+
+use crate::driver::{Outcome, PhaseSlice, Simulation};
+use crate::event::Timer;
+use crate::executor::pass_name;
+use crate::results::{
+    Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, ResourceSummary, Results, Summary, Table,
+};
+use crate::spec::{JobSpec, Spec};
+use std::collections::BTreeMap;
+use syncline_core::{NodeId, PortId, Ps};
+use syncline_endpoint::Endpoint;
+use syncline_network::Network;
+use syncline_topology::Fabric;
+
+/// The results of a finished simulation.
+pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcome) -> Results
+where
+    N: Network,
+    E: Endpoint<N>,
+    N::Event: Timer,
+    E::Event: Timer,
+{
+    let view = View { spec, simulation, outcome: &outcome, npu: slowest(simulation) };
+    let tables = vec![
+        view.layers(),
+        view.collectives(),
+        view.phases(),
+        view.links(),
+        view.resources(),
+        view.windows(),
+        view.slices(),
+    ];
+    Results { summary: view.summary(), tables }
+}
+
+/// The NPU that computed its last node last; the first of them.
+fn slowest<N, E>(simulation: &Simulation<N, E>) -> NodeId
+where
+    N: Network,
+    E: Endpoint<N>,
+    N::Event: Timer,
+    E::Event: Timer,
+{
+    let npus = simulation.layout().torus().nodes();
+    let end = |n: u32| simulation.executor().finished(NodeId(n)).unwrap_or(Ps::ZERO);
+    NodeId((0..npus).rev().max_by_key(|&n| end(n)).unwrap_or(0))
+}
+
+struct View<'a, N: Network, E: Endpoint<N>> {
+    spec: &'a Spec,
+    simulation: &'a Simulation<N, E>,
+    outcome: &'a Outcome,
+    npu: NodeId,
+}
+
+fn ints<T: Copy>(values: &[T], f: impl Fn(T) -> u64) -> Column {
+    Column::Int(values.iter().map(|&v| i64::try_from(f(v)).unwrap_or(i64::MAX)).collect())
+}
+
+impl<N, E> View<'_, N, E>
+where
+    N: Network,
+    E: Endpoint<N>,
+    N::Event: Timer,
+    E::Event: Timer,
+{
+    fn layer_name(&self, layer: u32) -> String {
+        let layers = self.simulation.executor().source().layers();
+        layers.get(layer as usize).map_or_else(|| "collective".to_string(), |l| l.name.clone())
+    }
+
+    fn exposed_of(&self, collective: u32) -> u64 {
+        let exposures = self.simulation.executor().exposures(self.npu);
+        exposures.iter().filter(|e| e.collective == collective).map(|e| (e.to - e.from).0).sum()
+    }
+
+    fn summary(&self) -> Summary {
+        let executor = self.simulation.executor();
+        let usage = self.simulation.network().usage();
+        let torus = self.simulation.layout().torus();
+        let links = u64::from(torus.nodes()) * u64::from(torus.ports());
+        let end = self.outcome.end.0;
+        let mut exposed: Vec<Exposed> = Vec::new();
+        for e in executor.exposures(self.npu) {
+            let node = &executor.nodes()[executor.collectives()[e.collective as usize].node as usize];
+            let (layer, pass) = (self.layer_name(node.layer), pass_name(node.pass).to_string());
+            let time = (e.to - e.from).0;
+            match exposed.iter_mut().find(|x| x.layer == layer && x.pass == pass) {
+                Some(x) => x.exposed_ps += time,
+                None => exposed.push(Exposed { layer, pass, exposed_ps: time }),
+            }
+        }
+        let report = &self.outcome.report;
+        Summary {
+            npus: torus.nodes(),
+            npu: self.npu.0,
+            total_ps: end,
+            iterations: match self.spec.job {
+                JobSpec::Training { iterations, .. } => iterations,
+                JobSpec::Collective { .. } => 0,
+            },
+            compute_ps: executor.compute(self.npu).0,
+            exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
+            exposed_by: exposed,
+            steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
+            chunks: self.outcome.chunks.iter().sum(),
+            network: NetworkSummary {
+                link_bytes: usage.total_bytes(),
+                injected_bytes: self.outcome.audit.injected,
+                delivered_bytes: self.outcome.audit.delivered,
+                dropped_bytes: self.outcome.audit.dropped,
+                links,
+                mean_link_utilisation: share(usage.total_busy(), u128::from(links) * u128::from(end)),
+                packet_hops: usage.packet_hops(),
+            },
+            endpoint: EndpointSummary {
+                memory_read_bytes: report.memory_read,
+                memory_write_bytes: report.memory_written,
+                loaded_bytes: report.loaded,
+                sent_bytes: report.sent,
+                resources: report
+                    .resources
+                    .iter()
+                    .map(|r| ResourceSummary {
+                        resource: r.name.to_string(),
+                        servers: r.servers,
+                        busy_ps: r.busy,
+                        wait_ps: r.wait,
+                        served: r.served,
+                    })
+                    .collect(),
+                partitions: report
+                    .partitions
+                    .iter()
+                    .map(|(phase, capacity, peak)| PartitionSummary {
+                        phase: phase.clone(),
+                        capacity_bytes: *capacity,
+                        peak_bytes: *peak,
+                    })
+                    .collect(),
+                fsm_peak: report.fsm_peak,
+                fsms: report.fsms,
+            },
+            events: self.outcome.events,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn layers(&self) -> Table {
+        let executor = self.simulation.executor();
+        let layers = executor.source().layers();
+        let npu = executor.npu_model();
+        let updates = match &self.spec.job {
+            JobSpec::Training { update, .. } => *update,
+            JobSpec::Collective { .. } => false,
+        };
+        let mut of_layer: Vec<Vec<u32>> = vec![Vec::new(); layers.len()];
+        for (id, c) in (0u32..).zip(executor.collectives()) {
+            if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node as usize].layer as usize) {
+                ids.push(id);
+            }
+        }
+        let times = |id: &u32| self.outcome.collectives[*id as usize];
+        let mean = |ids: &Vec<u32>, f: &dyn Fn(&u32) -> Option<u64>| {
+            let known: Vec<u64> = ids.iter().filter_map(f).collect();
+            known.iter().sum::<u64>() / (known.len() as u64).max(1)
+        };
+        let raw = |id: &u32| Some((times(id).completed? - times(id).issued?).0);
+        let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
+        let all: Vec<_> = layers.iter().zip(&of_layer).collect();
+        Table {
+            name: "layers",
+            columns: vec![
+                ("index", Column::Int((0..all.len() as i64).collect())),
+                ("layer", Column::Text(layers.iter().map(|l| l.name.clone()).collect())),
+                ("params", ints(&all, |(l, _)| l.params)),
+                ("gradient_bytes", ints(&all, |(l, _)| l.gradient.0)),
+                ("forward_ps", ints(&all, |(l, _)| npu.time(&l.forward).0)),
+                ("input_grad_ps", ints(&all, |(l, _)| npu.time(&l.input_grad).0)),
+                ("weight_grad_ps", ints(&all, |(l, _)| npu.time(&l.weight_grad).0)),
+                ("update_ps", ints(&all, |(l, _)| if updates { npu.time(&l.update).0 } else { 0 })),
+                ("collectives", ints(&all, |(_, ids)| ids.len() as u64)),
+                (
+                    "comm_bytes",
+                    ints(&all, |(_, ids)| ids.iter().map(|&i| executor.collectives()[i as usize].bytes).sum()),
+                ),
+                ("raw_latency_ps", ints(&all, |(_, ids)| mean(ids, &raw))),
+                ("queue_ps", ints(&all, |(_, ids)| mean(ids, &queued))),
+                ("exposed_ps", ints(&all, |(_, ids)| ids.iter().map(|&id| self.exposed_of(id)).sum())),
+            ],
+        }
+    }
+
+    fn collectives(&self) -> Table {
+        let executor = self.simulation.executor();
+        let ids: Vec<u32> = (0..self.outcome.collectives.len() as u32).collect();
+        let node = |id: u32| &executor.nodes()[executor.collectives()[id as usize].node as usize];
+        let times = |id: u32| self.outcome.collectives[id as usize];
+        let text = |f: &dyn Fn(u32) -> String| Column::Text(ids.iter().map(|&id| f(id)).collect());
+        let at = |t: Option<Ps>| t.map_or(0, |t| t.0);
+        Table {
+            name: "collectives",
+            columns: vec![
+                ("id", ints(&ids, u64::from)),
+                ("layer", text(&|id| self.layer_name(node(id).layer))),
+                ("pass", text(&|id| pass_name(node(id).pass).to_string())),
+                ("iteration", ints(&ids, |id| node(id).iteration.into())),
+                ("kind", text(&|id| kind_name(executor.collectives()[id as usize].kind).to_string())),
+                ("bytes", ints(&ids, |id| executor.collectives()[id as usize].bytes)),
+                ("chunks", ints(&ids, |id| self.outcome.chunks[id as usize])),
+                ("issued_ps", ints(&ids, |id| at(times(id).issued))),
+                ("started_ps", ints(&ids, |id| at(times(id).started))),
+                ("completed_ps", ints(&ids, |id| at(times(id).completed))),
+                ("exposed_ps", ints(&ids, |id| self.exposed_of(id))),
+            ],
+        }
+    }
+
+    fn phases(&self) -> Table {
+        let layout = self.simulation.layout();
+        let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
+        let phases: Vec<usize> = (0..layout.phases(plan)).collect();
+        let of = |phase: usize| {
+            let mine = move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase;
+            self.outcome.phases.iter().filter(mine)
+        };
+        Table {
+            name: "phases",
+            columns: vec![
+                ("phase", ints(&phases, |p| p as u64)),
+                ("name", Column::Text(phases.iter().map(|&p| layout.phase_name(plan, p)).collect())),
+                ("dim", ints(&phases, |p| layout.plan(plan).phases()[p].dim.into())),
+                ("chunks", ints(&phases, |p| of(p).count() as u64)),
+                ("queue_ps", ints(&phases, |p| of(p).map(|s| (s.began - s.ready).0).sum())),
+                ("active_ps", ints(&phases, |p| of(p).map(|s| (s.ended - s.began).0).sum())),
+            ],
+        }
+    }
+
+    fn links(&self) -> Table {
+        let torus = self.simulation.layout().torus();
+        let usage = self.simulation.network().usage();
+        let nodes = 0..torus.nodes();
+        let links: Vec<(NodeId, PortId)> =
+            nodes.flat_map(|n| (0..torus.ports()).map(move |p| (NodeId(n), PortId(p)))).collect();
+        Table {
+            name: "links",
+            columns: vec![
+                ("node", ints(&links, |(n, _)| n.0.into())),
+                ("port", Column::Text(links.iter().map(|&(_, p)| torus.port_name(p)).collect())),
+                ("dim", ints(&links, |(_, p)| torus.port_use(p).dim.into())),
+                ("bytes", ints(&links, |(n, p)| usage.bytes(n, p).0)),
+                ("busy_ps", ints(&links, |(n, p)| usage.busy(n, p).0)),
+            ],
+        }
+    }
+
+    fn resources(&self) -> Table {
+        let resources: Vec<_> = self.outcome.report.resources.iter().collect();
+        Table {
+            name: "resources",
+            columns: vec![
+                ("resource", Column::Text(resources.iter().map(|r| r.name.to_string()).collect())),
+                ("servers", ints(&resources, |r| r.servers.into())),
+                ("busy_ps", ints(&resources, |r| r.busy)),
+                ("wait_ps", ints(&resources, |r| r.wait)),
+                ("served", ints(&resources, |r| r.served)),
+            ],
+        }
+    }
+
+    fn windows(&self) -> Table {
+        let (end, length) = (self.outcome.end.0, self.spec.output.window_ps);
+        let count = end.div_ceil(length) as usize;
+        let span = |w: usize| (end - w as u64 * length).min(length);
+        let torus = self.simulation.layout().torus();
+        let usage = self.simulation.network().usage();
+        let level = |busy: &[u64], w: usize, per: u64| {
+            let over = u128::from(span(w)) * u128::from(per);
+            share(u128::from(busy.get(w).copied().unwrap_or(0)), over)
+        };
+        let column = |busy: &[u64], per: u64| Column::Float((0..count).map(|w| level(busy, w, per)).collect());
+        // Links of a run that stops early may be booked beyond its end; a window is never more than full.
+        let full = |c: Column| match c {
+            Column::Float(v) => Column::Float(v.into_iter().map(|x| x.min(1.0)).collect()),
+            other => other,
+        };
+        let links_of = |dim: usize| {
+            let ports = (0..torus.ports()).filter(|&p| usize::from(torus.port_use(PortId(p)).dim) == dim).count();
+            ports as u64 * u64::from(torus.nodes())
+        };
+        let mut all = vec![0u64; count];
+        for dim in usage.windows() {
+            all.iter_mut().zip(dim.busy()).for_each(|(sum, &busy)| *sum += busy);
+        }
+        let links = u64::from(torus.ports()) * u64::from(torus.nodes());
+        let mut columns = vec![
+            ("window", Column::Int((0..count as i64).collect())),
+            ("start_ps", Column::Int((0..count as i64).map(|w| w * length as i64).collect())),
+            ("compute", full(column(self.simulation.executor().compute_windows.busy(), 1))),
+            ("links", full(column(&all, links))),
+        ];
+        const DIMS: [&str; 8] =
+            ["link_dim0", "link_dim1", "link_dim2", "link_dim3", "link_dim4", "link_dim5", "link_dim6", "link_dim7"];
+        for (dim, windows) in usage.windows().iter().enumerate().take(DIMS.len()) {
+            if links_of(dim) > 0 {
+                columns.push((DIMS[dim], full(column(windows.busy(), links_of(dim)))));
+            }
+        }
+        let occupancy = self.outcome.report.occupancy.as_ref();
+        let held = |f: &dyn Fn(&syncline_endpoint::api::Occupancy) -> Vec<u64>| {
+            column(&occupancy.map(f).unwrap_or_default(), 1)
+        };
+        columns.push(("ace_active", full(held(&|o| o.active.busy().to_vec()))));
+        columns.push(("sram_bytes", held(&|o| o.sram.busy().to_vec())));
+        columns.push(("fsm_busy", held(&|o| o.fsms.busy().to_vec())));
+        Table { name: "windows", columns }
+    }
+
+    fn slices(&self) -> Table {
+        let mut slices = Slices { limit: self.spec.output.trace_limit as usize, ..Slices::default() };
+        for &npu in &self.spec.output.trace_npus {
+            self.slices_of(NodeId(npu), &mut slices);
+        }
+        let Slices { npu, track, name, start, end, .. } = slices;
+        Table {
+            name: "slices",
+            columns: vec![
+                ("npu", Column::Int(npu)),
+                ("track", Column::Text(track)),
+                ("name", Column::Text(name)),
+                ("start_ps", Column::Int(start)),
+                ("end_ps", Column::Int(end)),
+            ],
+        }
+    }
+
+    fn slices_of(&self, npu: NodeId, slices: &mut Slices) {
+        let executor = self.simulation.executor();
+        let end = self.outcome.end;
+        let title = |node: u32| {
+            let n = &executor.nodes()[node as usize];
+            format!("{} {}", self.layer_name(n.layer), pass_name(n.pass))
+        };
+        for &(_, node, from, to) in executor.slices.iter().filter(|s| s.0 == npu) {
+            slices.push(npu, "compute".into(), title(node), from, to.min(end));
+        }
+        for e in executor.exposures(npu) {
+            let node = executor.collectives()[e.collective as usize].node;
+            slices.push(npu, "exposed".into(), format!("waits for {}", title(node)), e.from, e.to);
+        }
+        for (id, times) in self.outcome.collectives.iter().enumerate() {
+            if let Some(issued) = times.issued {
+                let node = &executor.nodes()[executor.collectives()[id].node as usize];
+                let track = format!("collective {}", self.layer_name(node.layer));
+                let name = format!("{} of iteration {}", kind_name(executor.collectives()[id].kind), node.iteration);
+                slices.push(npu, track, name, issued, times.completed.unwrap_or(end));
+            }
+        }
+        let layout = self.simulation.layout();
+        let mut by_phase: BTreeMap<u8, Vec<&PhaseSlice>> = BTreeMap::new();
+        for s in self.outcome.phases.iter().filter(|s| s.npu == npu) {
+            by_phase.entry(s.phase).or_default().push(s);
+        }
+        for (phase, mut of_phase) in by_phase {
+            of_phase.sort_by_key(|s| (s.began, s.seq));
+            let mut free: Vec<Ps> = Vec::new(); // per slot, when it falls free
+            for s in of_phase {
+                let slot = free.iter().position(|&f| f <= s.began).unwrap_or(free.len());
+                free.resize(free.len().max(slot + 1), Ps::ZERO);
+                free[slot] = s.ended;
+                let name = self
+                    .layer_name(executor.nodes()[executor.collectives()[s.collective as usize].node as usize].layer);
+                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(0, usize::from(phase)));
+                slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slices {
+    limit: usize,
+    npu: Vec<i64>,
+    track: Vec<String>,
+    name: Vec<String>,
+    start: Vec<i64>,
+    end: Vec<i64>,
+}
+
+impl Slices {
+    fn push(&mut self, npu: NodeId, track: String, name: String, start: Ps, end: Ps) {
+        if self.npu.len() < self.limit {
+            self.npu.push(npu.0.into());
+            self.track.push(track);
+            self.name.push(name);
+            self.start.push(start.0 as i64);
+            self.end.push(end.0 as i64);
+        }
+    }
+}
+
+fn kind_name(kind: syncline_workload::graph::Collective) -> &'static str {
+    use syncline_workload::graph::Collective;
+    match kind {
+        Collective::AllReduce => "all-reduce",
+        Collective::ReduceScatter => "reduce-scatter",
+        Collective::AllGather => "all-gather",
+    }
+}
+
+fn share(part: u128, whole: u128) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

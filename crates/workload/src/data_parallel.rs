@@ -1,0 +1,304 @@
+//! Data parallelism: every NPU trains a copy of the model on its own samples, and the copies' weight
+//! gradients are summed.
+//!
+//! One iteration, layers 0 to n-1, compute nodes in this order:
+//!
+//! ```text
+//!   for i in 0..n:            update(i)          if it costs anything and there was an iteration before
+//!                             forward(i)
+//!   for i in (0..n).rev():    weight_grad(i) ──▶ all_reduce(i)      issued at once, if layer i has gradients
+//!                             input_grad(i)      not for layer 0
+//! ```
+//!
+//! `update(i)`, or `forward(i)` where there is none, waits for layer i's all-reduce of the iteration
+//! before: that is where communication becomes exposed. The updates after the last iteration are
+//! not part of the run.
+//!
+//! Without overlap (ACE paper, Table VI, BaselineNoOverlap) the gradients of all layers are
+//! all-reduced together, by one collective after the whole back-propagation, and the iteration ends
+//! when it does:
+//!
+//! ```text
+//!   ... weight_grad(0) ──▶ all_reduce(sum of all gradients) ──▶ barrier
+//! ```
+//!
+//! The barrier is a compute node without cost (layer 0, pass `Update`); every iteration has one, the
+//! last too, so the run blocks on all of its communication. The joint collective bears layer 0 and
+//! pass `WeightGrad`, because layer 0's gradient completes it; its exposed time is hence reported
+//! under the name of layer 0.
+//!
+//! Besides these waits the nodes name their data dependencies on compute nodes (a layer's forward
+//! on the one before, and so on), which the order of compute implies for one engine.
+
+use crate::graph::{Collective, GraphSource, Node, NodeIndex, Pass, Work};
+use crate::layer::{Cost, Layer};
+use syncline_core::Bytes;
+
+/// Data-parallel training of a model.
+#[derive(Clone, Debug)]
+pub struct DataParallel {
+    layers: Vec<Layer>,
+    overlap: bool,
+    gradients: Bytes,
+    iterations: u32,
+    produced: NodeIndex,
+    /// Per layer: the node of the iteration before that completes its gradient.
+    gradient_done: Vec<Option<NodeIndex>>,
+}
+
+impl DataParallel {
+    /// Training of `layers`, given in forward order. With `overlap` each layer's gradients are
+    /// all-reduced as soon as they are computed, otherwise all of them together at the end.
+    ///
+    /// # Panics
+    /// When the gradients add up to more bytes than 64 bits count; models and importers refuse this.
+    pub fn new(layers: Vec<Layer>, overlap: bool) -> DataParallel {
+        let sum = layers.iter().try_fold(0, |sum: u64, l| sum.checked_add(l.gradient.0));
+        let gradients = Bytes(sum.expect("gradients of 64 bits in all"));
+        let gradient_done = vec![None; layers.len()];
+        DataParallel { layers, overlap, gradients, iterations: 0, produced: 0, gradient_done }
+    }
+
+    /// Whether communication may overlap with back-propagation.
+    pub fn overlap(&self) -> bool {
+        self.overlap
+    }
+
+    /// Bytes that one iteration all-reduces.
+    pub fn gradients(&self) -> Bytes {
+        self.gradients
+    }
+
+    /// Appends the forward pass and returns its last node.
+    fn forward(&self, nodes: &mut Nodes) -> Option<NodeIndex> {
+        let mut previous = None;
+        for (i, layer) in self.layers.iter().enumerate() {
+            let mut weights = self.gradient_done[i];
+            if self.iterations > 0 && !layer.update.is_nothing() {
+                weights = Some(nodes.compute(i, Pass::Update, &layer.update, weights));
+            }
+            previous = Some(nodes.compute(i, Pass::Forward, &layer.forward, weights.into_iter().chain(previous)));
+        }
+        previous
+    }
+
+    /// Appends back-propagation behind `previous`; leaves in `gradient_done` what the next iteration
+    /// waits for.
+    fn backward(&mut self, nodes: &mut Nodes, mut previous: Option<NodeIndex>) {
+        for (i, layer) in self.layers.iter().enumerate().rev() {
+            let weight_grad = nodes.compute(i, Pass::WeightGrad, &layer.weight_grad, previous);
+            let reduces = self.overlap && layer.gradient > Bytes::ZERO;
+            self.gradient_done[i] = reduces.then(|| nodes.all_reduce(i, layer.gradient, weight_grad));
+            previous = Some(weight_grad);
+            if i > 0 {
+                previous = Some(nodes.compute(i, Pass::InputGrad, &layer.input_grad, previous));
+            }
+        }
+        if let (false, Some(last), true) = (self.overlap, previous, self.gradients > Bytes::ZERO) {
+            let all_reduce = nodes.all_reduce(0, self.gradients, last);
+            let barrier = nodes.compute(0, Pass::Update, &Cost::NOTHING, [all_reduce]);
+            self.gradient_done.fill(Some(barrier));
+        }
+    }
+}
+
+impl GraphSource for DataParallel {
+    fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// # Panics
+    /// When iterations are not asked for one after the other from zero, or have more nodes in all
+    /// than [`NodeIndex`] numbers.
+    fn iteration(&mut self, iteration: u32) -> Vec<Node> {
+        assert_eq!(iteration, self.iterations, "iterations are produced in order");
+        let mut nodes = Nodes { first: self.produced, nodes: Vec::new() };
+        let last_forward = self.forward(&mut nodes);
+        self.backward(&mut nodes, last_forward);
+        self.produced = nodes.next();
+        self.iterations += 1;
+        nodes.nodes
+    }
+}
+
+/// The nodes of an iteration in the making.
+struct Nodes {
+    first: NodeIndex,
+    nodes: Vec<Node>,
+}
+
+impl Nodes {
+    /// The number of the next node.
+    fn next(&self) -> NodeIndex {
+        let count = u32::try_from(self.nodes.len()).ok();
+        count.and_then(|n| self.first.checked_add(n)).expect("a run of at most 2^32 nodes")
+    }
+
+    fn push(&mut self, layer: usize, pass: Pass, work: Work, after: Vec<NodeIndex>) -> NodeIndex {
+        let index = self.next();
+        let layer = u32::try_from(layer).expect("at most 2^32 layers");
+        self.nodes.push(Node { layer, pass, work, after });
+        index
+    }
+
+    fn compute(
+        &mut self,
+        layer: usize,
+        pass: Pass,
+        cost: &Cost,
+        after: impl IntoIterator<Item = NodeIndex>,
+    ) -> NodeIndex {
+        self.push(layer, pass, Work::Compute(cost.clone()), after.into_iter().collect())
+    }
+
+    fn all_reduce(&mut self, layer: usize, size: Bytes, after: NodeIndex) -> NodeIndex {
+        let work = Work::Collective { kind: Collective::AllReduce, size };
+        self.push(layer, Pass::WeightGrad, work, vec![after])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Demand;
+    use Pass::{Forward, InputGrad, Update, WeightGrad};
+    use proptest::prelude::*;
+
+    fn layer(name: &str, gradient: u64, update: Cost) -> Layer {
+        let cost = |flops| Cost::Kernels(vec![Demand { flops, bytes: 1 }]);
+        Layer {
+            name: name.into(),
+            params: gradient / 2,
+            forward: cost(1),
+            input_grad: cost(2),
+            weight_grad: cost(3),
+            update,
+            gradient: Bytes(gradient),
+        }
+    }
+
+    fn toy(update: &Cost) -> Vec<Layer> {
+        [("a", 10), ("b", 20), ("c", 30)].iter().map(|(n, g)| layer(n, *g, update.clone())).collect()
+    }
+
+    /// Layer, pass, bytes of a collective (0 for compute), dependencies.
+    fn brief(nodes: &[Node]) -> Vec<(u32, Pass, u64, Vec<NodeIndex>)> {
+        let size = |work: &Work| match work {
+            Work::Compute(_) => 0,
+            Work::Collective { kind: Collective::AllReduce, size } => size.0,
+            Work::Collective { kind, .. } => panic!("{kind:?} in data parallelism"),
+        };
+        nodes.iter().map(|n| (n.layer, n.pass, size(&n.work), n.after.clone())).collect()
+    }
+
+    #[test]
+    fn overlapped_iterations_of_three_layers() {
+        let mut training = DataParallel::new(toy(&Cost::NOTHING), true);
+        let expected = vec![
+            (0, Forward, 0, vec![]),
+            (1, Forward, 0, vec![0]),
+            (2, Forward, 0, vec![1]),
+            (2, WeightGrad, 0, vec![2]),
+            (2, WeightGrad, 30, vec![3]),
+            (2, InputGrad, 0, vec![3]),
+            (1, WeightGrad, 0, vec![5]),
+            (1, WeightGrad, 20, vec![6]),
+            (1, InputGrad, 0, vec![6]),
+            (0, WeightGrad, 0, vec![8]),
+            (0, WeightGrad, 10, vec![9]),
+        ];
+        assert_eq!(brief(&training.iteration(0)), expected);
+        let second = brief(&training.iteration(1));
+        let forward = [(0, Forward, 0, vec![10]), (1, Forward, 0, vec![7, 11]), (2, Forward, 0, vec![4, 12])];
+        assert_eq!(second[..3], forward);
+        assert_eq!(second[3], (2, WeightGrad, 0, vec![13]));
+        assert_eq!(second[4], (2, WeightGrad, 30, vec![14]));
+        // The third waits for the second, not for the first.
+        assert_eq!(training.iteration(2)[0].after, vec![21]);
+    }
+
+    #[test]
+    fn an_update_that_costs_something_stands_between_all_reduce_and_forward() {
+        let update = Cost::Kernels(vec![Demand { flops: 7, bytes: 7 }]);
+        let mut training = DataParallel::new(toy(&update), true);
+        assert!(training.iteration(0).iter().all(|n| n.pass != Update));
+        let second = training.iteration(1);
+        let expected = [
+            (0, Update, 0, vec![10]),
+            (0, Forward, 0, vec![11]),
+            (1, Update, 0, vec![7]),
+            (1, Forward, 0, vec![13, 12]),
+            (2, Update, 0, vec![4]),
+            (2, Forward, 0, vec![15, 14]),
+        ];
+        assert_eq!(brief(&second[..6]), expected);
+        assert_eq!(second[0].work, Work::Compute(update));
+    }
+
+    #[test]
+    fn without_overlap_one_collective_ends_every_iteration() {
+        let mut training = DataParallel::new(toy(&Cost::NOTHING), false);
+        for iteration in 0..3 {
+            let first = iteration * 10;
+            let nodes = brief(&training.iteration(iteration));
+            assert_eq!(nodes.len(), 10);
+            let waits = if iteration == 0 { vec![] } else { vec![first - 1] };
+            assert_eq!(nodes[0], (0, Forward, 0, waits));
+            assert_eq!(nodes.iter().filter(|n| n.2 > 0).count(), 1);
+            assert_eq!(nodes[7], (0, WeightGrad, 0, vec![first + 6]));
+            assert_eq!(nodes[8], (0, WeightGrad, 60, vec![first + 7]));
+            assert_eq!(nodes[9], (0, Update, 0, vec![first + 8]));
+        }
+        let barrier = training.iteration(3).pop().unwrap();
+        assert_eq!(barrier.work, Work::Compute(Cost::NOTHING));
+    }
+
+    #[test]
+    fn without_gradients_nothing_is_communicated() {
+        for overlap in [true, false] {
+            let layers = vec![layer("a", 0, Cost::NOTHING), layer("b", 0, Cost::NOTHING)];
+            let mut training = DataParallel::new(layers, overlap);
+            for iteration in 0..2 {
+                let nodes = training.iteration(iteration);
+                assert_eq!(nodes.len(), 5);
+                assert!(nodes.iter().all(|n| matches!(n.work, Work::Compute(_)) && n.pass != Update));
+                assert!(nodes[0].after.is_empty());
+            }
+        }
+        assert!(DataParallel::new(Vec::new(), false).iteration(0).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "in order")]
+    fn iterations_cannot_be_skipped() {
+        DataParallel::new(toy(&Cost::NOTHING), true).iteration(1);
+    }
+
+    proptest! {
+        #[test]
+        fn dependencies_are_earlier_nodes_of_this_and_the_last_iteration(
+            gradients in proptest::collection::vec((0u64..3, any::<bool>()), 0..8),
+            overlap in any::<bool>(),
+        ) {
+            let updates = [Cost::NOTHING, Cost::Kernels(vec![Demand { flops: 1, bytes: 1 }])];
+            let layers: Vec<_> = gradients
+                .iter()
+                .map(|&(g, update)| layer("x", g, updates[usize::from(update)].clone()))
+                .collect();
+            let total: u64 = gradients.iter().map(|g| g.0).sum();
+            let mut training = DataParallel::new(layers, overlap);
+            let mut starts = vec![0u32];
+            for iteration in 0..4 {
+                let nodes = training.iteration(iteration);
+                let first = *starts.last().unwrap();
+                let oldest = starts[starts.len().saturating_sub(2)];
+                for (index, node) in (first..).zip(&nodes) {
+                    prop_assert!(node.after.iter().all(|&d| d < index && d >= oldest));
+                }
+                let sent: u64 = brief(&nodes).iter().map(|n| n.2).sum();
+                prop_assert_eq!(sent, total);
+                starts.push(first + nodes.len() as u32);
+            }
+        }
+    }
+}
