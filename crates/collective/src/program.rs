@@ -135,6 +135,19 @@ impl Program {
             Program::Explicit(ref steps) => steps[rank as usize].iter().rposition(|s| s.op.sends()).map(|pc| pc as u32),
         }
     }
+
+    /// The last step of `rank` that reads local data, if any does.
+    #[inline]
+    pub fn last_local_read(&self, rank: u32) -> Option<u32> {
+        match *self {
+            Program::Ring { ranks: 0 | 1, .. } => None,
+            Program::Ring { kind: RingKind::AllGather, .. } => Some(0),
+            Program::Ring { ranks, .. } => Some(ranks - 1),
+            Program::Explicit(ref steps) => {
+                steps[rank as usize].iter().rposition(|s| s.op.reads_local()).map(|pc| pc as u32)
+            }
+        }
+    }
 }
 
 #[inline]
@@ -159,4 +172,23 @@ fn ring_step(kind: RingKind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
     let block = if up { (rank + ranks - back) % ranks } else { (rank + back) % ranks };
     let to = if up { 1 } else { -1 };
     Step { op, block, from: -to, to }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_send_and_the_last_local_read() {
+        for kind in [RingKind::ReduceScatter, RingKind::AllGather, RingKind::AllReduce] {
+            for ranks in 1..10 {
+                let ring = Program::Ring { kind, ranks, up: true };
+                let steps: Vec<Vec<Step>> =
+                    (0..ranks).map(|r| (0..ring.steps(r)).map(|pc| ring.step(r, pc)).collect()).collect();
+                let explicit = Program::Explicit(steps.into());
+                assert_eq!(ring.last_send(0), explicit.last_send(0), "{kind:?} {ranks}");
+                assert_eq!(ring.last_local_read(0), explicit.last_local_read(0), "{kind:?} {ranks}");
+            }
+        }
+    }
 }

@@ -169,12 +169,17 @@ impl Ace {
             if chunk.receiving != Unit::Idle || chunk.held.is_empty() || must_wait_for_own_send {
                 return;
             }
+            if chunk.op.stores() && !chunk.has_room && !self.take_room(npu, seq, ctx.now) {
+                self.progress(npu, seq).receiving = Unit::Turn;
+                return;
+            }
+            let chunk = self.progress(npu, seq);
             chunk.receiving = Unit::Fetching;
             let bank = (seq + chunk.packets) as usize;
             chunk.packets += 1;
             let (op, list, port) = (chunk.op, chunk.held, chunk.out_port);
             let len = self.pool.first(list).len;
-            let start = self.take_ports(npu.index(), ctx.now, bank, op, len);
+            let start = self.take_ports(npu.index(), ctx.now, bank, op, op.stores(), len);
             if start > ctx.now {
                 let key = Self::key(class::RECEIVED, seq, port);
                 ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
@@ -188,7 +193,7 @@ impl Ace {
 
     /// Reserves the SRAM ports and the ALU that a packet needs and accounts its wait to the latest;
     /// returns when it has them all.
-    fn take_ports(&mut self, npu: usize, now: Ps, bank: usize, op: Op, len: u32) -> Ps {
+    fn take_ports(&mut self, npu: usize, now: Ps, bank: usize, op: Op, stores: bool, len: u32) -> Ps {
         let busy = self.occupancy_of(len);
         let mut start = now;
         let mut cause = None;
@@ -198,7 +203,7 @@ impl Ace {
         if op.reads_local() && read_free > start {
             (start, cause) = (read_free, Some(&mut self.sram_read.usage));
         }
-        if op.stores() && write_free > start {
+        if stores && write_free > start {
             (start, cause) = (write_free, Some(&mut self.sram_write.usage));
         }
         if alu_free > start {
@@ -210,7 +215,7 @@ impl Ace {
         if op.reads_local() {
             self.sram_read.occupy(npu, read, start, busy);
         }
-        if op.stores() {
+        if stores {
             self.sram_write.occupy(npu, write, start, busy);
         }
         if op.reduces() {
@@ -267,15 +272,25 @@ impl Ace {
         if left > 0 {
             return;
         }
-        let (pc, group) = (chunk.pc, chunk.group);
+        let (pc, group, last_group) = (chunk.pc, chunk.group, chunk.group + 1 == chunk.groups);
         if sends {
             chunk.message = None;
         }
         self.expect_next(npu, seq, false);
+        if last_group && self.is_last_local_read(npu, seq, pc) {
+            self.free_source(npu, seq, ctx);
+        }
         if sends && self.is_last_send(npu, seq, pc) {
             self.next_group(npu, seq, group, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);
+    }
+
+    fn is_last_local_read(&self, npu: NodeId, seq: u32, pc: u32) -> bool {
+        let engine = &self.engines[npu.index()];
+        let phase = usize::from(engine.chunks[(seq - engine.base) as usize].phase);
+        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
+        view.program.last_local_read(view.rank) == Some(pc)
     }
 
     fn is_last_send(&self, npu: NodeId, seq: u32, pc: u32) -> bool {
@@ -310,11 +325,40 @@ impl Ace {
         let (_, own) = self.message_len(npu, seq, 0, group + 1);
         let chunk = self.progress(npu, seq);
         (chunk.send_left, chunk.sending_group) = (Some(own), group + 1);
-        self.fetch_own(npu, seq, ctx.now, ctx);
+        self.begin_own(npu, seq, ctx);
+    }
+
+    /// The FSM sends a message of its own as soon as no other FSM sends one through the port.
+    pub(super) fn begin_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.progress(npu, seq);
+        (chunk.sending, chunk.waits_since) = (Unit::Turn, ctx.now);
+        let port = chunk.out_port;
+        let at = npu.index() * self.ports + port.index();
+        self.own_senders[at].push_back(seq);
+        if self.own_senders[at].len() == 1 {
+            self.fetch_own(npu, seq, ctx.now, ctx);
+        }
+    }
+
+    /// The FSM's own message is issued: the next FSM may send one.
+    fn end_own<N: Network, Q>(&mut self, npu: NodeId, port: PortId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let at = npu.index() * self.ports + port.index();
+        self.own_senders[at].pop_front();
+        if let Some(&seq) = self.own_senders[at].front() {
+            let waited = ctx.now - self.progress(npu, seq).waits_since;
+            self.port_use.serve(waited, Ps::ZERO);
+            self.fetch_own(npu, seq, ctx.now, ctx);
+        }
     }
 
     /// The FSM fetches the next packet of its own message, not before `ready`.
-    pub(super) fn fetch_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
+    fn fetch_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -325,7 +369,9 @@ impl Ace {
         let bank = (seq + chunk.packets) as usize;
         chunk.packets += 1;
         let port = chunk.out_port;
-        let start = self.take_ports(npu.index(), ready, bank, Op::Send, left.min(unit));
+        // What an all-gather sends of its own is also the node's part of the result.
+        let copies = chunk.has_room;
+        let start = self.take_ports(npu.index(), ready, bank, Op::Send, copies, left.min(unit));
         if start > ctx.now {
             ctx.q.at(start, Self::key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
         } else {
@@ -366,7 +412,12 @@ impl Ace {
             return;
         }
         (chunk.send_left, chunk.message) = (None, None);
-        let (phase, group) = (chunk.phase, chunk.sending_group);
+        let (phase, group, port) = (chunk.phase, chunk.sending_group, chunk.out_port);
+        let last_group = group + 1 == chunk.groups;
+        self.end_own(npu, port, ctx);
+        if last_group && self.is_last_local_read(npu, seq, 0) {
+            self.free_source(npu, seq, ctx);
+        }
         if self.is_last_send(npu, seq, 0) {
             self.next_group(npu, seq, group, ctx);
         }

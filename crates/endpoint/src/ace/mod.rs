@@ -11,11 +11,12 @@
 //! # A chunk's way
 //! 1. **Load.** When partition 0 has room the TX DMA reads the chunk through memory bandwidth and bus.
 //! 2. **Queue.** A loaded chunk waits for its phase. Chunks begin a phase in their global order, each when
-//!    its FSM (chunk number modulo the FSMs of the phase) is free and the next partition has room for
-//!    what the phase produces, which is reserved then ([`phases`]).
+//!    its FSM (chunk number modulo the FSMs of the phase) is free ([`phases`]).
 //! 3. **Run.** The FSM walks the ring program in groups of messages ([`dataflow`]): a block larger than
 //!    a message is cut into several, and the groups follow one another (section IV-C, footnote 3).
-//!    Work is done packet by packet: a packet is reduced and forwarded as it arrives.
+//!    Work is done packet by packet: a packet is reduced and forwarded as it arrives. Before its first
+//!    result is stored, room for all of them is reserved in the next partition; the room in the own
+//!    partition is given back when the last local byte has been read.
 //! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
 //!
 //! # Readings of the paper
@@ -23,8 +24,14 @@
 //!   one. What still arrives for that chunk is reduced or stored as it comes. (With an FSM held until
 //!   the last arrival, 4 FSMs on a ring of four 25 GB/s links cannot pass 80 % of the link, and the
 //!   published 90 % of ideal would be out of reach for any memory bandwidth.)
-//! * Chunks begin a phase in the same order on every NPU. Without that, NPUs could reserve the last room
-//!   for different chunks and wait for each other for ever.
+//! * A chunk holds room in a partition only while its data is there. (If it reserved its place in the next
+//!   partition when a phase begins and kept its own until the phase ends, five chunks would share the
+//!   vertical and the horizontal phase of a 4x4x4 torus with 4 MB of SRAM, and ACE would reach less
+//!   than half of the ideal bandwidth, where the paper has 90 %.)
+//! * Chunks begin a phase, and take room in a partition, in the same order on every NPU. Without that, NPUs
+//!   could give the last room to different chunks and wait for each other for ever.
+//! * One FSM at a time sends messages of its own through a port; packets that are forwarded go in
+//!   between. Input buffers then never fill with packets whose chunk still waits to send.
 //! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
 //!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
 //!   busy it waits for the latest. When all are idle the packet streams through while it arrives
@@ -178,13 +185,15 @@ enum State {
 enum Unit {
     /// There is none.
     Idle,
+    /// Room in the next partition, or the FSM's turn to send through the port.
+    Turn,
     /// SRAM ports and ALU.
     Fetching,
     /// Space in the port buffer.
     AtPort,
 }
 
-/// Why a chunk does not begin its phase.
+/// Why a chunk does not begin its phase, or does not store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocked {
     /// It is not ready, or not at the head of its phase: its FSM serves earlier chunks.
@@ -204,6 +213,8 @@ struct Progress {
     op: Op,
     receiving: Unit,
     sending: Unit,
+    /// Whether room for the phase's results has been reserved.
+    has_room: bool,
     out_port: PortId,
     /// Step and group of the message being received.
     pc: u32,
@@ -226,7 +237,7 @@ struct Progress {
     began: Ps,
     /// Since when it waits (for its phase or for a port), as far as not accounted yet.
     waits_since: Ps,
-    /// What it waits for before its phase.
+    /// What it waits for.
     blocked: Blocked,
 }
 
@@ -236,6 +247,7 @@ const FRESH: Progress = Progress {
     op: Op::Send,
     receiving: Unit::Idle,
     sending: Unit::Idle,
+    has_room: false,
     out_port: PortId(0),
     pc: 0,
     group: 0,
@@ -277,6 +289,8 @@ pub struct Ace {
     partitions: Partitions,
     /// Per NPU and phase: the next chunk to begin it.
     next_in_phase: Vec<u32>,
+    /// Per NPU and phase: the next chunk to take room for its results.
+    next_in_room: Vec<u32>,
     /// Per NPU and FSM: whether it is busy.
     fsm_busy: Vec<bool>,
     /// First FSM of each phase, and the end.
@@ -284,6 +298,8 @@ pub struct Ace {
     /// Per NPU and port: chunks whose next packet waits for space, first come first served.
     port_queues: Vec<VecDeque<u32>>,
     port_timer: Vec<bool>,
+    /// Per NPU and port: chunks whose FSMs send messages of their own through it, the sender first.
+    own_senders: Vec<VecDeque<u32>>,
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
     early: BTreeMap<(u32, u32, u8), dataflow::List>,
@@ -344,10 +360,12 @@ impl Ace {
             engines: vec![Engine::default(); npus as usize],
             partitions,
             next_in_phase: vec![0; npus as usize * phases],
+            next_in_room: vec![0; npus as usize * phases],
             fsm_busy: vec![false; npus as usize * config.fsms as usize],
             fsm_of_phase,
             port_queues: vec![VecDeque::new(); npus as usize * ports],
             port_timer: vec![false; npus as usize * ports],
+            own_senders: vec![VecDeque::new(); npus as usize * ports],
             pool: HeldPackets::default(),
             early: BTreeMap::new(),
             tx_memory: RateServer::new("memory", config.memory, npus),
@@ -421,7 +439,7 @@ impl Ace {
         self.record_levels(npu, ctx.now);
         ctx.out.push(EpOut::Done { npu, seq });
         if phases > 0 {
-            self.begin_phase(npu, phases - 1, ctx);
+            self.room_freed(npu, phases - 1, ctx);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Ace, AceEvent, Blocked, State, Unit, class, dataflow};
 use crate::api::{Ctx, EpOut};
+use syncline_collective::RingKind;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule, Wait};
 use syncline_network::Network;
 use syncline_topology::Fabric;
@@ -30,8 +31,78 @@ impl Ace {
         if self.fsm_busy[self.fsm(npu, phase, seq)] {
             return Some(Blocked::Fsm);
         }
+        let needs_room = self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind == RingKind::AllGather;
+        (needs_room && !self.may_take_room(npu, phase, seq)).then_some(Blocked::Room)
+    }
+
+    /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
+    fn may_take_room(&self, npu: NodeId, phase: usize, seq: u32) -> bool {
         let (to, bytes) = self.destination(npu, seq, phase);
-        (!self.partitions.fits(npu, to, bytes)).then_some(Blocked::Room)
+        self.next_in_room[npu.index() * self.phases() + phase] == seq && self.partitions.fits(npu, to, bytes)
+    }
+
+    /// Reserves room for the results of a chunk's phase if it can be had now.
+    pub(super) fn take_room(&mut self, npu: NodeId, seq: u32, now: Ps) -> bool {
+        let chunk = *self.progress(npu, seq);
+        let phase = usize::from(chunk.phase);
+        if chunk.has_room {
+            return true;
+        }
+        if !self.may_take_room(npu, phase, seq) {
+            if chunk.blocked != Blocked::Room {
+                let chunk = self.progress(npu, seq);
+                (chunk.blocked, chunk.waits_since) = (Blocked::Room, now);
+            }
+            return false;
+        }
+        if chunk.blocked == Blocked::Room {
+            self.account_wait(npu, seq, now);
+        }
+        let (to, bytes) = self.destination(npu, seq, phase);
+        self.partitions.take(npu, to, bytes);
+        let slot = npu.index() * self.phases() + phase;
+        self.next_in_room[slot] += 1;
+        let chunk = self.progress(npu, seq);
+        (chunk.has_room, chunk.blocked) = (true, Blocked::Turn);
+        self.record_levels(npu, now);
+        true
+    }
+
+    /// The partition that `phase` fills may have room again: chunks that wait for it go on.
+    pub(super) fn room_freed<N: Network, Q>(&mut self, npu: NodeId, phase: usize, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        self.begin_phase(npu, phase, ctx);
+        loop {
+            let seq = self.next_in_room[npu.index() * self.phases() + phase];
+            let engine = &self.engines[npu.index()];
+            let Some(chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
+            let waits = chunk.state == State::Running
+                && usize::from(chunk.phase) == phase
+                && chunk.receiving == Unit::Turn
+                && self.may_take_room(npu, phase, seq);
+            if !waits {
+                return;
+            }
+            self.progress(npu, seq).receiving = Unit::Idle;
+            self.receive_held(npu, seq, ctx);
+        }
+    }
+
+    /// All local data of a chunk's phase has been read: its room is given back.
+    pub(super) fn free_source<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let phase = usize::from(self.progress(npu, seq).phase);
+        let bytes = self.layout.held(npu, self.chunks[seq as usize], phase);
+        self.partitions.free(npu, phase, bytes);
+        self.record_levels(npu, ctx.now);
+        match phase {
+            0 => ctx.out.push(EpOut::Room { npu }),
+            _ => self.room_freed(npu, phase - 1, ctx),
+        }
     }
 
     /// The partition that a phase of a chunk fills, and how many bytes.
@@ -85,8 +156,6 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let (to, bytes) = self.destination(npu, seq, phase);
-        self.partitions.take(npu, to, bytes);
         let fsm = self.fsm(npu, phase, seq);
         self.fsm_busy[fsm] = true;
         self.engines[npu.index()].busy_fsms += 1;
@@ -104,10 +173,13 @@ impl Ace {
         chunk.state = State::Running;
         (chunk.out_port, chunk.groups, chunk.held) = (port, groups, held);
         (chunk.pc, chunk.group, chunk.packets) = (0, 0, 0);
-        (chunk.receiving, chunk.sending) = (Unit::Idle, Unit::Idle);
-        chunk.began = now;
+        (chunk.receiving, chunk.sending, chunk.has_room) = (Unit::Idle, Unit::Idle, false);
+        (chunk.began, chunk.blocked) = (now, Blocked::Turn);
+        if self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind == RingKind::AllGather {
+            self.take_room(npu, seq, now); // the own share is copied at once
+        }
         self.expect_next(npu, seq, true);
-        self.fetch_own(npu, seq, now, ctx);
+        self.begin_own(npu, seq, ctx);
         self.receive_held(npu, seq, ctx);
     }
 
@@ -134,20 +206,15 @@ impl Ace {
         let chunk = self.chunks[seq as usize];
         let p = *self.progress(npu, seq);
         let phase = usize::from(p.phase);
+        debug_assert!(p.has_room, "a phase ends with its results stored");
         if self.traced[npu.index()] {
             ctx.out.push(EpOut::Phase { npu, seq, phase: p.phase, ready: p.ready, began: p.began });
         }
-        self.partitions.free(npu, phase, self.layout.held(npu, chunk, phase));
-        self.record_levels(npu, ctx.now);
         if phase + 1 == self.layout.phases(chunk.plan) {
             self.drain(npu, seq, ctx);
         } else {
             self.progress(npu, seq).phase += 1;
             self.queue(npu, seq, ctx);
-        }
-        match phase {
-            0 => ctx.out.push(EpOut::Room { npu }),
-            _ => self.begin_phase(npu, phase - 1, ctx),
         }
     }
 
@@ -182,6 +249,10 @@ impl Ace {
                         Some(Blocked::Room) => "room in the next SRAM partition".into(),
                         _ => "its turn behind earlier chunks".to_string(),
                     },
+                    State::Running if c.blocked == Blocked::Room => "room in the next SRAM partition".into(),
+                    State::Running if c.sending == Unit::Turn => {
+                        format!("its turn to send through {}", self.layout.torus().port_name(c.out_port))
+                    }
                     State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
                         format!("space in the port buffer of {}", self.layout.torus().port_name(c.out_port))
                     }

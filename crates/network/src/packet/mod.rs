@@ -200,8 +200,7 @@ impl<F: Fabric> Packet<F> {
             return Err(PacketError::TooManyLinks { links });
         }
         let ports = u32::from(fabric.ports());
-        let links: Vec<Link> =
-            (0..links as u32).map(|l| Link::new(&fabric, rule, packet, buffer, LinkId(l))).collect();
+        let links: Vec<Link> = (0..links as u32).map(|l| Link::new(&fabric, rule, packet, buffer, LinkId(l))).collect();
         let mut link_into = vec![LinkId::LOCAL; links.len()];
         for (id, link) in links.iter().enumerate() {
             link_into[link.onward as usize + link.input.index()] = LinkId(id as u32);

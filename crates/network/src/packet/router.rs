@@ -30,7 +30,15 @@ struct Demand {
 
 impl<F: Fabric> Packet<F> {
     /// Packets of a message are at its source's port.
-    pub(super) fn inject(&mut self, now: Ps, id: MsgId, packets: u32, tail: bool, short: bool, q: &mut impl Schedule<Event>) {
+    pub(super) fn inject(
+        &mut self,
+        now: Ps,
+        id: MsgId,
+        packets: u32,
+        tail: bool,
+        short: bool,
+        q: &mut impl Schedule<Event>,
+    ) {
         let flight = self.messages.get(id);
         let src = flight.message.src;
         let Some(path) = flight.path else {
@@ -112,15 +120,7 @@ impl<F: Fabric> Packet<F> {
     }
 
     /// Starts up to `most` packets of the first train of a lane; false when none can start.
-    fn grant(
-        &mut self,
-        now: Ps,
-        start: Ps,
-        out: LinkId,
-        lane: Lane,
-        most: u32,
-        q: &mut impl Schedule<Event>,
-    ) -> bool {
+    fn grant(&mut self, now: Ps, start: Ps, out: LinkId, lane: Lane, most: u32, q: &mut impl Schedule<Event>) -> bool {
         let Some(&request) = self.links[out.index()].lanes[lane.index()].front() else { return false };
         let mut demand = self.demand(out, request.train, request.input);
         demand.most = demand.most.min(most);
@@ -161,7 +161,15 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of a train start on a link, as many as can; true when all of them have.
     #[inline]
-    fn depart(&mut self, now: Ps, start: Ps, out: LinkId, d: Demand, usable: u64, q: &mut impl Schedule<Event>) -> bool {
+    fn depart(
+        &mut self,
+        now: Ps,
+        start: Ps,
+        out: LinkId,
+        d: Demand,
+        usable: u64,
+        q: &mut impl Schedule<Event>,
+    ) -> bool {
         let train = self.pool.get(d.train);
         let whole = d.hop.last && self.messages.get(train.msg).is_whole();
         let link = &mut self.links[out.index()];

@@ -1,1 +1,76 @@
-//! stub
+//! What goes in comes out, and the links carried it.
+
+use crate::support::{P, Play, Supply, below, packets, play, torus};
+use syncline_core::queue::SplitMix64;
+use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps};
+use syncline_network::{Analytical, DeadlockRule, Delivery, Message, Network, Route};
+use syncline_topology::Fabric;
+
+#[test]
+fn links_carry_every_byte_once_per_hop() {
+    let fabric = torus(&[(4, 188_000_000_000, 72_289), (3, 23_500_000_000, 401_606)]);
+    let rng = &mut SplitMix64(11);
+    let (mut bytes, mut hops, mut in_packets) = (0, 0, 0);
+    let plays: Vec<Play> = (0..300)
+        .map(|_| {
+            let (src, dst) = (below(rng, 12) as u32, below(rng, 12) as u32);
+            let len = below(rng, 5000);
+            let mut path = Vec::new();
+            fabric.route(NodeId(src), NodeId(dst), &mut path);
+            bytes += len * path.len() as u64;
+            hops += path.len() as u64;
+            in_packets += len.div_ceil(P).max(1) * path.len() as u64;
+            Play::stream(src, Route::To(NodeId(dst)), len, Ps(1000))
+        })
+        .collect();
+    for trains in [false, true] {
+        let outcome = play(packets(&fabric, DeadlockRule::Bubble, Some(4), trains), &fabric, &plays).finished();
+        assert_eq!((outcome.total_bytes, outcome.packet_hops), (bytes, in_packets));
+        assert_eq!(outcome.audit.injected, plays.iter().map(|p| p.len).sum::<u64>());
+    }
+    let outcome = play(Analytical::new(fabric.clone(), Ps(1_000_000)), &fabric, &plays).finished();
+    assert_eq!((outcome.total_bytes, outcome.packet_hops), (bytes, hops));
+}
+
+#[test]
+fn busy_time_is_serialisation_time() {
+    let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
+    for trains in [false, true] {
+        let net = packets(&fabric, DeadlockRule::Bubble, None, trains);
+        let outcome = play(net, &fabric, &[Play::whole(0, Route::To(NodeId(2)), 100 * P + 128)]).finished();
+        assert_eq!(outcome.total_busy, 2 * (100 * 10_000 + 5_000));
+    }
+}
+
+#[test]
+fn a_message_that_is_not_fed_is_waited_for() {
+    let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
+    let mut net = packets(&fabric, DeadlockRule::Bubble, None, true);
+    let message = Message {
+        src: NodeId(3),
+        route: Route::Port(PortId(1)),
+        len: Bytes(2 * P),
+        delivery: Delivery::Stream,
+        tag: 0,
+    };
+    let mut queue = EventQueue::new();
+    let id = net.open(message);
+    net.feed(Ps::ZERO, id, Bytes(P), &mut queue);
+    let mut out = Vec::new();
+    while let Some((now, _, event)) = queue.pop() {
+        net.handle(now, event, &mut queue, &mut out);
+    }
+    let [wait] = &net.waits()[..] else { panic!("one message waits") };
+    assert_eq!(wait.who, "message of 512 B from NPU 3 (3) one hop dim 0 down");
+    assert_eq!(wait.what, "its sender to feed 256 of its 512 B");
+    assert!(net.audit().holds(), "what was fed has arrived");
+}
+
+#[test]
+fn supply_in_packets_and_at_once_carry_the_same() {
+    let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
+    let at_once = Play::whole(0, Route::To(NodeId(1)), 10 * P + 1);
+    let in_packets = Play { supply: Supply::Every(Ps::ZERO), ..at_once };
+    let run = |p| play(packets(&fabric, DeadlockRule::Bubble, None, true), &fabric, &[p]).finished();
+    assert_eq!(run(at_once).arrivals, run(in_packets).arrivals);
+}

@@ -64,7 +64,8 @@ fn a_slow_receiver_holds_the_sender_back() {
 fn back_pressure_reaches_over_several_hops() {
     // The second hop is ten times slower; with two slots per buffer the first cannot run ahead.
     let fabric = torus(&[(2, RATE, 1000), (2, RATE / 10, 1000)]);
-    let message = Play { supply: Supply::WhenRoom { capacity: Bytes(P) }, ..Play::whole(0, Route::To(NodeId(3)), 100 * P) };
+    let message =
+        Play { supply: Supply::WhenRoom { capacity: Bytes(P) }, ..Play::whole(0, Route::To(NodeId(3)), 100 * P) };
     let outcome = play(packets(&fabric, DeadlockRule::Bubble, Some(3), false), &fabric, &[message]).finished();
     assert!(outcome.arrivals[0] > Ps(100 * 10 * PACKET));
 }

@@ -74,7 +74,11 @@ fn random_traffic_takes_the_same_time() {
         assert!(fast.events <= reference.events, "SEED={case}: trains cost events");
         if fabric.dims().iter().all(|d| d.latency > Ps::ZERO) {
             let shuffled = play_shuffled(packets(&fabric, rule, buffer, true), &fabric, &plays, case);
-            assert_eq!(physics(&reference), physics(&shuffled), "SEED={case}, shuffled: {rule:?} {buffer:?} {fabric:?}");
+            assert_eq!(
+                physics(&reference),
+                physics(&shuffled),
+                "SEED={case}, shuffled: {rule:?} {buffer:?} {fabric:?}"
+            );
         }
     }
 }

@@ -1,0 +1,79 @@
+//! The binding of the engine to Python, and nothing else: one JSON text in, a JSON text and columns
+//! out. A column of numbers crosses as little-endian bytes, which Python wraps without a copy.
+//!
+//! The interpreter lock is released while the simulation runs, so that threads simulate side by side.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use syncline_system::{Column, Results, RunError, Table};
+
+create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
+create_exception!(_core, SimulationError, PyRuntimeError, "The simulation could not be finished.");
+
+/// The version of the engine.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// Runs the simulation that the JSON text describes.
+#[pyfunction]
+fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
+    let results = py.detach(|| syncline_system::run(spec_json)).map_err(raised)?;
+    returned(py, &results)
+}
+
+fn raised(error: RunError) -> PyErr {
+    match error {
+        RunError::Spec(message) => SpecError::new_err(message),
+        RunError::Simulation(message) => SimulationError::new_err(message),
+    }
+}
+
+fn returned<'py>(py: Python<'py>, results: &Results) -> PyResult<Bound<'py, PyDict>> {
+    let summary = serde_json::to_string(&results.summary).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let tables = PyDict::new(py);
+    for table in &results.tables {
+        tables.set_item(table.name, columns(py, table)?)?;
+    }
+    let dict = PyDict::new(py);
+    dict.set_item("summary", summary)?;
+    dict.set_item("tables", tables)?;
+    Ok(dict)
+}
+
+fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, column) in &table.columns {
+        match column {
+            Column::Int(values) => dict.set_item(name, ("int", bytes(py, values, |v| v.to_le_bytes())?))?,
+            Column::Float(values) => dict.set_item(name, ("float", bytes(py, values, |v| v.to_le_bytes())?))?,
+            Column::Text(values) => {
+                let texts = PyList::new(py, values.iter().map(|v| PyString::new(py, v)))?;
+                dict.set_item(name, ("text", texts))?;
+            }
+        }
+    }
+    Ok(dict)
+}
+
+fn bytes<'py, T: Copy>(py: Python<'py>, values: &[T], encode: fn(T) -> [u8; 8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, values.len() * 8, |buffer| {
+        for (slot, &value) in buffer.chunks_exact_mut(8).zip(values) {
+            slot.copy_from_slice(&encode(value));
+        }
+        Ok(())
+    })
+}
+
+/// The engine.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add("SpecError", module.py().get_type::<SpecError>())?;
+    module.add("SimulationError", module.py().get_type::<SimulationError>())?;
+    Ok(())
+}
