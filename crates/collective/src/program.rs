@@ -135,19 +135,6 @@ impl Program {
             Program::Explicit(ref steps) => steps[rank as usize].iter().rposition(|s| s.op.sends()).map(|pc| pc as u32),
         }
     }
-
-    /// The last step of `rank` that reads local data, if any does.
-    #[inline]
-    pub fn last_local_read(&self, rank: u32) -> Option<u32> {
-        match *self {
-            Program::Ring { ranks: 0 | 1, .. } => None,
-            Program::Ring { kind: RingKind::AllGather, .. } => Some(0),
-            Program::Ring { ranks, .. } => Some(ranks - 1),
-            Program::Explicit(ref steps) => {
-                steps[rank as usize].iter().rposition(|s| s.op.reads_local()).map(|pc| pc as u32)
-            }
-        }
-    }
 }
 
 #[inline]
@@ -179,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_send_and_the_last_local_read() {
+    fn the_last_send() {
         for kind in [RingKind::ReduceScatter, RingKind::AllGather, RingKind::AllReduce] {
             for ranks in 1..10 {
                 let ring = Program::Ring { kind, ranks, up: true };
@@ -187,7 +174,6 @@ mod tests {
                     (0..ranks).map(|r| (0..ring.steps(r)).map(|pc| ring.step(r, pc)).collect()).collect();
                 let explicit = Program::Explicit(steps.into());
                 assert_eq!(ring.last_send(0), explicit.last_send(0), "{kind:?} {ranks}");
-                assert_eq!(ring.last_local_read(0), explicit.last_local_read(0), "{kind:?} {ranks}");
             }
         }
     }

@@ -48,9 +48,8 @@ fn run(name: &str, trains: bool, senders: u64, messages: u64, next: Next) {
     while let Some((now, _, event)) = queue.pop() {
         net.handle(now, event, &mut queue, &mut out);
         for news in out.drain(..) {
-            if let NetOut::Arrived { tag, .. } = news
-                && sent < messages
-            {
+            let NetOut::Arrived { tag, .. } = news else { continue };
+            if sent < messages {
                 net.send(now, next(tag), &mut queue);
                 sent += 1;
             }
@@ -78,9 +77,9 @@ fn main() {
     run("one hop, packets", false, nodes * ports, 1_000_000, &mut neighbour);
     run("one hop, trains", true, nodes * ports, 1_000_000, &mut neighbour);
     for (name, trains) in [("uniform random, packets", false), ("uniform random, trains", true)] {
-        let mut rng = SplitMix64(42);
+        let mut rngs: Vec<_> = (0..nodes).map(SplitMix64).collect();
         let mut anywhere = |tag: u64| {
-            let dst = NodeId(rng.below(nodes as usize) as u32);
+            let dst = NodeId(rngs[tag as usize].below(nodes as usize) as u32);
             message(NodeId(tag as u32), Route::To(dst), tag)
         };
         run(name, trains, nodes, 100_000, &mut anywhere);

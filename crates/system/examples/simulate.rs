@@ -22,6 +22,11 @@ fn main() -> ExitCode {
             let s = start.elapsed().as_secs_f64();
             let summary = serde_json::to_string_pretty(&results.summary).unwrap_or_default();
             println!("{summary}");
+            for table in results.tables.iter().filter(|t| t.name == "phases") {
+                for (name, column) in &table.columns {
+                    eprintln!("{name:>10}: {column:?}");
+                }
+            }
             let rate = |n: u64| n as f64 / s / 1e6;
             eprintln!(
                 "{s:.2} s, {:.2} million events/s, {:.2} million packet-hops/s",

@@ -7,7 +7,7 @@
 
 use super::{Ace, AceEvent, State, Unit, class};
 use crate::api::Ctx;
-use syncline_collective::{Op, Split};
+use syncline_collective::{Op, RingKind, Split};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
 
@@ -94,7 +94,7 @@ impl Ace {
     }
 
     /// Length of a message: the part of the step's block that its group carries.
-    fn message_len(&self, npu: NodeId, seq: u32, pc: u32, group: u32) -> (Op, u32) {
+    pub(super) fn message_len(&self, npu: NodeId, seq: u32, pc: u32, group: u32) -> (Op, u32) {
         let engine = &self.engines[npu.index()];
         let chunk = &engine.chunks[(seq - engine.base) as usize];
         let (step, block) = self.layout.view(npu, self.chunks[seq as usize], usize::from(chunk.phase)).step(pc);
@@ -242,7 +242,7 @@ impl Ace {
     {
         let chunk = self.progress(npu, seq);
         let (sends, port) = (chunk.op.sends(), chunk.out_port);
-        if sends && !self.port_has_room(npu, port, seq, ctx) {
+        if sends && !self.port_has_room(npu, port, seq, false, ctx) {
             let chunk = self.progress(npu, seq);
             (chunk.receiving, chunk.waits_since) = (Unit::AtPort, ctx.now);
             return false;
@@ -272,25 +272,18 @@ impl Ace {
         if left > 0 {
             return;
         }
-        let (pc, group, last_group) = (chunk.pc, chunk.group, chunk.group + 1 == chunk.groups);
+        let (pc, group, reads) = (chunk.pc, chunk.group, chunk.op.reads_local());
         if sends {
             chunk.message = None;
         }
         self.expect_next(npu, seq, false);
-        if last_group && self.is_last_local_read(npu, seq, pc) {
-            self.free_source(npu, seq, ctx);
+        if reads {
+            self.free_source(npu, seq, pc, group, ctx);
         }
         if sends && self.is_last_send(npu, seq, pc) {
             self.next_group(npu, seq, group, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);
-    }
-
-    fn is_last_local_read(&self, npu: NodeId, seq: u32, pc: u32) -> bool {
-        let engine = &self.engines[npu.index()];
-        let phase = usize::from(engine.chunks[(seq - engine.base) as usize].phase);
-        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-        view.program.last_local_read(view.rank) == Some(pc)
     }
 
     fn is_last_send(&self, npu: NodeId, seq: u32, pc: u32) -> bool {
@@ -368,9 +361,9 @@ impl Ace {
         chunk.sending = Unit::Fetching;
         let bank = (seq + chunk.packets) as usize;
         chunk.packets += 1;
-        let port = chunk.out_port;
+        let (port, phase) = (chunk.out_port, usize::from(chunk.phase));
         // What an all-gather sends of its own is also the node's part of the result.
-        let copies = chunk.has_room;
+        let copies = self.kind(seq, phase) == RingKind::AllGather;
         let start = self.take_ports(npu.index(), ready, bank, Op::Send, copies, left.min(unit));
         if start > ctx.now {
             ctx.q.at(start, Self::key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
@@ -385,7 +378,7 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let port = self.progress(npu, seq).out_port;
-        if !self.port_has_room(npu, port, seq, ctx) {
+        if !self.port_has_room(npu, port, seq, true, ctx) {
             let chunk = self.progress(npu, seq);
             (chunk.sending, chunk.waits_since) = (Unit::AtPort, ctx.now);
             return;
@@ -413,11 +406,8 @@ impl Ace {
         }
         (chunk.send_left, chunk.message) = (None, None);
         let (phase, group, port) = (chunk.phase, chunk.sending_group, chunk.out_port);
-        let last_group = group + 1 == chunk.groups;
         self.end_own(npu, port, ctx);
-        if last_group && self.is_last_local_read(npu, seq, 0) {
-            self.free_source(npu, seq, ctx);
-        }
+        self.free_source(npu, seq, 0, group, ctx);
         if self.is_last_send(npu, seq, 0) {
             self.next_group(npu, seq, group, ctx);
         }
@@ -452,7 +442,14 @@ impl Ace {
     }
 
     /// Whether a port buffer takes a packet now; if not, the chunk is queued for it.
-    fn port_has_room<N: Network, Q>(&mut self, npu: NodeId, port: PortId, seq: u32, ctx: &mut Ctx<'_, N, Q>) -> bool
+    fn port_has_room<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        port: PortId,
+        seq: u32,
+        own: bool,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) -> bool
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -464,7 +461,15 @@ impl Ace {
                 Room::Unknown => {}
             }
         }
-        self.port_queues[at].push_back(seq);
+        // What is under way goes before what an FSM sends of its own: chunks that have begun are finished
+        // first, and give their SRAM back.
+        if own {
+            self.port_queues[at].push_back(seq);
+        } else {
+            let own_waits = self.own_senders[at].front().filter(|s| self.port_queues[at].back() == Some(s));
+            let before = self.port_queues[at].len() - usize::from(own_waits.is_some());
+            self.port_queues[at].insert(before, seq);
+        }
         false
     }
 

@@ -14,9 +14,9 @@
 //!    its FSM (chunk number modulo the FSMs of the phase) is free ([`phases`]).
 //! 3. **Run.** The FSM walks the ring program in groups of messages ([`dataflow`]): a block larger than
 //!    a message is cut into several, and the groups follow one another (section IV-C, footnote 3).
-//!    Work is done packet by packet: a packet is reduced and forwarded as it arrives. Before its first
-//!    result is stored, room for all of them is reserved in the next partition; the room in the own
-//!    partition is given back when the last local byte has been read.
+//!    Work is done packet by packet: a packet is reduced and forwarded as it arrives. Room for the
+//!    results is taken in the next partition when the phase begins, in an all-reduce when its second
+//!    half does; the room of a message in the own partition is given back when it has been read.
 //! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
 //!
 //! # Readings of the paper
@@ -53,7 +53,7 @@ use dataflow::HeldPackets;
 use sram::{Level, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use syncline_collective::Op;
+use syncline_collective::{Op, RingKind};
 use syncline_core::{Bytes, Clock, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
 use syncline_topology::Fabric;
@@ -394,6 +394,10 @@ impl Ace {
 
     fn phases(&self) -> usize {
         self.fsm_of_phase.len() - 1
+    }
+
+    fn kind(&self, seq: u32, phase: usize) -> RingKind {
+        self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind
     }
 
     fn tag(seq: u32, phase: u8) -> u64 {

@@ -31,8 +31,14 @@ impl Ace {
         if self.fsm_busy[self.fsm(npu, phase, seq)] {
             return Some(Blocked::Fsm);
         }
-        let needs_room = self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind == RingKind::AllGather;
+        let needs_room = self.takes_room_at_once(seq, phase);
         (needs_room && !self.may_take_room(npu, phase, seq)).then_some(Blocked::Room)
+    }
+
+    /// Whether a phase takes room for its results before it begins, rather than before it stores the
+    /// first of them: only an all-reduce, which stores nothing in its first half, does not.
+    fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
+        self.kind(seq, phase) != RingKind::AllReduce
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
@@ -90,14 +96,20 @@ impl Ace {
         }
     }
 
-    /// All local data of a chunk's phase has been read: its room is given back.
-    pub(super) fn free_source<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
-    where
+    /// The local data of a message has been read, for the only time in its phase: its room is given back.
+    pub(super) fn free_source<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        seq: u32,
+        pc: u32,
+        group: u32,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let phase = usize::from(self.progress(npu, seq).phase);
-        let bytes = self.layout.held(npu, self.chunks[seq as usize], phase);
-        self.partitions.free(npu, phase, bytes);
+        let (_, bytes) = self.message_len(npu, seq, pc, group);
+        self.partitions.free(npu, phase, u64::from(bytes));
         self.record_levels(npu, ctx.now);
         match phase {
             0 => ctx.out.push(EpOut::Room { npu }),
@@ -175,8 +187,8 @@ impl Ace {
         (chunk.pc, chunk.group, chunk.packets) = (0, 0, 0);
         (chunk.receiving, chunk.sending, chunk.has_room) = (Unit::Idle, Unit::Idle, false);
         (chunk.began, chunk.blocked) = (now, Blocked::Turn);
-        if self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind == RingKind::AllGather {
-            self.take_room(npu, seq, now); // the own share is copied at once
+        if self.takes_room_at_once(seq, phase) {
+            self.take_room(npu, seq, now);
         }
         self.expect_next(npu, seq, true);
         self.begin_own(npu, seq, ctx);

@@ -10,6 +10,7 @@ use syncline_core::Ps;
 /// as any other: such credits are only counted. Later ones are kept as time series, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credits {
+    /// Usable ones; some of `coming` may have become usable since they were counted.
     usable: u64,
     coming: VecDeque<Series>,
 }
@@ -35,6 +36,13 @@ impl Credits {
             self.coming.pop_front();
         }
         self.usable
+    }
+
+    /// Credits that are usable at `t`, or some of them if these are `enough`: most packets find more
+    /// than enough, and need not look at those that are coming.
+    #[inline(always)]
+    pub fn enough_at(&mut self, t: Ps, enough: u64) -> u64 {
+        if self.usable >= enough { self.usable } else { self.usable_at(t) }
     }
 
     /// Takes `n` credits that are usable at `t`, the time at which the last of them is needed.

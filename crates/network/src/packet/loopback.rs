@@ -1,8 +1,9 @@
 //! Messages from a node to itself: no link, no time, no buffer.
 
-use super::trains::{Queue, TrainId};
+use super::trains::Train;
 use super::{Event, Packet, Timer};
 use crate::api::{NetOut, class};
+use std::collections::VecDeque;
 use syncline_core::{Key, NodeId, PortId, Ps, Schedule};
 use syncline_topology::Fabric;
 
@@ -10,16 +11,14 @@ use syncline_topology::Fabric;
 pub(super) const PORT: PortId = PortId(0);
 
 /// What a node has sent to itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Loopback {
-    queue: Queue,
+    queue: VecDeque<Train>,
     /// Packets that the NPU has been told of and will release as if they had come by a link.
     held: u64,
 }
 
 impl Loopback {
-    pub const EMPTY: Loopback = Loopback { queue: Queue::EMPTY, held: 0 };
-
     /// The NPU releases a packet on [`PORT`]; true when it was one of these.
     pub fn release(&mut self) -> bool {
         let ours = self.held > 0;
@@ -30,19 +29,18 @@ impl Loopback {
 
 impl<F: Fabric> Packet<F> {
     /// A train arrives where it starts.
-    pub(super) fn loop_back(&mut self, now: Ps, at: NodeId, train: TrainId, q: &mut impl Schedule<Event>) {
-        self.loopbacks[at.index()].queue.push(&mut self.pool, train);
+    pub(super) fn loop_back(&mut self, now: Ps, at: NodeId, train: Train, q: &mut impl Schedule<Event>) {
+        self.loopbacks[at.index()].queue.push_back(train);
         q.at(now, Key::new(class::ARRIVAL, u32::from(PORT.0)), Event(Timer::Loopback(at)));
     }
 
     /// The node hears of it.
     pub(super) fn looped_back(&mut self, now: Ps, at: NodeId, news: &mut Vec<NetOut>) {
         let loopback = &mut self.loopbacks[at.index()];
-        let Some(id) = loopback.queue.pop(&self.pool) else { return };
-        let train = self.pool.get(id);
+        let train = loopback.queue.pop_front().expect("one event for each train");
         if !self.messages.get(train.msg).is_whole() {
             loopback.held += u64::from(train.packets);
         }
-        self.announce(now, at, PORT, Ps::ZERO, id, news);
+        self.announce(now, at, PORT, Ps::ZERO, train, news);
     }
 }

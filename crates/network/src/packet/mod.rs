@@ -68,7 +68,6 @@ use port::{Link, LinkId};
 use std::fmt;
 use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait};
 use syncline_topology::Fabric;
-use trains::Pool;
 
 /// What can be chosen about the packet backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +172,6 @@ pub struct Packet<F> {
     backlogs: Vec<Backlog>,
     loopbacks: Vec<Loopback>,
     messages: Messages,
-    pool: Pool,
     paths: Paths,
     audit: Conservation,
     usage: LinkUsage,
@@ -213,9 +211,8 @@ impl<F: Fabric> Packet<F> {
             backlogs: vec![Backlog::default(); links.len()],
             links,
             link_into,
-            loopbacks: vec![Loopback::EMPTY; fabric.nodes() as usize],
+            loopbacks: vec![Loopback::default(); fabric.nodes() as usize],
             messages: Messages::new(packet),
-            pool: Pool::new(),
             paths: Paths::new(fabric.ports()),
             audit: Conservation::default(),
             usage: LinkUsage::new(&fabric, window),

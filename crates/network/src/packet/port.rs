@@ -3,7 +3,7 @@
 use super::credits::Credits;
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
-use super::trains::{Queue, TrainId};
+use super::trains::{Train, Wire};
 use std::collections::VecDeque;
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
 use syncline_topology::Fabric;
@@ -25,7 +25,7 @@ impl LinkId {
 pub(super) struct Request {
     /// Orders the requests of a port.
     pub number: u64,
-    pub train: TrainId,
+    pub train: Train,
     /// The link it came by.
     pub input: LinkId,
 }
@@ -35,7 +35,7 @@ pub(super) struct Request {
 pub(super) struct Channel {
     pub credits: Credits,
     /// Packets in transit behind the head. The head itself has requested its output.
-    pub fifo: Queue,
+    pub fifo: VecDeque<Train>,
     /// When the last head left the queue; [`Ps::MAX`] while it waits for its output.
     pub head_left: Ps,
 }
@@ -47,31 +47,31 @@ pub(super) struct Held {
     pub packets: u64,
 }
 
-/// A link with both of its ends.
+/// A link with both of its ends. What every packet touches comes first, to share cache lines.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct Link {
     /// When the wire is free for another packet.
     pub free: Ps,
     /// Serialisation of a full packet.
     pub full: Ps,
     pub latency: Ps,
-    /// From the start of a packet that is not in transit until its credit is back, in packets.
-    pub round_trip: u64,
-    /// Trains on the wire, by the time of their next event.
-    pub wire: Queue,
-    /// The first wake-up that is still to come; [`Ps::MAX`] for none.
-    pub wake: Ps,
+    pub wire: Wire,
     /// Requests in all lanes.
     pub waiting: u32,
+    /// The first link of the receiving node.
+    pub onward: u32,
     pub from: NodeId,
     pub to: NodeId,
     pub out: PortId,
     pub input: PortId,
-    /// The first link of the receiving node.
-    pub onward: u32,
     /// Whether the link closes its ring.
     pub wraps: bool,
     pub channels: [Channel; 2],
+    /// From the start of a packet that is not in transit until its credit is back, in packets.
+    pub round_trip: u64,
+    /// The first wake-up that is still to come; [`Ps::MAX`] for none.
+    pub wake: Ps,
     pub lanes: [VecDeque<Request>; 2],
     pub requests: u64,
     pub held: VecDeque<Held>,
@@ -86,7 +86,7 @@ impl Link {
         let spec = fabric.link(from, out);
         let full = spec.rate.time(packet);
         let slots = buffer.unwrap_or_else(|| automatic_buffer(full, spec.latency, rule));
-        let share = |slots| Channel { credits: Credits::new(slots), fifo: Queue::EMPTY, head_left: Ps::ZERO };
+        let share = |slots| Channel { credits: Credits::new(slots), fifo: VecDeque::new(), head_left: Ps::ZERO };
         let second = slots / 2 * (rule.channels() - 1);
         Link {
             free: Ps::ZERO,
@@ -96,7 +96,7 @@ impl Link {
                 0 => u64::MAX,
                 full => (full + 2 * spec.latency.0).div_ceil(full),
             },
-            wire: Queue::EMPTY,
+            wire: Wire::default(),
             wake: Ps::MAX,
             waiting: 0,
             from,
@@ -139,16 +139,21 @@ impl Link {
     }
 
     /// A train joins a lane.
-    pub fn wait(&mut self, lane: Lane, train: TrainId, input: LinkId) {
+    pub fn wait(&mut self, lane: Lane, train: Train, input: LinkId) {
         self.lanes[lane.index()].push_back(Request { number: self.requests, train, input });
         self.requests += 1;
         self.waiting += 1;
     }
 
-    /// The first train of a lane leaves it.
-    pub fn leave(&mut self, lane: Lane) {
-        self.lanes[lane.index()].pop_front();
-        self.waiting -= 1;
+    /// Of the first train of a lane only `rest` still waits.
+    pub fn leave(&mut self, lane: Lane, rest: Train) {
+        let lane = &mut self.lanes[lane.index()];
+        if rest.packets == 0 {
+            lane.pop_front();
+            self.waiting -= 1;
+        } else if let Some(request) = lane.front_mut() {
+            request.train = rest;
+        }
     }
 
     /// How many of `packets` packets can start one right behind the other from `start`, given that

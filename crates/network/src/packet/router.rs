@@ -5,7 +5,7 @@ use super::paths::Hop;
 use super::port::{Link, LinkId};
 use super::rule::Lane;
 use super::series::Series;
-use super::trains::{Place, TrainId};
+use super::trains::{Place, Train};
 use super::{Event, Packet, Timer};
 use crate::api::{MsgId, NetOut, Room, Segment};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
@@ -14,18 +14,15 @@ use syncline_topology::Fabric;
 /// What a train asks of an output port.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
-    train: TrainId,
+    train: Train,
     /// The link it came by, or [`LinkId::LOCAL`].
     input: LinkId,
     hop: Hop,
-    place: Place,
     /// The channel it will use behind the port.
     vc: u8,
     lane: Lane,
     /// Slots that must be free there.
     needed: u64,
-    /// How many packets may start at once.
-    most: u32,
 }
 
 impl<F: Fabric> Packet<F> {
@@ -33,19 +30,18 @@ impl<F: Fabric> Packet<F> {
     pub(super) fn inject(
         &mut self,
         now: Ps,
-        id: MsgId,
+        msg: MsgId,
         packets: u32,
         tail: bool,
         short: bool,
         q: &mut impl Schedule<Event>,
     ) {
-        let flight = self.messages.get(id);
+        let flight = self.messages.get(msg);
         let src = flight.message.src;
         let Some(path) = flight.path else {
-            let train = self.pool.add(id, packets, Place::new(0, tail, short));
-            return self.loop_back(now, src, train, q);
+            return self.loop_back(now, src, Train { msg, packets, place: Place::new(0, tail, short) }, q);
         };
-        let train = self.pool.add(id, packets, Place::new(path, tail, short));
+        let train = Train { msg, packets, place: Place::new(path, tail, short) };
         let out = self.link_at(src, self.paths.hop(path).port);
         self.request(now, out, train, LinkId::LOCAL, q);
     }
@@ -56,28 +52,20 @@ impl<F: Fabric> Packet<F> {
     }
 
     #[inline(always)]
-    fn demand(&self, out: LinkId, train: TrainId, input: LinkId) -> Demand {
-        let place = self.pool.get(train).place;
-        let hop = self.paths.hop(place.position());
-        let vc = self.rule.next_channel(hop.enters, place.channel(), self.links[out.index()].wraps);
+    fn demand(&self, out: LinkId, train: Train, input: LinkId) -> Demand {
+        let hop = self.paths.hop(train.place.position());
+        let vc = self.rule.next_channel(hop.enters, train.place.channel(), self.links[out.index()].wraps);
         let lane = self.rule.lane(hop.enters, vc);
-        let most = if self.trains { u32::MAX } else { 1 };
-        Demand { train, input, hop, place, vc, lane, needed: self.rule.slots_needed(lane), most }
+        Demand { train, input, hop, vc, lane, needed: self.rule.slots_needed(lane) }
     }
 
     /// A train asks for an output port; it starts at once if nobody waits and its start is certain.
     #[inline]
-    fn request(&mut self, now: Ps, out: LinkId, train: TrainId, input: LinkId, q: &mut impl Schedule<Event>) {
-        let demand = self.demand(out, train, input);
+    fn request(&mut self, now: Ps, out: LinkId, train: Train, input: LinkId, q: &mut impl Schedule<Event>) {
+        let mut demand = self.demand(out, train, input);
         if self.links[out.index()].waiting == 0 {
-            loop {
-                let link = &mut self.links[out.index()];
-                let start = now.max(link.free);
-                let usable = link.channels[usize::from(demand.vc)].credits.usable_at(start);
-                if usable < demand.needed {
-                    break;
-                }
-                if self.depart(now, start, out, demand, usable, q) {
+            while self.start(now, out, &mut demand, u32::MAX, q) {
+                if demand.train.packets == 0 {
                     return;
                 }
             }
@@ -89,11 +77,11 @@ impl<F: Fabric> Packet<F> {
     fn enqueue(&mut self, out: LinkId, demand: Demand) {
         self.links[out.index()].wait(demand.lane, demand.train, demand.input);
         if demand.input == LinkId::LOCAL {
-            let train = self.pool.get(demand.train);
-            let bytes = self.bytes(train.msg, train.packets, train.place);
+            let bytes = self.bytes(demand.train);
             self.backlogs[out.index()].block(bytes);
         } else {
-            self.links[demand.input.index()].channels[usize::from(demand.place.channel())].head_left = Ps::MAX;
+            let vc = demand.train.place.channel();
+            self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
         }
     }
 
@@ -104,11 +92,12 @@ impl<F: Fabric> Packet<F> {
     #[cold]
     fn arbitrate(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
         while let Some(first) = self.links[out.index()].first_lane() {
+            if self.grant(now, out, first, u32::MAX, q) {
+                continue;
+            }
             let start = now.max(self.links[out.index()].free);
             // Whoever overtakes gets a single packet through: the first may be able to start next.
-            if self.grant(now, start, out, first, u32::MAX, q)
-                || (start == now && self.grant(now, start, out, first.other(), 1, q))
-            {
+            if start == now && self.grant(now, out, first.other(), 1, q) {
                 continue;
             }
             if let Some(at) = self.next_chance(out, start, first.other()) {
@@ -120,24 +109,18 @@ impl<F: Fabric> Packet<F> {
     }
 
     /// Starts up to `most` packets of the first train of a lane; false when none can start.
-    fn grant(&mut self, now: Ps, start: Ps, out: LinkId, lane: Lane, most: u32, q: &mut impl Schedule<Event>) -> bool {
+    fn grant(&mut self, now: Ps, out: LinkId, lane: Lane, most: u32, q: &mut impl Schedule<Event>) -> bool {
         let Some(&request) = self.links[out.index()].lanes[lane.index()].front() else { return false };
         let mut demand = self.demand(out, request.train, request.input);
-        demand.most = demand.most.min(most);
-        let usable = self.links[out.index()].channels[usize::from(demand.vc)].credits.usable_at(start);
-        if usable < demand.needed {
+        if !self.start(now, out, &mut demand, most, q) {
             return false;
         }
-        let before = self.pool.get(request.train);
-        let all = self.depart(now, start, out, demand, usable, q);
         if request.input == LinkId::LOCAL {
-            let left = if all { 0 } else { self.bytes(before.msg, self.pool.get(request.train).packets, before.place) };
-            let started = self.bytes(before.msg, before.packets, before.place) - left;
+            let left = if demand.train.packets == 0 { 0 } else { self.bytes(demand.train) };
+            let started = self.bytes(request.train) - left;
             self.backlogs[out.index()].unblock(started);
         }
-        if all {
-            self.links[out.index()].leave(lane);
-        }
+        self.links[out.index()].leave(lane, demand.train);
         true
     }
 
@@ -159,29 +142,24 @@ impl<F: Fabric> Packet<F> {
         chance
     }
 
-    /// Packets of a train start on a link, as many as can; true when all of them have.
+    /// Up to `most` packets of a train start, back to back, when the wire is free; false when the
+    /// slots they need are not known to be free by then. Those that start leave `d.train`.
     #[inline]
-    fn depart(
-        &mut self,
-        now: Ps,
-        start: Ps,
-        out: LinkId,
-        d: Demand,
-        usable: u64,
-        q: &mut impl Schedule<Event>,
-    ) -> bool {
-        let train = self.pool.get(d.train);
-        let whole = d.hop.last && self.messages.get(train.msg).is_whole();
+    fn start(&mut self, now: Ps, out: LinkId, d: &mut Demand, most: u32, q: &mut impl Schedule<Event>) -> bool {
         let link = &mut self.links[out.index()];
-        let packets = match train.packets.min(d.most) {
-            1 => 1,
-            n => link.burst(n, usable, d.needed, whole),
-        };
-        let (len, each) = packet_size(link, &self.messages, self.packet, train.msg, d.place);
+        let start = now.max(link.free);
+        let wanted = if self.trains { d.train.packets.min(most) } else { 1 };
+        let enough = d.needed + u64::from(wanted - 1);
+        let usable = link.channels[usize::from(d.vc)].credits.enough_at(start, enough);
+        if usable < d.needed {
+            return false;
+        }
+        let whole = d.hop.last && true;
+        let packets = if wanted == 1 { 1 } else { link.burst(wanted, usable, d.needed, whole) };
+        let (len, each) = packet_size(link, &self.messages, self.packet, d.train);
         let starts = Series { first: start, gap: each, count: u64::from(packets) };
-        let end = starts.at(starts.count);
-        link.free = end;
-        self.usage.add(link.from, link.out, Bytes(len * starts.count), starts.count, start, end);
+        link.free = starts.at(starts.count);
+        self.usage.add(link.from, link.out, Bytes(len * starts.count), starts.count, start, link.free);
 
         let credits = &mut link.channels[usize::from(d.vc)].credits;
         if whole {
@@ -190,28 +168,19 @@ impl<F: Fabric> Packet<F> {
         }
         credits.take(starts.count, starts.last());
 
-        let all = packets == train.packets;
-        let first_arrival = start + each + link.latency;
-        if whole && self.trains && !(all && d.place.is_tail()) {
-            // Nobody hears of these packets: their message is complete with its tail.
-            if all {
-                self.pool.remove(d.train);
-            } else {
-                self.pool.shorten(d.train, packets);
-            }
-        } else {
-            let moving = if all { d.train } else { self.pool.split(d.train, packets) };
-            self.pool.set_channel(moving, d.vc);
-            link.wire.push(&mut self.pool, moving);
-            let at = if whole { end + link.latency } else { first_arrival };
-            q.at(at, link.arrival_key(), Event(Timer::Arrive(out)));
+        let came_on = d.train.place.channel();
+        let mut moving = d.train.split(packets);
+        moving.place = moving.place.on_channel(d.vc);
+        if let Some(first) = put_on_wire(link, moving, starts, d.hop.last, whole, self.trains) {
+            q.at(first, link.arrival_key(), Event(Timer::Arrive(out)));
         }
+        let end = link.free;
         if d.input != LinkId::LOCAL {
-            self.vacate(start, end, d.input, d.place.channel(), q);
+            self.vacate(start, end, d.input, came_on, q);
         } else if starts.last() > now {
             self.backlogs[out.index()].decide(now, starts, len);
         }
-        all
+        true
     }
 
     /// The head of an input queue starts at `start` and has left its buffer at `end`.
@@ -273,36 +242,34 @@ impl<F: Fabric> Packet<F> {
     #[inline]
     pub(super) fn arrived(&mut self, now: Ps, by: LinkId, q: &mut impl Schedule<Event>, news: &mut Vec<NetOut>) {
         let link = &mut self.links[by.index()];
-        let id = link.wire.front().expect("every arrival was put on the wire");
-        let train = self.pool.get(id);
-        let hop = self.paths.hop(train.place.position());
+        let next = link.wire.front().expect("every arrival was put on the wire");
+        let hop = self.paths.hop(next.place.position());
+        // In transit every packet is on its own: others may come between.
+        let as_train = self.trains && hop.last;
+        let train = if as_train { link.wire.pop() } else { link.wire.pop_packet(link.full) };
+        let train = train.expect("the wire is not empty");
+        if let Some(at) = link.wire.next_arrival() {
+            q.at(at, link.arrival_key(), Event(Timer::Arrive(by)));
+        }
         if hop.last {
-            link.wire.pop(&self.pool);
-            self.deliver(now, by, id, news);
-        } else if train.packets == 1 {
-            link.wire.pop(&self.pool);
-            self.transit(now, by, id, q);
+            self.deliver(now, by, train, news);
         } else {
-            // In transit every packet is on its own: others may come between.
-            let one = self.pool.split(id, 1);
-            q.at(now + link.full, link.arrival_key(), Event(Timer::Arrive(by)));
-            self.transit(now, by, one, q);
+            self.transit(now, by, Train { place: train.place.advanced(), ..train }, q);
         }
     }
 
     /// A packet that goes on is in the buffer behind a link.
     #[inline]
-    fn transit(&mut self, now: Ps, input: LinkId, id: TrainId, q: &mut impl Schedule<Event>) {
-        let place = self.pool.advance(id);
+    fn transit(&mut self, now: Ps, input: LinkId, packet: Train, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
-        let (vc, onward) = (place.channel(), link.onward);
+        let vc = packet.place.channel();
         let channel = &mut link.channels[usize::from(vc)];
-        if channel.fifo.is_empty() && channel.head_left <= now {
-            let out = LinkId(onward + u32::from(self.paths.hop(place.position()).port.0));
-            return self.request(now, out, id, input, q);
-        }
         let first = channel.fifo.is_empty();
-        channel.fifo.push(&mut self.pool, id);
+        if first && channel.head_left <= now {
+            let out = LinkId(link.onward + u32::from(self.paths.hop(packet.place.position()).port.0));
+            return self.request(now, out, packet, input, q);
+        }
+        channel.fifo.push_back(packet);
         if first && channel.head_left != Ps::MAX {
             let at = channel.head_left;
             q.at(at, link.head_key(vc), Event(Timer::Head(input, vc)));
@@ -314,63 +281,83 @@ impl<F: Fabric> Packet<F> {
         let link = &mut self.links[input.index()];
         let channel = &mut link.channels[usize::from(vc)];
         debug_assert!(channel.head_left <= now, "the queue still has a head");
-        let Some(id) = channel.fifo.pop(&self.pool) else { return };
-        let onward = link.onward;
-        let port = self.paths.hop(self.pool.get(id).place.position()).port;
-        self.request(now, LinkId(onward + u32::from(port.0)), id, input, q);
+        let packet = channel.fifo.pop_front().expect("a head was announced because a packet waits");
+        let out = LinkId(link.onward + u32::from(self.paths.hop(packet.place.position()).port.0));
+        self.request(now, out, packet, input, q);
     }
 
     /// A train is at its destination.
-    fn deliver(&mut self, now: Ps, by: LinkId, id: TrainId, news: &mut Vec<NetOut>) {
-        let train = self.pool.get(id);
+    fn deliver(&mut self, now: Ps, by: LinkId, train: Train, news: &mut Vec<NetOut>) {
         let link = &mut self.links[by.index()];
         let (at, port, gap) = (link.to, link.input, link.full);
         if !self.messages.get(train.msg).is_whole() {
             link.hold(train.place.channel(), train.packets);
         }
-        self.announce(now, at, port, gap, id, news);
+        self.announce(now, at, port, gap, train, news);
     }
 
-    /// The destination hears of a train, if there is something to say, and the train is no more.
-    pub(super) fn announce(&mut self, now: Ps, at: NodeId, port: PortId, gap: Ps, id: TrainId, news: &mut Vec<NetOut>) {
-        let train = self.pool.get(id);
+    /// The destination hears of a train, if there is something to say.
+    pub(super) fn announce(
+        &mut self,
+        now: Ps,
+        at: NodeId,
+        port: PortId,
+        gap: Ps,
+        train: Train,
+        news: &mut Vec<NetOut>,
+    ) {
         let flight = self.messages.get(train.msg);
         let last = train.place.is_tail();
         let segment = if !flight.is_whole() {
-            let len = Bytes(self.bytes(train.msg, train.packets, train.place));
             let gap = if train.packets > 1 { gap } else { Ps::ZERO };
-            Some(Segment { len, t0: now, gap, packets: train.packets })
+            Segment { len: Bytes(self.bytes(train)), t0: now, gap, packets: train.packets }
         } else if last {
             let len = flight.message.len;
             let packets = u32::try_from(len.0.div_ceil(self.packet.0).max(1)).unwrap_or(u32::MAX);
-            Some(Segment { len, t0: now, gap: Ps::ZERO, packets })
+            Segment { len, t0: now, gap: Ps::ZERO, packets }
         } else {
-            None
+            return;
         };
-        if let Some(segment) = segment {
-            self.audit.delivered += segment.len.0;
-            news.push(NetOut::Arrived { at, port, tag: flight.message.tag, segment, last });
-        }
+        self.audit.delivered += segment.len.0;
+        news.push(NetOut::Arrived { at, port, tag: flight.message.tag, segment, last });
         if last {
             self.messages.remove(train.msg);
         }
-        self.pool.remove(id);
     }
 
-    /// Bytes of a train.
-    pub(super) fn bytes(&self, msg: MsgId, packets: u32, place: Place) -> u64 {
-        let full = u64::from(packets) * self.packet.0;
-        if place.is_tail() { full - self.packet.0 + self.messages.tail_len(msg) } else { full }
+    /// Bytes of a train of at least one packet.
+    pub(super) fn bytes(&self, train: Train) -> u64 {
+        let full = u64::from(train.packets) * self.packet.0;
+        if train.place.is_tail() { full - self.packet.0 + self.messages.tail_len(train.msg) } else { full }
     }
 }
 
 /// Bytes and serialisation of each packet of a train.
 #[inline(always)]
-fn packet_size(link: &Link, messages: &Messages, packet: Bytes, msg: MsgId, place: Place) -> (u64, Ps) {
-    if place.is_short() {
-        let len = messages.tail_len(msg);
+fn packet_size(link: &Link, messages: &Messages, packet: Bytes, train: Train) -> (u64, Ps) {
+    if train.place.is_short() {
+        let len = messages.tail_len(train.msg);
         (len, link.rate.time(Bytes(len)))
     } else {
         (packet.0, link.full)
     }
+}
+
+/// Notes the arrivals that somebody will hear of; returns the time of the first if a timer is due.
+#[inline(always)]
+fn put_on_wire(link: &mut Link, train: Train, starts: Series, last_hop: bool, whole: bool, trains: bool) -> Option<Ps> {
+    let under_way = starts.gap + link.latency;
+    let (at, due) = if !(trains && last_hop) {
+        let at = starts.first + under_way;
+        (at, link.wire.push_joining(train, at, link.full))
+    } else if !whole {
+        let at = starts.first + under_way;
+        (at, link.wire.push(train, at))
+    } else if train.place.is_tail() {
+        let at = starts.last() + under_way;
+        (at, link.wire.push(train, at))
+    } else {
+        return None; // the message is complete with its tail
+    };
+    due.then_some(at)
 }

@@ -1,15 +1,8 @@
-//! Trains of packets in a pool, and the queues that they stand in.
+//! Trains of packets: small values that are copied from queue to queue.
 
 use crate::api::MsgId;
-use syncline_core::id_type;
-
-id_type!(
-    /// A train in the pool. Numbers are reused.
-    TrainId
-);
-
-/// No train.
-const NIL: TrainId = TrainId(u32::MAX);
+use std::collections::VecDeque;
+use syncline_core::Ps;
 
 /// Where a train is on its path, and what kind of packets it has, in 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,127 +70,84 @@ pub(super) struct Train {
     pub msg: MsgId,
     pub packets: u32,
     pub place: Place,
-    /// The next train in the queue that this one stands in, or in the list of unused ones.
-    next: TrainId,
 }
 
-/// All trains: every packet under way is in exactly one of them.
-#[derive(Clone, Debug)]
-pub(super) struct Pool {
-    trains: Vec<Train>,
-    unused: TrainId,
-}
-
-impl Pool {
-    pub fn new() -> Pool {
-        Pool { trains: Vec::new(), unused: NIL }
-    }
-
-    /// A new train.
+impl Train {
+    /// Takes the first `n` packets off; none may be left.
     #[inline(always)]
-    pub fn add(&mut self, msg: MsgId, packets: u32, place: Place) -> TrainId {
-        let train = Train { msg, packets, place, next: NIL };
-        let id = self.unused;
-        if id == NIL {
-            self.trains.push(train);
-            TrainId(self.trains.len() as u32 - 1)
-        } else {
-            self.unused = self.trains[id.index()].next;
-            self.trains[id.index()] = train;
-            id
-        }
-    }
-
-    /// Takes the first `packets` packets off a train of more than that.
-    pub fn split(&mut self, id: TrainId, packets: u32) -> TrainId {
-        let train = &mut self.trains[id.index()];
-        debug_assert!(packets < train.packets, "nothing would be left");
-        train.packets -= packets;
-        let (msg, place) = (train.msg, train.place.without_tail());
-        self.add(msg, packets, place)
-    }
-
-    /// The train is no more.
-    #[inline(always)]
-    pub fn remove(&mut self, id: TrainId) {
-        self.trains[id.index()].next = self.unused;
-        self.unused = id;
-    }
-
-    #[inline(always)]
-    pub fn get(&self, id: TrainId) -> Train {
-        self.trains[id.index()]
-    }
-
-    /// The first `packets` packets of a train of more than that need not be followed any longer.
-    #[inline(always)]
-    pub fn shorten(&mut self, id: TrainId, packets: u32) {
-        let train = &mut self.trains[id.index()];
-        debug_assert!(packets < train.packets, "nothing would be left");
-        train.packets -= packets;
-    }
-
-    /// The train moves to the next hop of its path; returns its new place.
-    #[inline(always)]
-    pub fn advance(&mut self, id: TrainId) -> Place {
-        let place = &mut self.trains[id.index()].place;
-        *place = place.advanced();
-        *place
-    }
-
-    /// The train is under way to a buffer of this channel.
-    #[inline(always)]
-    pub fn set_channel(&mut self, id: TrainId, vc: u8) {
-        let place = &mut self.trains[id.index()].place;
-        *place = place.on_channel(vc);
+    pub fn split(&mut self, n: u32) -> Train {
+        debug_assert!(n <= self.packets, "a train has only its packets");
+        let place = if n == self.packets { self.place } else { self.place.without_tail() };
+        self.packets -= n;
+        Train { packets: n, place, ..*self }
     }
 }
 
-/// A first-in first-out queue of trains, threaded through the pool.
+/// A train under way on a link and the time of its next arrival at the far end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queue {
-    head: TrainId,
-    tail: TrainId,
+struct Coming {
+    at: Ps,
+    train: Train,
 }
 
-impl Queue {
-    pub const EMPTY: Queue = Queue { head: NIL, tail: NIL };
+/// What is under way on a link, in order. One timer, for the first, suffices.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wire(VecDeque<Coming>);
 
+impl Wire {
+    /// Puts a train on the wire whose next arrival is at `at`; true when it is the only one, so that
+    /// a timer is due.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.head == NIL
+    pub fn push(&mut self, train: Train, at: Ps) -> bool {
+        let only = self.0.is_empty();
+        self.0.push_back(Coming { at, train });
+        only
     }
 
+    /// The same for packets that arrive one by one, every `gap` if full: the packet joins the train
+    /// before it if it continues it.
     #[inline(always)]
-    pub fn front(&self) -> Option<TrainId> {
-        (self.head != NIL).then_some(self.head)
-    }
-
-    #[inline(always)]
-    pub fn push(&mut self, pool: &mut Pool, id: TrainId) {
-        pool.trains[id.index()].next = NIL;
-        if self.head == NIL {
-            self.head = id;
-        } else {
-            pool.trains[self.tail.index()].next = id;
+    pub fn push_joining(&mut self, train: Train, at: Ps, gap: Ps) -> bool {
+        if let Some(Coming { at: first, train: last }) = self.0.back_mut()
+            && last.place == train.place.without_tail()
+            && last.msg == train.msg
+            && at == *first + gap.times(u64::from(last.packets))
+            && let Some(packets) = last.packets.checked_add(train.packets)
+        {
+            *last = Train { packets, ..train };
+            return false;
         }
-        self.tail = id;
+        self.push(train, at)
     }
 
+    /// The train that arrives next.
     #[inline(always)]
-    pub fn pop(&mut self, pool: &Pool) -> Option<TrainId> {
-        let id = self.front()?;
-        self.head = pool.trains[id.index()].next;
-        Some(id)
+    pub fn front(&self) -> Option<Train> {
+        self.0.front().map(|c| c.train)
     }
 
-    /// The trains of the queue, in order.
-    pub fn iter<'a>(&self, pool: &'a Pool) -> impl Iterator<Item = Train> + 'a {
-        let mut next = self.head;
-        std::iter::from_fn(move || {
-            let train = (next != NIL).then(|| pool.get(next))?;
-            next = train.next;
-            Some(train)
-        })
+    /// When the next train arrives.
+    #[inline(always)]
+    pub fn next_arrival(&self) -> Option<Ps> {
+        self.0.front().map(|c| c.at)
+    }
+
+    /// The first train has arrived as a whole.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Train> {
+        self.0.pop_front().map(|c| c.train)
+    }
+
+    /// The first packet of the first train has arrived, the next one follows after `gap`.
+    #[inline(always)]
+    pub fn pop_packet(&mut self, gap: Ps) -> Option<Train> {
+        let first = self.0.front_mut()?;
+        let packet = first.train.split(1);
+        if first.train.packets == 0 {
+            self.0.pop_front();
+        } else {
+            first.at += gap;
+        }
+        Some(packet)
     }
 }

@@ -31,7 +31,7 @@ impl<F: Fabric> Packet<F> {
             n => format!("a free slot in {buffer}, of which its NPU holds {n}"),
         };
         for request in link.lanes.iter().flatten() {
-            let train = self.pool.get(request.train);
+            let train = request.train;
             let message = self.name(&self.messages.get(train.msg).message);
             let node = self.fabric.node_name(link.from);
             let at = match request.input {
@@ -46,7 +46,7 @@ impl<F: Fabric> Packet<F> {
     /// Packets in transit that are not the head of their input queue.
     fn waiting_behind_the_head(&self, link: &Link, waits: &mut Vec<Wait>) {
         for channel in &link.channels {
-            let packets = channel.fifo.iter(&self.pool).count();
+            let packets = channel.fifo.len();
             if packets > 0 {
                 let buffer = self.buffer_name(link);
                 let who = format!("{packets} packet(s) in {buffer}");

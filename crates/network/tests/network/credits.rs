@@ -69,3 +69,16 @@ fn back_pressure_reaches_over_several_hops() {
     let outcome = play(packets(&fabric, DeadlockRule::Bubble, Some(3), false), &fabric, &[message]).finished();
     assert!(outcome.arrivals[0] > Ps(100 * 10 * PACKET));
 }
+
+#[test]
+fn a_slot_in_transit_is_free_when_the_packet_has_left() {
+    // One slot per buffer. It is taken from the start of a packet, over its arrival (110 ns) and its
+    // departure (10 ns), until the credit is back (100 ns).
+    let fabric = torus(&[(8, RATE, LATENCY)]);
+    let (hop, cycle) = (PACKET + LATENCY, 2 * PACKET + 2 * LATENCY);
+    for n in [1, 2, 30] {
+        let net = packets(&fabric, DeadlockRule::None, Some(1), true);
+        let outcome = play(net, &fabric, &[Play::whole(0, Route::To(NodeId(2)), n * P)]).finished();
+        assert_eq!(outcome.arrivals, [Ps((n - 1) * cycle + 2 * hop)]);
+    }
+}

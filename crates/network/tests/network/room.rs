@@ -19,7 +19,7 @@ fn room_is_known_while_credits_are() {
     for trains in [false, true] {
         let mut net = packets(&fabric, DeadlockRule::Bubble, None, trains);
         let mut queue: EventQueue<Event> = EventQueue::new();
-        let mut room = |net: &mut syncline_network::Packet<_>, now, packets| {
+        let room = |net: &mut syncline_network::Packet<_>, now, packets| {
             net.room(Ps(now), NodeId(0), PORT, Bytes(packets * P))
         };
         assert_eq!(room(&mut net, 0, 1), Room::Now);

@@ -68,7 +68,6 @@ pub struct Outcome {
     pub total_busy: u128,
     pub packet_hops: u64,
     pub events: u64,
-    pub end: Ps,
 }
 
 impl Outcome {
@@ -178,7 +177,6 @@ impl<N: Network> Player<'_, N> {
             total_busy: usage.total_busy(),
             packet_hops: usage.packet_hops(),
             events: self.queue.popped(),
-            end: self.queue.now(),
             arrivals: self.arrivals,
             segments: self.segments,
         }

@@ -104,3 +104,20 @@ fn a_stream_is_told_in_one_segment_while_credits_last() {
     let told: Vec<_> = outcome.segments[0].iter().map(|s| (s.packets, s.len.0, s.t0.0, s.gap.0)).collect();
     assert_eq!(told, [(40, 40 * P, 110_000, 10_000), (1, 1, 500_040, 0)]);
 }
+
+#[test]
+fn a_train_that_overtakes_lets_the_first_in_again() {
+    // On the link from 6 to 5 the local message overtakes packets that lack slots of their channel.
+    // As soon as one is free they go first again, in the middle of the local message.
+    let fabric = torus(&[(7, 188_000_000_000, 10_000)]);
+    let to = |node| Route::To(NodeId(node));
+    let plays = [
+        Play { at: Ps(57_379), ..Play::whole(6, to(5), 12 * P) },
+        Play { at: Ps(17_592), ..Play::stream(0, to(4), 55 * P + 6, Ps(5_000)) },
+        Play { at: Ps(39_054), ..Play::whole(5, to(4), 8 * P + 165) },
+    ];
+    let run = |trains| play(packets(&fabric, DeadlockRule::Dateline, Some(30), trains), &fabric, &plays).finished();
+    let (reference, fast) = (run(false), run(true));
+    assert_eq!(reference.arrivals, [Ps(85_085), Ps(185_565), Ps(60_828)]);
+    assert_eq!(reference.arrivals, fast.arrivals);
+}
