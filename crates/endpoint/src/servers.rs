@@ -91,13 +91,6 @@ impl PoolServer {
         best
     }
 
-    /// When a given server (modulo their number) falls idle.
-    #[inline]
-    pub fn given(&self, npu: usize, index: usize) -> (usize, Ps) {
-        let index = index % self.servers;
-        (index, self.free[npu * self.servers + index])
-    }
-
     /// Occupies a server from `start` for `busy`.
     #[inline]
     pub fn occupy(&mut self, npu: usize, server: usize, start: Ps, busy: Ps) {
@@ -126,6 +119,5 @@ mod tests {
         assert_eq!(s.earliest(0), (1, Ps(0)));
         s.occupy(0, 1, Ps(0), Ps(4));
         assert_eq!(s.earliest(0), (1, Ps(4)));
-        assert_eq!(s.given(0, 2), (0, Ps(10)));
     }
 }

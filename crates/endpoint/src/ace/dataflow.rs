@@ -175,11 +175,9 @@ impl Ace {
             }
             let chunk = self.progress(npu, seq);
             chunk.receiving = Unit::Fetching;
-            let bank = (seq + chunk.packets) as usize;
-            chunk.packets += 1;
             let (op, list, port) = (chunk.op, chunk.held, chunk.out_port);
             let len = self.pool.first(list).len;
-            let start = self.take_ports(npu.index(), ctx.now, bank, op, op.stores(), len);
+            let start = self.take_ports(npu.index(), ctx.now, op, op.stores(), len);
             if start > ctx.now {
                 let key = Self::key(class::RECEIVED, seq, port);
                 ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
@@ -193,12 +191,12 @@ impl Ace {
 
     /// Reserves the SRAM ports and the ALU that a packet needs and accounts its wait to the latest;
     /// returns when it has them all.
-    fn take_ports(&mut self, npu: usize, now: Ps, bank: usize, op: Op, stores: bool, len: u32) -> Ps {
+    fn take_ports(&mut self, npu: usize, now: Ps, op: Op, stores: bool, len: u32) -> Ps {
         let busy = self.occupancy_of(len);
         let mut start = now;
         let mut cause = None;
-        let (read, read_free) = self.sram_read.given(npu, bank);
-        let (write, write_free) = self.sram_write.given(npu, bank);
+        let (read, read_free) = self.sram_read.earliest(npu);
+        let (write, write_free) = self.sram_write.earliest(npu);
         let (alu, alu_free) = if op.reduces() { self.alus.earliest(npu) } else { (0, Ps::ZERO) };
         if op.reads_local() && read_free > start {
             (start, cause) = (read_free, Some(&mut self.sram_read.usage));
@@ -359,12 +357,10 @@ impl Ace {
         let chunk = self.progress(npu, seq);
         let Some(left) = chunk.send_left else { return };
         chunk.sending = Unit::Fetching;
-        let bank = (seq + chunk.packets) as usize;
-        chunk.packets += 1;
         let (port, phase) = (chunk.out_port, usize::from(chunk.phase));
         // What an all-gather sends of its own is also the node's part of the result.
         let copies = self.kind(seq, phase) == RingKind::AllGather;
-        let start = self.take_ports(npu.index(), ready, bank, Op::Send, copies, left.min(unit));
+        let start = self.take_ports(npu.index(), ready, Op::Send, copies, left.min(unit));
         if start > ctx.now {
             ctx.q.at(start, Self::key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
         } else {

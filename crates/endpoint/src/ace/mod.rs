@@ -35,7 +35,8 @@
 //! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
 //!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
 //!   busy it waits for the latest. When all are idle the packet streams through while it arrives
-//!   and adds no latency of its own. Packets of a chunk are interleaved over the banks.
+//!   and adds no latency of its own. Words are interleaved over the banks, so that streams take the
+//!   banks in rotation and find a port as long as fewer streams than banks are active.
 //! * The DMAs have SRAM ports of their own: with shared ports a 4x2x2 torus could not reach the
 //!   published 90 % of ideal (reads alone would need 1.6 times what four banks give).
 //! * SRAM is divided in proportion to (bandwidth of the phase's links) x (bytes a chunk brings into the
@@ -228,8 +229,6 @@ struct Progress {
     send_left: Option<u32>,
     /// The outgoing message, once opened.
     message: Option<MsgId>,
-    /// Packets handled, for the interleaving over banks.
-    packets: u32,
     /// Arrived packets that wait, in the pool of held packets.
     held: dataflow::List,
     /// When the chunk was ready for its phase, and when it began it.
@@ -256,7 +255,6 @@ const FRESH: Progress = Progress {
     receive_left: None,
     send_left: None,
     message: None,
-    packets: 0,
     held: dataflow::List::EMPTY,
     ready: Ps::ZERO,
     began: Ps::ZERO,

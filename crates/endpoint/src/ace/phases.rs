@@ -184,7 +184,7 @@ impl Ace {
         let chunk = self.progress(npu, seq);
         chunk.state = State::Running;
         (chunk.out_port, chunk.groups, chunk.held) = (port, groups, held);
-        (chunk.pc, chunk.group, chunk.packets) = (0, 0, 0);
+        (chunk.pc, chunk.group) = (0, 0);
         (chunk.receiving, chunk.sending, chunk.has_room) = (Unit::Idle, Unit::Idle, false);
         (chunk.began, chunk.blocked) = (now, Blocked::Turn);
         if self.takes_room_at_once(seq, phase) {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use syncline_core::{Key, NodeId, PortId, Ps, Schedule};
 use syncline_topology::Fabric;
 
-/// They are reported on this port.
+/// They are reported on this port. Of all packets that the NPU holds there it releases these first.
 pub(super) const PORT: PortId = PortId(0);
 
 /// What a node has sent to itself.

@@ -14,7 +14,8 @@
 //!   next packet becomes head when it starts.
 //! * An output serves requests in the order in which they were made. Among requests of one instant,
 //!   those of arriving packets come before those of new heads, each by input port; packets of the
-//!   local NPU come when the NPU acts.
+//!   local NPU come when the NPU acts. All that the NPU has fed has requested, but only one packet of
+//!   each input queue: an NPU that feeds a port faster than its link is served ahead of transit.
 //! * Rings are kept free of deadlock by a [`DeadlockRule`].
 //! * A message to the node itself takes no time and is reported on port 0.
 //!
@@ -22,22 +23,28 @@
 //! The start of a packet is decided as soon as it is certain: when its request is the first of its
 //! port and the credits it needs are known to be there by the time the wire is free. Then the only
 //! event of the packet is its arrival at the next node. Otherwise it waits in a *lane* of its port
-//! ([`rule`]), and the port wakes up when the wire or a credit may let it go.
+//! (`rule`), and the port wakes up when the wire or a credit may let it go.
 //!
 //! With `trains`, packets of a message that start back to back travel as one train: one event and
 //! constant work for a whole message over one hop, if the buffers hold a round trip. At a node in
 //! transit every packet is on its own again. Completion times are the same with and without.
 //!
+//! Results do not depend on the order of simultaneous events at different nodes, nor on `trains`,
+//! provided that links have a latency: what one node does then reaches another only later. A sender
+//! that is told of [`Room`] at some time must act at that time in the same way whether it knew before
+//! ([`Room::At`]) or is told then ([`NetOut::Room`]), because that difference is one of bookkeeping.
+//!
 //! | module | |
 //! |---|---|
-//! | [`router`] | the way of a packet |
-//! | [`port`] | a link: its output port and the buffer behind it |
-//! | [`rule`] | deadlock rules |
-//! | [`credits`] | which slots are free, and when |
-//! | [`backlog`] | bytes at a port that are not on the wire |
-//! | [`trains`], [`messages`], [`paths`] | the tables |
-//! | [`loopback`] | messages from a node to itself |
-//! | [`series`] | evenly spaced points in time |
+//! | `router` | the way of a packet |
+//! | `port` | a link: its output port and the buffer behind it |
+//! | `rule` | deadlock rules |
+//! | `credits` | which slots are free, and when |
+//! | `backlog` | bytes at a port that are not on the wire |
+//! | `trains`, `messages`, `paths` | packets, and what they refer to |
+//! | `loopback` | messages from a node to itself |
+//! | `series` | evenly spaced points in time |
+//! | `waits` | who waits for what |
 //!
 //! # Left out
 //! Flits, and with them the delay of a head before it is routed; the time a packet takes through the
@@ -145,6 +152,9 @@ const MAX_LINKS: u64 = 1 << 31;
 /// A timer of the packet backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Event(Timer);
+
+/// Events are copied through the queue; a driver's own event should still fit 8 bytes.
+const _: () = assert!(size_of::<Event>() <= 8);
 
 #[derive(Clone, Copy, Debug)]
 enum Timer {

@@ -94,7 +94,7 @@ impl Link {
             latency: spec.latency,
             round_trip: match full.0 {
                 0 => u64::MAX,
-                full => (full + 2 * spec.latency.0).div_ceil(full),
+                full => spec.latency.0.saturating_mul(2).saturating_add(full).div_ceil(full),
             },
             wire: Wire::default(),
             wake: Ps::MAX,
@@ -194,7 +194,7 @@ impl Link {
 fn automatic_buffer(full: Ps, latency: Ps, rule: DeadlockRule) -> u32 {
     const MAX: u64 = 1 << 20; // for links that are faster than any buffer
     const MIN: u64 = 8;
-    let round_trip = (2 * latency.0 + full.0).checked_div(full.0).unwrap_or(MAX);
+    let round_trip = latency.0.saturating_mul(2).saturating_add(full.0).checked_div(full.0).unwrap_or(MAX);
     let slots = (2 * round_trip.min(MAX) + 4).max(MIN);
     slots as u32 * rule.channels()
 }

@@ -154,7 +154,7 @@ impl<F: Fabric> Packet<F> {
         if usable < d.needed {
             return false;
         }
-        let whole = d.hop.last && true;
+        let whole = d.hop.last && self.messages.get(d.train.msg).is_whole();
         let packets = if wanted == 1 { 1 } else { link.burst(wanted, usable, d.needed, whole) };
         let (len, each) = packet_size(link, &self.messages, self.packet, d.train);
         let starts = Series { first: start, gap: each, count: u64::from(packets) };

@@ -1,6 +1,6 @@
 //! One message on an empty network takes what the formula says, on every backend.
 
-use crate::support::{P, Play, Supply, packets, play, torus};
+use crate::support::{P, Play, packets, play, torus};
 use proptest::prelude::*;
 use syncline_core::{Bytes, NodeId, Ps, Rate};
 use syncline_network::{Analytical, DeadlockRule, Delivery, Route};
@@ -65,7 +65,7 @@ proptest! {
         prop_assert_eq!(got, expected);
 
         // The analytical backend leaves out one packet's serialisation per hop, and the rounding.
-        let message = Play { supply: Supply::AtOnce, delivery: Delivery::Whole, ..message };
+        let message = Play { delivery: Delivery::Whole, ..message };
         let smooth = play(Analytical::new(fabric.clone(), Ps(1_000_000)), &fabric, &[message]).finished().arrivals[0];
         let packet = |rate: Rate| rate.time(Bytes(P.min(len))).0;
         let mut at = src;
