@@ -4,14 +4,14 @@
 //! not change unnoticed, while the wall time is cost.
 
 use syncline_core::queue::SplitMix64;
-use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate};
-use syncline_network::{Delivery, Message, NetOut, Network, Packet, PacketConfig, Route};
+use syncline_core::{Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate};
+use syncline_network::{Delivery, Message, NetOut, Network, Packet, PacketConfig, Route, packet};
 use syncline_topology::{Dimension, Fabric, Torus};
 
 /// Bytes of a message.
 const MESSAGE: Bytes = Bytes(8192);
 /// Messages of a node (per port, one hop; in all, many hops) that are under way at a time.
-const WINDOW: u64 = 4;
+const WINDOW: u32 = 4;
 
 /// 188 GB/s within a package, 23.5 GB/s between packages; 90 and 500 cycles at 1.245 GHz.
 fn torus() -> Torus {
@@ -29,30 +29,54 @@ fn torus() -> Torus {
     .expect("128 nodes")
 }
 
-/// The next message of the sender that `tag` names.
-type Next<'a> = &'a mut dyn FnMut(u64) -> Message;
+/// An event of the network, or a sender that sends its next message.
+#[derive(Clone, Copy)]
+enum Event {
+    Network(packet::Event),
+    Send(u32),
+}
 
-/// Keeps `senders` senders busy until `messages` messages have arrived.
+impl From<packet::Event> for Event {
+    fn from(event: packet::Event) -> Event {
+        Event::Network(event)
+    }
+}
+
+/// What is sent: by how many senders per node, how many messages each, and the next one of a sender.
+struct Traffic<'a> {
+    per_node: u32,
+    messages: u32,
+    next: &'a mut dyn FnMut(u32) -> Message,
+}
+
+/// Every sender keeps [`WINDOW`] messages under way until it has sent all of its own.
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
-fn run(name: &str, trains: bool, senders: u64, messages: u64, next: Next) {
+fn run(name: &str, trains: bool, traffic: Traffic) {
     let config = PacketConfig { trains, ..PacketConfig::DEFAULT };
-    let mut net = Packet::new(torus(), config).expect("a legal configuration");
-    let mut queue: EventQueue<syncline_network::packet::Event> = EventQueue::new();
+    let fabric = torus();
+    let senders = fabric.nodes() * traffic.per_node;
+    let mut net = Packet::new(fabric, config).expect("a legal configuration");
+    let mut queue: EventQueue<Event> = EventQueue::new();
     let mut out = Vec::new();
     let start = std::time::Instant::now();
-    let mut sent = 0;
-    for tag in (0..senders).cycle().take((senders * WINDOW) as usize) {
-        net.send(Ps::ZERO, next(tag), &mut queue);
-        sent += 1;
+    let mut unsent = vec![traffic.messages; senders as usize];
+    // A sender acts in an event of its own node, so that ties between nodes do not matter.
+    let key = |sender| Key::new(32, sender % traffic.per_node);
+    for sender in (0..WINDOW).flat_map(|_| 0..senders) {
+        queue.push(Ps::ZERO, key(sender), Event::Send(sender));
     }
     while let Some((now, _, event)) = queue.pop() {
-        net.handle(now, event, &mut queue, &mut out);
+        match event {
+            Event::Network(event) => net.handle(now, event, &mut queue, &mut out),
+            Event::Send(sender) if unsent[sender as usize] > 0 => {
+                unsent[sender as usize] -= 1;
+                net.send(now, (traffic.next)(sender), &mut queue);
+            }
+            Event::Send(_) => {}
+        }
         for news in out.drain(..) {
             let NetOut::Arrived { tag, .. } = news else { continue };
-            if sent < messages {
-                net.send(now, next(tag), &mut queue);
-                sent += 1;
-            }
+            queue.push(now, key(tag as u32), Event::Send(tag as u32));
         }
     }
     let s = start.elapsed().as_secs_f64();
@@ -68,20 +92,24 @@ fn run(name: &str, trains: bool, senders: u64, messages: u64, next: Next) {
 
 fn main() {
     let fabric = torus();
-    let (nodes, ports) = (u64::from(fabric.nodes()), u64::from(fabric.ports()));
-    let message = |src, route, tag| Message { src, route, len: MESSAGE, delivery: Delivery::Whole, tag };
-    let mut neighbour = |tag: u64| {
-        let (src, port) = (NodeId((tag / ports) as u32), PortId((tag % ports) as u8));
-        message(src, Route::Port(port), tag)
+    let (nodes, ports) = (fabric.nodes(), u32::from(fabric.ports()));
+    let message = |src, route, sender| Message {
+        src: NodeId(src),
+        route,
+        len: MESSAGE,
+        delivery: Delivery::Whole,
+        tag: u64::from(sender),
     };
-    run("one hop, packets", false, nodes * ports, 1_000_000, &mut neighbour);
-    run("one hop, trains", true, nodes * ports, 1_000_000, &mut neighbour);
+    for (name, trains) in [("one hop, packets", false), ("one hop, trains", true)] {
+        let mut next = |sender| message(sender / ports, Route::Port(PortId((sender % ports) as u8)), sender);
+        run(name, trains, Traffic { per_node: ports, messages: 1_300, next: &mut next });
+    }
     for (name, trains) in [("uniform random, packets", false), ("uniform random, trains", true)] {
-        let mut rngs: Vec<_> = (0..nodes).map(SplitMix64).collect();
-        let mut anywhere = |tag: u64| {
-            let dst = NodeId(rngs[tag as usize].below(nodes as usize) as u32);
-            message(NodeId(tag as u32), Route::To(dst), tag)
+        let mut rngs: Vec<_> = (0..u64::from(nodes)).map(SplitMix64).collect();
+        let mut next = |sender: u32| {
+            let dst = NodeId(rngs[sender as usize].below(nodes as usize) as u32);
+            message(sender, Route::To(dst), sender)
         };
-        run(name, trains, nodes, 100_000, &mut anywhere);
+        run(name, trains, Traffic { per_node: 1, messages: 800, next: &mut next });
     }
 }

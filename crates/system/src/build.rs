@@ -6,8 +6,8 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::spec::{
-    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, JobSpec, LanesSpec,
-    NetworkSpec, SchedulingSpec, Spec, WorkloadSpec,
+    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, JobSpec, KernelsSpec,
+    LanesSpec, NetworkSpec, SchedulingSpec, Spec, WorkloadSpec,
 };
 use crate::tables;
 use std::fmt;
@@ -21,7 +21,7 @@ use syncline_topology::{Dimension, Fabric, Torus};
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
 use syncline_workload::graph::{Collective, GraphSource, Node, Pass, Work};
-use syncline_workload::{Cost, Layer, astra_text, models};
+use syncline_workload::{Cost, Counted, Layer, astra_text, models};
 
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,8 +137,12 @@ fn job(spec: &Spec) -> Result<Job, RunError> {
 
 fn layers(workload: &WorkloadSpec) -> Result<Vec<Layer>, RunError> {
     match workload {
-        WorkloadSpec::Model { name, batch, element_bytes } => {
-            models::build(name, *batch, *element_bytes).map_err(illegal)
+        WorkloadSpec::Model { name, batch, element_bytes, kernels } => {
+            let counted = match kernels {
+                KernelsSpec::All => Counted::All,
+                KernelsSpec::Weighted => Counted::Weighted,
+            };
+            models::build(name, *batch, *element_bytes, counted).map_err(illegal)
         }
         WorkloadSpec::AstraText { text } => astra_text::parse(text).map_err(illegal),
     }

@@ -248,12 +248,24 @@ pub enum WorkloadSpec {
         batch: u32,
         /// Bytes of an activation, weight or gradient element.
         element_bytes: u32,
+        /// Which kernels cost time.
+        kernels: KernelsSpec,
     },
     /// The text of an ASTRA-sim 1.0 workload file.
     AstraText {
         /// The file's content.
         text: String,
     },
+}
+
+/// Which kernels of a model cost time.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelsSpec {
+    /// All of them.
+    All,
+    /// Convolutions and fully connected layers only.
+    Weighted,
 }
 
 /// What the compute engine of an NPU has left beside communication.

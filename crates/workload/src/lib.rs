@@ -21,10 +21,10 @@
 //! | [`astra_text`] | text workloads of ASTRA-sim 1.0 |
 //!
 //! ```
-//! use syncline_workload::{DataParallel, GraphSource, Npu, Work, models};
+//! use syncline_workload::{Counted, DataParallel, GraphSource, Npu, Work, models};
 //!
 //! let npu = Npu::new(120e12, 900e9, 1.0)?;
-//! let mut training = DataParallel::new(models::build("resnet50", 32, 2)?, true);
+//! let mut training = DataParallel::new(models::build("resnet50", 32, 2, Counted::All)?, true);
 //! let nodes = training.iteration(0);
 //! let collectives = nodes.iter().filter(|n| matches!(n.work, Work::Collective { .. })).count();
 //! assert_eq!(collectives, 54);
@@ -54,3 +54,4 @@ pub use data_parallel::DataParallel;
 pub use graph::{Collective, GraphSource, Node, NodeIndex, Pass, Work};
 pub use layer::{Cost, Demand, Layer};
 pub use models::ModelError;
+pub use operators::Counted;

@@ -1,6 +1,7 @@
 //! The models that can be asked for by name. A new one is a file and a line in [`MODELS`].
 
 use crate::layer::{Cost, Layer};
+use crate::operators::Counted;
 use crate::resnet;
 use std::fmt;
 
@@ -11,7 +12,7 @@ pub struct Model {
     pub name: &'static str,
     /// What it is, for people.
     pub description: &'static str,
-    layers: fn(batch: u32, element_bytes: u32) -> Vec<Layer>,
+    layers: fn(batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer>,
 }
 
 /// All models, by name.
@@ -77,8 +78,9 @@ impl fmt::Display for ModelError {
 impl std::error::Error for ModelError {}
 
 /// The layers of the model `name` in forward order, for `batch` samples per NPU and iteration, with
-/// activations, weights and gradients of `element_bytes` per element.
-pub fn build(name: &str, batch: u32, element_bytes: u32) -> Result<Vec<Layer>, ModelError> {
+/// activations, weights and gradients of `element_bytes` per element,
+/// and the kernels that are `counted`.
+pub fn build(name: &str, batch: u32, element_bytes: u32, counted: Counted) -> Result<Vec<Layer>, ModelError> {
     let model = MODELS.iter().find(|m| m.name == name);
     let model = model.ok_or_else(|| ModelError::UnknownName { name: name.to_owned() })?;
     if batch == 0 {
@@ -87,7 +89,7 @@ pub fn build(name: &str, batch: u32, element_bytes: u32) -> Result<Vec<Layer>, M
     if !ELEMENT_BYTES.contains(&element_bytes) {
         return Err(ModelError::ElementBytes { element_bytes });
     }
-    let layers = (model.layers)(batch, element_bytes);
+    let layers = (model.layers)(batch, element_bytes, counted);
     if fits(&layers) { Ok(layers) } else { Err(ModelError::TooLarge { batch }) }
 }
 
@@ -106,32 +108,35 @@ mod tests {
     #[test]
     fn every_model_is_found_by_its_name() {
         for model in MODELS {
-            let layers = build(model.name, 1, 2).unwrap();
+            let layers = build(model.name, 1, 2, Counted::All).unwrap();
             assert!(!layers.is_empty(), "{}", model.name);
-            assert_eq!(layers, (model.layers)(1, 2));
+            assert_eq!(layers, (model.layers)(1, 2, Counted::All));
         }
     }
 
     #[test]
     fn an_unknown_name_yields_what_is_accepted() {
-        let error = build("resnet51", 1, 2).unwrap_err();
+        let error = build("resnet51", 1, 2, Counted::All).unwrap_err();
         assert_eq!(error.to_string(), r#"no model is named "resnet51"; accepted: resnet18, resnet50"#);
     }
 
     #[test]
     fn impossible_sizes_are_refused() {
-        assert_eq!(build("resnet50", 0, 2), Err(ModelError::EmptyBatch));
+        assert_eq!(build("resnet50", 0, 2, Counted::All), Err(ModelError::EmptyBatch));
         for element_bytes in [0, 3, 16, u32::MAX] {
-            assert_eq!(build("resnet50", 1, element_bytes), Err(ModelError::ElementBytes { element_bytes }));
+            assert_eq!(
+                build("resnet50", 1, element_bytes, Counted::All),
+                Err(ModelError::ElementBytes { element_bytes })
+            );
         }
-        assert_eq!(build("resnet50", u32::MAX, 2), Err(ModelError::TooLarge { batch: u32::MAX }));
-        assert!(build("resnet50", 1 << 20, 8).is_ok());
+        assert_eq!(build("resnet50", u32::MAX, 2, Counted::All), Err(ModelError::TooLarge { batch: u32::MAX }));
+        assert!(build("resnet50", 1 << 20, 8, Counted::All).is_ok());
     }
 
     proptest! {
         #[test]
         fn demand_is_linear_in_the_batch_but_for_the_weights(batch in 1u32..2000) {
-            let (one, many) = (build("resnet18", 1, 2).unwrap(), build("resnet18", batch, 2).unwrap());
+            let (one, many) = (build("resnet18", 1, 2, Counted::All).unwrap(), build("resnet18", batch, 2, Counted::All).unwrap());
             for (one, many) in one.iter().zip(&many) {
                 let (a, b) = (one.forward.demand().unwrap(), many.forward.demand().unwrap());
                 prop_assert_eq!(a.flops * u64::from(batch), b.flops);
@@ -144,7 +149,7 @@ mod tests {
         #[test]
         fn no_argument_panics(batch in any::<u32>(), element_bytes in 0u32..10) {
             for model in MODELS {
-                if let Ok(layers) = build(model.name, batch, element_bytes) {
+                if let Ok(layers) = build(model.name, batch, element_bytes, Counted::All) {
                     prop_assert!(batch > 0 && ELEMENT_BYTES.contains(&element_bytes));
                     prop_assert!(fits(&layers));
                 }

@@ -225,6 +225,16 @@ pub fn sgd_momentum(params: u64, element_bytes: u32) -> Demand {
     Demand { flops: product(&[6, params]), bytes: product(&[params, narrow + 4 * wide + copy]) }
 }
 
+/// Which kernels of a layer cost time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All of them.
+    All,
+    /// Only those of convolutions and fully connected operators, as in simulators whose compute model
+    /// knows matrix operations only (the source of the ACE paper's compute times among them).
+    Weighted,
+}
+
 /// A layer to be: one weighted operator, and what precedes and follows it.
 #[derive(Clone, Debug)]
 pub struct LayerPlan {
@@ -254,11 +264,16 @@ impl LayerPlan {
         self
     }
 
-    /// The layer. `first` says that it is the model's first, whose input needs no gradient.
-    pub fn build(self, first: bool, element_bytes: u32) -> Layer {
-        let LayerPlan { name, before, weighted, after } = self;
+    /// The layer, with the kernels that are `counted`. `first` says that it is the model's first, whose
+    /// input needs no gradient.
+    pub fn build(self, first: bool, element_bytes: u32, counted: Counted) -> Layer {
+        let LayerPlan { name, mut before, weighted, mut after } = self;
+        let params = before.iter().chain([&weighted]).chain(&after).fold(0, |sum: u64, o| sum.saturating_add(o.params));
+        if counted == Counted::Weighted {
+            before.clear();
+            after.clear();
+        }
         let operators = || before.iter().chain([&weighted]).chain(&after);
-        let params = operators().fold(0, |sum: u64, o| sum.saturating_add(o.params));
         let forward = operators().flat_map(|o| o.forward.iter().copied()).collect();
         let backward = |o: &Operator| o.weight_grad.iter().chain(&o.input_grad).copied().collect::<Vec<Demand>>();
         let mut weight_grad: Vec<Demand> = after.iter().rev().flat_map(backward).collect();
@@ -350,7 +365,7 @@ mod tests {
             input_grad: vec![k(base + 2)],
         };
         let plan = LayerPlan::new("x", op(20, 7)).preceded_by(op(10, 1)).followed_by(op(30, 2)).followed_by(op(40, 3));
-        let layer = plan.clone().build(false, 2);
+        let layer = plan.clone().build(false, 2, Counted::All);
         let flops = |cost: &Cost| match cost {
             Cost::Kernels(kernels) => kernels.iter().map(|k| k.flops).collect::<Vec<_>>(),
             Cost::Measured(_) => panic!("a model has no measured times"),
@@ -359,7 +374,7 @@ mod tests {
         assert_eq!(flops(&layer.weight_grad), [41, 42, 31, 32, 21]);
         assert_eq!(flops(&layer.input_grad), [22, 11, 12]);
         assert_eq!((layer.params, layer.gradient), (13, Bytes(26)));
-        assert!(plan.build(true, 2).input_grad.is_nothing());
+        assert!(plan.build(true, 2, Counted::All).input_grad.is_nothing());
     }
 
     #[test]

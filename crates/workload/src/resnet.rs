@@ -21,7 +21,7 @@
 
 use crate::layer::Layer;
 use crate::operators::{
-    Conv2d, LayerPlan, Shape, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
+    Conv2d, Counted, LayerPlan, Shape, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
     softmax_cross_entropy,
 };
 
@@ -50,22 +50,22 @@ impl Block {
 /// ResNet-18: 21 layers (16 convolutions in 8 basic blocks, 3 shortcuts, the stem, the classifier) and
 /// 11,689,512 parameters, `batch` images with elements of `element_bytes`. Demand beyond 64 bits
 /// saturates; [`crate::models::build`] refuses it.
-pub fn resnet18(batch: u32, element_bytes: u32) -> Vec<Layer> {
-    resnet(Block::Basic, [2, 2, 2, 2], batch, element_bytes)
+pub fn resnet18(batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer> {
+    resnet(Block::Basic, [2, 2, 2, 2], batch, element_bytes, counted)
 }
 
 /// ResNet-50 v1.5: 54 layers (48 convolutions in 16 bottlenecks, 4 shortcuts, the stem, the
 /// classifier) and 25,557,032 parameters, `batch` images with elements of `element_bytes`. Demand
 /// beyond 64 bits saturates; [`crate::models::build`] refuses it.
-pub fn resnet50(batch: u32, element_bytes: u32) -> Vec<Layer> {
-    resnet(Block::Bottleneck, [3, 4, 6, 3], batch, element_bytes)
+pub fn resnet50(batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer> {
+    resnet(Block::Bottleneck, [3, 4, 6, 3], batch, element_bytes, counted)
 }
 
-fn resnet(block: Block, blocks: [u32; 4], batch: u32, element_bytes: u32) -> Vec<Layer> {
+fn resnet(block: Block, blocks: [u32; 4], batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer> {
     plans(block, blocks, batch, element_bytes)
         .into_iter()
         .enumerate()
-        .map(|(i, (plan, _))| plan.build(i == 0, element_bytes))
+        .map(|(i, (plan, _))| plan.build(i == 0, element_bytes, counted))
         .collect()
 }
 
@@ -155,20 +155,20 @@ mod tests {
 
     #[test]
     fn published_parameters() {
-        assert_eq!(params(&resnet50(1, 2)), 25_557_032);
-        assert_eq!(params(&resnet18(1, 2)), 11_689_512);
+        assert_eq!(params(&resnet50(1, 2, Counted::All)), 25_557_032);
+        assert_eq!(params(&resnet18(1, 2, Counted::All)), 11_689_512);
     }
 
     #[test]
     fn published_multiply_accumulates() {
-        assert_eq!(forward_macs(&resnet50(1, 2)), 4_089_184_256);
-        assert_eq!(forward_macs(&resnet18(1, 2)), 1_814_073_344);
-        assert_eq!(forward_macs(&resnet50(32, 2)), 32 * 4_089_184_256);
+        assert_eq!(forward_macs(&resnet50(1, 2, Counted::All)), 4_089_184_256);
+        assert_eq!(forward_macs(&resnet18(1, 2, Counted::All)), 1_814_073_344);
+        assert_eq!(forward_macs(&resnet50(32, 2, Counted::All)), 32 * 4_089_184_256);
     }
 
     #[test]
     fn layers_and_gradients() {
-        for (layers, count) in [(resnet50(4, 2), 54), (resnet18(4, 2), 21)] {
+        for (layers, count) in [(resnet50(4, 2, Counted::All), 54), (resnet18(4, 2, Counted::All), 21)] {
             assert_eq!(layers.len(), count);
             assert!(layers.iter().all(|l| l.gradient == Bytes(2 * l.params) && l.params > 0));
             let mut names: Vec<_> = layers.iter().map(|l| &l.name).collect();
@@ -176,7 +176,7 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), count);
         }
-        let total: u64 = resnet50(32, 2).iter().map(|l| l.gradient.0).sum();
+        let total: u64 = resnet50(32, 2, Counted::All).iter().map(|l| l.gradient.0).sum();
         assert_eq!(total, 51_114_064);
     }
 
@@ -184,7 +184,7 @@ mod tests {
     fn shapes_on_the_way() {
         let layers = plans(Block::Bottleneck, [3, 4, 6, 3], 32, 2);
         let names = ["conv1", "layer1.0.conv1", "layer1.0.conv2", "layer1.0.conv3", "layer1.0.downsample"];
-        let built: Vec<Layer> = layers.iter().map(|(plan, _)| plan.clone().build(false, 2)).collect();
+        let built: Vec<Layer> = layers.iter().map(|(plan, _)| plan.clone().build(false, 2, Counted::All)).collect();
         assert_eq!(built.iter().take(5).map(|l| l.name.as_str()).collect::<Vec<_>>(), names);
         let shape = |name: &str| {
             let i = built.iter().position(|l| l.name == name).unwrap();
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_block_by_hand() {
-        let layers = resnet50(1, 2);
+        let layers = resnet50(1, 2, Counted::All);
         let x = 2 * 56 * 56 * 256; // bytes of a stage's activation
         let conv1 = layers.iter().find(|l| l.name == "layer1.1.conv1").unwrap();
         // Input gradient: the convolution's, then the addition of the shortcut's.
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn backward_is_twice_forward() {
-        for layers in [resnet50(8, 2), resnet18(8, 2)] {
+        for layers in [resnet50(8, 2, Counted::All), resnet18(8, 2, Counted::All)] {
             let sum = |pass: fn(&Layer) -> &Cost| -> f64 {
                 layers.iter().map(|l| pass(l).demand().unwrap().flops as f64).sum()
             };
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn only_the_first_layer_has_no_input_gradient() {
-        for layers in [resnet50(1, 2), resnet18(1, 2)] {
+        for layers in [resnet50(1, 2, Counted::All), resnet18(1, 2, Counted::All)] {
             assert_eq!(layers.iter().position(|l| l.input_grad.is_nothing()), Some(0));
             assert_eq!(layers.iter().filter(|l| l.input_grad.is_nothing()).count(), 1);
         }
