@@ -5,7 +5,7 @@
 //! the last send of the current group has been issued. Sends of one chunk never overtake each other, so
 //! a packet that must be forwarded waits while the FSM's own send of that group is not complete.
 
-use super::{Ace, AceEvent, State, Unit, class};
+use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::Ctx;
 use syncline_collective::{Op, RingKind, Split};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
@@ -83,6 +83,14 @@ impl HeldPackets {
     }
 }
 
+impl Progress {
+    /// Whether the next packet could be handled now: no other is in hand, and it need not wait until the
+    /// FSM's own send of its group is complete.
+    fn can_receive(&self) -> bool {
+        self.receiving == Unit::Idle && !(self.op.sends() && self.send_left.is_some())
+    }
+}
+
 impl Ace {
     /// How long a packet occupies an SRAM port or an ALU: whole cycles of the port's width.
     #[inline]
@@ -144,10 +152,27 @@ impl Ace {
         let known = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get_mut(i as usize));
         match known {
             Some(chunk) if chunk.state == State::Running && chunk.phase == phase => {
-                let first = chunk.held.is_empty();
-                self.pool.push(&mut chunk.held, len, port);
-                if first {
+                if !chunk.held.is_empty() || !chunk.can_receive() {
+                    self.pool.push(&mut chunk.held, len, port);
+                    return;
+                }
+                let (op, stores, out_port) = (chunk.op, chunk.op.stores(), chunk.out_port);
+                if stores && !chunk.has_room {
+                    self.pool.push(&mut chunk.held, len, port);
                     self.receive_held(at, seq, ctx);
+                    return;
+                }
+                // The common case: nothing waits, and the packet streams through.
+                let start = self.take_ports(at.index(), ctx.now, op, stores, len);
+                let packet = Held { len, port, next: NIL };
+                if start > ctx.now {
+                    self.hold_fetching(at, seq, packet, start, ctx);
+                } else if op.sends() && !self.port_has_room(at, out_port, seq, false, ctx) {
+                    self.hold(at, seq, packet);
+                    let chunk = self.progress(at, seq);
+                    (chunk.receiving, chunk.waits_since) = (Unit::AtPort, ctx.now);
+                } else {
+                    self.finish_packet(at, seq, packet, ctx);
                 }
             }
             _ => {
@@ -165,8 +190,7 @@ impl Ace {
         loop {
             let engine = &mut self.engines[npu.index()];
             let Some(chunk) = engine.chunks.get_mut((seq - engine.base) as usize) else { return };
-            let must_wait_for_own_send = chunk.op.sends() && chunk.send_left.is_some();
-            if chunk.receiving != Unit::Idle || chunk.held.is_empty() || must_wait_for_own_send {
+            if chunk.held.is_empty() || !chunk.can_receive() {
                 return;
             }
             if chunk.op.stores() && !chunk.has_room && !self.take_room(npu, seq, ctx.now) {
@@ -195,13 +219,14 @@ impl Ace {
         let busy = self.occupancy_of(len);
         let mut start = now;
         let mut cause = None;
-        let (read, read_free) = self.sram_read.earliest(npu);
-        let (write, write_free) = self.sram_write.earliest(npu);
-        let (alu, alu_free) = if op.reduces() { self.alus.earliest(npu) } else { (0, Ps::ZERO) };
-        if op.reads_local() && read_free > start {
+        let idle = (0, Ps::ZERO);
+        let (read, read_free) = if op.reads_local() { self.sram_read.earliest(npu) } else { idle };
+        let (write, write_free) = if stores { self.sram_write.earliest(npu) } else { idle };
+        let (alu, alu_free) = if op.reduces() { self.alus.earliest(npu) } else { idle };
+        if read_free > start {
             (start, cause) = (read_free, Some(&mut self.sram_read.usage));
         }
-        if stores && write_free > start {
+        if write_free > start {
             (start, cause) = (write_free, Some(&mut self.sram_write.usage));
         }
         if alu_free > start {
@@ -245,18 +270,47 @@ impl Ace {
             (chunk.receiving, chunk.waits_since) = (Unit::AtPort, ctx.now);
             return false;
         }
-        self.finish_packet(npu, seq, ctx);
+        self.finish_held(npu, seq, ctx);
         true
     }
 
-    /// The first held packet is kept, or put into the port buffer, which has room.
-    fn finish_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    fn hold(&mut self, npu: NodeId, seq: u32, packet: Held) {
+        let engine = &mut self.engines[npu.index()];
+        let chunk = &mut engine.chunks[(seq - engine.base) as usize];
+        self.pool.push(&mut chunk.held, packet.len, packet.port);
+    }
+
+    /// A packet waits until `start` for SRAM ports and ALU.
+    fn hold_fetching<N, Q>(&mut self, npu: NodeId, seq: u32, packet: Held, start: Ps, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent>,
+    {
+        self.hold(npu, seq, packet);
+        let chunk = self.progress(npu, seq);
+        chunk.receiving = Unit::Fetching;
+        let key = Self::key(class::RECEIVED, seq, chunk.out_port);
+        ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
+    }
+
+    /// Finishes the first held packet; the port buffer has room for it if it is sent on.
+    fn finish_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let engine = &mut self.engines[npu.index()];
+        let chunk = &mut engine.chunks[(seq - engine.base) as usize];
+        let packet = self.pool.first(chunk.held);
+        self.pool.pop(&mut chunk.held);
+        self.finish_packet(npu, seq, packet, ctx);
+    }
+
+    /// A packet is kept, or put into the port buffer, which has room.
+    fn finish_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, packet: Held, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
-        let (phase, sends, list) = (chunk.phase, chunk.op.sends(), chunk.held);
-        let packet = self.pool.first(list);
+        let (phase, sends) = (chunk.phase, chunk.op.sends());
         if sends {
             self.feed(npu, seq, packet.len, false, ctx);
         }
@@ -264,7 +318,6 @@ impl Ace {
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
         chunk.receiving = Unit::Idle;
-        self.pool.pop(&mut chunk.held);
         let left = chunk.receive_left.map_or(0, |left| left - packet.len);
         chunk.receive_left = Some(left);
         if left > 0 {
@@ -502,7 +555,7 @@ impl Ace {
             if own {
                 self.issue_own(npu, seq, ctx);
             } else {
-                self.finish_packet(npu, seq, ctx);
+                self.finish_held(npu, seq, ctx);
                 self.receive_held(npu, seq, ctx);
             }
         }
