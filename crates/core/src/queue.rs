@@ -178,7 +178,7 @@ impl<E: Copy> EventQueue<E> {
             } else {
                 self.due.reverse();
             }
-            self.due.sort_by(|a, b| b.key.cmp(&a.key));
+            self.due.sort_by_key(|e| std::cmp::Reverse(e.key));
         }
         true
     }

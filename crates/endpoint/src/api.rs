@@ -17,7 +17,7 @@
 use crate::servers::ResourceUse;
 use std::sync::Arc;
 use syncline_collective::{Kind, Plan, Program, RingKind, Split, Step};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule, Wait, Windows};
+use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule, Wait, Windows};
 use syncline_network::{NetOut, Network};
 use syncline_topology::{Fabric, Torus};
 
@@ -294,6 +294,11 @@ pub trait Endpoint<N: Network> {
 pub mod class {
     /// Work at an endpoint is done.
     pub const WORK: u8 = 32;
-    /// A stalled engine tries again.
-    pub const RETRY: u8 = 33;
+}
+
+/// The key of an event that concerns a chunk on an NPU: simultaneous events of one NPU are told apart by
+/// port and chunk. Chunks in flight together differ in the low 16 bits of their number.
+#[inline]
+pub fn chunk_key(class: u8, seq: u32, port: PortId) -> Key {
+    Key::new(class, (seq & 0xffff) << 8 | u32::from(port.0))
 }

@@ -24,12 +24,12 @@
 //! through three servers at once (memory bandwidth, SMs, the bus towards the AFI); the step is done
 //! when the slowest is. Left out: kernel launches and caches.
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Report, class};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Report, chunk_key, class};
 use crate::servers::RateServer;
 use std::collections::VecDeque;
 use syncline_collective::Op;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_core::{Bytes, Key, NodeId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, NodeId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
 /// What a step costs an endpoint that works on whole messages.
@@ -243,8 +243,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             }
             cursor.working = true;
             let done = self.cost.work(npu.index(), ctx.now, step.op, Bytes(len));
-            let local = u32::from(view.port.0);
-            ctx.q.at(done, Key::new(class::WORK, local), StepDone { npu: npu.0, seq });
+            ctx.q.at(done, chunk_key(class::WORK, seq, view.port), StepDone { npu: npu.0, seq });
             return;
         }
     }

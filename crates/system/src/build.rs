@@ -60,15 +60,12 @@ pub fn run(spec_json: &str) -> Result<Results, RunError> {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let torus = Arc::new(torus(spec)?);
-    if spec.output.window_ps == 0 {
-        return Err(illegal("output.window_ps: a window needs a length"));
-    }
+    let plan = RunPlan::new(spec)?;
     let window = Ps(spec.output.window_ps);
     match spec.network {
         NetworkSpec::Analytical {} => {
-            let net = Analytical::new(torus.clone(), window);
-            with_network(spec, torus, net, shuffle)
+            let net = Analytical::new(plan.torus.clone(), window);
+            with_network(spec, plan, net, shuffle)
         }
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
             let rule = match deadlock_rule {
@@ -76,16 +73,28 @@ pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> 
                 DeadlockRule::Dateline => packet::DeadlockRule::Dateline,
                 DeadlockRule::None => packet::DeadlockRule::None,
             };
-            let config = packet::PacketConfig {
-                packet: Bytes(packet_bytes.into()),
-                buffer: buffer_packets,
-                rule,
-                trains,
-                window,
-            };
-            let net = packet::Packet::new(torus.clone(), config).map_err(illegal)?;
-            with_network(spec, torus, net, shuffle)
+            let packet = Bytes(packet_bytes.into());
+            let at_least = input_buffer(spec, &plan, packet)?;
+            let channels = if rule == packet::DeadlockRule::Dateline { 2 } else { 1 };
+            let needed = at_least.saturating_mul(channels);
+            if let Some(buffer) = buffer_packets.filter(|&b| b < needed) {
+                return Err(illegal(format!(
+                    "network.buffer_packets: {buffer} packets per input buffer, which chunks that wait inside an \
+                     ACE could fill; accepted: {needed} or more"
+                )));
+            }
+            let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, window };
+            let net = packet::Packet::new(plan.torus.clone(), config).map_err(illegal)?;
+            with_network(spec, plan, net, shuffle)
         }
+    }
+}
+
+/// The packets that the endpoint needs every input buffer to hold.
+fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunError> {
+    match &spec.endpoint {
+        EndpointSpec::Ace(ace) => Ok(Ace::input_buffer(&plan.layout, &ace_config(ace)?, packet, plan.largest_chunk())),
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => Ok(0),
     }
 }
 
@@ -166,41 +175,71 @@ impl GraphSource for Single {
     }
 }
 
-fn with_network<N>(spec: &Spec, torus: Arc<Torus>, net: N, shuffle: Option<u64>) -> Result<Results, RunError>
+/// What is to be run, where, and how its collectives are laid out.
+struct RunPlan {
+    torus: Arc<Torus>,
+    job: Job,
+    layout: Layout,
+    config: CollectiveConfig,
+}
+
+impl RunPlan {
+    fn new(spec: &Spec) -> Result<RunPlan, RunError> {
+        let torus = Arc::new(torus(spec)?);
+        if spec.output.window_ps == 0 {
+            return Err(illegal("output.window_ps: a window needs a length"));
+        }
+        let c = &spec.collectives;
+        if c.element_bytes == 0 || c.inflight == 0 {
+            return Err(illegal("collectives: element_bytes and inflight must be positive"));
+        }
+        let algorithm = match c.algorithm {
+            AlgorithmSpec::Ring | AlgorithmSpec::Hierarchical => Algorithm::PerDimension,
+            AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Algorithm::LocalFirst,
+            AlgorithmSpec::SixPhase => Algorithm::AllScattered,
+        };
+        let job = job(spec)?;
+        let sizes: Vec<u32> = torus.dims().iter().map(|d| d.size).collect();
+        let plans = job.kinds.iter().map(|&k| Plan::new(k, algorithm, &sizes).map_err(illegal));
+        let lanes = if c.lanes == LanesSpec::One { Lanes::One } else { Lanes::All };
+        let split = Split { element: c.element_bytes };
+        let layout = Layout::new(torus.clone(), plans.collect::<Result<Vec<_>, _>>()?, split, lanes);
+        let config = CollectiveConfig {
+            policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
+            chunking: chunking(c.chunking)?,
+            lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(layout.lanes() as u32) } else { LaneUse::Alternate },
+            split,
+            drain: job.drain,
+        };
+        Ok(RunPlan { torus, job, layout, config })
+    }
+
+    /// No chunk of the run is larger.
+    fn largest_chunk(&self) -> Bytes {
+        match self.config.chunking {
+            Chunking::Size(bytes) => self.job.largest.min(Bytes(bytes)),
+            Chunking::Count(n) => {
+                let element = u64::from(self.config.split.element);
+                Bytes(self.job.largest.0.div_ceil(u64::from(n)).next_multiple_of(element))
+            }
+        }
+    }
+}
+
+fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, shuffle: Option<u64>) -> Result<Results, RunError>
 where
     N: Network,
     N::Event: Timer,
 {
-    let c = &spec.collectives;
-    if c.element_bytes == 0 || c.inflight == 0 {
-        return Err(illegal("collectives: element_bytes and inflight must be positive"));
-    }
-    let algorithm = match c.algorithm {
-        AlgorithmSpec::Ring | AlgorithmSpec::Hierarchical => Algorithm::PerDimension,
-        AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Algorithm::LocalFirst,
-        AlgorithmSpec::SixPhase => Algorithm::AllScattered,
-    };
-    let job = job(spec)?;
-    let sizes: Vec<u32> = torus.dims().iter().map(|d| d.size).collect();
-    let plans = job.kinds.iter().map(|&k| Plan::new(k, algorithm, &sizes).map_err(illegal));
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
-    let lanes = if c.lanes == LanesSpec::One { Lanes::One } else { Lanes::All };
-    let split = Split { element: c.element_bytes };
-    let layout = Layout::new(torus.clone(), plans, split, lanes);
-    let config = CollectiveConfig {
-        policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
-        chunking: chunking(c.chunking)?,
-        lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(layout.lanes() as u32) } else { LaneUse::Alternate },
-        split,
-        drain: job.drain,
-    };
+    let chunk = plan.largest_chunk();
+    let RunPlan { torus, job, layout, config } = plan;
     let npus = torus.nodes();
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, npus)?;
     let executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
     let inflight = match config.lanes {
-        LaneUse::Split(n) => c.inflight.saturating_mul(n),
-        LaneUse::Alternate => c.inflight,
+        LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
+        LaneUse::Alternate => spec.collectives.inflight,
     };
     let run = Run { spec, net, executor, layout: layout.clone(), config, shuffle };
     match &spec.endpoint {
@@ -218,10 +257,6 @@ where
             run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, &traced))
         }
         EndpointSpec::Ace(ace) => {
-            let chunk = match config.chunking {
-                Chunking::Size(bytes) => job.largest.min(Bytes(bytes)),
-                Chunking::Count(n) => Bytes(job.largest.0.div_ceil(u64::from(n.max(1)))),
-            };
             let packet = run.net.packet_size();
             let ace = Ace::new(layout, ace_config(ace)?, packet, chunk, window, &traced).map_err(illegal)?;
             run.with(ace)

@@ -6,7 +6,7 @@
 //! a packet that must be forwarded waits while the FSM's own send of that group is not complete.
 
 use super::{Ace, AceEvent, Progress, State, Unit, class};
-use crate::api::Ctx;
+use crate::api::{Ctx, chunk_key};
 use syncline_collective::{Op, RingKind, Split};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
@@ -203,7 +203,7 @@ impl Ace {
             let len = self.pool.first(list).len;
             let start = self.take_ports(npu.index(), ctx.now, op, op.stores(), len);
             if start > ctx.now {
-                let key = Self::key(class::RECEIVED, seq, port);
+                let key = chunk_key(class::RECEIVED, seq, port);
                 ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
                 return;
             }
@@ -288,7 +288,7 @@ impl Ace {
         self.hold(npu, seq, packet);
         let chunk = self.progress(npu, seq);
         chunk.receiving = Unit::Fetching;
-        let key = Self::key(class::RECEIVED, seq, chunk.out_port);
+        let key = chunk_key(class::RECEIVED, seq, chunk.out_port);
         ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
     }
 
@@ -415,7 +415,7 @@ impl Ace {
         let copies = self.kind(seq, phase) == RingKind::AllGather;
         let start = self.take_ports(npu.index(), ready, Op::Send, copies, left.min(unit));
         if start > ctx.now {
-            ctx.q.at(start, Self::key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
+            ctx.q.at(start, chunk_key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
         } else {
             self.packet_fetched(npu, seq, ctx);
         }
@@ -529,7 +529,7 @@ impl Ace {
         let at = npu.index() * self.ports + port.index();
         if !self.port_timer[at] {
             self.port_timer[at] = true;
-            let key = Self::key(class::PORT, 0, port);
+            let key = chunk_key(class::PORT, 0, port);
             ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
         }
     }

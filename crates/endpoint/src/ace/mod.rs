@@ -48,14 +48,14 @@ mod dataflow;
 mod phases;
 mod sram;
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Occupancy, Report};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Occupancy, Report, chunk_key};
 use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
 use sram::{Level, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use syncline_collective::{Op, RingKind};
-use syncline_core::{Bytes, Clock, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, Clock, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
 use syncline_topology::Fabric;
 
@@ -390,6 +390,17 @@ impl Ace {
         Ok(ace)
     }
 
+    /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
+    /// or for their FSM's own send) cannot fill it and keep out those they wait for: a message for
+    /// every FSM that a phase has per lane, one more that is under way, and the bubble.
+    pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
+        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
+        let fsms = config.fsms.div_ceil(phases).div_ceil(layout.lanes().max(1) as u32);
+        let packets = config.message.0.min(chunk.0).div_ceil(packet.0.max(1)).max(1);
+        let needed = packets.saturating_mul(u64::from(fsms) + 1).saturating_add(2);
+        u32::try_from(needed).unwrap_or(u32::MAX)
+    }
+
     fn phases(&self) -> usize {
         self.fsm_of_phase.len() - 1
     }
@@ -400,11 +411,6 @@ impl Ace {
 
     fn tag(seq: u32, phase: u8) -> u64 {
         u64::from(seq) << 8 | u64::from(phase)
-    }
-
-    /// Orders simultaneous events of one NPU: chunks in flight differ in their low 16 bits.
-    fn key(class: u8, seq: u32, port: PortId) -> Key {
-        Key::new(class, (seq & 0xffff) << 8 | u32::from(port.0))
     }
 
     #[inline]
@@ -477,7 +483,7 @@ impl<N: Network> Endpoint<N> for Ace {
             event = AceEvent::Loaded { npu: npu.0, seq };
         }
         self.record_levels(npu, ctx.now);
-        ctx.q.at(done, Self::key(class::LOADED, seq, PortId(0)), event);
+        ctx.q.at(done, chunk_key(class::LOADED, seq, PortId(0)), event);
     }
 
     #[inline]

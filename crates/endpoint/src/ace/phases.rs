@@ -1,7 +1,7 @@
 //! How chunks enter and leave phases.
 
 use super::{Ace, AceEvent, Blocked, State, Unit, class, dataflow};
-use crate::api::{Ctx, EpOut};
+use crate::api::{Ctx, EpOut, chunk_key};
 use syncline_collective::RingKind;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule, Wait};
 use syncline_network::Network;
@@ -243,7 +243,7 @@ impl Ace {
         if self.config.charge_writes {
             done = done.max(self.tx_memory.serve(npu.index(), ctx.now, bytes));
         }
-        let key = Self::key(class::DRAINED, seq, PortId(0));
+        let key = chunk_key(class::DRAINED, seq, PortId(0));
         ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
     }
 

@@ -84,6 +84,8 @@ pub struct PacketConfig {
     /// Packets that an input buffer holds; `None` for twice the bandwidth-delay product of the
     /// round trip of its link (per virtual channel).
     pub buffer: Option<u32>,
+    /// Packets that an automatic input buffer holds at least (per virtual channel).
+    pub at_least: u32,
     /// How rings are kept free of deadlock.
     pub rule: DeadlockRule,
     /// Whether packets that follow each other are handled as one. Gives the same times, sooner.
@@ -97,6 +99,7 @@ impl PacketConfig {
     pub const DEFAULT: PacketConfig = PacketConfig {
         packet: Bytes(256),
         buffer: None,
+        at_least: 0,
         rule: DeadlockRule::Bubble,
         trains: true,
         window: Ps(1_000_000),
@@ -193,7 +196,7 @@ impl<F: Fabric> Packet<F> {
     /// # Errors
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
-        let PacketConfig { packet, buffer, rule, trains, window } = config;
+        let PacketConfig { packet, buffer, at_least, rule, trains, window } = config;
         if packet == Bytes::ZERO {
             return Err(PacketError::EmptyPackets);
         }
@@ -208,7 +211,8 @@ impl<F: Fabric> Packet<F> {
             return Err(PacketError::TooManyLinks { links });
         }
         let ports = u32::from(fabric.ports());
-        let links: Vec<Link> = (0..links as u32).map(|l| Link::new(&fabric, rule, packet, buffer, LinkId(l))).collect();
+        let links: Vec<Link> =
+            (0..links as u32).map(|l| Link::new(&fabric, rule, packet, (buffer, at_least), LinkId(l))).collect();
         let mut link_into = vec![LinkId::LOCAL; links.len()];
         for (id, link) in links.iter().enumerate() {
             link_into[link.onward as usize + link.input.index()] = LinkId(id as u32);

@@ -79,13 +79,21 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(fabric: &impl Fabric, rule: DeadlockRule, packet: Bytes, buffer: Option<u32>, id: LinkId) -> Link {
+    pub fn new(
+        fabric: &impl Fabric,
+        rule: DeadlockRule,
+        packet: Bytes,
+        (buffer, at_least): (Option<u32>, u32),
+        id: LinkId,
+    ) -> Link {
         let ports = u32::from(fabric.ports());
         let (from, out) = (NodeId(id.0 / ports), PortId((id.0 % ports) as u8));
         let (to, input) = fabric.next(from, out);
         let spec = fabric.link(from, out);
         let full = spec.rate.time(packet);
-        let slots = buffer.unwrap_or_else(|| automatic_buffer(full, spec.latency, rule));
+        let slots = buffer.unwrap_or_else(|| {
+            automatic_buffer(full, spec.latency, rule).max(at_least.saturating_mul(rule.channels()))
+        });
         let share = |slots| Channel { credits: Credits::new(slots), fifo: VecDeque::new(), head_left: Ps::ZERO };
         let second = slots / 2 * (rule.channels() - 1);
         Link {

@@ -278,7 +278,7 @@ pub fn torus(dims: &[(u32, u64, u64)]) -> Torus {
 
 /// A packet backend.
 pub fn packets(fabric: &Torus, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<Torus> {
-    let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, window: Ps(1_000_000) };
+    let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, ..PacketConfig::DEFAULT };
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }
 

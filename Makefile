@@ -1,0 +1,52 @@
+# make demo    the main study, from a fresh clone to its report
+# make test    formatting, lints, types and all tests
+# make bench   speed of the engine
+#
+# Everything is installed into .venv, at the versions in requirements.txt; nothing outside this folder changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
+
+.PHONY: demo test bench tools
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.engine
+	$(BIN)/syncline run ace/resnet50 --out runs/resnet50
+	@echo
+	@echo "The report is $(CURDIR)/runs/resnet50/report.html: open it in a browser."
+
+test: $(VENV)/.engine
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo test --workspace --quiet
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+bench: $(VENV)/.engine
+	cargo bench --workspace
+
+tools:
+	@command -v cargo >/dev/null || { \
+	  echo "Rust is missing: cargo is not on the PATH." >&2; \
+	  echo "Install Rust 1.88 or later with rustup (see rust-lang.org, 'Install'), then run make again." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Python is missing: $(PYTHON) is not on the PATH." >&2; \
+	  echo "Install Python 3.11 or later with its venv module (Debian: apt install python3 python3-venv)." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1), but Python 3.11 or later is needed." >&2; \
+	  echo "Install one and name it: make PYTHON=python3.12" >&2; exit 1; }
+
+# Order-only: the tools are checked every time, which makes nothing out of date.
+$(VENV)/.packages: requirements.txt | tools
+	$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing (Debian: apt install python3-venv)." >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+# The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale.
+$(VENV)/.engine: $(VENV)/.packages $(RUST_SOURCES) | tools
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+	@touch $@

@@ -1,0 +1,10 @@
+//! Whole simulations, one file per behaviour.
+
+mod accounting;
+mod agreement;
+mod closed_forms;
+mod failures;
+mod monotone;
+mod odd_sizes;
+mod support;
+mod training;

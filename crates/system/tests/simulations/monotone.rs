@@ -1,0 +1,110 @@
+//! Changing one parameter moves the result the right way, and waits belong to their resource.
+
+use crate::support::{ace_spec, ace_torus, all_reduce, ideal, resource, run};
+use syncline_system::Results;
+use syncline_system::spec::{AceSpec, EndpointSpec, Spec};
+
+fn ace_run(change: impl FnOnce(&mut AceSpec)) -> Results {
+    let mut ace = ace_spec();
+    change(&mut ace);
+    run(&all_reduce(ace_torus([4, 4, 2]), EndpointSpec::Ace(ace), 16 << 20))
+}
+
+fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
+    let endpoint = EndpointSpec::Baseline {
+        memory_bytes_per_s: memory * 1_000_000_000,
+        sm_bytes_per_s: sms * 79_680_000_000,
+        bus_bytes_per_s: bus * 1_000_000_000,
+        charge_writes: false,
+    };
+    run(&all_reduce(ace_torus([4, 4, 2]), endpoint, 16 << 20))
+}
+
+/// Twice a resource never costs more than 1 %.
+fn no_slower(more: &Results, less: &Results, what: &str) {
+    let (more, less) = (more.summary.total_ps, less.summary.total_ps);
+    assert!(more <= less + less / 100, "twice the {what}: {more} after {less}");
+}
+
+#[test]
+fn doubling_a_resource_of_ace_never_slows_it() {
+    let doublings: [(&str, fn(&mut AceSpec, u32)); 7] = [
+        ("memory", |a, n| a.memory_bytes_per_s *= u64::from(n)),
+        ("bus", |a, n| a.bus_bytes_per_s *= u64::from(n)),
+        ("banks", |a, n| a.sram_banks *= n),
+        ("alus", |a, n| a.alus *= n),
+        ("fsms", |a, n| a.fsms *= n),
+        ("sram", |a, n| a.sram_bytes *= u64::from(n)),
+        ("port buffer", |a, n| a.port_buffer_bytes *= u64::from(n)),
+    ];
+    for (what, multiply) in doublings {
+        let mut before = ace_run(|a| multiply(a, 1));
+        for n in [2, 4] {
+            let after = ace_run(|a| multiply(a, n));
+            no_slower(&after, &before, what);
+            before = after;
+        }
+    }
+}
+
+#[test]
+fn more_of_a_resource_ends_its_waits() {
+    let wait = |r: &Results, name| resource(r, name).1;
+    let scarce = ace_run(|a| a.memory_bytes_per_s = 30_000_000_000);
+    let plenty = ace_run(|a| a.memory_bytes_per_s = 3_000_000_000_000);
+    assert!(wait(&plenty, "memory") < wait(&scarce, "memory") / 20);
+    let scarce = ace_run(|a| a.alus = 1);
+    let plenty = ace_run(|a| a.alus = 64);
+    assert!(wait(&scarce, "alu") > 0 && wait(&plenty, "alu") == 0);
+    let scarce = ace_run(|a| a.sram_banks = 1);
+    let plenty = ace_run(|a| a.sram_banks = 64);
+    assert!(wait(&scarce, "sram_read") > 0 && wait(&plenty, "sram_read") == 0);
+    assert!(wait(&scarce, "sram_write") > 0 && wait(&plenty, "sram_write") == 0);
+    let scarce = ace_run(|a| a.fsms = 4);
+    let plenty = ace_run(|a| {
+        a.fsms = 256;
+        a.sram_bytes = 256 << 20;
+    });
+    assert!(wait(&plenty, "fsm") < wait(&scarce, "fsm") / 20, "{} {}", wait(&plenty, "fsm"), wait(&scarce, "fsm"));
+    assert_eq!(wait(&plenty, "sram_room"), 0);
+}
+
+#[test]
+fn more_of_a_resource_never_slows_the_baseline() {
+    let base = baseline_run(100, 2, 100);
+    for (more, what, resource_name) in [
+        (baseline_run(200, 2, 100), "memory", "memory"),
+        (baseline_run(100, 4, 100), "SMs", "sm"),
+        (baseline_run(100, 2, 200), "bus", "bus_tx"),
+    ] {
+        no_slower(&more, &base, what);
+        assert!(resource(&more, resource_name).1 <= resource(&base, resource_name).1, "waits for {what}");
+    }
+    let plenty = baseline_run(100_000, 1000, 100_000);
+    for name in ["memory", "sm", "bus_tx", "bus_rx"] {
+        assert!(resource(&plenty, name).1 < resource(&base, name).1 / 100, "{name}");
+    }
+}
+
+#[test]
+fn faster_and_shorter_links_help_everybody() {
+    for endpoint in [ideal(), crate::support::baseline(), crate::support::ace()] {
+        let spec = all_reduce(ace_torus([4, 4, 2]), endpoint, 4 << 20);
+        let before = run(&spec);
+        let mut faster = spec.clone();
+        faster.dims.iter_mut().for_each(|d| d.rate_bytes_per_s *= 2);
+        no_slower(&run(&faster), &before, "link rate");
+        let mut shorter = spec;
+        shorter.dims.iter_mut().for_each(|d| d.latency_ps /= 2);
+        no_slower(&run(&shorter), &before, "link speed of light");
+    }
+}
+
+/// Nothing beats the ideal endpoint with the same schedule by more than the cycle it spends per message.
+#[test]
+fn the_ideal_endpoint_is_the_bound_of_the_baseline() {
+    let spec = all_reduce(ace_torus([4, 4, 2]), ideal(), 4 << 20);
+    let bound = run(&spec).summary.total_ps;
+    let baseline = run(&Spec { endpoint: crate::support::baseline(), ..spec }).summary.total_ps;
+    assert!(baseline >= bound - bound / 100, "{baseline} against {bound}");
+}

@@ -1,0 +1,92 @@
+//! Descriptions of simulations, small enough to read.
+
+use syncline_system::spec::{
+    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule, DimSpec, EndpointSpec,
+    JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
+};
+use syncline_system::{Results, run_spec};
+
+pub const CYCLE_PS: u64 = 804;
+
+pub fn dim(size: u32, rate_gbs: u64, latency_ps: u64) -> DimSpec {
+    DimSpec { size, rate_bytes_per_s: rate_gbs * 1_000_000_000, latency_ps, links: 1 }
+}
+
+/// The torus of the ACE paper, with the rates of Table V.
+pub fn ace_torus(sizes: [u32; 3]) -> Vec<DimSpec> {
+    let link = |i: usize| if i == 0 { (188_000_000_000, 72_290) } else { (23_500_000_000, 401_607) };
+    let dims = sizes.iter().enumerate();
+    dims.map(|(i, &size)| DimSpec { size, rate_bytes_per_s: link(i).0, latency_ps: link(i).1, links: 1 }).collect()
+}
+
+pub fn packet(trains: bool) -> NetworkSpec {
+    NetworkSpec::Packet { packet_bytes: 256, buffer_packets: None, deadlock_rule: DeadlockRule::Bubble, trains }
+}
+
+pub fn ideal() -> EndpointSpec {
+    EndpointSpec::Ideal { step_latency_ps: CYCLE_PS }
+}
+
+pub fn baseline() -> EndpointSpec {
+    EndpointSpec::Baseline {
+        memory_bytes_per_s: 450_000_000_000,
+        sm_bytes_per_s: 6 * 79_680_000_000,
+        bus_bytes_per_s: 500_000_000_000,
+        charge_writes: false,
+    }
+}
+
+pub fn ace_spec() -> AceSpec {
+    AceSpec {
+        memory_bytes_per_s: 128_000_000_000,
+        bus_bytes_per_s: 500_000_000_000,
+        charge_writes: false,
+        clock_hz: 1_245_000_000,
+        sram_bytes: 4 << 20,
+        sram_banks: 4,
+        port_bytes_per_cycle: 64,
+        alus: 4,
+        fsms: 16,
+        message_bytes: 8192,
+        port_buffer_bytes: 4096,
+    }
+}
+
+pub fn ace() -> EndpointSpec {
+    EndpointSpec::Ace(ace_spec())
+}
+
+/// A single all-reduce: 64 KiB chunks, 32 in flight, on the packet backend.
+pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spec {
+    Spec {
+        dims,
+        network: packet(true),
+        endpoint,
+        collectives: CollectiveSpec {
+            algorithm: AlgorithmSpec::AceFourPhase,
+            chunking: ChunkingSpec::Size { bytes: 65_536 },
+            inflight: 32,
+            scheduling: SchedulingSpec::Lifo,
+            lanes: LanesSpec::Alternate,
+            element_bytes: 2,
+        },
+        job: JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes },
+        output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000 },
+    }
+}
+
+pub fn run(spec: &Spec) -> Results {
+    run_spec(spec, None).unwrap_or_else(|error| panic!("{error}\n{spec:?}"))
+}
+
+/// The summary as text, for comparing runs to the last bit.
+pub fn fingerprint(results: &Results) -> String {
+    serde_json::to_string(&results.summary).expect("a summary is plain data")
+}
+
+/// What a summary says of a resource: busy and waiting time.
+pub fn resource(results: &Results, name: &str) -> (u64, u64) {
+    let found = results.summary.endpoint.resources.iter().find(|r| r.resource == name);
+    let found = found.unwrap_or_else(|| panic!("no resource {name}"));
+    (found.busy_ps, found.wait_ps)
+}

@@ -1,0 +1,132 @@
+//! The training loop.
+
+use crate::support::{ace_torus, all_reduce, baseline, dim, ideal, run};
+use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, WorkloadSpec};
+use syncline_system::{Column, Results};
+
+/// Two layers: forward 10 and 20 us, input gradients 5 and 7 us, weight gradients 3 and 4 us.
+const TWO_LAYERS: &str = "DATA\n2\n\
+    a -1 10000 NONE 0 5000 NONE 0 3000 ALLREDUCE 1048576 0\n\
+    b -1 20000 NONE 0 7000 NONE 0 4000 ALLREDUCE 2097152 0\n";
+
+fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
+    let mut spec = all_reduce(vec![dim(4, 100, 100_000)], ideal(), 0);
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+    spec.job = JobSpec::Training {
+        workload: WorkloadSpec::AstraText { text: TWO_LAYERS.into() },
+        iterations,
+        overlap,
+        drain,
+        update: true,
+        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0 },
+    };
+    spec
+}
+
+/// Time of a one-chunk all-reduce in one direction of the ring of four.
+fn all_reduce_ps(bytes: u64) -> u64 {
+    6 * (bytes / 4 * 10 + 100_000) + 7 * 804
+}
+
+/// One layer's input gradient is never needed.
+const COMPUTE: u64 = (10_000 + 20_000 + 4_000 + 7_000 + 3_000) * 1000;
+
+#[test]
+fn the_exposed_time_by_hand() {
+    let s = run(&training(true, false, 2)).summary;
+    assert_eq!(s.compute_ps, 2 * COMPUTE);
+    // b's all-reduce is issued after its weight gradient, 10 us before a's; a goes up, b goes on alone.
+    // a's forward waits for a's all-reduce; then b's forward for b's, which began 10 us earlier.
+    let (a, b) = (all_reduce_ps(1 << 20), all_reduce_ps(2 << 20));
+    let issued_b = 34_000_000u64;
+    let issued_a = 44_000_000;
+    // Both use the lane up and the lane down in turn: b is chunk 0, a is chunk 1, so they do not meet.
+    let a_done = issued_a + a;
+    let b_done = issued_b + b;
+    let forward_b = (a_done + 10_000_000).max(b_done);
+    let exposed = (a_done - issued_a) + forward_b - (a_done + 10_000_000);
+    assert_eq!(s.exposed_ps, exposed);
+    assert_eq!(s.total_ps, 2 * COMPUTE + exposed);
+    assert_eq!(s.exposed_by.iter().map(|e| e.exposed_ps).sum::<u64>(), exposed);
+}
+
+#[test]
+fn without_overlap_everything_is_exposed_in_every_iteration() {
+    let s = run(&training(false, false, 2)).summary;
+    assert_eq!(s.exposed_ps, 2 * all_reduce_ps(3 << 20));
+    assert_eq!(s.total_ps, s.compute_ps + s.exposed_ps);
+}
+
+#[test]
+fn draining_waits_for_the_last_collective() {
+    let stop = run(&training(true, false, 1)).summary;
+    let drain = run(&training(true, true, 1)).summary;
+    assert_eq!(stop.total_ps, COMPUTE);
+    assert_eq!(drain.total_ps, COMPUTE + all_reduce_ps(1 << 20).max(all_reduce_ps(2 << 20) - 10_000_000));
+    assert_eq!(drain.network.injected_bytes, drain.network.delivered_bytes);
+}
+
+fn column<'a>(results: &'a Results, table: &str, name: &str) -> &'a Column {
+    let table = results.tables.iter().find(|t| t.name == table).expect("a table");
+    &table.columns.iter().find(|c| c.0 == name).expect("a column").1
+}
+
+fn resnet(iterations: u32) -> Spec {
+    let mut spec = all_reduce(ace_torus([4, 2, 2]), baseline(), 0);
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: 16 };
+    spec.output.trace_npus = vec![0, 5];
+    spec.output.trace_limit = 100_000;
+    spec.job = JobSpec::Training {
+        workload: WorkloadSpec::Model {
+            name: "resnet50".into(),
+            batch: 32,
+            element_bytes: 2,
+            kernels: syncline_system::spec::KernelsSpec::All,
+        },
+        iterations,
+        overlap: true,
+        drain: false,
+        update: false,
+        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07 },
+    };
+    spec
+}
+
+#[test]
+fn a_real_model_adds_up() {
+    let results = run(&resnet(2));
+    let s = &results.summary;
+    assert_eq!(s.total_ps, s.compute_ps + s.exposed_ps);
+    let Column::Int(gradients) = column(&results, "layers", "gradient_bytes") else { panic!() };
+    assert_eq!((gradients.len(), gradients.iter().sum::<i64>()), (54, 51_114_064));
+    let Column::Int(exposed) = column(&results, "layers", "exposed_ps") else { panic!() };
+    assert_eq!(exposed.iter().sum::<i64>(), s.exposed_ps as i64);
+    let Column::Int(ids) = column(&results, "collectives", "id") else { panic!() };
+    assert_eq!(ids.len(), 108);
+    let Column::Float(compute) = column(&results, "windows", "compute") else { panic!() };
+    assert!(compute.iter().all(|c| (0.0..=1.0).contains(c)));
+}
+
+/// Slices of a track never overlap.
+#[test]
+fn slices_are_disjoint_on_their_track() {
+    let results = run(&resnet(2));
+    let (Column::Int(npu), Column::Text(track)) =
+        (column(&results, "slices", "npu"), column(&results, "slices", "track"))
+    else {
+        panic!()
+    };
+    let (Column::Int(start), Column::Int(end)) =
+        (column(&results, "slices", "start_ps"), column(&results, "slices", "end_ps"))
+    else {
+        panic!()
+    };
+    let mut slices: Vec<_> = (0..npu.len()).map(|i| (npu[i], &track[i], start[i], end[i])).collect();
+    assert!(slices.iter().any(|s| s.0 == 5) && slices.len() > 400);
+    slices.sort();
+    for pair in slices.windows(2) {
+        let ((n, t, _, end), (m, u, start, _)) = (pair[0], pair[1]);
+        assert!((n, t) != (m, u) || end <= start, "{:?}", pair);
+    }
+}

@@ -1,0 +1,25 @@
+"""The engine. One simulation per call, one thread per simulation, the interpreter lock released."""
+
+from typing import Literal, TypedDict
+
+class SpecError(ValueError):
+    """The specification is not a legal simulation."""
+
+class SimulationError(RuntimeError):
+    """The simulation could not be finished; the message says who waits for what."""
+
+class RunResult(TypedDict):
+    """What `run` returns."""
+
+    summary: str
+    tables: dict[str, dict[str, tuple[Literal["int", "float", "text"], bytes | list[str]]]]
+
+def run(spec_json: str) -> RunResult:
+    """Runs the simulation that `spec_json` describes (the format of `crates/system/src/spec.rs`).
+
+    `summary` is a JSON text. A column of a table is `("int", bytes)` or `("float", bytes)` with
+    little-endian 64-bit values, or `("text", list)`.
+    """
+
+def version() -> str:
+    """The version of the engine."""

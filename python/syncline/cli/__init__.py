@@ -1,0 +1,104 @@
+"""The command line. `main` turns every way to fail into an exit status and a message, never a traceback.
+
+Exit status: 0 done, 1 a simulation failed, 2 the input is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from syncline.cli import collective, inspect, reproduce, study
+from syncline.errors import InputError, Problem, SimulationFailedError
+
+DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+EXAMPLES = """Simulates distributed training: what an iteration costs on a fabric.
+
+\b
+  syncline run ace/resnet50 --out runs/resnet50     five systems, with a report
+  syncline run my.yaml --set training.iterations=4  an experiment of your own
+  syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
+  syncline reproduce ace                            against published figures
+
+Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
+
+app = typer.Typer(
+    name="syncline",
+    help=EXAMPLES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(study.run)
+app.command("check")(study.check)
+app.command("collective")(collective.collective)
+app.command("reproduce")(reproduce.reproduce)
+app.command("report")(inspect.report)
+app.command("schema")(inspect.schema)
+topology_app = typer.Typer(help="Look at topologies.", rich_markup_mode=None)
+topology_app.command("show")(inspect.topology_show)
+app.add_typer(topology_app, name="topology")
+
+# What typer raises for flags that it does not know; the class itself is not public.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        from syncline import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(WRONG_INPUT)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and ends the process."""
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if status == INTERRUPTED:
+        os._exit(INTERRUPTED)  # simulations that are under way cannot be stopped, only left behind
+    raise SystemExit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command line and returns the exit status."""
+    as_json = "--json" in arguments
+    try:
+        return int(app(list(arguments), standalone_mode=False) or DONE)
+    except InputError as error:
+        _complain(error, as_json)
+        return WRONG_INPUT
+    except SimulationFailedError as error:
+        print(f"the simulation failed: {error}", file=sys.stderr)
+        return FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return DONE
+    except _UsageError as error:
+        say = getattr(error, "format_message", None)
+        message = str(error) if say is None else say()
+        _complain(InputError([Problem("command line", None, "", None, message)]), as_json)
+        return WRONG_INPUT
+
+
+def _complain(error: InputError, as_json: bool) -> None:
+    print(error.as_json() if as_json else error.as_text(), file=sys.stderr)

@@ -1,0 +1,100 @@
+"""Flags that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from syncline.errors import InputError, Problem, command_line, did_you_mean
+
+if TYPE_CHECKING:
+    from syncline.document import Plain
+    from syncline.schema.merge import Override
+
+MAX_THREADS: Final = 1024
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a field; items of lists by index, variants by name."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Seed = Annotated[int, typer.Option(help="Recorded; nothing in this version is random.")]
+Threads = Annotated[int | None, typer.Option(help="Simulations at once; by default one per processor.")]
+Fold = Annotated[str, typer.Option(metavar="auto|on|off", help="Simulate equivalent NPUs once (not in this version).")]
+Chunk = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a chunk, such as 64KiB.")]
+Inflight = Annotated[int | None, typer.Option(help="Chunks that an NPU has in flight at most.")]
+Endpoint = Annotated[str | None, typer.Option(metavar="ideal|baseline|ace", help="What a message costs at an NPU.")]
+Algorithm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="ring, ring-unidirectional, hierarchical, hierarchical-optimal, ace-4-phase, six-phase or auto.",
+    ),
+]
+Backend = Annotated[str | None, typer.Option(metavar="analytical|packet", help="The network model.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was assumed.")]
+
+
+def check_common(*, fold: str, threads: int | None, seed: int) -> None:
+    """Refuses common flags with values that mean nothing. Raises [`InputError`]."""
+    if fold == "on":
+        message = "folding is not available in this version: every NPU is simulated"
+        raise command_line("--fold", fold, message, "auto, off")
+    if fold not in ("auto", "off"):
+        raise command_line("--fold", fold, f"this is not known{did_you_mean(fold, ('auto', 'off'))}", "auto, off")
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise command_line("--threads", threads, "this is out of range", f"1 to {MAX_THREADS}")
+    if not 0 <= seed < 2**63:
+        raise command_line("--seed", seed, "this is out of range", f"0 to {2**63 - 1}")
+
+
+def overrides(settings: Sequence[str] | None) -> list[Override]:
+    """The `--set` flags, or every error in them."""
+    from syncline.schema.merge import parse_override
+
+    parsed: list[Override] = []
+    problems: list[Problem] = []
+    for setting in settings or ():
+        try:
+            parsed.append(parse_override(setting))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return parsed
+
+
+def forced(
+    *, chunk: str | None, inflight: int | None, endpoint: str | None, algorithm: str | None, backend: str | None
+) -> list[Override]:
+    """Flags that hold for every variant, whatever the file says."""
+    from syncline import profiles
+    from syncline.schema.merge import parse_override
+
+    settings: list[tuple[str, str]] = []
+    if endpoint is not None:
+        settings += [(f"endpoint.{key}={value}", "--endpoint") for key, value in given_endpoint(endpoint).items()]
+    if backend is not None:
+        settings.append((f"network.backend={backend}", "--backend"))
+    if algorithm == "ring-unidirectional":
+        settings += [("collective.algorithm=ring", "--algorithm"), ("collective.lanes=one", "--algorithm")]
+    elif algorithm == "auto":
+        chosen = profiles.ALGORITHMS.get(endpoint or "ideal", "six-phase")
+        settings.append((f"collective.algorithm={chosen}", "--algorithm"))
+    elif algorithm is not None:
+        settings.append((f"collective.algorithm={algorithm}", "--algorithm"))
+    if chunk is not None:
+        settings.append((f"collective.chunk={chunk}", "--chunk"))
+    if inflight is not None:
+        settings.append((f"collective.inflight={inflight}", "--inflight"))
+    return [parse_override(setting, label) for setting, label in settings]
+
+
+def given_endpoint(name: str) -> dict[str, Plain]:
+    """The parameters of an endpoint that is given by name; the schema refuses names that it does not know."""
+    from syncline import profiles
+
+    return dict(profiles.ENDPOINTS.get(name, {"kind": name}))

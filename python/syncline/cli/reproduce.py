@@ -1,0 +1,86 @@
+"""`syncline reproduce`: published figures against simulated ones."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from syncline.cli import options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from syncline.reproduce.ledger import Finding, Value
+
+
+def reproduce(
+    claims: Annotated[
+        list[str] | None, typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources such as ace; or all.")
+    ] = None,
+    json: options.AsJson = False,
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> int:
+    """Hold simulations against published figures.
+
+    Says for each claim whether the simulated value is inside the range that counts as reproduced. Claims
+    outside their range are reported, and the exit status is 0 all the same.
+    """
+    options.check_common(fold="auto", threads=threads, seed=seed)
+    from syncline.reproduce import ledger
+
+    selected = ledger.select(claims or [])
+
+    from syncline import results, runner
+    from syncline.reproduce import ace
+    from syncline.reproduce.runs import Runs
+
+    runner.quiet = quiet
+    began = time.monotonic()
+    runs = Runs()
+    findings = ace.Ace(runs).findings(selected, threads)
+    document = results.document(ace.variants(runs, selected), seed=seed, status="complete", warnings=[])
+    document["claims"] = ledger.document(findings)
+    document["cost"] = results.cost(time.monotonic() - began, runs.finished())
+    if json:
+        print(results.dumps(document))
+        return 0
+
+    from syncline.cli import tables
+
+    tables.show(_table(findings))
+    inside = sum(finding.inside for finding in findings)
+    print(f"{inside} of {len(findings)} claims inside their range")
+    return 0
+
+
+def _table(findings: list[Finding]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("claim", "unit", "published", "simulated", "accepted", "", "note"):
+        table.add_column(heading, no_wrap=heading != "note")
+    for finding in findings:
+        claim = finding.claim
+        ranges = claim.accept if isinstance(claim.published, list) else [claim.accept]
+        table.add_row(
+            claim.id,
+            claim.unit,
+            _numbers(claim.published),
+            _numbers(finding.simulated),
+            ", ".join(f"{low:g}-{high:g}" for low, high in ranges),
+            "inside" if finding.inside else "OUTSIDE",
+            finding.note,
+        )
+    return table
+
+
+def _numbers(value: Value | None) -> str:
+    if value is None:
+        return "-"
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(f"{v:.4g}" for v in values)

@@ -1,0 +1,163 @@
+"""`syncline run` and `syncline check`: an experiment file and its variants."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from syncline.cli import options
+
+if TYPE_CHECKING:
+    from syncline.results import Document
+    from syncline.rundir import RunDirectory
+    from syncline.runner import Outcome, Outcomes
+    from syncline.schema.load import Study
+    from syncline.schema.merge import Override
+
+Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")]
+
+
+def run(
+    experiment: Experiment,
+    set_: options.Set = None,
+    out: Annotated[Path | None, typer.Option(help="Write tables, traces and a report into this directory.")] = None,
+    json: options.AsJson = False,
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
+    fold: options.Fold = "auto",
+    chunk: options.Chunk = None,
+    inflight: options.Inflight = None,
+    endpoint: options.Endpoint = None,
+    algorithm: options.Algorithm = None,
+    backend: options.Backend = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> int:
+    """Run an experiment: its variants side by side.
+
+    Flags such as --chunk hold for every variant; --set changes the file, and variants can displace it.
+    """
+    options.check_common(fold=fold, threads=threads, seed=seed)
+    forced = options.forced(chunk=chunk, inflight=inflight, endpoint=endpoint, algorithm=algorithm, backend=backend)
+    study = _load(experiment, set_, forced)
+
+    from syncline import runner
+    from syncline.rundir import RunDirectory
+
+    directory = None if out is None else RunDirectory(out, study, _command(), seed)
+    if directory is not None:
+        directory.check()
+    runner.quiet = quiet
+    began = time.monotonic()
+    outcomes = runner.run_all(study.variants, threads, _saver(directory))
+    if not outcomes.results:
+        outcomes.raise_if_refused()
+    document = _document(study, outcomes, seed, time.monotonic() - began)
+    if directory is not None:
+        directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
+    _print(document, directory, json=json, quiet=quiet, verbose=verbose)
+    for name, message in outcomes.failures:
+        print(f"{name}: the simulation failed: {message}", file=sys.stderr)
+    outcomes.raise_if_refused()
+    if outcomes.interrupted:
+        print(f"interrupted; {len(outcomes.results)} of {len(study.variants)} variants are finished", file=sys.stderr)
+        return 130
+    return 1 if outcomes.failures else 0
+
+
+def check(
+    experiment: Experiment,
+    set_: options.Set = None,
+    json: options.AsJson = False,
+    seed: options.Seed = 0,
+    chunk: options.Chunk = None,
+    inflight: options.Inflight = None,
+    endpoint: options.Endpoint = None,
+    algorithm: options.Algorithm = None,
+    backend: options.Backend = None,
+) -> int:
+    """Validate an experiment and estimate what running it takes."""
+    options.check_common(fold="auto", threads=None, seed=seed)
+    forced = options.forced(chunk=chunk, inflight=inflight, endpoint=endpoint, algorithm=algorithm, backend=backend)
+    study = _load(experiment, set_, forced)
+
+    from syncline import estimate, results
+
+    estimates = [(variant.name, estimate.of(variant)) for variant in study.variants]
+    document = results.document(study.variants, seed=seed, status="complete", warnings=study.warnings)
+    document["estimates"] = [{"name": name, **e.as_document()} for name, e in estimates]
+    if json:
+        print(results.dumps(document))
+        return 0
+
+    from syncline.cli import tables
+
+    tables.show(tables.estimates(estimates))
+    for warning in study.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _load(experiment: str, settings: Sequence[str] | None, forced: Sequence[Override]) -> Study:
+    from syncline import studies
+    from syncline.schema.load import load_file
+
+    path, label = studies.find(experiment)
+    return load_file(path, label, options.overrides(settings), forced)
+
+
+def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
+    def save(outcome: Outcome) -> None:
+        if directory is not None and outcome.result is not None:
+            directory.add(outcome.variant, outcome.result)
+
+    return save
+
+
+def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
+    from syncline import results
+
+    complete = len(outcomes.results) == len(study.variants)
+    warnings = list(study.warnings)
+    for variant, result in outcomes.results:
+        warnings += [f"{variant.name}: {warning}" for warning in result.summary["warnings"]]
+    status = "complete" if complete else "partial"
+    document = results.document(study.variants, seed=seed, status=status, warnings=warnings)
+    document["name"] = study.name
+    document["description"] = study.description
+    document["runs"] = [results.run_entry(variant, result) for variant, result in outcomes.results]
+    document["failed"] = [{"name": name, "message": message} for name, message in outcomes.failures]
+    document["cost"] = results.cost(wall_time_s, [result for _, result in outcomes.results])
+    return document
+
+
+def _print(document: Document, directory: RunDirectory | None, *, json: bool, quiet: bool, verbose: bool) -> None:
+    if json:
+        from syncline import results
+
+        print(results.dumps(document))
+    else:
+        from syncline.cli import tables
+
+        tables.show(tables.runs(document))
+    if quiet:
+        return
+    for warning in document["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    if verbose:
+        for assumption in document["assumptions"]:
+            print(f"assumed: {assumption}", file=sys.stderr)
+    elif not json:
+        print(f"{len(document['assumptions'])} assumptions are in force (-v lists them)", file=sys.stderr)
+    if directory is not None:
+        print(f"report: {directory.path / 'report.html'}", file=sys.stderr)
+
+
+def _command() -> str:
+    return shlex.join(["syncline", *sys.argv[1:]])

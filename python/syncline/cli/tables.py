@@ -1,0 +1,146 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from syncline.estimate import Estimate
+
+PIPE_WIDTH = 160
+
+
+def show(table: Table) -> None:
+    """Prints a table; in colour on a terminal unless NO_COLOR is set."""
+    width = None if sys.stdout.isatty() else max(PIPE_WIDTH, shutil.get_terminal_size().columns)
+    console = Console(width=width, highlight=False)
+    if table.title:
+        console.print(table.title, style="bold", markup=False)
+        table.title = None
+    console.print(table)
+
+
+def runs(document: dict[str, Any]) -> Table:
+    """The variants of a run, side by side."""
+    entries = document["runs"]
+    ideal = next((e for e in entries if e["name"].casefold() == "ideal"), None)
+    table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("system")
+    for heading in (
+        "iteration",
+        "compute",
+        "exposed",
+        "exposed %",
+        "speed-up",
+        "of ideal",
+        "sent per NPU",
+        "bandwidth",
+    ):
+        if heading != "of ideal" or ideal is not None:
+            table.add_column(heading, justify="right")
+    for entry in entries:
+        iterations = max(1, entry["iterations"])
+        cells = [
+            entry["name"],
+            duration(entry["iteration_time_s"]),
+            duration(entry["compute_time_s"] / iterations),
+            duration(entry["exposed_comm_s"] / iterations),
+            percent(entry["exposed_comm_share"]),
+            times(entries[0]["iteration_time_s"], entry["iteration_time_s"]),
+        ]
+        if ideal is not None:
+            share = ideal["iteration_time_s"] / entry["iteration_time_s"] if entry["iteration_time_s"] else None
+            cells.append(percent(share))
+        cells.append(size(entry["network"]["bytes_sent_per_npu"]))
+        cells.append(bandwidth(entry["network"]["achieved_bandwidth_bytes_per_s"]))
+        table.add_row(*cells)
+    return table
+
+
+def estimates(rows: Sequence[tuple[str, Estimate]]) -> Table:
+    """What running the variants takes."""
+    table = Table(title="valid; running it takes roughly", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("system")
+    for heading in ("NPUs", "steps", "chunks", "messages", "packets", "events", "memory", "time"):
+        table.add_column(heading, justify="right")
+    table.add_column("fidelity")
+    for name, e in rows:
+        numbers = (e.npus, e.steps, e.chunks_per_npu, e.messages, e.packets, e.events)
+        cells = [f"{number:,}" for number in numbers]
+        table.add_row(name, *cells, size(e.memory_bytes), duration(e.time_s), e.recommendation)
+    return table
+
+
+def pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    """Names and values."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def duration(value: float) -> str:
+    """Seconds, in a unit that fits."""
+    for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
+        if value >= factor:
+            return f"{value / factor:.3f} {unit}"
+    return "0" if value == 0 else f"{value / 1e-12:.0f} ps"
+
+
+def size(value: float) -> str:
+    """Bytes, in a decimal unit that fits."""
+    return _scaled(value, "B")
+
+
+def bandwidth(value: float | None) -> str:
+    """Bytes per second, in a decimal unit that fits."""
+    return "-" if value is None else _scaled(value, "B/s")
+
+
+def percent(share: float | None) -> str:
+    """A share."""
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def times(slower: float, faster: float) -> str:
+    """How many times one is the other."""
+    return f"{slower / faster:.2f}x" if faster else "-"
+
+
+def _scaled(value: float, unit: str) -> str:
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:.1f} {prefix}{unit}"
+    return f"{value:.0f} {unit}"
+
+
+def dimensions(document: dict[str, Any]) -> Table:
+    """The dimensions of a topology."""
+    title = (
+        f"{document['npus']:,} NPUs, {document['links_per_npu']} links each with "
+        f"{bandwidth(document['payload_bandwidth_bytes_per_s'])} of payload together, "
+        f"{duration(document['diameter_s'])} across"
+    )
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("dimension", "block", "NPUs", "links", "link", "payload", "latency"):
+        table.add_column(heading, justify="left" if heading == "block" else "right")
+    for index, dim in enumerate(document["dims"]):
+        table.add_row(
+            str(index),
+            dim["block"],
+            f"{dim['size']:,}",
+            str(dim["links_per_npu"]),
+            bandwidth(dim["link_bandwidth_bytes_per_s"]),
+            bandwidth(dim["link_payload_bandwidth_bytes_per_s"]),
+            duration(dim["latency_s"]),
+        )
+    return table

@@ -1,0 +1,240 @@
+"""Reads YAML into a tree that knows where every value was written.
+
+The dialect is YAML without its surprises. Plain scalars are numbers, `true`, `false`, `null` or text, and
+nothing else: `on`, `yes`, `1:30`, `010`, `1_000`, `0x10`, `.inf` and dates are text, so that a field which
+needs a number refuses them instead of receiving another one. Anchors, aliases, tags, duplicate keys and
+several documents in a file are refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import yaml
+
+from syncline.errors import InputError, Problem, shown
+
+MAX_BYTES: Final = 256 * 1024
+MAX_DEPTH: Final = 24
+MAX_DIGITS: Final = 30
+
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
+
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_WORDS: Final[dict[str, bool | None]] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value was written: the file, the line and the path of fields that leads to it."""
+
+    file: str
+    line: int | None
+    path: str = ""
+
+    def problem(self, message: str, value: object = None, accepted: str | None = None) -> Problem:
+        """A problem with the value written here."""
+        return Problem(self.file, self.line, self.path, shown(value), message, accepted)
+
+    def below(self, key: str | int, line: int | None) -> Origin:
+        """The origin of an entry of the value written here."""
+        return Origin(self.file, line, f"{self.path}.{key}" if self.path else str(key))
+
+
+@dataclass(slots=True)
+class Scalar:
+    """A number, a truth value, text or nothing."""
+
+    value: bool | int | float | str | None
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Sequence:
+    """A list."""
+
+    items: list[Node]
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Mapping:
+    """Named entries, in the order of the file."""
+
+    entries: dict[str, Node]
+    origin: Origin
+
+
+Node: TypeAlias = "Scalar | Sequence | Mapping"
+
+
+def plain(node: Node) -> Plain:
+    """The value without its origins."""
+    match node:
+        case Scalar(value=value):
+            return value
+        case Sequence(items=items):
+            return [plain(item) for item in items]
+        case Mapping(entries=entries):
+            return {key: plain(entry) for key, entry in entries.items()}
+
+
+def read_text(path: Path, label: str, max_bytes: int = MAX_BYTES) -> str:
+    """The text of a UTF-8 file, or an [`InputError`] that says why there is none."""
+
+    def refuse(message: str, line: int | None = None) -> InputError:
+        return InputError([Problem(label, line, "", None, message)])
+
+    try:
+        if path.is_dir():
+            raise refuse("this is a directory, not a file")
+        if not path.exists():
+            raise refuse("there is no such file")
+        if not path.is_file():
+            raise refuse("this is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise refuse(f"cannot be read: {reason}") from None
+    if len(data) > max_bytes:
+        raise refuse(f"the file is larger than {max_bytes} bytes")
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise refuse("this is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from None
+
+
+def read(text: str, file: str) -> Node:
+    """Parses a document. Raises [`InputError`] with everything that is wrong with its YAML."""
+    reader = _Reader(file)
+    try:
+        node = reader.document(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        reader.problems.append(Problem(file, line, "", None, f"this is not valid YAML: {_reason(error)}"))
+        raise InputError(reader.problems) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        message = f"this is not valid YAML: the character U+{ord(text[error.position]):04X} is not allowed"
+        raise InputError([Problem(file, line, "", None, message)]) from None
+    except (ValueError, OverflowError):  # escapes and directives with numbers beyond all bounds
+        raise InputError([Problem(file, None, "", None, "this is not valid YAML: a bad escape or directive")]) from None
+    if reader.problems:
+        raise InputError(reader.problems)
+    return node
+
+
+def scalar(text: str) -> bool | int | float | str | None:
+    """The value of a plain scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS:
+        return int(text)
+    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+        return float(text)
+    return text
+
+
+@dataclass(slots=True)
+class _Reader:
+    file: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def document(self, text: str) -> Node:
+        events = yaml.parse(text, Loader=yaml.SafeLoader)
+        root: Node | None = None
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    self._refuse(event, "there is more than one document in the file", Origin(self.file, None))
+                    return root
+                root = self._node(next(events), events, Origin(self.file, 1), 0)
+        if root is None:
+            raise InputError([Problem(self.file, None, "", None, "the file is empty")])
+        return root
+
+    def _node(self, event: yaml.Event, events: Iterator[yaml.Event], at: Origin, depth: int) -> Node:
+        origin = Origin(at.file, _line(event), at.path)
+        if depth > MAX_DEPTH:
+            raise InputError([*self.problems, origin.problem(f"nested deeper than {MAX_DEPTH} levels")])
+        if isinstance(event, yaml.AliasEvent):
+            self._refuse(event, "anchors and aliases are not accepted: write the value out", origin)
+            return Scalar(None, origin)
+        if getattr(event, "anchor", None) is not None:
+            self._refuse(event, "anchors and aliases are not accepted: write the value out", origin)
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            self._refuse(event, f"tags such as {shown(tag)} are not accepted", origin)
+        if isinstance(event, yaml.ScalarEvent):
+            return Scalar(scalar(event.value) if event.implicit[0] else event.value, origin)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(events, origin, depth)
+        return self._mapping(events, origin, depth)
+
+    def _sequence(self, events: Iterator[yaml.Event], origin: Origin, depth: int) -> Sequence:
+        items: list[Node] = []
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self._node(event, events, origin.below(len(items), None), depth + 1))
+        return Sequence(items, origin)
+
+    def _mapping(self, events: Iterator[yaml.Event], origin: Origin, depth: int) -> Mapping:
+        entries: dict[str, Node] = {}
+        for event in events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            line = _line(event)
+            key = self._node(event, events, origin.below("(key)", line), depth + 1)
+            name = self._key(key, origin, line)
+            entry = self._node(next(events), events, origin.below(name, line), depth + 1)
+            if name in entries:
+                first = entries[name].origin
+                message = f"the key is written twice; the first is on line {first.line}"
+                self.problems.append(origin.below(name, line).problem(message))
+            else:
+                entry.origin = origin.below(name, line)
+                entries[name] = entry
+        return Mapping(entries, origin)
+
+    def _key(self, key: Node, origin: Origin, line: int) -> str:
+        if isinstance(key, Scalar) and isinstance(key.value, str) and key.value:
+            return key.value
+        value = key.value if isinstance(key, Scalar) else plain(key)
+        self.problems.append(Origin(self.file, line, origin.path).problem("a key must be text", value))
+        return f"(line {line})"
+
+    def _refuse(self, event: yaml.Event, message: str, origin: Origin) -> None:
+        self.problems.append(Origin(self.file, _line(event), origin.path).problem(message))
+
+
+def _line(event: yaml.Event) -> int:
+    return 1 if event.start_mark is None else event.start_mark.line + 1
+
+
+def _reason(error: yaml.MarkedYAMLError) -> str:
+    reason = error.problem or error.context or "unreadable"
+    if "'\\t'" in reason:
+        return "a tab cannot be used for indentation or to start a value; use spaces"
+    return reason

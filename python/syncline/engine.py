@@ -1,0 +1,199 @@
+"""Between an experiment and the engine: the specification that goes in, the results that come out.
+
+The only place that knows the engine's JSON (`crates/system/src/spec.rs` and `results.rs`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline.errors import InputError, Problem, SimulationFailedError
+from syncline.schema.experiment import (
+    DEFAULT_CHUNK,
+    AceEndpoint,
+    AstraWorkload,
+    BaselineEndpoint,
+    CollectiveWorkload,
+    Experiment,
+    ModelWorkload,
+    PacketNetwork,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from syncline.schema.load import Variant
+
+PS_PER_S: Final = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a simulation returned."""
+
+    summary: dict[str, Any]
+    """The headline numbers (`Summary` in `results.rs`)."""
+    tables: dict[str, pa.Table]
+    """The tables, by name; times are integer picoseconds."""
+
+
+def run(variant: Variant) -> Result:
+    """Runs a variant. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails."""
+    from syncline import _core
+
+    spec = json.dumps(specification(variant.experiment, variant.astra_text))
+    try:
+        result = _core.run(spec)
+    except _core.SpecError as error:
+        raise InputError([Problem(variant.name, None, "", None, str(error))]) from None
+    except _core.SimulationError as error:
+        raise SimulationFailedError(str(error)) from None
+    return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
+
+
+def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
+    """A table from the engine's columns; numbers are not copied."""
+    import pyarrow as pa
+
+    arrays: dict[str, pa.Array] = {}
+    for name, (kind, values) in columns.items():
+        if kind == "text":
+            arrays[name] = pa.array(values, pa.string())
+        else:
+            of = pa.int64() if kind == "int" else pa.float64()
+            arrays[name] = pa.Array.from_buffers(of, len(values) // 8, [None, pa.py_buffer(values)])
+    return pa.table(arrays)
+
+
+def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
+    """The engine's description of an experiment."""
+    return {
+        "dims": [
+            {
+                "size": dim.size,
+                "rate_bytes_per_s": dim.payload_rate,
+                "latency_ps": dim.latency,
+                "links": dim.links,
+            }
+            for dim in experiment.topology.dims
+        ],
+        "network": _network(experiment),
+        "endpoint": _endpoint(experiment),
+        "collectives": _collectives(experiment),
+        "job": _job(experiment, astra_text),
+        "output": {
+            "window_ps": experiment.output.window,
+            "trace_npus": experiment.output.trace_npus,
+            "trace_limit": experiment.output.trace_limit,
+        },
+    }
+
+
+def cycle_ps(clock: int) -> int:
+    """One cycle, rounded to the nearest picosecond and at least one."""
+    return max(1, (PS_PER_S + clock // 2) // clock)
+
+
+def compute_share(experiment: Experiment) -> tuple[float, float]:
+    """FLOP/s and bytes/s that compute has: what communication takes, it does not have.
+
+    Without overlap the two never run at the same time, so each has everything.
+    """
+    npu, endpoint = experiment.npu, experiment.endpoint
+    sms, bandwidth = npu.sms, npu.memory_bandwidth
+    if experiment.training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+        sms -= endpoint.comm_sms
+        bandwidth -= endpoint.comm_memory_bandwidth
+    return npu.peak * sms / npu.sms, float(bandwidth)
+
+
+def _network(experiment: Experiment) -> dict[str, Any]:
+    network = experiment.network
+    if not isinstance(network, PacketNetwork):
+        return {"backend": "analytical"}
+    return {
+        "backend": "packet",
+        "packet_bytes": network.packet,
+        "buffer_packets": None if network.buffer is None else network.buffer // network.packet,
+        "deadlock_rule": network.deadlock_rule,
+        "trains": network.mode == "trains",
+    }
+
+
+def _endpoint(experiment: Experiment) -> dict[str, Any]:
+    endpoint, npu = experiment.endpoint, experiment.npu
+    if isinstance(endpoint, BaselineEndpoint):
+        return {
+            "kind": "baseline",
+            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
+            "bus_bytes_per_s": npu.bus,
+            "charge_writes": endpoint.charge_writes,
+        }
+    if isinstance(endpoint, AceEndpoint):
+        return {
+            "kind": "ace",
+            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "bus_bytes_per_s": npu.bus,
+            "charge_writes": endpoint.charge_writes,
+            "clock_hz": endpoint.clock or npu.clock,
+            "sram_bytes": endpoint.sram,
+            "sram_banks": endpoint.banks,
+            "port_bytes_per_cycle": endpoint.port_width,
+            "alus": endpoint.alus,
+            "fsms": endpoint.fsms,
+            "message_bytes": endpoint.message,
+            "port_buffer_bytes": endpoint.port_buffer,
+        }
+    latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
+    return {"kind": "ideal", "step_latency_ps": latency}
+
+
+def _collectives(experiment: Experiment) -> dict[str, Any]:
+    collective = experiment.collective
+    chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
+    if collective.chunks is not None:
+        chunking = {"by": "count", "chunks": collective.chunks}
+    return {
+        "algorithm": collective.algorithm,
+        "chunking": chunking,
+        "inflight": collective.inflight,
+        "scheduling": collective.scheduling,
+        "lanes": collective.lanes,
+        "element_bytes": experiment.workload.element,
+    }
+
+
+def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
+    workload = experiment.workload
+    if isinstance(workload, CollectiveWorkload):
+        return {"kind": "collective", "collective": workload.collective, "bytes": workload.size}
+    training = experiment.training
+    flops, bandwidth = compute_share(experiment)
+    return {
+        "kind": "training",
+        "workload": _workload(workload, astra_text),
+        "iterations": training.iterations,
+        "overlap": training.overlap,
+        "drain": training.tail == "drain",
+        "update": training.update,
+        "compute": {
+            "flops_per_s": flops,
+            "memory_bytes_per_s": bandwidth,
+            "scale": training.compute_scale,
+        },
+    }
+
+
+def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -> dict[str, Any]:
+    if isinstance(workload, ModelWorkload):
+        return {
+            "source": "model",
+            "name": workload.model,
+            "batch": workload.batch,
+            "element_bytes": workload.element,
+        }
+    return {"source": "astra-text", "text": astra_text or ""}

@@ -1,0 +1,97 @@
+"""What can be wrong with an input, and how it is said.
+
+Every check appends [`Problem`]s to a list; the list is raised once, as [`InputError`], so that a person
+who made five mistakes is told of five.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+SHOWN_VALUE_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with an input."""
+
+    file: str
+    line: int | None
+    field: str
+    value: str | None
+    message: str
+    accepted: str | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        text = f"{place}: {self.field}: {self.message}" if self.field else f"{place}: {self.message}"
+        return text if self.accepted is None else f"{text}\n    accepted: {self.accepted}"
+
+
+class InputError(Exception):
+    """The input is wrong; the problems say how."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(_distinct(problems))
+        super().__init__("\n".join(str(p) for p in self.problems))
+
+    def as_text(self) -> str:
+        """The problems for a person."""
+        count = len(self.problems)
+        heading = "1 error" if count == 1 else f"{count} errors"
+        return "\n".join([*(str(p) for p in self.problems), heading])
+
+    def as_json(self) -> str:
+        """The problems as one JSON object."""
+        return json.dumps({"errors": [asdict(p) for p in self.problems]}, ensure_ascii=True)
+
+
+class SimulationFailedError(Exception):
+    """A simulation started and could not be finished."""
+
+
+def command_line(field: str, value: object, message: str, accepted: str | None = None) -> InputError:
+    """A single wrong argument."""
+    return InputError([Problem("command line", None, field, shown(value), message, accepted)])
+
+
+def shown(value: object) -> str | None:
+    """A value as it appears in an error: short, on one line."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else _plain(value)
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: SHOWN_VALUE_LENGTH + 1])
+    return text if len(text) <= SHOWN_VALUE_LENGTH else text[: SHOWN_VALUE_LENGTH - 3] + "..."
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the closest candidate, or nothing."""
+    known = {c.casefold(): c for c in candidates}
+    close = difflib.get_close_matches(word.casefold()[:80], known, n=1, cutoff=0.65)
+    return f"; did you mean '{known[close[0]]}'?" if close else ""
+
+
+def one_of(candidates: Iterable[str]) -> str:
+    """The candidates as a list for people."""
+    return ", ".join(candidates)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**SHOWN_VALUE_LENGTH else "a very large number"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return str(value)
+
+
+def _distinct(problems: Iterable[Problem]) -> Iterable[Problem]:
+    """The problems in order of place, each once."""
+    unique = dict.fromkeys(problems)
+    return sorted(unique, key=lambda p: (p.file, p.line or 0))

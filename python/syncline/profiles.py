@@ -1,0 +1,30 @@
+"""Parameters of the ACE paper's endpoints, for commands that name an endpoint and nothing else.
+
+Baseline: Table VI (CommOpt) and the chunking that the project declares for the paper's baselines.
+ACE: Tables III, V and VI.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from syncline.document import Plain
+
+SOURCE: Final = "ACE paper"
+
+ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
+    "ideal": {"kind": "ideal"},
+    "baseline": {"kind": "baseline", "comm_memory_bandwidth": "450GB/s", "comm_sms": 6},
+    "ace": {"kind": "ace", "comm_memory_bandwidth": "128GB/s"},
+}
+"""What each endpoint is given."""
+
+COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
+    "ideal": {"chunks": 1, "lanes": "split"},
+    "baseline": {"chunks": 160, "inflight": 16, "lanes": "alternate"},
+    "ace": {"chunk": "64KiB", "lanes": "alternate"},
+}
+"""How a single collective is cut with each endpoint. Ideal: not at all, and over all lanes at once."""
+
+ALGORITHMS: Final = {"ideal": "six-phase", "baseline": "ace-4-phase", "ace": "ace-4-phase"}
+"""What `auto` means on several dimensions; on one dimension they are all the same ring."""

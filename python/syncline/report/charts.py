@@ -1,0 +1,426 @@
+"""Charts of a whole study: breakdown, utilisation over time, links.
+
+A chart is a plotly figure as plain data. A colour is a token such as `@compute`, which the page's
+script replaces with the colour of the current theme; a token stands for one meaning everywhere.
+Names of users go through `chart_text`. A builder returns nothing where there is nothing to draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .escape import chart_text, short
+from .series import Windows, compact, dimension_columns, mean, merge, merged_count, windows
+from .study import Study, Variant
+from .units import Scale, byte_scale, percent, ratio, significant, time_scale
+
+Figure = dict[str, Any]
+
+MAX_POINTS = 2000
+"""Points of one series."""
+POINT_BUDGET = 60_000
+"""Points of all series of a page, so that it stays small with many variants."""
+MAX_HEAT_COLUMNS = 512
+PANEL_PX = 92
+GAP_PX = 34
+
+
+def point_limit(series: int) -> int:
+    """Points per series that keep a page of so many series within its budget."""
+    return max(50, min(MAX_POINTS, POINT_BUDGET // max(1, series)))
+
+
+def named_axis(names: Sequence[str], limit: int = 26) -> dict[str, Any]:
+    """A vertical axis of names, first on top; positions are numbers, so names may repeat."""
+    return {
+        "tickmode": "array",
+        "tickvals": list(range(len(names))),
+        "ticktext": [chart_text(short(n, limit)) for n in names],
+        "range": [len(names) - 0.5, -0.5],
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
+        "fixedrange": True,
+    }
+
+
+def breakdown(study: Study) -> Figure | None:
+    """Stacked bars: where the time of each variant goes."""
+    shown = [v for v in study.variants if v.time_s]
+    if not shown:
+        return None
+    scale = time_scale(v.time_s for v in shown)
+    parts: dict[str, list[float]] = {"compute": [], "overlap": [], "exposed": [], "other": []}
+    for v in shown:
+        compute = v.per_iteration(v.compute_s) or 0.0
+        overlap = min(compute, v.per_iteration(v.overlapped_s) or 0.0)
+        exposed = v.per_iteration(v.exposed_s) or 0.0
+        rest = (v.time_s or 0.0) - compute - exposed
+        parts["compute"].append(compute - overlap)
+        parts["overlap"].append(overlap)
+        parts["exposed"].append(exposed)
+        parts["other"].append(rest if rest > 0.002 * (v.time_s or 0.0) else 0.0)
+    labels = {
+        "compute": "compute",
+        "overlap": "compute hiding communication",
+        "exposed": "exposed communication",
+        "other": "neither (pipeline, tail)" if study.is_training else "communication",
+    }
+    names = [v.name for v in shown]
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": labels[part],
+            "y": list(range(len(shown))),
+            "x": [scale.of(x) for x in values],
+            "text": [scale.label(x) if x > 0 else "" for x in values],
+            "customdata": [
+                [chart_text(v.name), percent(ratio(x, v.time_s))] for v, x in zip(shown, values, strict=True)
+            ],
+            "hovertemplate": f"<b>%{{customdata[0]}}</b><br>{labels[part]}: "
+            "%{text} (%{customdata[1]})<extra></extra>",
+            "textposition": "inside",
+            "insidetextanchor": "middle",
+            "textangle": 0,
+            "insidetextfont": {"color": f"@on-{part}"},
+            "width": 0.66,
+            "marker": {"color": f"@{part}", "line": {"width": 1, "color": "@surface"}},
+        }
+        for part, values in parts.items()
+        if any(values)
+    ]
+    longest = max(v.time_s or 0.0 for v in shown)
+    per = " per iteration" if study.is_training else ""
+    return {
+        "data": traces,
+        "layout": {
+            "barmode": "stack",
+            "height": 96 + 40 * len(shown),
+            "margin": {"l": 10, "r": 76, "t": 34, "b": 46},
+            "uniformtext": {"mode": "hide", "minsize": 10},
+            "legend": {
+                "orientation": "h",
+                "y": 1,
+                "yanchor": "bottom",
+                "x": 0,
+                "traceorder": "normal",
+            },
+            "showlegend": True,
+            "xaxis": {
+                "title": {"text": f"time{per} ({scale.unit})"},
+                "range": [0, significant(1.01 * longest / scale.factor, 5)],
+                "zeroline": False,
+            },
+            "yaxis": named_axis(names),
+            "annotations": [
+                {
+                    "x": scale.of(v.time_s),
+                    "y": i,
+                    "text": f"<b>{scale.label(v.time_s)}</b>",
+                    "showarrow": False,
+                    "xanchor": "left",
+                    "xshift": 5,
+                }
+                for i, v in enumerate(shown)
+            ],
+        },
+    }
+
+
+def stacked_panels(count: int, panel_px: int = PANEL_PX, top_px: int = 26) -> tuple[int, list[list[float]]]:
+    """Height of a chart of equal panels and the domains of their vertical axes, first on top."""
+    bottom_px = 48
+    inner = count * panel_px + (count - 1) * GAP_PX
+    domains = []
+    for i in range(count):
+        upper = 1 - i * (panel_px + GAP_PX) / inner
+        domains.append([round(max(0.0, upper - panel_px / inner), 6), round(upper, 6)])
+    return inner + top_px + bottom_px, domains
+
+
+def axis_name(prefix: str, i: int) -> str:
+    """`x`, `x2`, `x3`, ... as plotly counts axes."""
+    return prefix if i == 0 else f"{prefix}{i + 1}"
+
+
+def layout_key(axis: str) -> str:
+    """The key of an axis in a layout."""
+    return f"{axis[0]}axis{axis[1:]}"
+
+
+def step_line(w: Windows, values: Sequence[float | None], scale: Scale) -> dict[str, Any]:
+    """A series as steps that are as wide as their windows."""
+    edges = w.edges_s
+    regular = len(edges) > 2
+    if regular:
+        width = edges[1] - edges[0]
+        regular = all(abs(edges[i] - i * width - edges[0]) < 1e-3 * width for i in range(len(edges) - 1))
+    x: dict[str, Any]
+    if regular:
+        x = {
+            "x0": significant(edges[0] / scale.factor, 8),
+            "dx": significant((edges[1] - edges[0]) / scale.factor, 10),
+        }
+    else:
+        x = {"x": [significant(e / scale.factor, 8) for e in edges]}
+    return {
+        **x,
+        "y": compact([*values, values[-1]]),
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"shape": "hv"},
+    }
+
+
+def _percentages(values: Sequence[float | None]) -> list[float | None]:
+    return [None if v is None else 100 * v for v in values]
+
+
+def _panel_title(text: str, y: float, right: str) -> list[dict[str, Any]]:
+    common = {"xref": "paper", "yref": "paper", "y": y, "yanchor": "bottom", "showarrow": False}
+    return [
+        {**common, "text": f"<b>{text}</b>", "x": 0, "xanchor": "left", "yshift": 2},
+        {
+            **common,
+            "text": right,
+            "x": 1,
+            "xanchor": "right",
+            "yshift": 2,
+            "font": {"color": "@muted"},
+        },
+    ]
+
+
+def utilisation_limit(study: Study) -> int:
+    """Points of one series of the utilisation chart."""
+    return point_limit(sum(2 + len(dimension_columns(v)) for v in study.variants))
+
+
+def utilisation(study: Study) -> Figure | None:
+    """Small multiples over time: busy share of compute and links, one panel per variant."""
+    shown: list[tuple[Variant, Windows, list[str]]] = []
+    limit = utilisation_limit(study)
+    first = next((value for value, _ in link_options(study)), "")
+    for v in study.variants:
+        dims = dimension_columns(v)
+        w = windows(v, ["compute", "links", *dims], limit)
+        if w is not None and any(mean(s) is not None for s in w.series.values()):
+            shown.append((v, w, dims))
+    if not shown:
+        return None
+    scale = time_scale(w.edges_s[-1] for _, w, _ in shown)
+    height, domains = stacked_panels(len(shown))
+    traces: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"annotations": []}
+    for i, (v, w, dims) in enumerate(shown):
+        y = axis_name("y", i)
+        for column in ("compute", "links", *dims):
+            if column not in w.series:
+                continue
+            compute = column == "compute"
+            label = "compute" if compute else link_label(column)
+            traces.append(
+                {
+                    **step_line(w, _percentages(w.series[column]), scale),
+                    "yaxis": y,
+                    "name": label,
+                    "legendgroup": "compute" if compute else "links",
+                    "showlegend": i == 0 and column in ("compute", first),
+                    "visible": compute or column == first,
+                    "meta": {} if compute else {"option": column},
+                    "line": {
+                        "shape": "hv",
+                        "width": 0.6 if compute else 1.3,
+                        "color": "@compute" if compute else "@links",
+                    },
+                    "hovertemplate": f"{label}: %{{y:.1f}} %<extra></extra>",
+                    **({"fill": "tozeroy", "fillcolor": "@compute-soft"} if compute else {}),
+                }
+            )
+        layout[layout_key(y)] = {
+            "domain": domains[i],
+            "range": [0, 104],
+            "tickvals": [0, 50, 100],
+            "ticktext": ["0", "50 %", "100 %"],
+            "fixedrange": True,
+            "zeroline": False,
+            "anchor": "x",
+        }
+        means = w.means()
+        right = " \u00b7 ".join(
+            f"mean {label} {percent(means[key])}"
+            for key, label in (("compute", "compute"), ("links", "links"))
+            if key in means
+        )
+        layout["annotations"] += _panel_title(chart_text(short(v.name, 48)), domains[i][1], right)
+    end = max(w.edges_s[-1] for _, w, _ in shown)
+    layout |= {
+        "height": height + 26,
+        "margin": {"l": 56, "r": 12, "t": 52, "b": 48},
+        "hovermode": "x unified",
+        "legend": {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0},
+        "showlegend": True,
+        "xaxis": {
+            "title": {"text": f"time since the start of the run ({scale.unit})"},
+            "range": [0, significant(end / scale.factor, 6)],
+            "anchor": axis_name("y", len(shown) - 1),
+            "zeroline": False,
+            "hoverformat": ".4~g",
+        },
+    }
+    return {"data": traces, "layout": layout}
+
+
+def link_label(column: str) -> str:
+    """`links` or `link_dim0` in words."""
+    return "all links" if column == "links" else f"links of dim {column.removeprefix('link_dim')}"
+
+
+def link_options(study: Study) -> list[tuple[str, str]]:
+    """Choices of links for the utilisation chart: value and label."""
+    found: dict[str, None] = {}
+    for v in study.variants:
+        found |= dict.fromkeys(c for c in ("links",) if c in v.columns("windows"))
+        found |= dict.fromkeys(dimension_columns(v))
+    return [(c, "all" if c == "links" else f"dim {c.removeprefix('link_dim')}") for c in found]
+
+
+def link_groups(v: Variant) -> dict[int, list[tuple[float, float | None]]]:
+    """Per dimension: bytes and busy share of each link."""
+    groups: dict[int, list[tuple[float, float | None]]] = {}
+    total_ps = (v.total_s or 0.0) * 1e12
+    rows = zip(
+        v.numbers("links", "dim"),
+        v.numbers("links", "bytes"),
+        v.numbers("links", "busy_ps"),
+        strict=True,
+    )
+    for dim, size, busy in rows:
+        groups.setdefault(int(dim or 0), []).append((size or 0.0, ratio(busy, total_ps)))
+    return dict(sorted(groups.items()))
+
+
+def link_bars(study: Study) -> Figure | None:
+    """Mean busy share and bytes per link of each dimension, with the range over its links."""
+    shown = [(v, link_groups(v)) for v in study.variants]
+    shown = [(v, g) for v, g in shown if g]
+    if not any(size for _, g in shown for links in g.values() for size, _ in links):
+        return None
+    dims = sorted({d for _, g in shown for d in g})
+    scale = byte_scale(size for _, g in shown for links in g.values() for size, _ in links)
+    traces = []
+    for k, dim in enumerate(dims):
+        for column, (axis, unit, digits) in enumerate((("x", " %", 1), ("x2", f" {scale.unit}", scale.digits))):
+            positions, values, plus, minus = [], [], [], []
+            for i, (_, g) in enumerate(shown):
+                samples = [100 * (busy or 0.0) if column == 0 else size / scale.factor for size, busy in g.get(dim, [])]
+                if not samples:
+                    continue
+                centre = sum(samples) / len(samples)
+                positions.append(i)
+                values.append(significant(centre, 5))
+                plus.append(significant(max(samples) - centre, 4))
+                minus.append(significant(centre - min(samples), 4))
+            traces.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": f"dim {dim}",
+                    "legendgroup": f"dim {dim}",
+                    "showlegend": column == 0,
+                    "offsetgroup": f"dim {dim}",
+                    "x": values,
+                    "y": positions,
+                    "xaxis": axis,
+                    "yaxis": "y" if column == 0 else "y2",
+                    "marker": {"color": f"@dim{k % 6}"},
+                    "error_x": {
+                        "type": "data",
+                        "symmetric": False,
+                        "array": plus,
+                        "arrayminus": minus,
+                        "thickness": 1.2,
+                        "width": 3,
+                        "color": "@text",
+                    },
+                    "hovertemplate": f"dim {dim}: %{{x:,.{digits}f}}{unit} mean, "
+                    f"%{{error_x.array:.3~g}} above at most<extra></extra>",
+                }
+            )
+    names = [v.name for v, _ in shown]
+    groups_px = 18 + 13 * len(dims)
+    side = {**named_axis(names), "showticklabels": False, "anchor": "x2"}
+    return {
+        "data": traces,
+        "layout": {
+            "barmode": "group",
+            "bargap": 0.28,
+            "height": 100 + groups_px * len(shown),
+            "margin": {"l": 10, "r": 12, "t": 34, "b": 48},
+            "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+            "showlegend": True,
+            "xaxis": {
+                "domain": [0, 0.485],
+                "title": {"text": "busy share of a link (%)"},
+                "rangemode": "tozero",
+                "anchor": "y",
+            },
+            "xaxis2": {
+                "domain": [0.515, 1],
+                "title": {"text": f"bytes over a link ({scale.unit})"},
+                "rangemode": "tozero",
+                "anchor": "y2",
+            },
+            "yaxis": {**named_axis(names), "anchor": "x"},
+            "yaxis2": side,
+        },
+    }
+
+
+def heat(v: Variant, highest: float) -> Figure | None:
+    """Busy share of every directed link: nodes along, ports down."""
+    total_ps = (v.total_s or 0.0) * 1e12
+    cells: dict[tuple[str, int], float | None] = {}
+    order: dict[str, tuple[int, str]] = {}
+    for row in v.rows("links"):
+        port, node = str(row.get("port", "")), int(row.get("node") or 0)
+        order.setdefault(port, (int(row.get("dim") or 0), port))
+        busy = row.get("busy_ps")
+        cells[port, node] = ratio(float(busy or 0), total_ps)
+    if not any(cells.values()):
+        return None
+    ports = sorted(order, key=lambda p: order[p])
+    nodes = sorted({node for _, node in cells})
+    count = merged_count(len(nodes), MAX_HEAT_COLUMNS)
+    rows = [merge(_percentages([cells.get((p, n)) for n in nodes]), count) for p in ports]
+    what = "node" if count == 1 else f"nodes, means of {count}"
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "z": [compact(r) for r in rows],
+                "x": nodes[::count],
+                "y": list(range(len(ports))),
+                "text": [[chart_text(p)] * len(r) for p, r in zip(ports, rows, strict=True)],
+                "colorscale": "@heat",
+                "zmin": 0,
+                "zmax": significant(max(1e-9, 100 * highest), 4),
+                "xgap": 1 if len(rows[0]) <= 160 else 0,
+                "ygap": 1,
+                "colorbar": {
+                    "title": {"text": "busy (%)", "side": "right"},
+                    "thickness": 12,
+                    "outlinewidth": 0,
+                },
+                "hovertemplate": "node %{x}, port %{text}: %{z:.1f} %<extra></extra>",
+            }
+        ],
+        "layout": {
+            "height": 110 + max(60, min(900, 24 * len(ports))),
+            "margin": {"l": 10, "r": 12, "t": 12, "b": 48},
+            "xaxis": {"title": {"text": what}, "showgrid": False, "zeroline": False},
+            "yaxis": {**named_axis(ports), "title": {"text": "port"}},
+        },
+    }

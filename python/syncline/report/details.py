@@ -1,0 +1,281 @@
+"""Sections of the report with one panel per variant: layers, links, collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import charts
+from .headline import words
+from .markup import Cell, Charts, Column, Row, chart, hint, note, section, table, tabs
+from .sections import variant_labels
+from .study import Study, Variant, seconds
+from .units import (
+    Scale,
+    byte_scale,
+    count_scale,
+    number,
+    percent,
+    rate_scale,
+    ratio,
+    size,
+    time_scale,
+)
+
+ROW_BUDGET = 3000
+"""Rows of one kind of table over all variants, so that a page stays small."""
+
+_LAYER_TIMES = [
+    ("forward", "forward_ps", "One iteration"),
+    ("input grad", "input_grad_ps", "One iteration"),
+    ("weight grad", "weight_grad_ps", "One iteration"),
+    ("update", "update_ps", "One iteration"),
+]
+_LAYER_WAITS = [
+    ("raw latency", "raw_latency_ps", "From issue to completion, mean over its collectives"),
+    ("queue", "queue_ps", "From issue to the start of the first chunk, mean over its collectives"),
+]
+
+
+def _row_limit(study: Study) -> int:
+    return max(50, ROW_BUDGET // max(1, len(study.variants)))
+
+
+def _largest(rows: Sequence[int], weights: Sequence[tuple[float, float]], limit: int) -> list[int]:
+    """The rows that matter most, in their own order."""
+    if len(rows) <= limit:
+        return list(rows)
+    return sorted(sorted(rows, key=lambda i: (-weights[i][0], -weights[i][1], i))[:limit])
+
+
+def layers_section(study: Study, chosen: int) -> str:
+    """Per layer: what it computes and communicates, and what of that is exposed."""
+    if not any(v.length("layers") for v in study.variants):
+        return section("layers", "Layers", note("This study has no layers (a collective on its own)."))
+    names = ["params", "gradient_bytes", "comm_bytes", "collectives", "exposed_ps"]
+    names += [key for _, key, _ in _LAYER_TIMES + _LAYER_WAITS]
+    whole = {n: [x for v in study.variants for x in v.numbers("layers", n)] for n in names}
+    scales: dict[str, Scale] = {
+        "params": count_scale(whole["params"]),
+        "gradient_bytes": byte_scale(whole["gradient_bytes"]),
+        "comm_bytes": byte_scale(whole["comm_bytes"]),
+        "collectives": Scale("", 1.0, 0),
+        "exposed_ps": time_scale(seconds(x) for x in whole["exposed_ps"]),
+    }
+    compute = time_scale(seconds(x) for _, key, _ in _LAYER_TIMES for x in whole[key])
+    waits = time_scale(seconds(x) for _, key, _ in _LAYER_WAITS for x in whole[key])
+    scales |= {key: compute for _, key, _ in _LAYER_TIMES} | {key: waits for _, key, _ in _LAYER_WAITS}
+    columns = [
+        Column("#"),
+        Column("layer", numeric=False),
+        Column("params", scales["params"].unit),
+        Column("gradient", scales["gradient_bytes"].unit),
+        *(Column(title, compute.unit, hint=h) for title, _, h in _LAYER_TIMES),
+        Column("collectives", hint="Over the whole run"),
+        Column(
+            "moved",
+            scales["comm_bytes"].unit,
+            hint="Sum of the sizes of its collectives, whole run",
+        ),
+        *(Column(title, waits.unit, hint=h) for title, _, h in _LAYER_WAITS),
+        Column("exposed", scales["exposed_ps"].unit, hint="Sum over all iterations", width=11),
+    ]
+    order = [
+        "params",
+        "gradient_bytes",
+        *(k for _, k, _ in _LAYER_TIMES),
+        "collectives",
+        "comm_bytes",
+    ]
+    order += [k for _, k, _ in _LAYER_WAITS]
+    limit = _row_limit(study)
+
+    def panel(i: int) -> str:
+        v = study.variants[i]
+        count = v.length("layers")
+        if not count:
+            return note(f"{v.name} has no layers.")
+        data = {n: v.numbers("layers", n) for n in names}
+        index, labels = v.numbers("layers", "index"), v.column("layers", "layer")
+        longest = max(x or 0.0 for x in data["exposed_ps"])
+        weights = [(data["exposed_ps"][r] or 0.0, data["comm_bytes"][r] or 0.0) for r in range(count)]
+        kept = _largest(range(count), weights, limit)
+
+        def cell(n: str, value: float | None) -> str:
+            return scales[n].text(seconds(value) if n.endswith("_ps") else value)
+
+        rows: list[Row] = []
+        for r in kept:
+            position = index[r]
+            exposed = data["exposed_ps"][r]
+            rows.append(
+                [
+                    str(r if position is None else int(position)),
+                    str(labels[r]),
+                    *(cell(n, data[n][r]) for n in order),
+                    Cell(
+                        cell("exposed_ps", exposed),
+                        bar=(exposed or 0.0) / longest if longest else 0.0,
+                    ),
+                ]
+            )
+        sums = {n: sum(x or 0.0 for x in data[n]) for n in names}
+        mean_like = {k for _, k, _ in _LAYER_WAITS}
+        foot = ["", f"all {count}"]
+        foot += ["" if n in mean_like else cell(n, sums[n]) for n in order]
+        foot.append(cell("exposed_ps", sums["exposed_ps"]))
+        return _cut(len(kept), count, "layers") + table(f"layers-{i}", columns, rows, foot)
+
+    return section("layers", "Layers", tabs("layers", variant_labels(study), chosen, panel))
+
+
+def _cut(kept: int, count: int, what: str) -> str:
+    if kept == count:
+        return ""
+    return hint(
+        f"{kept:,} of {count:,} {what}: those with the most exposed time, then the largest. "
+        "The tables of the run hold all."
+    )
+
+
+def links_section(study: Study, figures: Charts, chosen: int) -> str:
+    """Bytes and busy share per dimension, and every link in a heat map."""
+    if not any(v.length("links") for v in study.variants):
+        return section("links", "Links", note("No variant recorded its links."))
+    body = "<h3>By dimension</h3>" + hint("Bars: mean over the links of a dimension; whiskers: least and most.")
+    body += chart(
+        figures,
+        "chart-links",
+        charts.link_bars(study),
+        "No byte crossed a link.",
+        "Busy share and bytes of a link, by dimension and variant",
+    )
+    body += link_table(study)
+    highest = max(
+        (busy or 0.0 for v in study.variants for g in charts.link_groups(v).values() for _, busy in g),
+        default=0.0,
+    )
+
+    def panel(i: int) -> str:
+        v = study.variants[i]
+        return chart(
+            figures,
+            f"chart-heat-{i}",
+            charts.heat(v, highest),
+            f"No link of {v.name} was ever busy.",
+            f"Busy share of every directed link of {v.name}",
+        )
+
+    body += "<h3>Every directed link</h3>" + hint("Share of the run that a link was busy; one scale for all variants.")
+    body += tabs("links", variant_labels(study), chosen, panel)
+    return section("links", "Links", body)
+
+
+def link_table(study: Study) -> str:
+    """Distribution over the links of each dimension."""
+    groups = [(v, d, g) for v in study.variants for d, g in charts.link_groups(v).items()]
+    scale = byte_scale(max(size for size, _ in g) for _, _, g in groups)
+    columns = [
+        Column("variant", numeric=False),
+        Column("dim"),
+        Column("links"),
+        *(Column(f"bytes, {what}", scale.unit) for what in ("least", "median", "most")),
+        *(Column(f"busy, {what}", "%") for what in ("least", "median", "most")),
+    ]
+
+    def spread(values: list[float]) -> tuple[float, float, float]:
+        values = sorted(values)
+        return values[0], values[len(values) // 2], values[-1]
+
+    rows = [
+        [
+            v.name,
+            str(dim),
+            f"{len(g):,}",
+            *(scale.text(x) for x in spread([size for size, _ in g])),
+            *(percent(x).removesuffix(" %") for x in spread([busy or 0.0 for _, busy in g])),
+        ]
+        for v, dim, g in groups
+    ]
+    return table("links", columns, rows)
+
+
+def collectives_section(study: Study, chosen: int) -> str:
+    """Every collective with its times, in the form of nccl-tests."""
+    if not any(v.length("collectives") for v in study.variants):
+        return section("collectives", "Collectives", note("No collective was issued."))
+    columns_ps = ("issued_ps", "started_ps", "completed_ps")
+    run = time_scale(seconds(x) for v in study.variants for c in columns_ps for x in v.numbers("collectives", c))
+    latency = time_scale(x for v in study.variants for x in _latencies(v))
+    exposed = time_scale(seconds(x) for v in study.variants for x in v.numbers("collectives", "exposed_ps"))
+    sizes = byte_scale(x for v in study.variants for x in v.numbers("collectives", "bytes"))
+    rates = rate_scale(x for v in study.variants for x in _rates(v))
+    columns = [
+        Column("id"),
+        Column("layer", numeric=False),
+        Column("pass", numeric=False),
+        Column("iteration"),
+        Column("kind", numeric=False),
+        Column("size", sizes.unit),
+        Column("chunks"),
+        Column("issued", run.unit),
+        Column("started", run.unit, hint="First chunk started"),
+        Column("completed", run.unit),
+        Column("raw latency", latency.unit, hint="From issue to completion"),
+        Column("algbw", rates.unit, hint="Size over raw latency, queueing included"),
+        Column("exposed", exposed.unit),
+    ]
+    limit = _row_limit(study)
+
+    def panel(i: int) -> str:
+        v = study.variants[i]
+        rows = v.rows("collectives")
+        if not rows:
+            return note(f"{v.name} issued no collective.")
+        latencies, algbw = _latencies(v), _rates(v)
+        weights = [(number(r.get("exposed_ps")) or 0.0, lat or 0.0) for r, lat in zip(rows, latencies, strict=True)]
+        kept = _largest(range(len(rows)), weights, limit)
+        body: list[Row] = []
+        for k in kept:
+            r = rows[k]
+            done = bool(number(r.get("completed_ps")))
+            body.append(
+                [
+                    _integer(r.get("id"), k),
+                    str(r.get("layer", "")),
+                    words(str(r.get("pass", ""))),
+                    _integer(r.get("iteration"), 0),
+                    words(str(r.get("kind", ""))),
+                    sizes.text(number(r.get("bytes"))),
+                    _integer(r.get("chunks"), 0),
+                    run.text(seconds(r.get("issued_ps"))),
+                    run.text(seconds(r.get("started_ps"))),
+                    run.text(seconds(r.get("completed_ps"))) if done else "in flight",
+                    latency.text(latencies[k]),
+                    rates.text(algbw[k]),
+                    exposed.text(seconds(r.get("exposed_ps"))),
+                ]
+            )
+        total = sum(number(r.get("bytes")) or 0.0 for r in rows)
+        unfinished = sum(1 for x in latencies if x is None)
+        text = f"{len(rows):,} collectives, {size(total)} in all."
+        if unfinished:
+            text += f" {unfinished:,} were still in flight when the run ended; they are not exposed."
+        return hint(text) + _cut(len(kept), len(rows), "collectives") + table(f"collectives-{i}", columns, body)
+
+    return section("collectives", "Collectives", tabs("collectives", variant_labels(study), chosen, panel))
+
+
+def _integer(value: object, default: int) -> str:
+    found = number(value)
+    return str(default if found is None else int(found))
+
+
+def _latencies(v: Variant) -> list[float | None]:
+    """Raw latency of each collective; nothing for those that never completed."""
+    pairs = zip(v.numbers("collectives", "issued_ps"), v.numbers("collectives", "completed_ps"), strict=True)
+    return [seconds(done - issued) if done and issued is not None else None for issued, done in pairs]
+
+
+def _rates(v: Variant) -> list[float | None]:
+    """Size over raw latency."""
+    return [ratio(b, t) for b, t in zip(v.numbers("collectives", "bytes"), _latencies(v), strict=True)]

@@ -1,0 +1,75 @@
+"""What a study says, in sentences computed from its numbers."""
+
+from __future__ import annotations
+
+from .escape import short
+from .study import Study, Variant
+from .units import factor, percent, ratio, time
+
+
+def headline(study: Study) -> str:
+    """The answer in one or two sentences."""
+    ranked = study.ranked
+    if not ranked:
+        return "No variant of this study has a result."
+    best = ranked[0]
+    unit = "per iteration" if study.is_training else "in total"
+    if len(ranked) == 1:
+        text = f"{called(best)} takes {time(best.time_s)} {unit}"
+        share = exposed_share(best)
+        if share is not None and study.is_training:
+            text += f", of which {percent(share)} is exposed communication"
+        return text + _ideal(study, best) + "."
+    second, slowest = ranked[1], ranked[-1]
+    text = f"{called(best)} is the fastest with {time(best.time_s)} {unit}"
+    gain = ratio(second.time_s, best.time_s) or 1.0
+    if gain < 1.0005:
+        text = f"{called(best)} and {called(second)} are equally fast with {time(best.time_s)} {unit}"
+    else:
+        text += f": {factor(gain)} as fast as {called(second)}"
+    if slowest is not second and (ratio(slowest.time_s, best.time_s) or 1.0) >= 1.0005:
+        text += f", {factor(ratio(slowest.time_s, best.time_s))} as fast as {called(slowest)}"
+    return text + _ideal(study, best) + "."
+
+
+def _ideal(study: Study, best: Variant) -> str:
+    bound = study.ideal
+    if bound is None:
+        return ""
+    share = ratio(bound.time_s, best.time_s)
+    return f"; it reaches {percent(share)} of the performance of {called(bound)}"
+
+
+def called(v: Variant) -> str:
+    """The name of a variant within a sentence."""
+    return short(v.name, 48)
+
+
+def exposed_share(v: Variant) -> float | None:
+    """Exposed communication over the time that variants are compared by."""
+    return ratio(v.per_iteration(v.exposed_s), v.time_s)
+
+
+def cause(study: Study) -> list[str]:
+    """Per variant that waits: what it waits for most."""
+    sentences = []
+    for v in study.variants:
+        total = sum(e.exposed_s for e in v.exposures)
+        if not total:
+            continue
+        top = v.exposures[0]
+        what = f"{short(top.layer, 48)} ({words(top.what)})" if top.what else short(top.layer, 48)
+        text = (
+            f"{called(v)}: {percent(ratio(top.exposed_s, total), 0)} of "
+            f"{time(v.per_iteration(total))} exposed is waiting for {what}"
+        )
+        waits = sorted(((r["wait_s"] or 0.0, name) for name, r in v.resources), key=lambda w: (-w[0], w[1]))
+        if waits and waits[0][0] > 0:
+            text += f"; its messages wait longest for {words(waits[0][1])}"
+        sentences.append(text + ".")
+    return sentences
+
+
+def words(identifier: str) -> str:
+    """`weight_grad` as people write it."""
+    return identifier.replace("_", " ")

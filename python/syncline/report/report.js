@@ -1,0 +1,153 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const figures = JSON.parse(document.getElementById("charts").textContent);
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const drawn = new Set();
+  const chosenLinks = {};
+  const PRINT_WIDTH_PX = 690;
+
+  const css = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
+
+  // Colours are tokens such as "@compute". Only keys that hold colours are read: names of users may look like tokens.
+  const COLOUR_KEYS = new Set(["color", "fillcolor"]);
+  function themed(value, key) {
+    if (Array.isArray(value)) return value.map((v) => (v && typeof v === "object" ? themed(v, key) : v));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, k)]));
+    }
+    if (typeof value !== "string" || value[0] !== "@") return value;
+    if (COLOUR_KEYS.has(key)) return css(value.slice(1));
+    if (key === "colorscale") return [[0, css("heat0")], [0.5, css("heat1")], [1, css("heat2")]];
+    return value;
+  }
+
+  function themedLayout(layout) {
+    const font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("text") };
+    const axis = {
+      gridcolor: css("line"), zerolinecolor: css("line-strong"), linecolor: css("line-strong"),
+      automargin: true, ticklabelstandoff: 5, title: { standoff: 8, font: { size: 12, color: css("muted") } },
+    };
+    const full = {
+      autosize: true, font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: "zoom",
+      hoverlabel: { bgcolor: css("raised"), bordercolor: css("line-strong"), font: { ...font } },
+      ...themed(layout, "layout"),
+    };
+    full.template = { layout: { xaxis: axis, yaxis: axis } };
+    return full;
+  }
+
+  const CONFIG = {
+    responsive: true, displaylogo: false, displayModeBar: false, showTips: false, doubleClick: "reset",
+    scrollZoom: false,
+  };
+
+  function traces(id) {
+    const option = chosenLinks[id];
+    return themed(figures[id].data, "data").map((trace) => {
+      if (option === undefined || !trace.meta || !trace.meta.option) return trace;
+      return { ...trace, visible: trace.meta.option === option, showlegend: trace.meta.option === option && trace.yaxis === "y" };
+    });
+  }
+
+  async function draw(id) {
+    const place = document.getElementById(id);
+    if (!place || place.offsetParent === null) return;
+    try {
+      await Plotly.react(place, traces(id), themedLayout(figures[id].layout), CONFIG);
+      place.style.minHeight = "";
+      drawn.add(id);
+    } catch (error) {
+      place.textContent = "This chart could not be drawn: " + error.message;
+      console.error(error);
+    }
+  }
+
+  const drawAll = () => Promise.all(Object.keys(figures).map(draw));
+  const drawMissing = () => Promise.all(Object.keys(figures).filter((id) => !drawn.has(id)).map(draw));
+
+  // One choice of variant for all sections; a section that lacks the variant keeps its own.
+  function choose(variant) {
+    for (const tabbed of document.querySelectorAll(".tabbed")) {
+      if (!tabbed.querySelector(`.panel[data-variant="${variant}"]`)) continue;
+      for (const panel of tabbed.querySelectorAll(".panel")) panel.classList.toggle("on", panel.dataset.variant === variant);
+      for (const button of tabbed.querySelectorAll(".tabs button")) {
+        button.setAttribute("aria-pressed", String(button.dataset.variant === variant));
+      }
+    }
+    return drawMissing();
+  }
+
+  for (const button of document.querySelectorAll(".tabbed .tabs button")) {
+    button.addEventListener("click", () => {
+      const top = button.getBoundingClientRect().top;
+      choose(button.dataset.variant).then(() => window.scrollBy(0, button.getBoundingClientRect().top - top));
+    });
+  }
+
+  for (const group of document.querySelectorAll("[data-links]")) {
+    for (const button of group.querySelectorAll("button")) {
+      button.addEventListener("click", () => {
+        chosenLinks[group.dataset.links] = button.dataset.option;
+        for (const other of group.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
+        draw(group.dataset.links);
+      });
+    }
+  }
+
+  // Sorting: numbers are read from the text as shown, absent ones (a dash) stay at the end.
+  const collator = new Intl.Collator("en", { numeric: true });
+  function valueOf(row, column, numeric) {
+    const cell = row.cells[column];
+    const text = [...cell.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE).map((n) => n.textContent).join("");
+    if (!numeric) return text;
+    const value = parseFloat(text.replace(/[,<]/g, ""));
+    return Number.isNaN(value) ? null : value;
+  }
+  function sort(table, header, column) {
+    const numeric = header.classList.contains("n");
+    const before = header.getAttribute("aria-sort");
+    const up = before ? before === "descending" : !numeric;
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const keyed = [...table.tBodies[0].rows].map((row, i) => ({ row, i, key: valueOf(row, column, numeric) }));
+    keyed.sort((a, b) => {
+      if (a.key === null || b.key === null) return (a.key === null) - (b.key === null) || a.i - b.i;
+      const order = numeric ? a.key - b.key : collator.compare(a.key, b.key);
+      return (up ? order : -order) || a.i - b.i;
+    });
+    table.tBodies[0].append(...keyed.map((k) => k.row));
+  }
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((header, column) => {
+      header.querySelector("button").addEventListener("click", () => sort(table, header, column));
+    });
+  }
+
+  for (const button of document.querySelectorAll(".copy")) {
+    button.addEventListener("click", () => {
+      const code = button.parentElement.querySelector("code");
+      getSelection().selectAllChildren(code);
+      document.execCommand("copy");
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+
+  dark.addEventListener("change", drawAll);
+  // Paper is white and narrow: the light theme, and charts as wide as a page.
+  window.addEventListener("beforeprint", () => {
+    root.classList.add("printing");
+    for (const id of drawn) {
+      const place = document.getElementById(id);
+      if (place.offsetParent === null) continue;
+      Plotly.react(place, traces(id), { ...themedLayout(figures[id].layout), autosize: false, width: PRINT_WIDTH_PX }, CONFIG);
+    }
+  });
+  window.addEventListener("afterprint", () => {
+    root.classList.remove("printing");
+    drawAll();
+  });
+
+  drawAll().then(() => { root.dataset.ready = String(drawn.size); });
+})();

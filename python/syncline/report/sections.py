@@ -1,0 +1,290 @@
+"""Sections of the report about the study as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import charts, charts_ace
+from .escape import html_text
+from .headline import cause, exposed_share, headline, words
+from .markup import Cell, Charts, Column, chart, hint, note, section, table, tabs
+from .series import merged_count, window_width, windows
+from .study import Study, Variant, mapping, texts
+from .units import (
+    MISSING,
+    factor,
+    number,
+    percent,
+    rate_scale,
+    ratio,
+    size,
+    time,
+    time_scale,
+)
+
+TOP = 10
+
+
+def headline_section(study: Study, figures: Charts) -> str:
+    """The sentence, the bar and the numbers behind it."""
+    body = f'<p class="headline">{html_text(headline(study))}</p>'
+    body += chart(
+        figures,
+        "chart-breakdown",
+        charts.breakdown(study),
+        "No variant reports a time, so there is no bar to draw.",
+        "Stacked bars of compute and exposed communication per variant",
+    )
+    if study.variants:
+        body += summary_table(study)
+    return section("headline", "Headline", body)
+
+
+def summary_table(study: Study) -> str:
+    """One row per variant."""
+    variants = study.variants
+    total = time_scale(v.time_s for v in variants)
+    rate = rate_scale(v.achieved_bytes_per_s for v in variants)
+    slowest = study.ranked[-1] if study.ranked else None
+    bound = study.ideal
+    columns = [
+        Column("variant", numeric=False),
+        Column("iteration" if study.is_training else "time", total.unit),
+        Column("compute", total.unit, hint="Compute engine busy, mean per iteration"),
+        Column("exposed", total.unit, hint="Compute engine waits for communication, mean per iteration"),
+        Column("exposed share", "%"),
+        Column("speed-up", hint=f"Against {slowest.name}, the slowest" if slowest else ""),
+        *([Column("of ideal", "%", hint=f"Time of {bound.name} over time of the variant")] if bound else []),
+        Column("sent per NPU", rate.unit, hint="Bytes sent over the length of the run"),
+        Column("links busy", "%", hint="Mean over all links and the whole run"),
+    ]
+    rows = []
+    for v in variants:
+        rows.append(
+            [
+                v.name,
+                total.text(v.time_s),
+                total.text(v.per_iteration(v.compute_s)),
+                total.text(v.per_iteration(v.exposed_s)),
+                percent(exposed_share(v)).removesuffix(" %"),
+                factor(ratio(slowest.time_s, v.time_s)) if slowest else MISSING,
+                *([percent(ratio(bound.time_s, v.time_s)).removesuffix(" %")] if bound else []),
+                rate.text(v.achieved_bytes_per_s),
+                percent(v.link_share).removesuffix(" %"),
+            ]
+        )
+    return table("summary", columns, rows)
+
+
+def why_section(study: Study) -> str:
+    """Which collectives are waited for, and which resources their messages wait for."""
+    body = "".join(f"<li>{html_text(s)}</li>" for s in cause(study))
+    body = f'<ul class="causes">{body}</ul>' if body else ""
+    body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
+    body += "<h3>Waiting for resources</h3>" + resource_table(study)
+    return section("why", "Why", body)
+
+
+def exposure_table(study: Study) -> str:
+    """Collectives by variants; the ten largest of each variant, the others in one row."""
+    shown = [v for v in study.variants if v.exposures]
+    if not shown:
+        return note("No communication is exposed: no variant waits for a collective.")
+    times: list[dict[tuple[str, str], float]] = []
+    for v in shown:
+        sums: dict[tuple[str, str], float] = {}
+        for e in v.exposures:
+            key = (e.layer, e.what)
+            sums[key] = sums.get(key, 0.0) + e.exposed_s / max(1, v.iterations)
+        times.append(sums)
+    keys: set[tuple[str, str]] = set()
+    for sums in times:
+        keys |= set(sorted(sums, key=lambda k: (-sums[k], k))[:TOP])
+    ordered = sorted(keys, key=lambda k: (-max(s.get(k, 0.0) for s in times), k))
+    largest = max(max(s.values()) for s in times)
+    scale = time_scale(sum(s.values()) for s in times)
+    columns = [
+        Column("layer", numeric=False),
+        Column("pass", numeric=False),
+        *(Column(v.name, scale.unit, width=72 // len(shown)) for v in shown),
+    ]
+
+    def cell(value: float) -> Cell | str:
+        return Cell(scale.text(value), bar=value / largest) if value else MISSING
+
+    rows = [[layer, words(what), *(cell(s.get((layer, what), 0.0)) for s in times)] for layer, what in ordered]
+    rest = [sum(t for k, t in s.items() if k not in keys) for s in times]
+    others = len({k for s in times for k in s} - keys)
+    foot: list[str | Cell] = ["all", f"and {others} more" if others else ""]
+    foot += [
+        Cell(scale.text(sum(s.values())), below=f"{scale.text(r)} in others" if r else "")
+        for s, r in zip(times, rest, strict=True)
+    ]
+    how = hint(
+        "Time that the compute engine waited, by the collective that ended the wait; mean per "
+        f"iteration. The {TOP} largest of each variant."
+    )
+    silent = [v.name for v in study.variants if v not in shown]
+    if silent:
+        how += hint(f"Nothing is exposed in {', '.join(silent)}.")
+    return how + table("exposed", columns, rows, foot)
+
+
+def resource_table(study: Study) -> str:
+    """Resources by variants: how long work waited for each."""
+    shown = [v for v in study.variants if v.resources]
+    if not shown:
+        return note("No endpoint of this study reports resources (an ideal endpoint has none).")
+    tables = [dict(v.resources) for v in shown]
+    names = list(dict.fromkeys(name for t in tables for name in t))
+    waits = [t[n]["wait_s"] or 0.0 for t in tables for n in t]
+    largest = max(waits, default=0.0)
+    scale = time_scale(waits)
+    columns = [
+        Column("resource", numeric=False),
+        *(Column(v.name, scale.unit, width=min(30, 84 // len(shown))) for v in shown),
+    ]
+
+    def cell(row: dict[str, float | None] | None) -> Cell | str:
+        if row is None:
+            return MISSING
+        each = ratio(row["wait_s"], row["served"])
+        return Cell(
+            scale.text(row["wait_s"]),
+            heat=(row["wait_s"] or 0.0) / largest if largest else 0.0,
+            below=f"{time(each)} each" if each else "no wait" if each == 0 else "",
+        )
+
+    names.sort(key=lambda n: (-max(t.get(n, {}).get("wait_s") or 0.0 for t in tables), n))
+    rows = [[words(n), *(cell(t.get(n)) for t in tables)] for n in names]
+    how = hint(
+        "Time that messages waited for a resource of the endpoint, summed over all NPUs and the "
+        "whole run (below it: per piece of work). Pieces wait side by side, so a sum may exceed "
+        "the run; a dash: the endpoint has no such resource."
+    )
+    return how + table("resources", columns, rows)
+
+
+def utilisation_section(study: Study, figures: Charts) -> str:
+    """Compute and links over time."""
+    figure = charts.utilisation(study)
+    body = ""
+    if figure is not None:
+        limit = charts.utilisation_limit(study)
+        merged = max(merged_count(v.length("windows"), limit) for v in study.variants)
+        widths = sorted({w for v in study.variants if (w := window_width(v)) is not None})
+        body += hint(
+            "Busy share in windows"
+            + (f" of {time(widths[0])}" if widths and widths[-1] < 1.001 * widths[0] else "")
+            + "; all panels share their axes. Drag to zoom in time, double-click to return."
+            + (f" A point is the mean of up to {merged} windows." if merged > 1 else "")
+        )
+        options = charts.link_options(study)
+        if len(options) > 1:
+            buttons = "".join(
+                f'<button type="button" data-option="{html_text(value)}" '
+                f'aria-pressed="{str(i == 0).lower()}">{html_text(label)}</button>'
+                for i, (value, label) in enumerate(options)
+            )
+            body += f'<div class="tabs" role="group" data-links="chart-utilisation"><span>Links:</span>{buttons}</div>'
+    body += chart(
+        figures,
+        "chart-utilisation",
+        figure,
+        "No variant recorded windows of utilisation.",
+        "Busy share of compute and links over time, one panel per variant",
+    )
+    return section("utilisation", "Utilisation over time", body)
+
+
+def ace_section(study: Study, figures: Charts, chosen: int) -> str:
+    """Occupancy of the ACEs; absent where no variant has one."""
+    aces = [(i, v.name) for i, v in enumerate(study.variants) if v.partitions]
+    if not aces:
+        return ""
+
+    def panel(i: int) -> str:
+        v = study.variants[i]
+        return (
+            f'<p class="facts-line">{html_text(ace_sentence(v))}</p>'
+            + chart(
+                figures,
+                f"chart-ace-{i}",
+                charts_ace.occupancy(v, len(aces)),
+                "No chunk passed through this ACE, or no windows were recorded.",
+                f"Occupancy of the ACE of {v.name} over time",
+            )
+            + "<h3>Partitions of the SRAM</h3>"
+            + chart(
+                figures,
+                f"chart-partitions-{i}",
+                charts_ace.partitions(v),
+                "The partitions have no capacity to show.",
+                f"Peak and capacity of the SRAM partitions of {v.name}",
+            )
+        )
+
+    return section("ace", "ACE occupancy", tabs("ace", aces, chosen, panel))
+
+
+def ace_sentence(v: Variant) -> str:
+    """Peaks in words."""
+    parts = []
+    active = windows(v, ["ace_active"], charts.MAX_POINTS)
+    if active is not None and (share := active.means().get("ace_active")) is not None:
+        parts.append(f"it holds a chunk for {percent(share)} of the run")
+    peak, fsms = number(v.endpoint.get("fsm_peak")), number(v.endpoint.get("fsms"))
+    if peak is not None and fsms:
+        parts.append(f"at most {peak:g} of {fsms:g} FSMs are busy at once")
+    fullest = max(
+        (ratio(number(p.get("peak_bytes")), number(p.get("capacity_bytes"))) or 0.0 for p in v.partitions),
+        default=0.0,
+    )
+    parts.append(f"its fullest partition reaches {percent(fullest, 0)} of its capacity")
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def facts_section(study: Study, command: str) -> str:
+    """Assumptions, warnings, and what reproduces the study."""
+    d = study.document
+    body = ""
+    for key, title, empty in (
+        ("warnings", "Warnings", "No warnings."),
+        ("assumptions", "Assumptions in force", "Nothing was filled in."),
+    ):
+        lines = "".join(f"<li>{html_text(t)}</li>" for t in texts(d.get(key)))
+        body += f"<h3>{title}</h3>" + (f'<ul class="{key}">{lines}</ul>' if lines else note(empty))
+    body += (
+        '<h3>Reproduce</h3><div class="command"><pre><code>'
+        f'{html_text(command)}</code></pre><button type="button" class="copy">Copy</button></div>'
+    )
+    pairs = "".join(f"<div><dt>{html_text(k)}</dt><dd>{html_text(v)}</dd></div>" for k, v in facts(study))
+    return section("facts", "Assumptions and how to reproduce", body + f'<dl class="facts">{pairs}</dl>')
+
+
+def facts(study: Study) -> list[tuple[str, str]]:
+    """What identifies the study."""
+    d = study.document
+    fidelity, cost = mapping(d.get("fidelity")), mapping(d.get("cost"))
+    events = number(cost.get("events"))
+    folded = fidelity.get("folded")
+    found: list[tuple[str, Any]] = [
+        ("Version", d.get("version")),
+        ("Seed", d.get("seed")),
+        ("Schema version", d.get("schema_version")),
+        ("Status", d.get("status")),
+        ("Topology", d.get("topology")),
+        ("Network backend", fidelity.get("backend")),
+        ("Mode", fidelity.get("mode")),
+        ("Folded by symmetry", None if folded is None else "yes" if folded else "no"),
+        ("Wall time", time(w) if (w := number(cost.get("wall_time_s"))) is not None else None),
+        ("Peak memory", size(m) if (m := number(cost.get("peak_rss_bytes"))) is not None else None),
+        ("Events", f"{events:,.0f}" if events is not None else None),
+    ]
+    return [(k, str(v)) for k, v in found if v is not None]
+
+
+def variant_labels(study: Study) -> list[tuple[int, str]]:
+    """All variants for a row of tabs."""
+    return [(i, v.name) for i, v in enumerate(study.variants)]

@@ -1,0 +1,264 @@
+"""The results of a study as the report reads them.
+
+The JSON document and the tables are the only sources. Every reader here is tolerant: a key that is
+absent is a number that is absent, so that documents of older and newer versions, collectives
+without layers and runs that ended early all make a page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from .units import PS_PER_S, number, ratio
+
+
+class ColumnLike(Protocol):
+    """What is used of a `pyarrow.ChunkedArray`."""
+
+    def to_pylist(self) -> list[Any]:
+        """The values as Python objects."""
+
+
+class Table(Protocol):
+    """What is used of a `pyarrow.Table`, so that this package needs no import of pyarrow."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns, in order."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows."""
+
+    def column(self, i: str) -> ColumnLike:
+        """One column."""
+
+    def take(self, indices: list[int]) -> Table:
+        """Some rows."""
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; an absent list is empty."""
+    return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
+
+
+def texts(value: Any) -> list[str]:
+    """The entries of a list as text; an absent list is empty."""
+    return [str(v) for v in value] if isinstance(value, list) else []
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Time that one collective kept the compute engine waiting, over all iterations."""
+
+    layer: str
+    what: str
+    exposed_s: float
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One simulated system: its entry in the document and its tables."""
+
+    name: str
+    run: Mapping[str, Any]
+    tables: Mapping[str, Table]
+
+    def _number(self, *keys: str) -> float | None:
+        value: Any = self.run
+        for key in keys:
+            value = mapping(value).get(key)
+        return number(value)
+
+    @cached_property
+    def iterations(self) -> int:
+        """Training iterations; 0 for a collective on its own."""
+        return int(self._number("iterations") or 0)
+
+    @cached_property
+    def total_s(self) -> float | None:
+        """Length of the run."""
+        total = self._number("total_time_s")
+        total = self._number("time_s") if total is None else total
+        if total is None and self.iteration_reported_s is not None:
+            total = self.iteration_reported_s * max(1, self.iterations)
+        return total
+
+    @cached_property
+    def iteration_reported_s(self) -> float | None:
+        """The iteration time as the document states it."""
+        return self._number("iteration_time_s")
+
+    @cached_property
+    def time_s(self) -> float | None:
+        """What variants are compared by: the mean iteration, or the run where there is none."""
+        return self.iteration_reported_s or self.total_s
+
+    @cached_property
+    def compute_s(self) -> float | None:
+        """Compute time over all iterations."""
+        return self._number("compute_time_s")
+
+    @cached_property
+    def exposed_s(self) -> float | None:
+        """Exposed communication over all iterations."""
+        return self._number("exposed_comm_s")
+
+    def per_iteration(self, value: float | None) -> float | None:
+        """A sum over the run as a mean over its iterations."""
+        return ratio(value, max(1, self.iterations))
+
+    @cached_property
+    def is_ideal(self) -> bool:
+        """Whether it is the bound that others are measured against."""
+        return re.search(r"(?i)(?<![a-z])ideal(?![a-z])", self.name) is not None
+
+    @cached_property
+    def achieved_bytes_per_s(self) -> float | None:
+        """Bytes that an NPU sent per second."""
+        return self._number("network", "achieved_bandwidth_bytes_per_s")
+
+    @cached_property
+    def link_share(self) -> float | None:
+        """Mean busy share of the links."""
+        return self._number("network", "mean_link_utilisation")
+
+    @cached_property
+    def endpoint(self) -> Mapping[str, Any]:
+        """Totals of the endpoints."""
+        return mapping(self.run.get("endpoint"))
+
+    @cached_property
+    def partitions(self) -> list[Mapping[str, Any]]:
+        """Partitions of the SRAM of an ACE; empty for other endpoints."""
+        return items(self.endpoint.get("partitions"))
+
+    @cached_property
+    def exposures(self) -> list[Exposure]:
+        """Exposed time by the collective that ended the wait, largest first."""
+        found = [
+            Exposure(str(e.get("layer", "")), str(e.get("pass", "")), number(e.get("exposed_s")) or 0.0)
+            for e in items(self.run.get("exposed_by_collective"))
+        ]
+        return sorted(
+            (e for e in found if e.exposed_s > 0),
+            key=lambda e: (-e.exposed_s, e.layer, e.what),
+        )
+
+    @cached_property
+    def resources(self) -> list[tuple[str, dict[str, float | None]]]:
+        """Per resource: servers, busy_s, wait_s and served."""
+        reported = items(self.endpoint.get("resources"))
+        if not reported:
+            reported = [
+                {
+                    **row,
+                    "busy_s": seconds(row.get("busy_ps")),
+                    "wait_s": seconds(row.get("wait_ps")),
+                }
+                for row in self.rows("resources")
+            ]
+        keys = ("servers", "busy_s", "wait_s", "served")
+        return [(str(r.get("resource", "")), {k: number(r.get(k)) for k in keys}) for r in reported]
+
+    def length(self, table: str) -> int:
+        """Rows of a table; 0 where it is absent."""
+        return self.tables[table].num_rows if table in self.tables else 0
+
+    def columns(self, table: str) -> list[str]:
+        """Columns of a table; none where it is absent."""
+        return list(self.tables[table].column_names) if table in self.tables else []
+
+    def column(self, table: str, name: str) -> list[Any]:
+        """A column; nulls where it is absent."""
+        if name not in self.columns(table):
+            return [None] * self.length(table)
+        return self.tables[table].column(name).to_pylist()
+
+    def numbers(self, table: str, name: str) -> list[float | None]:
+        """A column as finite numbers or nothing."""
+        return [number(v) for v in self.column(table, name)]
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A table as one mapping per row."""
+        names = self.columns(table)
+        columns = [self.column(table, name) for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    @cached_property
+    def overlapped_s(self) -> float | None:
+        """Compute time during which a collective was in flight, over all iterations.
+
+        A collective is in flight from issue to completion, and exposed time lies within: so it is
+        the union of those intervals less the exposed time. Nothing is known without the table.
+        """
+        total_ps = (self.total_s or 0.0) * PS_PER_S
+        spans = []
+        for row in self.rows("collectives"):
+            issued, completed = number(row.get("issued_ps")), number(row.get("completed_ps"))
+            if issued is not None:
+                spans.append((issued, completed or total_ps))
+        if not spans or self.compute_s is None:
+            return None
+        covered, end = 0.0, 0.0
+        for start, stop in sorted(spans):
+            covered += max(0.0, stop - max(start, end))
+            end = max(end, stop)
+        return min(self.compute_s, max(0.0, covered / PS_PER_S - (self.exposed_s or 0.0)))
+
+
+def seconds(value_ps: Any) -> float | None:
+    """Picoseconds of a table as seconds."""
+    value = number(value_ps)
+    return None if value is None else value / PS_PER_S
+
+
+@dataclass(frozen=True)
+class Study:
+    """A whole document with its tables."""
+
+    document: Mapping[str, Any]
+    variants: Sequence[Variant]
+
+    @property
+    def is_training(self) -> bool:
+        """Whether there are iterations to speak of."""
+        return any(v.iterations for v in self.variants)
+
+    @property
+    def ideal(self) -> Variant | None:
+        """The bound, where the study has one beside other variants."""
+        ideals = [v for v in self.variants if v.is_ideal and v.time_s]
+        return ideals[0] if ideals and len(self.variants) > 1 else None
+
+    @property
+    def ranked(self) -> list[Variant]:
+        """Variants with a time, fastest first, without the bound."""
+        real = [v for v in self.variants if v.time_s and v is not self.ideal]
+        return sorted(real, key=lambda v: v.time_s or 0.0)
+
+
+def read(document: Mapping[str, Any], variants: Mapping[str, Mapping[str, Table]]) -> Study:
+    """Pairs the entries of the document with the tables, in the order of the document."""
+    runs = items(document.get("runs"))
+    if not runs and "time_s" in document:
+        runs = [document]
+    found = []
+    for i, run in enumerate(runs):
+        name = str(run.get("name") or f"variant {i + 1}")
+        found.append(Variant(name, run, variants.get(name, {})))
+    if len(found) == 1 and not found[0].tables and len(variants) == 1:
+        found = [Variant(found[0].name, found[0].run, next(iter(variants.values())))]
+    else:
+        known = {v.name for v in found}
+        found += [Variant(name, {}, t) for name, t in variants.items() if name not in known]
+    return Study(document, found)

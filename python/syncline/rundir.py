@@ -1,0 +1,222 @@
+"""One run, one directory.
+
+    manifest.json               version, configuration hash, seed, command, variants that are finished
+    experiment.resolved.yaml    every variant with every field filled in; can be run again
+    summary.json                the document of `--json`
+    inputs/                     workload files that the experiment names
+    <variant>/tables/*.parquet
+    <variant>/trace.json        Chrome trace events
+    report.html
+
+Every file is written beside its place and moved there, a variant's directory as a whole. What is readable is
+complete; an interrupted run has `status: partial` and the variants that were finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+import syncline
+from syncline.document import scalar
+from syncline.engine import Result
+from syncline.errors import InputError, Problem
+from syncline.results import Document, dumps
+from syncline.schema.load import Study, Variant
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST: Final = "manifest.json"
+KIND: Final = "syncline run"
+
+
+@dataclass(slots=True)
+class RunDirectory:
+    """The directory of a run that is being written."""
+
+    path: Path
+    study: Study
+    command: str
+    seed: int
+    finished: list[str] = field(default_factory=list)
+    _prepared: bool = False
+
+    def check(self) -> None:
+        """Refuses a directory that is something else. Raises [`InputError`]."""
+        if self.path.is_symlink() or self.path.exists():
+            if not self.path.is_dir():
+                raise _refused(self.path, "this exists and is not a directory")
+            if any(self.path.iterdir()) and _manifest(self.path) is None:
+                raise _refused(self.path, "this directory is not empty and not the directory of a run")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _refused(self.path, f"this directory cannot be made: {error.strerror}") from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise _refused(self.path, "this directory cannot be written to")
+
+    def add(self, variant: Variant, result: Result) -> None:
+        """Writes the tables and the trace of a finished variant."""
+        import pyarrow.parquet as pq
+
+        from syncline.report import trace
+
+        self._prepare()
+        staging = Path(tempfile.mkdtemp(prefix=".incomplete-", dir=self.path))
+        try:
+            tables = staging / "tables"
+            tables.mkdir()
+            for name, table in result.tables.items():
+                pq.write_table(table, tables / f"{name}.parquet")
+            (staging / "trace.json").write_bytes(trace.build(result.tables, variant.name))
+            staging.chmod(0o755)
+            staging.rename(self.path / variant.name)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        self.finished.append(variant.name)
+        self._write_manifest("partial")
+
+    def close(self, document: Document, tables: Mapping[str, dict[str, pa.Table]]) -> None:
+        """Writes what is about the whole run."""
+        from syncline.report import html
+
+        self._prepare()
+        write(self.path / "summary.json", dumps(document) + "\n")
+        write(self.path / "report.html", html.build(document, dict(tables), self.command))
+        self._write_manifest(document["status"])
+
+    def _prepare(self) -> None:
+        """Removes the previous run's results, which the new ones replace."""
+        if self._prepared:
+            return
+        self._prepared = True
+        for leftover in self.path.glob(".incomplete-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        for name in (_manifest(self.path) or {}).get("variants", []):
+            if isinstance(name, str) and name and "/" not in name and not name.startswith("."):
+                shutil.rmtree(self.path / name, ignore_errors=True)
+        for name in ("summary.json", "report.html"):
+            with suppress(FileNotFoundError):
+                (self.path / name).unlink()
+        self._write_manifest("partial")
+        inputs = _inputs(self.study.variants)
+        if inputs:
+            (self.path / "inputs").mkdir(exist_ok=True)
+        for name, text in inputs.items():
+            write(self.path / name, text)
+        write(self.path / "experiment.resolved.yaml", resolved_yaml(self.study))
+
+    def _write_manifest(self, status: str) -> None:
+        manifest = {
+            "kind": KIND,
+            "version": syncline.__version__,
+            "status": status,
+            "name": self.study.name,
+            "config_hash": config_hash(self.study),
+            "seed": self.seed,
+            "command": self.command,
+            "variants": sorted(self.finished, key=[v.name for v in self.study.variants].index),
+        }
+        write(self.path / MANIFEST, dumps(manifest) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file as a whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=".incomplete-", dir=path.parent)
+    staged = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        staged.chmod(0o644)
+        staged.replace(path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def resolved(study: Study) -> dict[str, Any]:
+    """The study with every field of every variant filled in."""
+    variants: list[dict[str, Any]] = []
+    for variant in study.variants:
+        values = variant.experiment.model_dump(mode="json", exclude_none=True)
+        calibration = values.pop("calibration")
+        if variant.astra_text is not None:
+            values["workload"]["astra_text"] = _input_name(variant.astra_text)
+        variants.append(values)
+    return {"name": study.name, "description": study.description, "calibration": calibration, "variants": variants}
+
+
+def resolved_yaml(study: Study) -> str:
+    """The same as an experiment file."""
+    return yaml.dump(resolved(study), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that `document` would read as something else."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if isinstance(scalar(text), str) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def config_hash(study: Study) -> str:
+    """A name for what was simulated: equal if and only if the resolved experiments are."""
+    text = json.dumps(resolved(study), sort_keys=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def read(path: Path) -> tuple[Document, dict[str, dict[str, pa.Table]], str]:
+    """The document, the tables of each variant and the command of a run. Raises [`InputError`]."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    manifest = _manifest(path) if path.is_dir() else None
+    if manifest is None:
+        raise _refused(path, "this is not the directory of a run", "a directory that run --out has written")
+    variants: dict[str, dict[str, pa.Table]] = {}
+    try:
+        document = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        for name in manifest["variants"]:
+            files = sorted((path / name / "tables").glob("*.parquet"))
+            variants[name] = {file.stem: pq.read_table(file) for file in files}
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise _refused(path, f"this run cannot be read: {error}") from None
+    return document, variants, str(manifest.get("command", ""))
+
+
+def _manifest(path: Path) -> dict[str, Any] | None:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return manifest if isinstance(manifest, dict) and manifest.get("kind") == KIND else None
+
+
+def _inputs(variants: Sequence[Variant]) -> dict[str, str]:
+    return {_input_name(v.astra_text): v.astra_text for v in variants if v.astra_text is not None}
+
+
+def _input_name(text: str) -> str:
+    return f"inputs/{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
+
+
+def _refused(
+    path: Path, message: str, accepted: str | None = "an empty or new directory, or that of a run"
+) -> InputError:
+    return InputError([Problem("command line", None, "directory", str(path), message, accepted)])

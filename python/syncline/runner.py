@@ -1,0 +1,169 @@
+"""Runs the variants of a study, several at once: the engine releases the interpreter lock.
+
+Outcomes are handed to the caller as they come. On Ctrl-C the caller is told at once; simulations that
+are under way cannot be stopped from outside, so they live on threads that do not keep the process.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, cast
+
+from syncline import engine
+from syncline.engine import Result
+from syncline.errors import InputError, SimulationFailedError
+from syncline.schema.load import Variant
+
+POLL_S = 0.1
+
+T = TypeVar("T")
+
+quiet = False
+"""No progress even on a terminal (`-q`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the simulation of a variant ended."""
+
+    index: int
+    variant: Variant
+    result: Result | None = None
+    failure: str | None = None
+    refused: InputError | None = None
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """How the simulations ended, in the order of the variants; `interrupted` if some never did."""
+
+    outcomes: list[Outcome]
+    interrupted: bool = False
+
+    @property
+    def results(self) -> list[tuple[Variant, Result]]:
+        """What was simulated."""
+        return [(o.variant, o.result) for o in self.outcomes if o.result is not None]
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """The variants that failed, and why."""
+        return [(o.variant.name, o.failure) for o in self.outcomes if o.failure is not None]
+
+    def raise_if_refused(self) -> None:
+        """Raises the [`InputError`]s with which the engine refused variants, as one."""
+        refusals = [o.refused for o in self.outcomes if o.refused is not None]
+        if refusals:
+            raise InputError(p for error in refusals for p in error.problems)
+
+
+def run_all(
+    variants: Sequence[Variant], threads: int | None = None, finished: Callable[[Outcome], None] | None = None
+) -> Outcomes:
+    """Simulates the variants, `threads` at once, and calls `finished` on this thread after each."""
+    outcomes: list[Outcome] = []
+    interrupted = False
+    tasks = [(v.name, partial(_one, index, v)) for index, v in enumerate(variants)]
+    try:
+        for outcome in concurrently(tasks, threads):
+            outcomes.append(outcome)
+            if finished is not None:
+                finished(outcome)
+    except KeyboardInterrupt:
+        interrupted = True
+    return Outcomes(sorted(outcomes, key=lambda o: o.index), interrupted)
+
+
+def concurrently(tasks: Sequence[tuple[str, Callable[[], T]]], threads: int | None = None) -> Iterator[T]:
+    """What the named tasks return, as they end. An exception of a task is raised here."""
+    todo: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
+    for task in tasks:
+        todo.put(task)
+    for _ in range(min(threads or os.cpu_count() or 1, len(tasks))):
+        threading.Thread(target=_work, args=(todo, done), daemon=True).start()
+    with Progress([name for name, _ in tasks]) as progress:
+        left = len(tasks)
+        try:
+            while left:
+                try:
+                    name, value, error = done.get(timeout=POLL_S)
+                except queue.Empty:
+                    progress.tick()
+                    continue
+                if error is not None:
+                    raise error
+                left -= 1
+                progress.finished(name)
+                yield cast("T", value)
+        finally:
+            _drain(todo)
+
+
+def _work(
+    todo: queue.SimpleQueue[tuple[str, Callable[[], T]]],
+    done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]],
+) -> None:
+    while True:
+        try:
+            name, task = todo.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            done.put((name, task(), None))
+        except BaseException as error:  # a panic of the engine, or a bug: raised again on the main thread
+            done.put((name, None, error))
+
+
+def _one(index: int, variant: Variant) -> Outcome:
+    try:
+        return Outcome(index, variant, result=engine.run(variant))
+    except SimulationFailedError as error:
+        return Outcome(index, variant, failure=str(error))
+    except InputError as error:
+        return Outcome(index, variant, refused=error)
+
+
+def _drain(todo: queue.SimpleQueue[tuple[str, Callable[[], T]]]) -> None:
+    while True:
+        try:
+            todo.get_nowait()
+        except queue.Empty:
+            return
+
+
+class Progress:
+    """A line on standard error that says what is going on, if standard error is a terminal."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._waiting = list(names)
+        self._total = len(names)
+        self._began = time.monotonic()
+        self._shown = sys.stderr.isatty() and not quiet
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def tick(self) -> None:
+        """Says how far things are."""
+        if self._shown:
+            done = self._total - len(self._waiting)
+            text = f"{done}/{self._total} done, {time.monotonic() - self._began:.0f} s"
+            waiting = ", ".join(self._waiting[:4]) + (", ..." if len(self._waiting) > 4 else "")
+            print(f"\r\x1b[K{text}; to come: {waiting}", end="", file=sys.stderr, flush=True)
+
+    def finished(self, name: str) -> None:
+        """A simulation ended."""
+        self._waiting.remove(name)
+        self.tick()

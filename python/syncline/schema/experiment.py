@@ -1,0 +1,362 @@
+"""The fields of an experiment, with their defaults. Nothing else in the package knows a default.
+
+Quantities carry units (`64KiB`, `25GB/s`, `90cycles@1245MHz`) and arrive here as integers in the engine's
+units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PlainSerializer, Tag, WithJsonSchema
+
+from syncline import quantities, topology
+from syncline.schema.fields import (
+    Accepted,
+    ComputeRate,
+    Count,
+    Frequency,
+    Rate,
+    Share,
+    Size,
+    SizeOrZero,
+    SmallCount,
+    Time,
+    TimeOrZero,
+    refused,
+)
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
+NAME_ACCEPTED: Final = "up to 64 letters, digits, spaces and _ + -, starting with a letter or digit"
+
+
+class Section(BaseModel):
+    """A mapping of the file. Unknown keys are errors, and nothing is converted silently."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class Npu(Section):
+    """The NPU as hardware. Defaults: the GPU-like NPU of the ACE paper (Table V)."""
+
+    peak: ComputeRate = 120 * 10**12
+    """Peak rate of all SMs together."""
+    sms: SmallCount = 80
+    """Streaming multiprocessors."""
+    clock: Frequency = 1_245_000_000
+    """Clock of the SMs; an endpoint's cycles are at this clock unless it says otherwise."""
+    memory_bandwidth: Rate = 900 * 10**9
+    """Main-memory bandwidth, compute and communication together."""
+    bus: Rate = 500 * 10**9
+    """Bus between the NPU and its fabric interface, each direction."""
+    sm_read: Size = 64
+    """Bytes that one SM reads per cycle when it drives a collective."""
+
+
+BUFFER_ACCEPTED: Final = f"auto, or {quantities.SIZE.accepted}"
+
+
+def _buffer_text(value: int | None) -> str:
+    return "auto" if value is None else quantities.SIZE.format(value)
+
+
+def _buffer(value: object) -> int | None:
+    if value is None or value == "auto":
+        return None
+    try:
+        return quantities.size(value)
+    except quantities.QuantityError as error:
+        raise refused(error.message, BUFFER_ACCEPTED) from None
+
+
+Buffer = Annotated[int | None, BeforeValidator(_buffer), PlainSerializer(_buffer_text), Accepted(BUFFER_ACCEPTED)]
+
+
+class PacketNetwork(Section):
+    """Packets, input-buffered routers, credits and dimension-order routing."""
+
+    backend: Literal["packet"] = "packet"
+    """Which network model."""
+    packet: Size = 256
+    """Payload of a packet."""
+    buffer: Buffer = None
+    """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link."""
+    deadlock_rule: Literal["bubble", "dateline", "none"] = "bubble"
+    """How rings are kept from deadlocking; `none` is for showing that a rule is needed."""
+    mode: Literal["trains", "reference"] = "trains"
+    """`trains` moves packets of one message together where that is exact; `reference` never does."""
+
+
+class AnalyticalNetwork(Section):
+    """Hop latency and serialisation at the sender's port; no contention inside the network."""
+
+    backend: Literal["analytical"] = "analytical"
+    """Which network model."""
+
+
+class ModelWorkload(Section):
+    """Data-parallel training of a model of the zoo."""
+
+    model: Literal["resnet18", "resnet50"]
+    """The model."""
+    batch: Count
+    """Samples per NPU and iteration."""
+    element: Size = 2
+    """Bytes of an activation, weight or gradient element; collectives are never cut finer."""
+
+
+class AstraWorkload(Section):
+    """Training as an ASTRA-sim 1.0 text workload describes it, with that file's own compute times."""
+
+    astra_text: Annotated[str, Field(min_length=1, max_length=4096)]
+    """The file, relative to the experiment file."""
+    element: Size = 4
+    """Bytes of a gradient element; collectives are never cut finer."""
+
+
+class CollectiveWorkload(Section):
+    """A single collective of all NPUs."""
+
+    collective: Literal["all-reduce", "reduce-scatter", "all-gather"]
+    """Which."""
+    size: SizeOrZero
+    """The full vector of each NPU."""
+    element: Size = 2
+    """Bytes of an element; nothing is cut finer."""
+
+
+class Training(Section):
+    """The training loop."""
+
+    iterations: Annotated[int, Field(ge=1, le=10_000)] = 2
+    """How many iterations are simulated."""
+    overlap: bool = True
+    """Issue collectives as gradients become ready; `false` issues them together after back-propagation."""
+    tail: Literal["stop", "drain"] = "stop"
+    """What happens to collectives in flight at the end: `stop` ends the run, `drain` waits for them."""
+    update: bool = True
+    """Whether weight updates cost compute time."""
+    compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
+    """Factor on every compute time; a fitted value is declared under `calibration`."""
+
+
+class Collective(Section):
+    """How collectives are carried out."""
+
+    algorithm: Literal["ring", "hierarchical", "ace-4-phase", "hierarchical-optimal", "six-phase"] = "six-phase"
+    """The composition of an all-reduce. `ring` and `hierarchical`: all-reduce in one dimension after the other.
+    `ace-4-phase` and `hierarchical-optimal`: reduce-scatter in the first, all-reduce in the others, all-gather in
+    the first. `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order."""
+    scheduling: Literal["fifo", "lifo"] = "lifo"
+    """Which issued collective the next chunk is taken from: the earliest or the latest."""
+    chunk: Size | None = None
+    """Size of a chunk; the last one is smaller. 64KiB if neither `chunk` nor `chunks` is given."""
+    chunks: Count | None = None
+    """Number of equal chunks of each collective, instead of `chunk`."""
+    inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
+    """Chunks that an NPU has in flight at most. ACE has its own limit and ignores it."""
+    lanes: Literal["alternate", "split", "one"] = "alternate"
+    """How chunks use the directions and parallel links of a ring: in turn, split over all, or only the first."""
+
+
+DEFAULT_CHUNK: Final = 64 * 1024
+
+
+class IdealEndpoint(Section):
+    """Every message is processed in a fixed time."""
+
+    kind: Literal["ideal"] = "ideal"
+    """Which endpoint model."""
+    step_latency: Time | None = None
+    """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
+
+
+class BaselineEndpoint(Section):
+    """SMs drive collectives through main memory."""
+
+    kind: Literal["baseline"]
+    """Which endpoint model."""
+    comm_memory_bandwidth: Rate
+    """Main-memory bandwidth set aside for communication."""
+    comm_sms: SmallCount
+    """SMs set aside for communication."""
+    charge_writes: bool = False
+    """Charge memory writes as well as reads (they are recorded either way)."""
+
+
+class AceEndpoint(Section):
+    """The accelerator collectives engine. Defaults: the ACE paper (section IV-I and Table V)."""
+
+    kind: Literal["ace"]
+    """Which endpoint model."""
+    comm_memory_bandwidth: Rate
+    """Main-memory bandwidth set aside for ACE's DMAs."""
+    comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
+    """SMs set aside for communication; ACE needs none."""
+    charge_writes: bool = False
+    """Charge memory writes as well as reads (they are recorded either way)."""
+    clock: Frequency | None = None
+    """Clock of the engine; that of the NPU if not given."""
+    sram: Size = 4 * 1024 * 1024
+    """SRAM in all banks."""
+    banks: SmallCount = 4
+    """Banks of the SRAM; each reads and writes one port width per cycle."""
+    port_width: Size = 64
+    """Bytes per cycle of SRAM ports, ALUs and internal buses."""
+    alus: SmallCount = 4
+    """Reduction units."""
+    fsms: SmallCount = 16
+    """Finite state machines that run chunks."""
+    message: Size = 8 * 1024
+    """Largest message."""
+    port_buffer: Size = 4 * 1024
+    """Buffer of each output port."""
+
+
+class Calibration(Section):
+    """A declared fitted constant."""
+
+    fitted_on: Annotated[str, Field(min_length=1, max_length=200)]
+    """The one claim or measurement that the constant was fitted on."""
+    variants: Annotated[list[str], Field(max_length=1000)] = []
+    """The variants that the constant is for; all of them if none is named."""
+    note: Annotated[str, Field(max_length=1000)] = ""
+    """Anything else a reader should know."""
+
+
+class Output(Section):
+    """What is recorded."""
+
+    window: Time = 803_212_851
+    """Length of a utilisation window."""
+    trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = [0]
+    """NPUs whose activity is traced."""
+    trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000
+    """At most so many slices are traced."""
+
+
+def _tag(value: Any, key: str, default: str) -> str:
+    return str(value.get(key, default)) if isinstance(value, dict) else str(getattr(value, key, default))
+
+
+def _workload_tag(value: Any) -> str | None:
+    known = ("model", "astra_text", "collective")
+    return next((k for k in known if (k in value if isinstance(value, dict) else hasattr(value, k))), None)
+
+
+class Dimension(Section):
+    """A dimension of a topology that is written as a mapping."""
+
+    block: Literal["Ring"] = "Ring"
+    """The kind of dimension."""
+    size: Annotated[int, Field(ge=1, le=topology.MAX_NPUS)]
+    """NPUs along the dimension."""
+    rate: Rate = topology.DEFAULT_RATE
+    """Rate of one link and direction, on the wire."""
+    latency: TimeOrZero = topology.DEFAULT_LATENCY
+    """Latency of one hop."""
+    links: Annotated[int, Field(ge=1, le=topology.MAX_LINKS)] = topology.DEFAULT_LINKS
+    """Parallel links per direction and neighbour."""
+    efficiency: Share = topology.DEFAULT_EFFICIENCY
+    """The share of the wire that payload gets."""
+
+
+class Dimensions(Section):
+    """A topology as a mapping: its dimensions, the first one innermost."""
+
+    dims: Annotated[list[Dimension], Field(min_length=1, max_length=32)]
+    """The dimensions."""
+
+    def as_topology(self) -> topology.Topology:
+        """The topology."""
+        return topology.checked(
+            [
+                topology.Ring(
+                    dim.size,
+                    dim.rate,
+                    dim.latency,
+                    dim.links,
+                    dim.efficiency,
+                    frozenset(topology.PARAMETERS) - dim.model_fields_set,
+                )
+                for dim in self.dims
+            ]
+        )
+
+
+def _topology(value: object) -> topology.Topology:
+    if isinstance(value, topology.Topology):
+        return value
+    try:
+        if isinstance(value, dict):
+            return Dimensions.model_validate(value).as_topology()
+        if isinstance(value, str):
+            return topology.parse(value)
+    except topology.TopologyError as error:
+        raise refused(error.message, error.accepted) from None
+    raise refused("this is not a topology", f"{topology.ACCEPTED}; or a mapping with dims")
+
+
+_DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "The dimensions as a list of mappings with block, size, rate, latency, links and efficiency.",
+    "properties": {"dims": {"type": "array", "items": Dimension.model_json_schema(), "minItems": 1}},
+    "required": ["dims"],
+    "additionalProperties": False,
+}
+
+TopologyField = Annotated[
+    topology.Topology,
+    BeforeValidator(_topology),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"anyOf": [{"type": "string", "description": topology.ACCEPTED}, _DIMENSIONS_SCHEMA]}),
+]
+
+Network = Annotated[
+    Annotated[PacketNetwork, Tag("packet")] | Annotated[AnalyticalNetwork, Tag("analytical")],
+    Discriminator(lambda value: _tag(value, "backend", "packet")),
+]
+Workload = Annotated[
+    Annotated[ModelWorkload, Tag("model")]
+    | Annotated[AstraWorkload, Tag("astra_text")]
+    | Annotated[CollectiveWorkload, Tag("collective")],
+    Discriminator(_workload_tag),
+]
+Endpoint = Annotated[
+    Annotated[IdealEndpoint, Tag("ideal")]
+    | Annotated[BaselineEndpoint, Tag("baseline")]
+    | Annotated[AceEndpoint, Tag("ace")],
+    Discriminator(lambda value: _tag(value, "kind", "")),
+]
+
+
+class Experiment(Section):
+    """One simulation: a variant of an experiment file with everything filled in."""
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    """Name of the experiment; of the variant, once variants are told apart."""
+    description: Annotated[str, Field(max_length=10_000)] = ""
+    """For people."""
+    topology: TopologyField
+    """The fabric."""
+    npu: Npu = Npu()
+    """The NPU."""
+    network: Network = PacketNetwork()
+    """The network model."""
+    workload: Workload
+    """What is run."""
+    training: Training = Training()
+    """The training loop; without meaning for a single collective."""
+    collective: Collective = Collective()
+    """How collectives are carried out."""
+    endpoint: Endpoint = IdealEndpoint()
+    """What a message costs at an NPU."""
+    calibration: dict[str, Calibration] = {}
+    """Fitted constants: the path of a field, and what it was fitted on."""
+    output: Output = Output()
+    """What is recorded."""
+
+    @property
+    def is_training(self) -> bool:
+        """Whether a training loop is run, rather than one collective."""
+        return not isinstance(self.workload, CollectiveWorkload)

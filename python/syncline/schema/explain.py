@@ -1,0 +1,293 @@
+"""Says what is wrong with a field in words of the file: where it is, what it is, what would be accepted."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from syncline import document, topology
+from syncline.document import Mapping, Node, Scalar, Sequence
+from syncline.errors import Problem, did_you_mean, one_of
+from syncline.schema import experiment
+from syncline.schema.fields import QUANTITY_ERROR, Accepted
+
+WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collective"
+TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
+DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
+VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
+    "network": {"packet": experiment.PacketNetwork, "analytical": experiment.AnalyticalNetwork},
+    "endpoint": {
+        "ideal": experiment.IdealEndpoint,
+        "baseline": experiment.BaselineEndpoint,
+        "ace": experiment.AceEndpoint,
+    },
+    "workload": {
+        "model": experiment.ModelWorkload,
+        "astra_text": experiment.AstraWorkload,
+        "collective": experiment.CollectiveWorkload,
+    },
+}
+LATER = {
+    "backend": ("flow", "ethernet"),
+    "algorithm": (
+        "ring-unidirectional",
+        "direct",
+        "halving-doubling",
+        "double-binary-tree",
+        "one-hop-trees",
+        "packed-trees",
+        "themis",
+        "auto",
+    ),
+    "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
+    "collective": ("all-to-all", "broadcast", "reduce", "gather", "scatter"),
+}
+"""Values of the blueprint that this version knows of and cannot do."""
+
+
+def explain(error: ValidationError, root: Mapping) -> Iterator[Problem]:
+    """The problems of a validation, with the places of the values in the tree `root`."""
+    for details in error.errors(include_url=False):
+        yield _problem(details, root)
+
+
+def _problem(details: ErrorDetails, root: Mapping) -> Problem:
+    path, node, missing = _locate(details["loc"], root)
+    kind, context = details["type"], details.get("ctx", {})
+    key = str(path[-1]) if path else ""
+    if kind == "missing":
+        accepted = _accepted_at(path, root)
+        return node.origin.below(missing or key, node.origin.line).problem("this is missing", None, accepted)
+    value = document.plain(node)
+    if kind == "extra_forbidden":
+        known = _keys_at(path[:-1], root)
+        message = f"this key is not known{did_you_mean(key, known)}"
+        return node.origin.problem(message, value, f"the keys {one_of(known)}")
+    if kind == "union_tag_not_found":
+        return node.origin.problem(*_untagged(key, value))
+    if kind == "union_tag_invalid":
+        discriminator = DISCRIMINATORS[key]
+        if isinstance(node, Mapping) and discriminator not in node.entries:
+            return node.origin.below(discriminator, node.origin.line).problem(
+                "this is missing", None, one_of(VARIANTS[key])
+            )
+        chosen = node.entries[discriminator] if isinstance(node, Mapping) else node
+        return chosen.origin.problem(*_not_one_of(discriminator, document.plain(chosen), list(VARIANTS[key])))
+    if kind == QUANTITY_ERROR:
+        return node.origin.problem(context["message"], value, context["accepted"])
+    if kind == "literal_error":
+        return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
+    return node.origin.problem(_message(kind, value, details["msg"]), value, _accepted_at(path, root))
+
+
+def _not_one_of(key: str, value: object, choices: list[str]) -> tuple[str, object, str]:
+    text = str(value) if isinstance(value, str) else ""
+    if text in LATER.get(key, ()):
+        return f"'{text}' is not available in this version", value, one_of(choices)
+    if isinstance(value, str):
+        return f"this is not a known {key}{did_you_mean(text, choices)}", value, one_of(choices)
+    return f"a {key} is a word", value, one_of(choices)
+
+
+def _untagged(section: str, value: object) -> tuple[str, object, str]:
+    if section == "workload":
+        return "what to run is missing", value, WORKLOAD_ACCEPTED
+    return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
+
+
+def _message(kind: str, value: object, fallback: str) -> str:
+    match kind:
+        case "bool_type" | "bool_parsing" if isinstance(value, str) and value.lower() in TRUTH_WORDS:
+            return "this is text, not a truth value"
+        case "int_type" | "int_from_float" if isinstance(value, str) and value.strip("+-").isdigit():
+            return "this is text, or a number with leading zeros, not a whole number"
+        case "int_type" | "int_from_float":
+            return "this is not a whole number"
+        case "float_type":
+            return "this is not a number"
+        case "bool_type":
+            return "this is neither true nor false"
+        case "string_type":
+            return "this is not text (put it in quotes if it is meant to be)"
+        case "list_type":
+            return "a list is needed"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return "a mapping is needed"
+        case "greater_than" | "greater_than_equal":
+            return "this is too small"
+        case "less_than" | "less_than_equal":
+            return "this is too large"
+        case "string_too_short" | "too_short":
+            return "this is too short"
+        case "string_too_long" | "too_long":
+            return "this is too long"
+        case "string_pattern_mismatch":
+            return "this is not a legal name"
+        case _:
+            return fallback
+
+
+def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str], Node, str | None]:
+    """The path within the file, the value there, and the last key if there is no value for it.
+
+    pydantic puts the tags of unions into its locations; those that are no keys are dropped.
+    """
+    node: Node = root
+    path: list[int | str] = []
+    for depth, step in enumerate(loc):
+        last = depth == len(loc) - 1
+        if isinstance(node, Mapping) and isinstance(step, str):
+            if step in node.entries and not _is_tag(path, step, loc[depth + 1 :], node):
+                node = node.entries[step]
+            elif not last:
+                if path and path[0] in VARIANTS and step in VARIANTS[str(path[0])]:
+                    continue
+                return [*path, step], node, step
+            elif step == "[key]":
+                continue
+            else:
+                return [*path, step], node, step
+        elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+        else:
+            continue
+        path.append(step)
+    return path, node, None
+
+
+def _is_tag(path: list[int | str], step: str, rest: tuple[int | str, ...], node: Mapping) -> bool:
+    """Whether a step is a union's tag although a key of the same name exists (`workload.model.batch`)."""
+    return (
+        len(path) == 1
+        and step in VARIANTS.get(str(path[0]), ())
+        and bool(rest)
+        and isinstance(node.entries[step], Scalar)
+    )
+
+
+def _models_at(path: list[int | str], root: Mapping) -> list[type[BaseModel]]:
+    """The models that may describe the mapping at a path."""
+    models: list[type[BaseModel]] = [experiment.Experiment]
+    for step in path:
+        if step in VARIANTS and models == [experiment.Experiment]:
+            models = _chosen(str(step), root)
+        elif step == "topology" and models == [experiment.Experiment]:
+            models = [experiment.Dimensions]
+        elif path[0] == "calibration":
+            models = [experiment.Calibration]
+        elif isinstance(step, str):
+            models = [m for parent in models for m in _submodels(parent.model_fields.get(step))]
+    return models
+
+
+def _chosen(section: str, root: Mapping) -> list[type[BaseModel]]:
+    """The model that a section has chosen, or all if it has chosen none."""
+    node = root.entries.get(section)
+    entries = node.entries if isinstance(node, Mapping) else {}
+    if section in DISCRIMINATORS:
+        choice = entries.get(DISCRIMINATORS[section])
+        value = choice.value if isinstance(choice, Scalar) else None
+        tag = value if isinstance(value, str) else "packet" if section == "network" and choice is None else ""
+    else:
+        tag = next((key for key in VARIANTS[section] if key in entries), "")
+    return [VARIANTS[section][tag]] if tag in VARIANTS[section] else list(VARIANTS[section].values())
+
+
+def _submodels(info: FieldInfo | None) -> Iterator[type[BaseModel]]:
+    if info is not None:
+        yield from _models_in(info.annotation)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _keys_at(path: list[int | str], root: Mapping) -> list[str]:
+    keys = dict.fromkeys(key for model in _models_at(path, root) for key in model.model_fields)
+    return [*keys, "variants"] if not path else list(keys)
+
+
+def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
+    name = str(path[-1])
+    return [m.model_fields[name] for m in _models_at(path[:-1], root) if name in m.model_fields]
+
+
+def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
+    return [str(c) for info in _fields_at(path, root) for c in _literals(info.annotation)]
+
+
+def _literals(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    elif get_origin(annotation) in (Union, types.UnionType, Annotated):
+        for argument in get_args(annotation):
+            yield from _literals(argument)
+
+
+def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
+    if path and isinstance(path[-1], int):
+        return "whole numbers of 0 or more" if "trace_npus" in path else None
+    if path == ["topology"]:
+        return topology.ACCEPTED
+    if path == ["name"]:
+        return experiment.NAME_ACCEPTED
+    if path == ["workload"]:
+        return WORKLOAD_ACCEPTED
+    if path and path[0] == "calibration" and len(path) == 2:
+        return "a mapping with fitted_on, and note if you like"
+    for info in _fields_at(path, root) if path else []:
+        return _describe(info)
+    return None
+
+
+def _describe(info: FieldInfo) -> str | None:
+    """What a field accepts, from its annotation."""
+    metadata = [*info.metadata, *_metadata(info.annotation)]
+    for item in metadata:
+        if isinstance(item, Accepted):
+            return item.text
+    choices = list(_literals(info.annotation))
+    if choices:
+        return one_of(str(c) for c in choices)
+    names = {a for a in (info.annotation, *get_args(info.annotation)) if isinstance(a, type)}
+    if bool in names:
+        return "true or false"
+    if get_origin(info.annotation) is list:
+        return "a list of at least one item" if any(isinstance(m, MinLen) for m in metadata) else "a list"
+    bounds = _bounds(metadata)
+    if int in names:
+        return f"a whole number{bounds}"
+    if float in names:
+        return f"a number{bounds}"
+    if str in names:
+        lengths = [str(m.max_length) for m in metadata if isinstance(m, MaxLen)]
+        return "text" + (f" of up to {lengths[0]} characters" if lengths else "")
+    return "a mapping" if next(_models_in(info.annotation), None) else None
+
+
+def _metadata(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) is Annotated:
+        yield from get_args(annotation)[1:]
+    for argument in get_args(annotation):
+        yield from _metadata(argument)
+
+
+def _bounds(metadata: list[Any]) -> str:
+    flat = [part for item in metadata for part in (getattr(item, "metadata", None) or [item])]
+    low = next((f"from {m.ge}" for m in flat if isinstance(m, Ge)), None)
+    above = next((f"above {m.gt}" for m in flat if isinstance(m, Gt)), None)
+    high = next((f"to {m.le}" for m in flat if isinstance(m, Le)), None)
+    below = next((f"below {m.lt}" for m in flat if isinstance(m, Lt)), None)
+    if above and high:
+        return f" {above} and up {high}"
+    parts = [part for part in (low or above, high or below) if part]
+    return " " + " ".join(parts) if parts else ""

@@ -1,0 +1,49 @@
+"""The JSON Schema of experiment files."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from syncline.schema.experiment import Experiment
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema: an experiment, and variants that override any part of it.
+
+    A field that every variant brings need not be given above them, so nothing but the name is required at the
+    top, and nothing but the name in a variant; `syncline check` knows what is really missing.
+    """
+    schema = Experiment.model_json_schema()
+    _allow_shorthands(schema)
+    properties = schema["properties"]
+    variant = {key: copy.deepcopy(body) for key, body in properties.items() if key != "calibration"}
+    definitions = schema["$defs"]
+    definitions["Variant"] = {
+        "type": "object",
+        "description": "A system to compare: a name, and what differs from the file.",
+        "properties": variant,
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    for name, body in definitions.items():
+        if name not in ("Variant", "Calibration"):
+            body.pop("required", None)
+    properties["variants"] = {
+        "type": "array",
+        "items": {"$ref": "#/$defs/Variant"},
+        "minItems": 1,
+        "description": "Systems to compare; each is laid over the file.",
+    }
+    schema["required"] = ["name"]
+    schema["title"] = "Syncline experiment"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _allow_shorthands(schema: dict[str, Any]) -> None:
+    """`endpoint: ideal` stands for `endpoint: {kind: ideal}`, `network: packet` for its backend."""
+    for section, words in (("endpoint", ["ideal"]), ("network", ["packet", "analytical"])):
+        body = schema["properties"][section]
+        choices = body.pop("oneOf", None) or body.pop("anyOf")
+        body.pop("discriminator", None)
+        body["anyOf"] = [{"enum": words}, *choices]

@@ -1,0 +1,105 @@
+"""Field types: quantities that are read from text with a unit and written back as such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, PlainSerializer
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from syncline import quantities
+from syncline.quantities import QuantityError
+
+QUANTITY_ERROR: Final = "quantity"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Metadata of a field: what it accepts, in words, and its form in the JSON Schema."""
+
+    text: str
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "description": self.text}
+
+
+def refused(message: str, accepted: str) -> PydanticCustomError:
+    """The error of a field's value, with what would be accepted."""
+    return PydanticCustomError(QUANTITY_ERROR, "{message}", {"message": message, "accepted": accepted})
+
+
+def _reading(read: Callable[[object], int]) -> BeforeValidator:
+    def validate(value: object) -> int:
+        try:
+            return read(value)
+        except QuantityError as error:
+            raise refused(error.message, error.accepted) from None
+
+    return BeforeValidator(validate)
+
+
+def _share(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    try:
+        return quantities.share(value)
+    except QuantityError as error:
+        raise refused(error.message, error.accepted) from None
+
+
+# Integers in the engine's units. Type checkers see `int`; pydantic sees the annotated forms.
+Size = Annotated[
+    int,
+    _reading(quantities.size),
+    PlainSerializer(quantities.SIZE.format, return_type=str),
+    Accepted(quantities.SIZE.accepted),
+]
+SizeOrZero = Annotated[
+    int,
+    _reading(partial(quantities.size, zero=True)),
+    PlainSerializer(quantities.SIZE.format, return_type=str),
+    Accepted(quantities.SIZE.accepted),
+]
+Rate = Annotated[
+    int,
+    _reading(quantities.rate),
+    PlainSerializer(quantities.RATE.format, return_type=str),
+    Accepted(quantities.RATE.accepted),
+]
+Time = Annotated[
+    int,
+    _reading(quantities.time),
+    PlainSerializer(quantities.TIME.format, return_type=str),
+    Accepted(quantities.TIME.accepted),
+]
+TimeOrZero = Annotated[
+    int,
+    _reading(partial(quantities.time, zero=True)),
+    PlainSerializer(quantities.TIME.format, return_type=str),
+    Accepted(quantities.TIME.accepted),
+]
+Frequency = Annotated[
+    int,
+    _reading(quantities.frequency),
+    PlainSerializer(quantities.FREQUENCY.format, return_type=str),
+    Accepted(quantities.FREQUENCY.accepted),
+]
+ComputeRate = Annotated[
+    int,
+    _reading(quantities.compute_rate),
+    PlainSerializer(quantities.COMPUTE.format, return_type=str),
+    Accepted(quantities.COMPUTE.accepted),
+]
+Share = Annotated[
+    Fraction,
+    BeforeValidator(_share),
+    PlainSerializer(quantities.format_share, return_type=str),
+    Accepted(quantities.SHARE_ACCEPTED),
+]
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+SmallCount = Annotated[int, Field(ge=1, le=4096)]

@@ -1,0 +1,275 @@
+"""Reads an experiment file: its variants, each a complete experiment, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from syncline import document
+from syncline.document import Mapping, Node, Origin, Scalar
+from syncline.errors import InputError, Problem, did_you_mean, one_of
+from syncline.schema import merge, rules
+from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment
+from syncline.schema.explain import explain
+from syncline.schema.merge import Override
+
+MAX_VARIANTS: Final = 1000
+MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
+RESERVED_NAMES: Final = frozenset({"inputs"})
+SHARED_KEYS: Final = frozenset({"variants"})
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One simulation of a study."""
+
+    name: str
+    experiment: Experiment
+    astra_text: str | None = None
+    """The content of the file that `workload.astra_text` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """An experiment file, read."""
+
+    name: str
+    description: str
+    variants: tuple[Variant, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A file on its way to a study."""
+
+    label: str
+    folder: Path
+    forced: Sequence[Override]
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def load_file(path: Path, label: str, overrides: Sequence[Override] = (), forced: Sequence[Override] = ()) -> Study:
+    """Reads the experiment file at `path`. Raises [`InputError`] with everything that is wrong with it.
+
+    `overrides` change the file and can be displaced by its variants; `forced` ones change every variant.
+    """
+    root = document.read(document.read_text(path, label), label)
+    return load(root, label, path.parent, overrides, forced)
+
+
+def load(
+    root: Node, label: str, folder: Path, overrides: Sequence[Override] = (), forced: Sequence[Override] = ()
+) -> Study:
+    """Reads an experiment from a tree; `folder` is where relative paths of the file start."""
+    loading = _Loading(label, folder, forced)
+    if not isinstance(root, Mapping):
+        message = "an experiment file is a mapping, with keys such as name, topology and workload"
+        raise InputError([root.origin.problem(message, document.plain(root))])
+    for override in overrides:
+        try:
+            merge.apply(root, override)
+        except InputError as error:
+            loading.problems += error.problems
+    trees = list(_variant_trees(root, loading))
+    _warn_of_displaced(root, overrides, loading)
+    variants = [variant for name, tree in trees if (variant := _variant(name, tree, loading)) is not None]
+    if not loading.problems:
+        loading.problems += _calibrated_strangers(root, variants)
+    if loading.problems:
+        raise InputError(loading.problems)
+    base = variants[0].experiment
+    name = _text(root, "name") or base.name
+    return Study(name, _text(root, "description"), tuple(variants), tuple(loading.warnings))
+
+
+def _calibrated_strangers(root: Mapping, variants: Sequence[Variant]) -> Iterator[Problem]:
+    """Calibrations for variants that do not exist."""
+    names = [variant.name for variant in variants]
+    for path, calibration in variants[0].experiment.calibration.items():
+        for name in calibration.variants:
+            if name not in names:
+                message = f"there is no variant '{name}'{did_you_mean(name, names)}"
+                yield _place(rules.Violation(("calibration", path, "variants"), message, one_of(names)), root)
+
+
+def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapping]]:
+    """The merged tree of each variant, or the file itself if it has none."""
+    base = Mapping({k: v for k, v in root.entries.items() if k not in SHARED_KEYS}, root.origin)
+    listed = root.entries.get("variants")
+    if listed is not None:
+        loading.problems += _name_problems(root)
+    if listed is None:
+        yield _text(root, "name"), base
+        return
+    if not isinstance(listed, document.Sequence) or not listed.items:
+        loading.problems.append(listed.origin.problem("a list of variants is needed", document.plain(listed)))
+        yield _text(root, "name"), base
+        return
+    if len(listed.items) > MAX_VARIANTS:
+        raise InputError([listed.origin.problem(f"there are more than {MAX_VARIANTS} variants")])
+    seen: dict[str, Origin] = {}
+    for item in listed.items:
+        if not isinstance(item, Mapping):
+            message = "a variant is a mapping with a name"
+            loading.problems.append(item.origin.problem(message, document.plain(item)))
+            continue
+        for key in ("variants", "calibration"):
+            if (node := item.entries.pop(key, None)) is not None:
+                loading.problems.append(node.origin.problem(f"a variant cannot have {key} of its own"))
+        name = _variant_name(item, seen, loading)
+        over = {key: node for key, node in item.entries.items() if key != "name"}
+        merged = merge.overlay(base, Mapping(over, item.origin))
+        if name:
+            merged.entries["name"] = Scalar(name, item.entries["name"].origin)
+        yield name, merged
+
+
+def _name_problems(root: Mapping) -> Iterator[Problem]:
+    """What is wrong with the name of a file that has variants, which have names of their own."""
+    node = root.entries.get("name")
+    if node is None:
+        yield root.origin.below("name", root.origin.line).problem("this is missing", None, NAME_ACCEPTED)
+    elif not re.fullmatch(NAME_PATTERN, _text(root, "name")):
+        yield node.origin.problem("this is not a legal name", document.plain(node), NAME_ACCEPTED)
+
+
+def _variant_name(item: Mapping, seen: dict[str, Origin], loading: _Loading) -> str:
+    node = item.entries.get("name")
+    if node is None:
+        loading.problems.append(
+            item.origin.below("name", item.origin.line).problem("this is missing", None, NAME_ACCEPTED)
+        )
+        return ""
+    name = node.value if isinstance(node, Scalar) else None
+    if not isinstance(name, str):
+        loading.problems.append(
+            node.origin.problem("a name is text (put it in quotes if it is meant to be)", document.plain(node))
+        )
+        return ""
+    if name.casefold() in RESERVED_NAMES:
+        loading.problems.append(node.origin.problem("this name is taken by a folder of the run directory", name))
+    first = seen.setdefault(name.casefold(), node.origin)
+    if first is not node.origin:
+        loading.problems.append(node.origin.problem(f"the name is taken, on line {first.line}", name))
+    return name
+
+
+def _warn_of_displaced(root: Mapping, overrides: Sequence[Override], loading: _Loading) -> None:
+    """Says so when a variant displaces what `--set` put into the file."""
+    listed = root.entries.get("variants")
+    if not isinstance(listed, document.Sequence):
+        return
+    for override in overrides:
+        if override.path[0] == "variants":
+            continue
+        names = [merge.name_of(item) for item in listed.items if _has(item, override.path)]
+        if names:
+            loading.warnings.append(f"{override.text} was set, but {one_of(names)} has a value of its own")
+
+
+def _has(node: Node, path: tuple[str, ...]) -> bool:
+    for key in path:
+        if not isinstance(node, Mapping):
+            return True
+        if key not in node.entries:
+            return False
+        node = node.entries[key]
+    return True
+
+
+def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
+    for key, node in tree.entries.items():
+        tree.entries[key] = merge.expand(key, node)
+    before = len(loading.problems)
+    for override in loading.forced:
+        try:
+            merge.apply(tree, override)
+        except InputError as error:
+            loading.problems += error.problems
+    loading.problems += merge.contradictions(tree)
+    values = document.plain(tree)
+    assert isinstance(values, dict)
+    experiment: Experiment | None = None
+    try:
+        experiment = Experiment.model_validate(values)
+        parts = _parts_of(experiment)
+    except ValidationError as error:
+        loading.problems += explain(error, tree)
+        parts = _legal_parts(values)
+    for violation in rules.violations(parts):
+        loading.problems.append(_place(violation, tree))
+    text = _astra_text(parts.workload, tree, loading)
+    if experiment is None or len(loading.problems) > before:
+        return None
+    return Variant(name or experiment.name, experiment, text)
+
+
+def _parts_of(experiment: Experiment) -> rules.Parts:
+    return rules.Parts(**{name: getattr(experiment, name) for name in rules.Parts.__dataclass_fields__})
+
+
+def _legal_parts(values: dict[str, Any]) -> rules.Parts:
+    """The sections that are legal by themselves, when the whole is not."""
+    parts: dict[str, Any] = {}
+    for name in rules.Parts.__dataclass_fields__:
+        info = Experiment.model_fields[name]
+        if name not in values:
+            parts[name] = None if info.is_required() else info.get_default()
+            continue
+        try:
+            parts[name] = _adapter(name).validate_python(values[name], strict=True)
+        except ValidationError:
+            parts[name] = None
+    return rules.Parts(**parts)
+
+
+@cache
+def _adapter(section: str) -> TypeAdapter[Any]:
+    return TypeAdapter(get_type_hints(Experiment, include_extras=True)[section])
+
+
+def _place(violation: rules.Violation, tree: Mapping) -> Problem:
+    """The problem at the place of the field to blame, or of the nearest mapping around it."""
+    node: Node = tree
+    for depth, key in enumerate(violation.path):
+        if isinstance(node, Mapping) and key in node.entries:
+            node = node.entries[key]
+        elif isinstance(node, document.Sequence) and key.isdigit():
+            node = node.items[int(key)]
+        else:
+            origin = node.origin
+            for missing in violation.path[depth:]:
+                origin = origin.below(missing, origin.line)
+            return origin.problem(violation.message, None, violation.accepted)
+    return node.origin.problem(violation.message, document.plain(node), violation.accepted)
+
+
+def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | None:
+    """The content of the workload file, which is looked for beside the file that names it."""
+    if not isinstance(workload, AstraWorkload):
+        return None
+    section = tree.entries["workload"]
+    assert isinstance(section, Mapping)
+    origin = section.entries["astra_text"].origin
+    folder = loading.folder if origin.file == loading.label else Path()
+    try:
+        return document.read_text(folder / workload.astra_text, workload.astra_text, MAX_WORKLOAD_BYTES)
+    except InputError as error:
+        message = f"{error.problems[0].message}"
+        loading.problems.append(
+            origin.problem(message, workload.astra_text, "the path of a file, relative to the experiment file")
+        )
+        return None
+
+
+def _text(root: Mapping, key: str) -> str:
+    node = root.entries.get(key)
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""

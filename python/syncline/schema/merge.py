@@ -1,0 +1,171 @@
+"""How variants and `--set` change what a file says.
+
+A variant's mapping is laid over the file's: entries replace entries, mappings are merged. Where keys
+exclude each other, what the variant says displaces what it inherits: another endpoint `kind` or network
+`backend` starts from that kind's defaults, `chunks` displaces `chunk`, `astra_text` displaces `model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from syncline import document
+from syncline.document import Mapping, Node, Origin, Scalar, Sequence
+from syncline.errors import InputError, Problem, did_you_mean, one_of
+
+SHORTHANDS: Final = {"endpoint": "kind", "network": "backend"}
+"""Sections that may be written as the value of one key: `endpoint: ideal`."""
+
+EXCLUSIVE: Final = {"workload": ("model", "astra_text", "collective"), "collective": ("chunk", "chunks")}
+"""Keys of a section of which at most one is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A `--set PATH=VALUE`."""
+
+    path: tuple[str, ...]
+    value: Node
+
+    @property
+    def text(self) -> str:
+        """The path as it was written."""
+        return ".".join(self.path)
+
+
+def parse_override(argument: str, label: str = "--set") -> Override:
+    """Reads `training.iterations=4`. Raises [`InputError`]."""
+    path, equals, text = argument.partition("=")
+    parts = tuple(part.strip() for part in path.split("."))
+    if not equals or not all(parts):
+        problem = Problem(label, None, "", argument[:60], "this is not PATH=VALUE", "such as training.iterations=4")
+        raise InputError([problem])
+    origin = Origin(label, None, ".".join(parts))
+    if text[:1] in ("[", "{", '"', "'"):
+        node = document.read(text, label)
+        node.origin = origin
+        return Override(parts, node)
+    return Override(parts, Scalar(document.scalar(text.strip()), origin))
+
+
+def expand(section: str, node: Node) -> Node:
+    """A section in full, where it is written in short."""
+    if section in SHORTHANDS and isinstance(node, Scalar):
+        return Mapping({SHORTHANDS[section]: node}, node.origin)
+    return node
+
+
+def apply(root: Mapping, override: Override) -> None:
+    """Puts the value of an override into the tree. Raises [`InputError`] where the path leads nowhere."""
+    at: Node = root
+    sections = (2,) if override.path[0] == "variants" else (0,)
+    for depth, key in enumerate(override.path[:-1]):
+        if isinstance(at, Mapping):
+            child = at.entries.get(key)
+            if child is None:
+                child = Mapping({}, override.value.origin)
+            child = expand(key, child) if depth in sections else child
+            at.entries[key] = child
+            at = child
+        else:
+            at = _item(at, key, override).items[_index(at, key, override)]
+    _assign(at, override)
+
+
+def _assign(at: Node, override: Override) -> None:
+    key = override.path[-1]
+    if isinstance(at, Mapping):
+        section = override.path[-2] if len(override.path) > 1 else ""
+        _displace(at, section, key, override.value)
+        at.entries[key] = override.value
+    else:
+        _item(at, key, override).items[_index(at, key, override)] = override.value
+
+
+def _displace(section: Mapping, name: str, key: str, value: Node) -> None:
+    """Removes what cannot stay beside the new value of `key`."""
+    if key == SHORTHANDS.get(name):
+        old = section.entries.get(key)
+        if old is not None and not _same(old, value):
+            section.entries.clear()
+    if key in EXCLUSIVE.get(name, ()):
+        for other in EXCLUSIVE[name]:
+            if other != key:
+                section.entries.pop(other, None)
+
+
+def _item(at: Node, key: str, override: Override) -> Sequence:
+    if isinstance(at, Sequence):
+        return at
+    raise InputError([override.value.origin.problem(f"there is nothing below '{at.origin.path}' to set", key)])
+
+
+def _index(at: Node, key: str, override: Override) -> int:
+    assert isinstance(at, Sequence)
+    names = [name_of(item) for item in at.items]
+    if key in names:
+        return names.index(key)
+    if key.isascii() and key.isdigit() and int(key[:9]) < len(at.items):
+        return int(key[:9])
+    known = [name for name in names if name]
+    accepted = [*known, f"0 to {len(at.items) - 1}"] if at.items else ["nothing: the list is empty"]
+    message = f"'{key}' is not an item of '{at.origin.path}'{did_you_mean(key, known)}"
+    raise InputError([override.value.origin.problem(message, key, one_of(accepted))])
+
+
+def name_of(item: Node) -> str:
+    """The name of an item of a list, if it has one."""
+    name = item.entries.get("name") if isinstance(item, Mapping) else None
+    return name.value if isinstance(name, Scalar) and isinstance(name.value, str) else ""
+
+
+def overlay(base: Mapping, over: Mapping, section: str = "") -> Mapping:
+    """`over` laid over `base`; neither is changed."""
+    inherited = dict(base.entries)
+    discriminator = SHORTHANDS.get(section)
+    if (
+        discriminator in inherited
+        and discriminator in over.entries
+        and not _same(inherited[discriminator], over.entries[discriminator])
+    ):
+        inherited = {}
+    exclusive = EXCLUSIVE.get(section, ())
+    if any(key in over.entries for key in exclusive):
+        inherited = {key: node for key, node in inherited.items() if key not in exclusive or key in over.entries}
+    if section == "workload" and exclusive_choice(base) not in (None, exclusive_choice(over) or exclusive_choice(base)):
+        inherited = {}
+    merged = inherited
+    for key, node in over.entries.items():
+        below = inherited.get(key)
+        if isinstance(node, Mapping) and below is not None:
+            below = expand(key, below) if not section else below
+            if isinstance(below, Mapping):
+                merged[key] = overlay(below, node, key if not section else f"{section}.{key}")
+                continue
+        merged[key] = node
+    return Mapping(merged, over.origin)
+
+
+def _same(one: Node, other: Node) -> bool:
+    return document.plain(one) == document.plain(other)
+
+
+def exclusive_choice(workload: Mapping) -> str | None:
+    """Which kind of workload a mapping describes, if it says so."""
+    return next((key for key in EXCLUSIVE["workload"] if key in workload.entries), None)
+
+
+def contradictions(merged: Mapping) -> Iterable[Problem]:
+    """Keys that exclude each other and are written beside each other. All but the first are removed."""
+    for section, keys in EXCLUSIVE.items():
+        node = merged.entries.get(section)
+        if not isinstance(node, Mapping):
+            continue
+        given = [key for key in keys if key in node.entries]
+        for extra in given[1:]:
+            entry = node.entries.pop(extra)
+            yield entry.origin.problem(
+                f"{given[0]} and {extra} exclude each other", document.plain(entry), f"one of {one_of(keys)}"
+            )

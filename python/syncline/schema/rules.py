@@ -1,0 +1,189 @@
+"""What fields mean together: rules that no field can check on its own.
+
+The rules look at whichever sections are legal by themselves, so that a contradiction is reported beside a
+typing error elsewhere in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from syncline.quantities import LARGEST, RATE, SIZE
+from syncline.schema.experiment import (
+    DEFAULT_CHUNK,
+    AceEndpoint,
+    BaselineEndpoint,
+    Calibration,
+    Collective,
+    CollectiveWorkload,
+    Experiment,
+    Npu,
+    Output,
+    PacketNetwork,
+    Training,
+)
+from syncline.topology import Topology
+
+U32_MAX: Final = 2**32 - 1
+MAX_CHUNKS: Final = 2**24
+U32_FIELDS: Final = {
+    "network": ("packet",),
+    "workload": ("element",),
+    "endpoint": ("port_width", "message"),
+    "npu": ("sm_read",),
+}
+BUBBLE_SLOTS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule: the field to blame, its value, and what would be accepted."""
+
+    path: tuple[str, ...]
+    message: str
+    accepted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The sections of an experiment that are legal by themselves."""
+
+    topology: Topology | None
+    npu: Npu | None
+    network: Any
+    workload: Any
+    training: Training | None
+    collective: Collective | None
+    endpoint: Any
+    calibration: dict[str, Calibration] | None
+    output: Output | None
+
+
+def violations(parts: Parts) -> Iterator[Violation]:
+    """Every rule that the sections break."""
+    yield from _number_widths(parts)
+    yield from _shared_npu(parts)
+    yield from _sm_rate(parts)
+    yield from _packets(parts)
+    yield from _chunks(parts)
+    yield from _ace(parts)
+    yield from _trace(parts)
+    yield from _calibration(parts)
+
+
+def _number_widths(parts: Parts) -> Iterator[Violation]:
+    for section, names in U32_FIELDS.items():
+        for name in names:
+            value = getattr(getattr(parts, section), name, None)
+            if value is not None and value > U32_MAX:
+                yield Violation((section, name), "this is too large", f"at most {U32_MAX}B")
+
+
+def _shared_npu(parts: Parts) -> Iterator[Violation]:
+    """What communication takes, compute does not have, and both need something."""
+    endpoint, npu = parts.endpoint, parts.npu
+    if npu is None or not isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+        return
+    training = parts.training or Training()
+    shared = training.overlap and parts.workload is not None and not isinstance(parts.workload, CollectiveWorkload)
+    reason = "nothing would be left for compute, which overlaps with it" if shared else "the NPU has less"
+    if endpoint.comm_sms > npu.sms or (shared and endpoint.comm_sms == npu.sms):
+        limit = npu.sms - 1 if shared else npu.sms
+        yield Violation(("endpoint", "comm_sms"), reason, f"at most {limit}, as npu.sms is {npu.sms}")
+    bandwidth, memory = endpoint.comm_memory_bandwidth, npu.memory_bandwidth
+    if bandwidth > memory or (shared and bandwidth == memory):
+        most = f"{'less than' if shared else 'at most'} {RATE.format(memory)}, which is npu.memory_bandwidth"
+        yield Violation(("endpoint", "comm_memory_bandwidth"), reason, most)
+
+
+def _sm_rate(parts: Parts) -> Iterator[Violation]:
+    npu = parts.npu
+    if npu is not None and npu.sms * npu.sm_read * npu.clock > LARGEST:
+        yield Violation(("npu", "clock"), "sms x sm_read x clock is beyond all bounds", f"at most {LARGEST}B/s in all")
+
+
+def _packets(parts: Parts) -> Iterator[Violation]:
+    network = parts.network
+    if not isinstance(network, PacketNetwork) or network.buffer is None:
+        return
+    slots, rest = divmod(network.buffer, network.packet)
+    least = BUBBLE_SLOTS if network.deadlock_rule == "bubble" else 1
+    if rest or not least <= slots <= U32_MAX:
+        accepted = f"auto, or a multiple of {SIZE.format(network.packet)}, at least {least} of them"
+        yield Violation(("network", "buffer"), "this does not hold a usable number of whole packets", accepted)
+
+
+def _chunks(parts: Parts) -> Iterator[Violation]:
+    collective, workload = parts.collective, parts.workload
+    if collective is None or workload is None or collective.chunks is not None:
+        return
+    chunk = collective.chunk or DEFAULT_CHUNK
+    if chunk < workload.element:
+        yield Violation(
+            ("collective", "chunk"),
+            "a chunk is smaller than an element",
+            f"at least {SIZE.format(workload.element)}, which is workload.element",
+        )
+    elif isinstance(workload, CollectiveWorkload) and workload.size > chunk * MAX_CHUNKS:
+        yield Violation(("collective", "chunk"), "this makes too many chunks", f"at most {MAX_CHUNKS} chunks")
+
+
+def _ace(parts: Parts) -> Iterator[Violation]:
+    endpoint = parts.endpoint
+    if not isinstance(endpoint, AceEndpoint):
+        return
+    if parts.workload is not None and endpoint.message < parts.workload.element:
+        yield Violation(("endpoint", "message"), "a message is smaller than an element")
+    if isinstance(parts.network, PacketNetwork) and endpoint.port_buffer < parts.network.packet:
+        yield Violation(
+            ("endpoint", "port_buffer"),
+            "this does not hold one packet",
+            f"at least {SIZE.format(parts.network.packet)}, which is network.packet",
+        )
+    if parts.collective is None or parts.collective.chunks is not None:
+        return
+    chunk = parts.collective.chunk or DEFAULT_CHUNK
+    if endpoint.sram < 2 * chunk:
+        yield Violation(
+            ("endpoint", "sram"),
+            "the SRAM is too small: its first and its terminal partition must each hold a chunk",
+            f"at least {SIZE.format(2 * chunk)}, or smaller chunks",
+        )
+
+
+def _trace(parts: Parts) -> Iterator[Violation]:
+    if parts.output is None or parts.topology is None:
+        return
+    npus = parts.topology.npus
+    for index, npu in enumerate(parts.output.trace_npus):
+        if npu >= npus:
+            message = f"there is no NPU {npu}: the topology has {npus}"
+            yield Violation(("output", "trace_npus", str(index)), message, f"0 to {npus - 1}")
+
+
+def _calibration(parts: Parts) -> Iterator[Violation]:
+    for path in parts.calibration or {}:
+        if not is_field(path):
+            yield Violation(
+                ("calibration", path), "this is not the path of a field", "a path such as training.compute_scale"
+            )
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return Experiment.model_json_schema()
+
+
+def is_field(path: str) -> bool:
+    """Whether a dotted path names a field of an experiment, in one of its forms."""
+    section, _, name = path.partition(".")
+    schema = _schema()
+    models: dict[str, Any] = schema["$defs"]
+    if section not in schema["properties"] or section in ("name", "calibration"):
+        return False
+    text = str(schema["properties"][section])
+    names = {key for model, body in models.items() if f"/{model}'" in text for key in body["properties"]}
+    return not name or name in names

@@ -1,0 +1,217 @@
+"""Topology strings: `Ring(4, rate=200GB/s, efficiency=94%)_Ring(8)`, `Torus(4,8,4, latency=1us)`.
+
+A topology is a product of dimensions, the first one innermost: NPU numbers run fastest along it. Every
+NPU of a ring of n has a link to each of its two neighbours; a ring of two keeps both links, a ring of one
+has none. `Torus(a,b,c, ...)` is short for three rings with the same parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, TypeVar
+
+from syncline import quantities
+from syncline.errors import did_you_mean, one_of
+from syncline.quantities import QuantityError
+
+BLOCKS: Final = ("Ring", "Torus")
+LATER_BLOCKS: Final = ("FullyConnected", "Switch")
+PARAMETERS: Final = ("rate", "latency", "links", "efficiency")
+MAX_NPUS: Final = 2**26
+MAX_PORTS: Final = 64
+MAX_LINKS: Final = 32
+MAX_LENGTH: Final = 4096
+ACCEPTED: Final = (
+    "rings joined by _, such as Ring(4, rate=200GB/s, latency=72ns, links=1, efficiency=94%)_Ring(8), or Torus(4,8,4)"
+)
+
+DEFAULT_RATE: Final = 50_000_000_000
+DEFAULT_LATENCY: Final = 500_000
+DEFAULT_LINKS: Final = 1
+DEFAULT_EFFICIENCY: Final = Fraction(1)
+
+T = TypeVar("T")
+
+_BLOCK = re.compile(r"\s*([A-Za-z]\w*)\s*\(([^()]*)\)\s*", re.ASCII)
+
+
+class TopologyError(ValueError):
+    """A text or a list of dimensions that is not a topology."""
+
+    def __init__(self, message: str, accepted: str = ACCEPTED) -> None:
+        self.message = message
+        self.accepted = accepted
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A dimension: a ring of `size` NPUs."""
+
+    size: int
+    rate: int = DEFAULT_RATE
+    """Bytes per second of one link and direction, on the wire."""
+    latency: int = DEFAULT_LATENCY
+    """Picoseconds of one hop."""
+    links: int = DEFAULT_LINKS
+    """Parallel links per direction and neighbour."""
+    efficiency: Fraction = DEFAULT_EFFICIENCY
+    """The share of the wire that payload gets."""
+    filled_in: frozenset[str] = field(default=frozenset(), compare=False)
+    """The parameters that were left to their defaults."""
+
+    @property
+    def payload_rate(self) -> int:
+        """Payload bytes per second of one link and direction, rounded down."""
+        return int(self.rate * self.efficiency)
+
+    @property
+    def links_per_npu(self) -> int:
+        """Outgoing links of an NPU along this dimension."""
+        return 2 * self.links if self.size > 1 else 0
+
+    def __str__(self) -> str:
+        return (
+            f"Ring({self.size}, rate={quantities.RATE.format(self.rate)}, "
+            f"latency={quantities.TIME.format(self.latency)}, links={self.links}, "
+            f"efficiency={quantities.format_share(self.efficiency)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A product of rings."""
+
+    dims: tuple[Ring, ...]
+
+    @property
+    def npus(self) -> int:
+        """NPUs in all."""
+        product = 1
+        for dim in self.dims:
+            product *= dim.size
+        return product
+
+    @property
+    def egress_rate(self) -> int:
+        """Payload bytes per second over all outgoing links of one NPU."""
+        return sum(d.links_per_npu * d.payload_rate for d in self.dims)
+
+    @property
+    def wire_rate(self) -> int:
+        """Bytes per second on the wire over all outgoing links of one NPU."""
+        return sum(d.links_per_npu * d.rate for d in self.dims)
+
+    @property
+    def diameter(self) -> int:
+        """Picoseconds of link latency between two NPUs that are farthest apart."""
+        return sum(d.size // 2 * d.latency for d in self.dims)
+
+    @property
+    def shape(self) -> str:
+        """Sizes only, such as `4x8x4`."""
+        return "x".join(str(d.size) for d in self.dims)
+
+    def __str__(self) -> str:
+        return "_".join(str(d) for d in self.dims)
+
+
+def parse(text: str) -> Topology:
+    """Reads a topology string."""
+    if len(text) > MAX_LENGTH:
+        raise TopologyError(f"the topology is longer than {MAX_LENGTH} characters")
+    if not text.strip():
+        raise TopologyError("the topology is empty")
+    dims: list[Ring] = []
+    at = 0
+    while True:
+        match = _BLOCK.match(text, at)
+        if match is None:
+            raise TopologyError(f"no block such as Ring(4) at character {at + 1}")
+        dims += _block(match[1], match[2])
+        at = match.end()
+        if at == len(text):
+            break
+        if text[at] != "_":
+            raise TopologyError(f"blocks are joined by _, found '{text[at]}' at character {at + 1}")
+        at += 1
+    return checked(dims)
+
+
+def checked(dims: Sequence[Ring]) -> Topology:
+    """A topology whose dimensions fit the engine."""
+    if not dims:
+        raise TopologyError("a topology needs at least one dimension")
+    topology = Topology(tuple(dims))
+    if topology.npus > MAX_NPUS:
+        raise TopologyError(f"the topology has more than {MAX_NPUS} NPUs", f"up to {MAX_NPUS} NPUs")
+    if any(d.payload_rate == 0 for d in dims):
+        raise TopologyError("rate times efficiency is less than one byte per second", "a higher rate")
+    ports = sum(d.links_per_npu for d in dims)
+    if ports > MAX_PORTS:
+        raise TopologyError(f"an NPU would have {ports} links", f"up to {MAX_PORTS} links per NPU")
+    return topology
+
+
+def _block(name: str, arguments: str) -> list[Ring]:
+    if name in LATER_BLOCKS:
+        raise TopologyError(f"{name} is not available in this version", f"the blocks {one_of(BLOCKS)}")
+    if name not in BLOCKS:
+        hint = did_you_mean(name, (*BLOCKS, *LATER_BLOCKS))
+        raise TopologyError(f"'{name}' is not a block{hint}", f"the blocks {one_of(BLOCKS)}")
+    sizes: list[int] = []
+    given: dict[str, str] = {}
+    for argument in arguments.split(","):
+        key, equals, value = (part.strip() for part in argument.partition("="))
+        if not equals:
+            if given:
+                raise TopologyError(f"in {name}: the size '{key}' comes after a parameter")
+            sizes.append(_count(name, "size", key))
+        elif key in given:
+            raise TopologyError(f"in {name}: {key} is given twice")
+        else:
+            given[_parameter(name, key)] = value
+    if name == "Ring" and len(sizes) != 1:
+        raise TopologyError(f"Ring takes one size, not {len(sizes)}; Torus(4,8,4) takes several")
+    if not sizes:
+        raise TopologyError(f"in {name}: the sizes are missing")
+    return [_ring(name, size, given) for size in sizes]
+
+
+def _parameter(block: str, key: str) -> str:
+    if key not in PARAMETERS:
+        raise TopologyError(
+            f"in {block}: '{key}' is not a parameter{did_you_mean(key, PARAMETERS)}",
+            f"the parameters {one_of(PARAMETERS)}",
+        )
+    return key
+
+
+def _ring(block: str, size: int, given: dict[str, str]) -> Ring:
+    def value(key: str, read: Callable[[str], T], default: T) -> T:
+        if key not in given:
+            return default
+        try:
+            return read(given[key])
+        except QuantityError as error:
+            raise TopologyError(f"in {block}: {key}={given[key]}: {error.message}", error.accepted) from None
+
+    return Ring(
+        size=size,
+        rate=value("rate", quantities.rate, DEFAULT_RATE),
+        latency=value("latency", lambda text: quantities.time(text, zero=True), DEFAULT_LATENCY),
+        links=_count(block, "links", given["links"], MAX_LINKS) if "links" in given else DEFAULT_LINKS,
+        efficiency=value("efficiency", quantities.share, DEFAULT_EFFICIENCY),
+        filled_in=frozenset(PARAMETERS) - given.keys(),
+    )
+
+
+def _count(block: str, what: str, text: str, most: int = MAX_NPUS) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not 1 <= int(text) <= most:
+        raise TopologyError(
+            f"in {block}: {what} '{text}' is not a whole number from 1 to {most}", f"a {what} from 1 to {most}"
+        )
+    return int(text)

@@ -1,0 +1,331 @@
+"""The page as text: complete, escaped, small, the same for the same input, and tolerant."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from syncline.report import html, units
+from syncline.report.headline import headline
+from syncline.report.series import merge, windows
+from syncline.report.study import read
+
+COMMAND = "syncline run study.yaml --seed 1"
+ATTACK = "<script>alert('layer')</script>"
+SECTIONS = ["headline", "why", "utilisation", "layers", "ace", "links", "collectives", "facts"]
+
+
+class Reader(HTMLParser):
+    """Checks that elements are closed in order, and collects what matters."""
+
+    VOID = frozenset({"meta", "link", "br", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.ids: list[str] = []
+        self.scripts = 0
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.ids += [found["id"] or ""] if "id" in found else []
+        self.addresses += [found[k] or "" for k in ("src", "href") if k in found]
+        self.scripts += tag == "script"
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+def check_page(page: str) -> Reader:
+    """A page that is well formed and refers to nothing outside."""
+    reader = Reader()
+    reader.feed(page)
+    assert reader.open == []
+    assert reader.scripts == 4
+    assert len(set(reader.ids)) == len(reader.ids)
+    assert all(a.startswith("#") or a == "data:," for a in reader.addresses)
+    return reader
+
+
+def charts_of(page: str) -> dict[str, Any]:
+    """The charts that the page embeds."""
+    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
+    assert found is not None
+    charts: dict[str, Any] = json.loads(found[1])
+    return charts
+
+
+def test_a_whole_study(study: Any) -> None:
+    document, variants = study
+    page = html.build(document, variants, COMMAND)
+    reader = check_page(page)
+    assert [i for i in reader.ids if i in SECTIONS] == SECTIONS
+    text = " ".join("".join(reader.text).split())
+    for expected in (COMMAND, "ACE is the fastest", "0.1.0", "Torus(4, 8, 4)", "4 MB <declared>"):
+        assert expected in text
+    assert len(page.encode()) < 6_000_000
+    assert set(charts_of(page)) == {
+        "chart-breakdown",
+        "chart-utilisation",
+        "chart-ace-3",
+        "chart-partitions-3",
+        "chart-links",
+        *(f"chart-heat-{i}" for i in range(5)),
+    }
+    assert page == html.build(document, variants, COMMAND)
+
+
+def test_names_cannot_break_out(make_study: Any) -> None:
+    document, variants = make_study(50, ["ACE", "Ideal"])
+    name = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    document["runs"][0]["name"] = name
+    document["name"] = document["topology"] = ATTACK
+    page = html.build(document, {name: variants["ACE"], "Ideal": variants["Ideal"]}, ATTACK)
+    reader = check_page(page)
+    assert "<img" not in page.split("<body>")[1].split('id="charts"')[0]
+    assert name in "".join(reader.text)
+    for figure in charts_of(page).values():
+        assert "<script" not in json.dumps(figure)
+
+
+def test_bars_add_up_to_the_iteration(study: Any) -> None:
+    document, variants = study
+    figure = charts_of(html.build(document, variants, COMMAND))["chart-breakdown"]
+    for i, run in enumerate(document["runs"]):
+        total_ms = sum(trace["x"][i] for trace in figure["data"])
+        assert total_ms == pytest.approx(run["iteration_time_s"] * 1e3, rel=1e-4)
+
+
+def test_headline_states_speed_up_and_share_of_ideal(study: Any) -> None:
+    document, variants = study
+    text = headline(read(document, variants))
+    times = {r["name"]: r["iteration_time_s"] for r in document["runs"]}
+    second = times["BaselineCompOpt"] / times["ACE"]
+    assert f"{second:.2f}\u00d7 as fast as BaselineCompOpt" in text
+    assert f"{100 * times['Ideal'] / times['ACE']:.1f} % of the performance of Ideal" in text
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    runs = [{"name": n, "iteration_time_s": 1e-3, "iterations": 2} for n in ("A", "B")]
+    assert headline(read({"runs": runs}, {})) == ("A and B are equally fast with 1.000 ms per iteration.")
+
+
+def test_a_single_collective_without_layers(make_table: Any) -> None:
+    document = {"status": "complete", "time_s": 1.5e-3, "size_bytes": 64e6, "name": "all-reduce"}
+    tables = {
+        "collectives": make_table(
+            "id layer pass iteration kind bytes chunks issued_ps started_ps completed_ps exposed_ps",
+            [[0, "", "", 0, "all_reduce", 64_000_000, 128, 0, 10, 1_500_000_000, 0]],
+        )
+    }
+    page = html.build(document, {"all-reduce": tables}, COMMAND)
+    text = "".join(check_page(page).text)
+    assert "all-reduce takes 1.500 ms in total" in text
+    assert "no layers" in text
+    assert "42.67" in text, "size over time in GB/s"
+    assert "chart-breakdown" in charts_of(page)
+
+
+def drop_tables(_document: dict[str, Any], variants: dict[str, Any]) -> None:
+    for name in variants:
+        variants[name] = {}
+
+
+def empty_tables(_document: dict[str, Any], variants: dict[str, Any]) -> None:
+    for tables in variants.values():
+        for name, table in tables.items():
+            tables[name] = table.slice(0, 0)
+
+
+def drop_runs(document: dict[str, Any], _variants: dict[str, Any]) -> None:
+    del document["runs"]
+
+
+def drop_document(document: dict[str, Any], _variants: dict[str, Any]) -> None:
+    document.clear()
+
+
+def drop_everything(document: dict[str, Any], variants: dict[str, Any]) -> None:
+    document.clear()
+    variants.clear()
+
+
+def zero_numbers(document: dict[str, Any], _variants: dict[str, Any]) -> None:
+    for run in document["runs"]:
+        for key, value in run.items():
+            if isinstance(value, (int, float)):
+                run[key] = 0
+        run["exposed_by_collective"] = []
+
+
+def null_numbers(document: dict[str, Any], _variants: dict[str, Any]) -> None:
+    for run in document["runs"]:
+        for key, value in run.items():
+            run[key] = value if key == "name" else None
+
+
+def one_window(_document: dict[str, Any], variants: dict[str, Any]) -> None:
+    for tables in variants.values():
+        tables["windows"] = tables["windows"].slice(0, 1)
+
+
+def partial(document: dict[str, Any], variants: dict[str, Any]) -> None:
+    document["status"] = "partial"
+    variants.pop("ACE")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        drop_tables,
+        empty_tables,
+        drop_runs,
+        drop_document,
+        drop_everything,
+        zero_numbers,
+        null_numbers,
+        one_window,
+        partial,
+    ],
+)
+def test_degenerate_studies_make_valid_pages(make_study: Any, change: Callable[..., None]) -> None:
+    document, variants = make_study(40)
+    change(document, variants)
+    page = html.build(document, variants, COMMAND)
+    text = "".join(check_page(page).text)
+    assert "nan" not in text.lower().split()
+    if change in (drop_tables, empty_tables, drop_everything):
+        assert 'class="note"' in page
+        assert "chart-utilisation" not in charts_of(page)
+    if change is one_window:
+        lines = charts_of(page)["chart-utilisation"]["data"]
+        assert all(len(line["y"]) == 2 for line in lines), "a step as wide as its window"
+
+
+def test_one_variant(make_study: Any) -> None:
+    document, variants = make_study(40, ["ACE"])
+    page = html.build(document, variants, COMMAND)
+    text = "".join(check_page(page).text)
+    assert "ACE takes 3.202 ms per iteration" in text
+    assert 'data-variant="1"' not in page
+
+
+def test_no_exposed_time_has_a_note(make_study: Any) -> None:
+    document, variants = make_study(40, ["Ideal"])
+    document["runs"][0] |= {"exposed_comm_s": 0.0, "exposed_by_collective": []}
+    assert "No communication is exposed" in html.build(document, variants, COMMAND)
+
+
+def test_many_variants_stay_small(make_study: Any) -> None:
+    document, variants = make_study(5000, ["ACE"])
+    runs, tables = [], {}
+    for i in range(20):
+        run = copy.deepcopy(document["runs"][0])
+        run["name"] = f"ACE {i}"
+        runs.append(run)
+        tables[run["name"]] = variants["ACE"]
+    document["runs"] = runs
+    assert len(html.build(document, tables, COMMAND).encode()) < 8_000_000
+
+
+def test_windows_are_merged_into_means(study: Any) -> None:
+    document, variants = study
+    v = read(document, variants).variants[3]
+    w = windows(v, ["compute"], 2000)
+    assert w is not None
+    assert w.merged == 3
+    assert len(w.series["compute"]) == 1667 == len(w.edges_s) - 1
+    whole = [x or 0.0 for x in v.numbers("windows", "compute")]
+    assert w.series["compute"][0] == pytest.approx(sum(whole[:3]) / 3)
+    assert w.edges_s[-1] == pytest.approx(v.total_s)
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=50), st.integers(1, 9))
+def test_merging_keeps_range_and_length(values: list[float | None], count: int) -> None:
+    merged = merge(values, count)
+    assert len(merged) == -(-len(values) // count)
+    known = [v for v in values if v is not None]
+    for m in merged:
+        assert m is None or min(known) - 1e-9 <= m <= max(known) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "\u2013"),
+        (0.0, "0.000 \u00b5s"),
+        (3.2e-3, "3.200 ms"),
+        (999.96e-6, "1.000 ms"),
+        (12.34e-6, "12.34 \u00b5s"),
+        (5e-12, "5.000 ps"),
+        (90.0, "90.00 s"),
+    ],
+)
+def test_times_have_human_units(value: float | None, text: str) -> None:
+    assert units.time(value) == text
+
+
+def test_small_numbers_of_a_column_are_not_called_zero() -> None:
+    scale = units.time_scale([1e-3, 1e-9])
+    assert scale.text(1e-9) == "<0.001"
+    assert scale.text(0.0) == "0.000"
+
+
+NUMBERS = st.one_of(st.none(), st.integers(0, 10**13), st.floats(0, 1e13))
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=12)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner),
+    max_leaves=8,
+)
+RUN_KEYS = [
+    "name iteration_time_s total_time_s compute_time_s exposed_comm_s iterations endpoint network",
+    "exposed_by_collective",
+]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "runs": st.lists(st.dictionaries(st.sampled_from(" ".join(RUN_KEYS).split()), JSON), max_size=3),
+            "warnings": JSON,
+            "fidelity": JSON,
+            "cost": JSON,
+            "name": JSON,
+        },
+    )
+)
+def test_any_document_makes_a_page(document: dict[str, Any]) -> None:
+    check_page(html.build(document, {}, COMMAND))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=8), *[NUMBERS] * 3), max_size=6))
+def test_odd_tables_make_a_page(make_table: Any, rows: list[tuple[Any, ...]]) -> None:
+    numbers = [[r[0], *(None if x is None else float(x) for x in r[1:])] for r in rows]
+    tables = {
+        "layers": make_table("layer forward_ps exposed_ps params", numbers),
+        "collectives": make_table("layer issued_ps completed_ps bytes", numbers),
+        "links": make_table("port node bytes busy_ps", numbers),
+        "resources": make_table("resource busy_ps wait_ps served", numbers),
+        "windows": make_table("text start_ps compute links", numbers),
+    }
+    run = {"name": "x", "total_time_s": 1.0, "iterations": 1}
+    check_page(html.build({"runs": [run]}, {"x": tables}, COMMAND))

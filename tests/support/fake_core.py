@@ -1,0 +1,181 @@
+"""A stand-in for the engine: it keeps the contract and computes plausible numbers in no time.
+
+Bandwidth grows with what the endpoint is given until the links are full, so that searches have something to
+find; nothing else about the numbers means anything.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from types import ModuleType
+from typing import Any
+
+
+class SpecError(ValueError):
+    """As the engine's."""
+
+
+class SimulationError(RuntimeError):
+    """As the engine's."""
+
+
+TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "slices")
+
+
+def version() -> str:
+    """As the engine's."""
+    return "fake"
+
+
+def ints(*values: int) -> tuple[str, bytes]:
+    """A column of integers."""
+    return "int", struct.pack(f"<{len(values)}q", *values)
+
+
+def floats(*values: float) -> tuple[str, bytes]:
+    """A column of numbers."""
+    return "float", struct.pack(f"<{len(values)}d", *values)
+
+
+def texts(*values: str) -> tuple[str, list[str]]:
+    """A column of text."""
+    return "text", list(values)
+
+
+def run(spec_json: str) -> dict[str, Any]:
+    """As the engine's."""
+    spec = json.loads(spec_json)
+    npus = 1
+    for dim in spec["dims"]:
+        npus *= dim["size"]
+    egress = sum(2 * d["links"] * d["rate_bytes_per_s"] for d in spec["dims"] if d["size"] > 1)
+    job, endpoint = spec["job"], spec["endpoint"]
+    size = job["bytes"] if job["kind"] == "collective" else 51_000_000
+    sent = 2 * (npus - 1) * size // npus
+    memory = endpoint.get("memory_bytes_per_s", 10**15)
+    reuse = 2.25 if endpoint["kind"] == "ace" else 1 / 1.5
+    rate = min(0.97 * egress, memory * reuse, endpoint.get("sm_bytes_per_s", 10**15) / 1.5) or 1
+    comm_ps = int(sent / rate * 1e12)
+    iterations = job.get("iterations", 0)
+    compute_ps = exposed_ps = 0
+    if iterations:
+        compute_ps = int(iterations * 1.2e24 * job["compute"]["scale"] / job["compute"]["memory_bytes_per_s"] / 1e3)
+        exposed_ps = comm_ps // 3
+    total_ps = compute_ps + exposed_ps if iterations else comm_ps
+    sent_all = sent * npus
+    summary = {
+        "npus": npus,
+        "npu": 0,
+        "total_ps": total_ps,
+        "iterations": iterations,
+        "compute_ps": compute_ps,
+        "exposed_ps": exposed_ps,
+        "exposed_by": [{"layer": "conv1", "pass": "weight_grad", "exposed_ps": exposed_ps}] if iterations else [],
+        "steps": 2 * sum(d["size"] - 1 for d in spec["dims"]),
+        "chunks": 7,
+        "network": {
+            "link_bytes": sent_all,
+            "injected_bytes": sent_all,
+            "delivered_bytes": sent_all,
+            "dropped_bytes": 0,
+            "links": 6 * npus,
+            "mean_link_utilisation": 0.5,
+            "packet_hops": sent_all // 256,
+        },
+        "endpoint": {
+            "memory_read_bytes": sent_all * 3 // 2,
+            "memory_write_bytes": sent_all,
+            "loaded_bytes": sent_all * 4 // 9,
+            "sent_bytes": sent_all,
+            "resources": [{"resource": "memory", "servers": 1, "busy_ps": total_ps // 2, "wait_ps": 10, "served": 3}],
+            "partitions": [],
+            "fsm_peak": 0,
+            "fsms": 0,
+        },
+        "events": 1234,
+        "warnings": [],
+    }
+    tables = {
+        "layers": {
+            "index": ints(0),
+            "layer": texts("conv1"),
+            "params": ints(9408),
+            "gradient_bytes": ints(18816),
+            "forward_ps": ints(1000),
+            "input_grad_ps": ints(0),
+            "weight_grad_ps": ints(2000),
+            "update_ps": ints(10),
+            "collectives": ints(iterations),
+            "comm_bytes": ints(18816),
+            "raw_latency_ps": ints(500),
+            "queue_ps": ints(5),
+            "exposed_ps": ints(exposed_ps),
+        },
+        "collectives": {
+            "id": ints(0),
+            "layer": texts("conv1"),
+            "pass": texts("weight_grad"),
+            "iteration": ints(0),
+            "kind": texts("all-reduce"),
+            "bytes": ints(size),
+            "chunks": ints(7),
+            "issued_ps": ints(0),
+            "started_ps": ints(5),
+            "completed_ps": ints(total_ps),
+            "exposed_ps": ints(exposed_ps),
+        },
+        "phases": {
+            "phase": ints(0),
+            "name": texts("reduce-scatter dim 0"),
+            "dim": ints(0),
+            "chunks": ints(7),
+            "queue_ps": ints(1),
+            "active_ps": ints(2),
+        },
+        "links": {
+            "node": ints(0, 0),
+            "port": texts("dim 0 up", "dim 0 down"),
+            "dim": ints(0, 0),
+            "bytes": ints(10, 20),
+            "busy_ps": ints(1, 2),
+        },
+        "resources": {
+            "resource": texts("memory"),
+            "servers": ints(1),
+            "busy_ps": ints(1),
+            "wait_ps": ints(1),
+            "served": ints(1),
+        },
+        "windows": {
+            "window": ints(0, 1),
+            "start_ps": ints(0, spec["output"]["window_ps"]),
+            "compute": floats(1.0, 0.5),
+            "links": floats(0.25, 0.75),
+            "link_dim0": floats(0.25, 0.75),
+            "ace_active": floats(0.0, 0.0),
+            "sram_bytes": floats(0.0, 0.0),
+            "fsm_busy": floats(0.0, 0.0),
+        },
+        "slices": {
+            "npu": ints(0),
+            "track": texts("compute"),
+            "name": texts("conv1 forward"),
+            "start_ps": ints(0),
+            "end_ps": ints(max(1, total_ps)),
+        },
+    }
+    return {"summary": json.dumps(summary), "tables": tables}
+
+
+def module() -> ModuleType:
+    """The stand-in as a module."""
+    fake = ModuleType("syncline._core")
+    for name, value in (
+        ("run", run),
+        ("version", version),
+        ("SpecError", SpecError),
+        ("SimulationError", SimulationError),
+    ):
+        setattr(fake, name, value)
+    return fake

@@ -1,0 +1,276 @@
+"""The contract of the command line, with an engine that takes no time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+import syncline
+from support import fake_core
+from support.command import Ended
+from support.experiments import SMALL, THREE_SYSTEMS
+from syncline import runner
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> str:
+    """An experiment file with three variants."""
+    path = tmp_path / "three.yaml"
+    path.write_text(THREE_SYSTEMS)
+    return str(path)
+
+
+@pytest.mark.usefixtures("fake_engine")
+class TestRun:
+    def test_json_is_one_document_and_nothing_else(self, syncline_command: Command, three: str) -> None:
+        ended = syncline_command("run", three, "--json")
+        document = json.loads(ended.out)
+        assert (ended.status, ended.err) == (0, "")
+        assert list(document)[:7] == [
+            *("schema_version", "version", "status", "seed", "assumptions", "warnings", "fidelity"),
+        ]
+        assert document["status"] == "complete"
+        assert [r["name"] for r in document["runs"]] == ["SMs", "Engine", "Ideal"]
+        assert set(document["cost"]) == {"wall_time_s", "peak_rss_bytes", "events"}
+        run = document["runs"][0]
+        assert run["iteration_time_s"] == run["total_time_s"] / 2
+        assert run["total_time_s"] == pytest.approx(run["compute_time_s"] + run["exposed_comm_s"])
+        network = run["network"]
+        assert network["achieved_bandwidth_bytes_per_s"] == network["bytes_sent_per_npu"] / run["total_time_s"]
+        assert {"retransmissions", "rto_events", "drops", "mean_link_utilisation"} <= set(network)
+
+    def test_two_runs_are_equal_outside_cost(self, syncline_command: Command, three: str) -> None:
+        documents = [json.loads(syncline_command("run", three, "--json", "--threads", t).out) for t in ("1", "3")]
+        for document in documents:
+            document.pop("cost")
+        assert json.dumps(documents[0]) == json.dumps(documents[1])
+
+    def test_the_table(self, syncline_command: Command, three: str, snapshot: SnapshotAssertion) -> None:
+        ended = syncline_command("run", three)
+        assert ended.out == snapshot
+
+    def test_assumptions_are_listed(self, syncline_command: Command, three: str) -> None:
+        ended = syncline_command("run", three, "-v")
+        assert "assumed: training.tail = stop (default)" in ended.err
+        assert "assumed: endpoint.sram = 4MiB (default) (Engine)" in ended.err
+
+    def test_flags_hold_for_every_variant(self, syncline_command: Command, three: str) -> None:
+        ended = syncline_command(
+            *(
+                "run",
+                three,
+                "--json",
+                "--backend",
+                "analytical",
+                "--chunk",
+                "1MiB",
+                "--inflight",
+                "2",
+                "--algorithm",
+                "ring",
+            )
+        )
+        assert json.loads(ended.out)["fidelity"]["backend"] == "analytical"
+
+    def test_a_failing_variant_leaves_the_others(
+        self,
+        syncline_command: Command,
+        three: str,
+        fake_engine: ModuleType,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        def fail(spec: str) -> dict[str, Any]:
+            if json.loads(spec)["endpoint"]["kind"] == "ace":
+                raise fake_core.SimulationError("NPU 3 waits for a slot")
+            return fake_core.run(spec)
+
+        monkeypatch.setattr(fake_engine, "run", fail)
+        ended = syncline_command("run", three, "--json", "--out", str(tmp_path / "run"))
+        document = json.loads(ended.out)
+        assert ended.status == 1
+        assert "Engine: the simulation failed: NPU 3 waits for a slot" in ended.err
+        assert document["status"] == "partial"
+        assert document["failed"] == [{"name": "Engine", "message": "NPU 3 waits for a slot"}]
+        assert [r["name"] for r in document["runs"]] == ["SMs", "Ideal"]
+        assert json.loads((tmp_path / "run/manifest.json").read_text())["variants"] == ["SMs", "Ideal"]
+
+    def test_what_the_engine_refuses_is_wrong_input(
+        self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_: str) -> dict[str, Any]:
+            raise fake_core.SpecError("the SRAM does not hold a chunk")
+
+        monkeypatch.setattr(fake_engine, "run", refuse)
+        ended = syncline_command("run", three, "--json")
+        assert (ended.status, ended.out) == (2, "")
+        assert json.loads(ended.err)["errors"][0]["message"] == "the SRAM does not hold a chunk"
+
+    def test_interruption_keeps_what_is_finished(
+        self, syncline_command: Command, three: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        finished: list[str] = []
+
+        def interrupt(self: object, name: str) -> None:
+            finished.append(name)
+            if len(finished) == 2:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(runner.Progress, "finished", interrupt)
+        out = tmp_path / "run"
+        ended = syncline_command("run", three, "--json", "--threads", "1", "--out", str(out))
+        assert ended.status == 130
+        assert json.loads(ended.out)["status"] == "partial"
+        assert json.loads((out / "manifest.json").read_text())["status"] == "partial"
+        assert [r["name"] for r in json.loads((out / "summary.json").read_text())["runs"]] == ["SMs"]
+        assert (out / "SMs/tables/layers.parquet").is_file()
+
+
+class TestWrongInput:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("run",),
+            ("run", "--bogus"),
+            ("bogus",),
+            ("run", "nowhere.yaml"),
+            ("run", "ace/resnet5"),
+            ("run", "ace/resnet50", "--threads", "0"),
+            ("run", "ace/resnet50", "--threads", "many"),
+            ("run", "ace/resnet50", "--seed", "-1"),
+            ("run", "ace/resnet50", "--fold", "on"),
+            ("run", "ace/resnet50", "--fold", "sometimes"),
+            ("run", "ace/resnet50", "--endpoint", "acee"),
+            ("run", "ace/resnet50", "--backend", "ethernet"),
+            ("run", "ace/resnet50", "--algorithm", "direct"),
+            ("run", "ace/resnet50", "--chunk", "64"),
+            ("run", "ace/resnet50", "--inflight", "0"),
+            ("run", "ace/resnet50", "--set", "x"),
+            ("check", "ace/resnet50", "--set", "training.iteration=3"),
+            ("collective", "all-to-all", "--size", "64", "--topology", "Switch(4)", "--endpoint", "aec"),
+            ("collective", "all-reduce", "--size", "64MB"),
+            ("collective", "all-reduce", "--size", "64MB", "--topology", "Ring(4)", "--algorithm", "tree"),
+            ("topology", "show", "Ring(0)"),
+            ("topology",),
+            ("report", "nowhere"),
+            ("reproduce", "ac"),
+            ("reproduce", "blink"),
+        ],
+        ids=" ".join,
+    )
+    def test_is_one_object_on_standard_error(
+        self, syncline_command: Command, arguments: tuple[str, ...], snapshot: SnapshotAssertion
+    ) -> None:
+        text = syncline_command(*arguments)
+        assert (text.status, text.out) == (2, "")
+        assert text.err == snapshot
+        if arguments[0] in ("run", "check", "collective", "reproduce"):
+            ended = syncline_command(*arguments, "--json")
+            assert (ended.status, ended.out) == (2, "")
+            for error in json.loads(ended.err)["errors"]:
+                assert set(error) == {"file", "line", "field", "value", "message", "accepted"}
+
+    def test_every_error_at_once(self, syncline_command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "bad.yaml"
+        path.write_text(SMALL + "npu: {sms: 0}\nnetwork: flow\nvariants: [{name: a/b}, {name: B, endpoint: acee}]\n")
+        errors = json.loads(syncline_command("run", str(path), "--json").err)["errors"]
+        assert [(e["line"], e["field"]) for e in errors] == [
+            (4, "npu.sms"),
+            (5, "network"),
+            (6, "variants.0.name"),
+            (6, "variants.1.endpoint"),
+        ]
+
+
+@pytest.mark.usefixtures("fake_engine")
+class TestCollective:
+    def collective(self, command: Command, *arguments: str) -> dict[str, Any]:
+        ended = command("collective", *arguments, "--json")
+        assert (ended.status, ended.err) == (0, "")
+        document: dict[str, Any] = json.loads(ended.out)
+        return document
+
+    def test_terms_of_nccl_tests(self, syncline_command: Command) -> None:
+        document = self.collective(syncline_command, "all-reduce", "--size", "64MB", "--topology", "Torus(4,4)")
+        assert document["size_bytes"] == 64_000_000
+        algorithm = document["algorithm_bandwidth_bytes_per_s"]
+        assert algorithm == 64e6 / document["time_s"]
+        assert document["bus_bandwidth_bytes_per_s"] == pytest.approx(algorithm * 2 * 15 / 16)
+        assert document["lower_bound_s"] == pytest.approx(2 * 15 / 16 * 64e6 / 200e9 + 500e-9)
+        assert document["efficiency"] == document["lower_bound_s"] / document["time_s"]
+        assert document["fidelity"]["backend"] == "analytical"
+
+    @pytest.mark.parametrize("kind", ["reduce-scatter", "all-gather"])
+    def test_halves_of_an_all_reduce(self, syncline_command: Command, kind: str) -> None:
+        document = self.collective(syncline_command, kind, "--size", "64MB", "--topology", "Ring(8)")
+        algorithm = document["algorithm_bandwidth_bytes_per_s"]
+        assert document["bus_bandwidth_bytes_per_s"] == pytest.approx(algorithm * 7 / 8)
+
+    def test_one_npu_and_nothing_to_send_take_no_time(self, syncline_command: Command) -> None:
+        for arguments in (("--size", "64MB", "--topology", "Ring(1)"), ("--size", "0B", "--topology", "Ring(4)")):
+            document = self.collective(syncline_command, "all-reduce", *arguments)
+            assert (document["time_s"], document["lower_bound_s"], document["efficiency"]) == (0, 0, None)
+            assert document["bus_bandwidth_bytes_per_s"] is None
+
+    @pytest.mark.parametrize("endpoint", ["ideal", "baseline", "ace"])
+    def test_what_an_endpoint_brings_is_listed(
+        self, syncline_command: Command, endpoint: str, snapshot: SnapshotAssertion
+    ) -> None:
+        arguments = ("all-reduce", "--size", "64MB", "--topology", "Torus(4,4,4)", "--endpoint", endpoint)
+        assert self.collective(syncline_command, *arguments)["assumptions"] == snapshot
+
+    def test_the_table(self, syncline_command: Command, snapshot: SnapshotAssertion) -> None:
+        ended = syncline_command("collective", "all-reduce", "--size", "64MB", "--topology", "Torus(4,4)")
+        assert ended.out == snapshot
+
+
+@pytest.mark.usefixtures("fake_engine")
+class TestOtherCommands:
+    def test_check(self, syncline_command: Command, three: str, snapshot: SnapshotAssertion) -> None:
+        ended = syncline_command("check", three)
+        assert ended.status == 0
+        assert ended.out == snapshot
+
+    def test_topology_show(self, syncline_command: Command, snapshot: SnapshotAssertion) -> None:
+        arguments = ("topology", "show", "Ring(4, rate=200GB/s, efficiency=94%)_Torus(8,4)")
+        assert syncline_command(*arguments).out == snapshot
+        assert json.loads(syncline_command(*arguments, "--json").out)["npus"] == 128
+
+    def test_schema(self, syncline_command: Command) -> None:
+        assert "variants" in json.loads(syncline_command("schema").out)["properties"]
+
+    def test_version(self, syncline_command: Command) -> None:
+        assert syncline_command("--version").out.strip() == syncline.__version__
+
+    def test_help_leads_with_examples(self, syncline_command: Command) -> None:
+        ended = syncline_command("--help")
+        assert ended.out.index("syncline run ace/resnet50") < ended.out.index("Options")
+
+
+def test_help_starts_fast() -> None:
+    best = min(_timed_help() for _ in range(5))
+    assert best < 0.3
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "[m for m in ('pyarrow', 'plotly', 'yaml') if m in sys.modules]"
+    code = f"import sys, syncline.cli as c; c.run(['--help']); print({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def _timed_help() -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "syncline", "--help"], capture_output=True, check=True)
+    return time.perf_counter() - began

@@ -1,0 +1,155 @@
+"""The package on the real engine: small systems, and what has to hold on all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import Ended
+from support.experiments import THREE_SYSTEMS, study
+from syncline import _core, bounds, engine, topology
+
+Command = Callable[..., Ended]
+
+KINDS = ("all-reduce", "reduce-scatter", "all-gather")
+ENDPOINTS = ("ideal", "baseline", "ace")
+
+
+def collective(command: Command, *arguments: str) -> dict[str, Any]:
+    """The document of a collective."""
+    ended = command("collective", *arguments, "--json")
+    assert (ended.status, ended.err) == (0, "")
+    document: dict[str, Any] = json.loads(ended.out)
+    return document
+
+
+@pytest.mark.parametrize("backend", ["analytical", "packet"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", ["Ring(1)", "Ring(2)", "Ring(5)", "Torus(3,4)", "Torus(2,1,3)"])
+def test_collectives_send_what_they_must_and_beat_no_bound(
+    syncline_command: Command, kind: str, endpoint: str, backend: str, shape: str
+) -> None:
+    document = collective(
+        syncline_command, *(kind, "--size", "960kB", "--topology", shape, "--endpoint", endpoint, "--backend", backend)
+    )
+    algorithm = "six-phase" if endpoint == "ideal" else "ace-4-phase"
+    factor = bounds.sent_per_byte(kind, algorithm, topology.parse(shape))
+    assert document["network"]["bytes_sent_per_npu"] == pytest.approx(float(960_000 * factor), rel=1e-3)
+    if document["npus"] == 1:
+        assert (document["time_s"], document["efficiency"]) == (0, None)
+    else:
+        assert 0 < document["efficiency"] <= 1
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_nothing_to_send_takes_no_time(syncline_command: Command, endpoint: str) -> None:
+    document = collective(
+        syncline_command, *("all-reduce", "--size", "0B", "--topology", "Torus(4,4)", "--endpoint", endpoint)
+    )
+    assert (document["time_s"], document["network"]["bytes_sent_per_npu"]) == (0, 0)
+
+
+def test_a_ring_all_reduce_takes_its_closed_form(syncline_command: Command) -> None:
+    document = collective(syncline_command, "all-reduce", "--size", "64MB", "--topology", "Ring(8)")
+    steps, step_s = 14, 64e6 / 2 / 8 / 50e9 + 500e-9
+    assert document["steps"] == steps
+    assert document["time_s"] == pytest.approx(steps * step_s, rel=1e-4)
+
+
+def test_accounting_of_endpoints(syncline_command: Command) -> None:
+    arguments = ("all-reduce", "--size", "4MiB", "--topology", "Torus(4,4,4)", "--backend", "packet")
+    baseline = collective(syncline_command, *arguments, "--endpoint", "baseline")["endpoint"]
+    ace = collective(syncline_command, *arguments, "--endpoint", "ace")["endpoint"]
+    assert Fraction(baseline["memory_read_bytes"], baseline["sent_bytes"]) == Fraction(3, 2)
+    assert Fraction(ace["sent_bytes"], ace["loaded_bytes"]) == Fraction(9, 4)
+
+
+def test_runs_are_equal_whatever_the_threads(syncline_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "three.yaml"
+    path.write_text(THREE_SYSTEMS)
+    seen = set()
+    for threads in ("1", "3"):
+        document = json.loads(syncline_command("run", str(path), "--json", "--threads", threads).out)
+        document.pop("cost")
+        seen.add(json.dumps(document))
+    assert len(seen) == 1
+
+
+def test_iteration_time_is_compute_and_exposed_communication(syncline_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "three.yaml"
+    path.write_text(THREE_SYSTEMS)
+    document = json.loads(syncline_command("run", str(path), "--json", "--out", str(tmp_path / "run")).out)
+    for run in document["runs"]:
+        assert run["total_time_s"] == pytest.approx(run["compute_time_s"] + run["exposed_comm_s"])
+        by_collective = sum(e["exposed_s"] for e in run["exposed_by_collective"])
+        assert by_collective == pytest.approx(run["exposed_comm_s"], abs=1e-11)
+    assert syncline_command("report", str(tmp_path / "run")).status == 0
+
+
+def test_tables_come_without_a_copy() -> None:
+    variant = study(THREE_SYSTEMS, "training.iterations=1").variants[2]
+    result = engine.run(variant)
+    links = result.tables["links"]
+    assert links.num_rows == 4 * 2
+    assert sum(links.column("bytes").to_pylist()) == result.summary["network"]["link_bytes"]
+    assert str(links.schema.field("bytes").type) == "int64"
+
+
+def test_what_the_engine_refuses_is_wrong_input(syncline_command: Command) -> None:
+    ended = syncline_command(
+        *("collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)", "--endpoint", "ace", "--json"),
+        *("--set", "endpoint.sram=300KiB"),
+    )
+    assert (ended.status, ended.out) == (2, "")
+    assert "SRAM" in json.loads(ended.err)["errors"][0]["message"]
+
+
+def test_a_specification_that_is_none_is_refused() -> None:
+    for text in ("", "{}", "[1]", "{", '{"dims": 3}'):
+        with pytest.raises(_core.SpecError):
+            _core.run(text)
+
+
+def test_a_stall_is_an_error_that_names_who_waits(tmp_path: Path, syncline_command: Command) -> None:
+    path = tmp_path / "stall.yaml"
+    path.write_text(
+        "name: stall\ntopology: Ring(4)\nworkload: {collective: all-reduce, size: 1MB}\n"
+        "variants:\n  - name: fine\n  - {name: one slot, network: {deadlock_rule: none, buffer: 256B}}\n"
+    )
+    ended = syncline_command("run", str(path), "--json")
+    assert ended.status in (0, 1)
+    assert json.loads(ended.out)["runs"][0]["name"] == "fine"
+
+
+def test_ctrl_c_leaves_what_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(
+        "name: long\ntopology: Torus(8,8,8)\nvariants:\n"
+        "  - {name: short, workload: {collective: all-reduce, size: 1kB}}\n"
+        "  - {name: long, workload: {collective: all-reduce, size: 8GB}, network: {mode: reference}}\n"
+    )
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "syncline", "run", str(path), "--json", "--out", str(out), "--threads", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        manifest = out / "manifest.json"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (manifest.exists() and "short" in manifest.read_text()):
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads(printed)["status"] == "partial"
+    assert [r["name"] for r in json.loads(printed)["runs"]] == ["short"]
+    assert json.loads(manifest.read_text())["variants"] == ["short"]
+    assert (out / "short/tables/links.parquet").is_file()

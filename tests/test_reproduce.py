@@ -1,0 +1,100 @@
+"""The ledger of claims and the searches behind it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import fake_core
+from support.command import Ended
+from syncline.reproduce import ace, ledger
+from syncline.reproduce.runs import least
+
+Command = Callable[..., Ended]
+
+
+def test_every_claim_has_a_metric_and_a_legal_range() -> None:
+    claims = ledger.claims()
+    assert {claim.id for claim in claims} == set(ace.METRICS)
+    for claim in claims:
+        published = claim.published if isinstance(claim.published, list) else [claim.published]
+        ranges = claim.accept if isinstance(claim.published, list) else [claim.accept]
+        assert len(published) == len(ranges)
+        assert all(low <= value <= high for value, (low, high) in zip(published, ranges, strict=True))
+        assert claim.holds(claim.published)
+
+
+def test_a_claim_with_several_values_holds_if_all_do() -> None:
+    claim = next(c for c in ledger.claims() if c.id == "ace-resnet50-speedup")
+    assert claim.holds([2.5, 2.5])
+    assert not claim.holds([2.5, 3.5])
+    assert not claim.holds([2.5])
+
+
+@given(low=st.integers(-50, 50), length=st.integers(0, 100), goal=st.integers(-60, 170))
+def test_the_search_finds_the_least_value(low: int, length: int, goal: int) -> None:
+    high = low + length
+    expected = None if goal > high else max(low, goal)
+    assert least(low, high, lambda value: value >= goal) == expected
+
+
+def test_each_simulation_is_run_once(
+    syncline_command: Command, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs: list[str] = []
+    lock = threading.Lock()
+
+    def count(spec: str) -> dict[str, object]:
+        with lock:
+            specs.append(spec)
+        return fake_core.run(spec)
+
+    monkeypatch.setattr(fake_engine, "run", count)
+    ended = syncline_command("reproduce", "ace", "--json")
+    assert (ended.status, ended.err) == (0, "")
+    assert len(specs) == len(set(specs))
+    claims = json.loads(ended.out)["claims"]
+    assert [c["id"] for c in claims] == [c.id for c in ledger.claims()]
+    for claim in claims:
+        assert {"id", "published", "simulated", "accept", "inside", "note"} <= set(claim)
+
+
+@pytest.mark.usefixtures("fake_engine")
+def test_the_closed_form_needs_no_simulation(syncline_command: Command) -> None:
+    ended = syncline_command("reproduce", "ace-analytic-memory", "--json")
+    document = json.loads(ended.out)
+    assert document["claims"][0]["simulated"] == [450.0, pytest.approx(400 / 3)]
+    assert document["claims"][0]["inside"]
+    assert document["cost"]["events"] == 0
+
+
+@pytest.mark.usefixtures("fake_engine")
+def test_claims_outside_their_range_are_no_failure(syncline_command: Command) -> None:
+    ended = syncline_command("reproduce", "ace-resnet50-iteration-time")
+    assert ended.status == 0
+    assert "OUTSIDE" in ended.out
+    assert "0 of 1 claims inside their range" in ended.out
+
+
+def test_a_goal_that_is_never_reached_is_a_claim_outside_its_range(
+    syncline_command: Command, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(spec: str) -> dict[str, object]:
+        described = json.loads(spec)
+        if described["endpoint"]["kind"] == "ace":
+            described["endpoint"]["memory_bytes_per_s"] //= 100
+        return fake_core.run(json.dumps(described))
+
+    monkeypatch.setattr(fake_engine, "run", slow)
+    ended = syncline_command("reproduce", "ace-fig5-ace-memory-bandwidth", "--json")
+    claim = json.loads(ended.out)["claims"][0]
+    assert ended.status == 0
+    assert (claim["simulated"], claim["inside"]) == (None, False)
+    assert "ACE with endpoint.comm_memory_bandwidth=900GB/s reaches" in claim["note"]
+    assert "-" in syncline_command("reproduce", "ace-fig5-ace-memory-bandwidth").out

@@ -1,0 +1,147 @@
+"""Experiment files that are right: defaults, variants, settings, and what the engine is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from support.experiments import SMALL, THREE_SYSTEMS, study
+from syncline import assumptions, engine, rundir, studies
+from syncline.document import plain, read
+from syncline.schema.export import json_schema
+from syncline.schema.load import load_file
+
+
+def test_plain_scalars_mean_what_they_look_like() -> None:
+    text = "{a: 1, b: -2.5, c: 1e3, d: true, e: null, f: on, g: 1:30, h: 010, i: .inf, j: '5', k: 2024-01-01}"
+    assert plain(read(text, "f")) == {
+        "a": 1,
+        "b": -2.5,
+        "c": 1000.0,
+        "d": True,
+        "e": None,
+        "f": "on",
+        "g": "1:30",
+        "h": "010",
+        "i": ".inf",
+        "j": "5",
+        "k": "2024-01-01",
+    }
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_packaged_studies_are_legal_and_keep_what_they_tell_the_engine(name: str, snapshot: SnapshotAssertion) -> None:
+    path, label = studies.find(name)
+    variants = load_file(path, label).variants
+    specs = {v.name: engine.specification(v.experiment, v.astra_text and "...") for v in variants}
+    assert json.dumps(specs, indent=1) == snapshot
+    assert assumptions.of(variants) == snapshot
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parent.parent / "examples").glob("*.yaml")), ids=lambda p: p.stem
+)
+def test_examples_are_legal(path: Path) -> None:
+    assert load_file(path, path.name).variants
+
+
+def test_a_mapping_and_a_string_describe_the_same_topology() -> None:
+    text = SMALL.replace("Ring(4)_Ring(2)", "{dims: [{size: 4}, {block: Ring, size: 2, links: 1}]}")
+    assert study(text).variants[0].experiment.topology == study(SMALL).variants[0].experiment.topology
+
+
+def test_variants_are_laid_over_the_file() -> None:
+    sms, engine_, ideal = study(THREE_SYSTEMS).variants
+    assert (sms.name, engine_.name, ideal.name) == ("SMs", "Engine", "Ideal")
+    assert sms.experiment.collective.chunk == 65536
+    assert sms.experiment.endpoint.kind == "baseline"
+    assert ideal.experiment.endpoint.kind == "ideal"
+
+
+def test_a_variant_displaces_what_its_choice_excludes() -> None:
+    text = SMALL + (
+        "collective: {chunk: 64KiB, inflight: 3}\n"
+        "endpoint: {kind: ace, comm_memory_bandwidth: 1GB/s, sram: 8MiB}\n"
+        "network: {backend: packet, packet: 512B}\n"
+        "variants:\n"
+        "  - {name: A, collective: {chunks: 7}, network: analytical}\n"
+        "  - {name: B, endpoint: {kind: baseline, comm_memory_bandwidth: 2GB/s, comm_sms: 1}}\n"
+        "  - {name: C, endpoint: {kind: ace, fsms: 20}, workload: {collective: all-reduce, size: 1MB}}\n"
+    )
+    a, b, c = (v.experiment for v in study(text).variants)
+    assert (a.collective.chunk, a.collective.chunks, a.collective.inflight) == (None, 7, 3)
+    assert a.network.backend == "analytical"
+    assert b.endpoint.kind == "baseline"
+    assert c.endpoint.kind == "ace"
+    assert (c.endpoint.sram, c.endpoint.fsms) == (8 * 2**20, 20)
+    assert not c.is_training
+
+
+def test_settings_reach_the_file_its_variants_and_items_of_lists() -> None:
+    text = THREE_SYSTEMS.replace("Ring(4)", "{dims: [{size: 4}]}")
+    found = study(
+        text,
+        "training.iterations=5",
+        "topology.dims.0.size=8",
+        "variants.Engine.endpoint.sram=8MiB",
+        "variants.0.npu.sms=40",
+        "output.trace_npus=[0, 1]",
+        "variants.Ideal.endpoint.step_latency=2ns",
+    )
+    sms, ace, ideal = (v.experiment for v in found.variants)
+    assert {e.training.iterations for e in (sms, ace, ideal)} == {5}
+    assert sms.topology.npus == 8
+    assert (sms.npu.sms, ace.npu.sms) == (40, 80)
+    assert ace.endpoint.kind == "ace"
+    assert ace.endpoint.sram == 8 * 2**20
+    assert ideal.endpoint.kind == "ideal"
+    assert ideal.endpoint.step_latency == 2000
+    assert sms.output.trace_npus == [0, 1]
+
+
+def test_a_setting_that_a_variant_displaces_is_remarked_on() -> None:
+    text = SMALL + "variants:\n  - {name: A, training: {iterations: 3}}\n  - {name: B}\n"
+    found = study(text, "training.iterations=5")
+    assert [v.experiment.training.iterations for v in found.variants] == [3, 5]
+    assert found.warnings == ("training.iterations was set, but A has a value of its own",)
+
+
+def test_what_communication_takes_compute_does_not_have() -> None:
+    sms, ace, ideal = (v.experiment for v in study(THREE_SYSTEMS).variants)
+    assert engine.compute_share(sms) == (120e12 * 74 / 80, 450e9)
+    assert engine.compute_share(ace) == (120e12, 772e9)
+    assert engine.compute_share(ideal) == (120e12, 900e9)
+
+
+def test_without_overlap_both_have_everything() -> None:
+    text = (
+        SMALL + "training: {overlap: false}\nendpoint: {kind: baseline, comm_memory_bandwidth: 900GB/s, comm_sms: 80}\n"
+    )
+    assert engine.compute_share(study(text).variants[0].experiment) == (120e12, 900e9)
+
+
+@pytest.mark.parametrize("text", [SMALL, THREE_SYSTEMS], ids=["one", "three"])
+def test_the_resolved_experiment_means_the_same(text: str) -> None:
+    first = study(text)
+    second = study(rundir.resolved_yaml(first))
+    assert rundir.config_hash(first) == rundir.config_hash(second)
+    for a, b in zip(first.variants, second.variants, strict=True):
+        assert engine.specification(a.experiment) == engine.specification(b.experiment)
+
+
+def test_names_that_look_like_numbers_survive_resolution() -> None:
+    first = study(SMALL + "variants: [{name: '1e3'}, {name: 'true'}, {name: '07'}]\n")
+    assert [v.name for v in study(rundir.resolved_yaml(first)).variants] == ["1e3", "true", "07"]
+
+
+def test_the_json_schema_accepts_the_studies_and_refuses_typing_errors() -> None:
+    validator = jsonschema.Draft202012Validator(json_schema())
+    for name in studies.names():
+        path, label = studies.find(name)
+        validator.validate(plain(read(path.read_text(), label)))
+    for text in (SMALL + "colective: {}\n", SMALL + "npu: {sm: 3}\n", SMALL + "variants: [{nam: x}]\n"):
+        assert not validator.is_valid(plain(read(text, "f")))

@@ -1,0 +1,161 @@
+"""What is said about experiment files that are wrong. The messages are snapshots: read their diffs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from support.experiments import SMALL, complaints, study
+from syncline import document
+from syncline.errors import InputError
+from syncline.schema.load import load_file
+
+MALFORMED = {
+    "nothing": "",
+    "only a comment": "# nothing\n",
+    "a list": "- a\n- b\n",
+    "a word": "experiment\n",
+    "open bracket": "a: [1\n",
+    "tab": "name: x\ntopology:\n\tdims: []\n",
+    "two documents": f"{SMALL}---\n{SMALL}",
+    "duplicate key": f"{SMALL}name: again\n",
+    "duplicate nested key": f"{SMALL}npu: {{sms: 1, sms: 2}}\n",
+    "number as key": f"{SMALL}1: 2\n",
+    "list as key": f"{SMALL}? [a]\n: 3\n",
+    "alias": f"{SMALL}npu: &n {{sms: 80}}\noutput: *n\n",
+    "bomb": "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+    "merge key": f"{SMALL}<<: {{npu: {{sms: 3}}}}\n",
+    "tag": f"{SMALL}description: !!python/object:os.system x\n",
+    "deep": "a: " + "[" * 100 + "]" * 100,
+    "control character": "name: a\x01b\n",
+    "missing everything": "description: x\n",
+    "unknown keys": f"{SMALL}colective: {{}}\nzzz: 1\n",
+    "unknown nested key": f"{SMALL}training: {{iteration: 2}}\n",
+    "section is a number": f"{SMALL}npu: 3\n",
+    "section is empty": f"{SMALL}npu:\n",
+    "section is a list": f"{SMALL}training: [2]\n",
+    "name is a number": SMALL.replace("small", "3"),
+    "name is a path": SMALL.replace("small", "../x"),
+    "bare numbers": f"{SMALL}npu: {{peak: 120, clock: 1.2, memory_bandwidth: 900}}\n",
+    "wrong units": f"{SMALL}npu: {{peak: 120GB/s, clock: 1ns, bus: 500GB}}\n",
+    "yaml 1.1 booleans": f"{SMALL}training: {{overlap: on}}\n",
+    "octal": f"{SMALL}training: {{iterations: 010}}\n",
+    "sexagesimal": f"{SMALL}training: {{iterations: 1:30}}\n",
+    "exponent for a count": f"{SMALL}training: {{iterations: 1e3}}\n",
+    "underscores": f"{SMALL}training: {{iterations: 1_000}}\n",
+    "fraction for a count": f"{SMALL}training: {{iterations: 1.5}}\n",
+    "true for a count": f"{SMALL}training: {{iterations: true}}\n",
+    "zero iterations": f"{SMALL}training: {{iterations: 0}}\n",
+    "not a number": f"{SMALL}training: {{compute_scale: .nan}}\n",
+    "infinite": f"{SMALL}training: {{compute_scale: .inf}}\n",
+    "overflow": f"{SMALL}training: {{compute_scale: 1e999}}\n",
+    "negative scale": f"{SMALL}training: {{compute_scale: -0.2}}\n",
+    "huge integer": f"{SMALL}training: {{iterations: {'9' * 5000}}}\n",
+    "huge quantity": f"{SMALL}npu: {{clock: {'9' * 39}THz}}\n",
+    "topology": SMALL.replace("Ring(4)_Ring(2)", "Rinng(4)"),
+    "topology as number": SMALL.replace("Ring(4)_Ring(2)", "4"),
+    "topology of size zero": SMALL.replace("Ring(4)_Ring(2)", "Ring(0)"),
+    "topology with a switch": SMALL.replace("Ring(4)_Ring(2)", "Ring(4)_Switch(2)"),
+    "topology without dims": SMALL.replace("Ring(4)_Ring(2)", "{dims: []}"),
+    "topology dims": SMALL.replace("Ring(4)_Ring(2)", "{dims: [{size: 0, rate: 3}, {size: 4, efficiency: 94}, 5]}"),
+    "backend": f"{SMALL}network: {{backend: flow}}\n",
+    "backend in short": f"{SMALL}network: paket\n",
+    "backend of another": f"{SMALL}network: {{backend: analytical, packet: 256B}}\n",
+    "buffer": f"{SMALL}network: {{backend: packet, buffer: 300B}}\n",
+    "buffer text": f"{SMALL}network: {{backend: packet, buffer: automatic}}\n",
+    "bubble needs two": f"{SMALL}network: {{packet: 256B, buffer: 256B}}\n",
+    "deadlock rule": f"{SMALL}network: {{deadlock_rule: bubbles}}\n",
+    "workload missing": "name: a\ntopology: Ring(4)\n",
+    "workload empty": SMALL.replace("{model: resnet50, batch: 32}", "{}"),
+    "workload model": SMALL.replace("resnet50", "resnet51"),
+    "workload later": SMALL.replace("resnet50", "gnmt"),
+    "workload twice": SMALL.replace("batch: 32", "batch: 32, astra_text: x.txt"),
+    "batch missing": SMALL.replace(", batch: 32", ""),
+    "batch as text": SMALL.replace("32", "'32'"),
+    "astra file missing": SMALL.replace("{model: resnet50, batch: 32}", "{astra_text: no/such.txt}"),
+    "astra file is a folder": SMALL.replace("{model: resnet50, batch: 32}", "{astra_text: .}"),
+    "collective kind": SMALL.replace("{model: resnet50, batch: 32}", "{collective: all-to-all, size: 1MB}"),
+    "collective size": SMALL.replace("{model: resnet50, batch: 32}", "{collective: all-reduce, size: -1MB}"),
+    "chunk and chunks": f"{SMALL}collective: {{chunk: 64KiB, chunks: 3}}\n",
+    "chunk below an element": f"{SMALL}collective: {{chunk: 1B}}\n",
+    "algorithm": f"{SMALL}collective: {{algorithm: ace-4-phases}}\n",
+    "algorithm later": f"{SMALL}collective: {{algorithm: halving-doubling}}\n",
+    "endpoint": f"{SMALL}endpoint: idael\n",
+    "endpoint without kind": f"{SMALL}endpoint: {{comm_sms: 6}}\n",
+    "endpoint incomplete": f"{SMALL}endpoint: {{kind: baseline}}\n",
+    "endpoint of another kind": f"{SMALL}endpoint: {{kind: ideal, sram: 4MiB}}\n",
+    "all SMs": f"{SMALL}endpoint: {{kind: baseline, comm_sms: 80, comm_memory_bandwidth: 900GB/s}}\n",
+    "too many SMs": (
+        f"{SMALL}training: {{overlap: false}}\n"
+        "endpoint: {kind: baseline, comm_sms: 81, comm_memory_bandwidth: 901GB/s}\n"
+    ),
+    "SRAM": f"{SMALL}endpoint: {{kind: ace, comm_memory_bandwidth: 128GB/s, sram: 100KiB}}\n",
+    "port buffer": f"{SMALL}endpoint: {{kind: ace, comm_memory_bandwidth: 128GB/s, port_buffer: 128B}}\n",
+    "32 bits": f"{SMALL}endpoint: {{kind: ace, comm_memory_bandwidth: 128GB/s, message: 4GiB}}\n",
+    "trace": f"{SMALL}output: {{trace_npus: [0, 8, a]}}\n",
+    "trace of nobody": f"{SMALL}output: {{trace_npus: [8]}}\n",
+    "calibration": f"{SMALL}calibration: {{training.scale: {{fitted_on: x}}, training.compute_scale: {{on: x}}}}\n",
+    "calibration variants": f"{SMALL}calibration: {{training.compute_scale: {{fitted_on: x, variants: [smal]}}}}\n",
+    "variants": f"{SMALL}variants: 3\n",
+    "no variants": f"{SMALL}variants: []\n",
+    "variant without name": f"{SMALL}variants: [{{endpoint: ideal}}]\n",
+    "variant names": f"{SMALL}variants: [{{name: A}}, {{name: a}}, {{name: a/b}}, {{name: 3}}, {{name: inputs}}, x]\n",
+    "variant with variants": f"{SMALL}variants: [{{name: A, variants: [], calibration: {{}}}}]\n",
+    "error in the file and in variants": (
+        f"{SMALL}npu: {{sms: 0}}\n"
+        "variants:\n  - {name: A, endpoint: idea}\n  - {name: B, collective: {chnks: 3}}\n"
+    ),
+    "unicode": f"{SMALL}endpoint: \u00eedeal\n",
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_message(case: str, snapshot: SnapshotAssertion) -> None:
+    text = complaints(MALFORMED[case])
+    assert text != "nothing is wrong"
+    assert text == snapshot
+
+
+SETTINGS = {
+    "not an assignment": ("training.iterations",),
+    "no path": ("=3",),
+    "unknown field": ("trainin.iterations=3",),
+    "wrong value": ("training.iterations=many",),
+    "below a value": ("name.x=3",),
+    "no such variant": ("variants.SM.npu.sms=40",),
+    "no such item": ("variants.9.npu.sms=40",),
+    "bad YAML": ("output.trace_npus=[1",),
+    "two at once": ("training.iterations=0", "npu.sms=0"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_message_about_a_setting(case: str, snapshot: SnapshotAssertion) -> None:
+    variants = f"{SMALL}variants: [{{name: SMs}}, {{name: Ideal}}]\n"
+    try:
+        study(variants, *SETTINGS[case])
+    except InputError as error:
+        assert error.as_text() == snapshot
+    else:
+        pytest.fail("nothing is wrong")
+
+
+def test_files_that_are_no_experiments(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    (tmp_path / "binary").write_bytes(b"name: \xff\xfe\n")
+    (tmp_path / "zeros").write_bytes(bytes(100))
+    (tmp_path / "large").write_text("#" * (document.MAX_BYTES + 1))
+    (tmp_path / "folder").mkdir()
+    said = []
+    for name in ("binary", "zeros", "large", "folder", "missing", "missing\0"):
+        with pytest.raises(InputError) as error:
+            load_file(tmp_path / name, name.replace("\0", "?"))
+        said.append(error.value.as_text())
+    assert "\n".join(said) == snapshot
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "windows.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    assert load_file(path, "windows.yaml").name == "small"
