@@ -155,8 +155,10 @@ fn ring_step(kind: RingKind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
         RingKind::AllReduce if pc + 2 < 2 * ranks => (Op::RecvCopySend, pc + 1),
         RingKind::AllReduce => (Op::Recv, pc + 1),
     };
-    let back = distance % ranks;
-    let block = if up { (rank + ranks - back) % ranks } else { (rank + back) % ranks };
+    // Conditional subtractions: this runs once per message, and a division would cost more than the rest.
+    let below = |n: u32| if n >= ranks { n - ranks } else { n };
+    let back = below(below(distance));
+    let block = if up { below(rank + ranks - back) } else { below(rank + back) };
     let to = if up { 1 } else { -1 };
     Step { op, block, from: -to, to }
 }

@@ -37,6 +37,8 @@ pub struct Chunk {
 #[derive(Clone, Debug)]
 pub struct Layout {
     torus: Arc<Torus>,
+    /// Per node and dimension, shared by the copies that layers hold.
+    coordinates: Arc<[u32]>,
     plans: Vec<PlanLayout>,
     split: Split,
 }
@@ -109,7 +111,10 @@ impl Layout {
             PlanLayout { phases, plan }
         };
         let plans = plans.into_iter().map(layout).collect();
-        Layout { torus, plans, split }
+        let nodes = (0..torus.nodes()).map(NodeId);
+        let dims = 0..torus.dims().len();
+        let coordinates = nodes.flat_map(|n| dims.clone().map(move |d| (n, d))).map(|(n, d)| torus.coordinate(n, d));
+        Layout { coordinates: coordinates.collect(), torus, plans, split }
     }
 
     /// The fabric.
@@ -140,21 +145,34 @@ impl Layout {
 
     /// A phase of a chunk as an NPU sees it.
     pub fn view(&self, npu: NodeId, chunk: Chunk, phase: usize) -> PhaseView<'_> {
-        let p = &self.plans[usize::from(chunk.plan)];
-        let PhaseLayout { dim, lanes } = &p.phases[phase];
+        let plan = &self.plans[usize::from(chunk.plan)].plan;
+        let (_, vector) = plan.vector(phase, chunk.len, self.split, self.coordinates(npu));
+        self.view_of(npu, chunk, phase, vector)
+    }
+
+    /// The coordinates of a node.
+    #[inline]
+    fn coordinates(&self, npu: NodeId) -> impl Fn(u8) -> u32 + '_ {
+        let dims = self.torus.dims().len();
+        let mine = &self.coordinates[npu.index() * dims..][..dims];
+        move |d| mine[usize::from(d)]
+    }
+
+    /// A phase of a chunk as an NPU sees it, where its vector is known already.
+    #[inline]
+    pub fn view_of(&self, npu: NodeId, chunk: Chunk, phase: usize, vector: u64) -> PhaseView<'_> {
+        let PhaseLayout { dim, lanes } = &self.plans[usize::from(chunk.plan)].phases[phase];
         let (program, port) = &lanes[chunk.lane as usize % lanes.len()];
-        let coordinate = |d: u8| self.torus.coordinate(npu, usize::from(d));
-        let (_, vector) = p.plan.vector(phase, chunk.len, self.split, coordinate);
-        PhaseView { program, port: *port, rank: coordinate(*dim), vector, split: self.split }
+        PhaseView { program, port: *port, rank: self.coordinates(npu)(*dim), vector, split: self.split }
     }
 
     /// The bytes that an NPU holds before `phase`, or after the last one if `phase` is their number.
     pub fn held(&self, npu: NodeId, chunk: Chunk, phase: usize) -> u64 {
         let p = &self.plans[usize::from(chunk.plan)];
-        let coordinate = |d: u8| self.torus.coordinate(npu, usize::from(d));
+        let coordinate = self.coordinates(npu);
         match p.plan.phases().get(phase) {
             Some(ph) => {
-                let (_, vector) = p.plan.vector(phase, chunk.len, self.split, coordinate);
+                let (_, vector) = p.plan.vector(phase, chunk.len, self.split, &coordinate);
                 match ph.kind {
                     RingKind::AllGather => self.split.share(vector, ph.ranks, coordinate(ph.dim)).1,
                     _ => vector,

@@ -29,7 +29,7 @@ use crate::servers::RateServer;
 use std::collections::VecDeque;
 use syncline_collective::Op;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_core::{Bytes, NodeId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
 /// What a step costs an endpoint that works on whole messages.
@@ -148,14 +148,33 @@ struct Cursor {
     done: bool,
     phase: u8,
     pc: u32,
+    /// Whether the next three say what step `pc` does, the length of its block, and where it sends.
+    decoded: bool,
+    op: Op,
+    port: PortId,
+    len: u64,
+    /// Bytes that the phase's blocks are cut from; `None` until the phase begins.
+    vector: Option<u64>,
     /// When the phase began.
     began: Ps,
     /// Messages that have arrived and not been taken, by phase.
     arrived: [u16; MAX_PHASES],
 }
 
-const FRESH: Cursor =
-    Cursor { started: false, working: false, done: false, phase: 0, pc: 0, began: Ps::ZERO, arrived: [0; MAX_PHASES] };
+const FRESH: Cursor = Cursor {
+    started: false,
+    working: false,
+    done: false,
+    phase: 0,
+    pc: 0,
+    decoded: false,
+    op: Op::Send,
+    port: PortId(0),
+    len: 0,
+    vector: None,
+    began: Ps::ZERO,
+    arrived: [0; MAX_PHASES],
+};
 
 /// The chunks of an NPU between the oldest unfinished one and the newest it has heard of.
 #[derive(Clone, Debug, Default)]
@@ -210,42 +229,50 @@ impl<C: StepCost> MessageEndpoint<C> {
         u64::from(seq) << 8 | u64::from(phase)
     }
 
-    /// Begins the work of the current step if it can begin, going on to later phases where there is
-    /// nothing to do.
+    /// Begins the work of the current step if it can begin.
     fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<StepDone> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
-        let phases = self.layout.phases(chunk.plan);
-        loop {
-            let cursor = self.npus[npu.index()].cursor(seq);
-            let phase = usize::from(cursor.phase);
-            if phase == phases {
-                self.finish(npu, seq, ctx);
-                return;
-            }
-            let view = self.layout.view(npu, chunk, phase);
-            if cursor.pc == view.steps() {
-                if self.traced[npu.index()] {
-                    let (phase, began) = (cursor.phase, cursor.began);
-                    ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
-                }
-                (cursor.phase, cursor.pc, cursor.began) = (cursor.phase + 1, 0, ctx.now);
-                continue;
-            }
-            let (step, len) = view.step(cursor.pc);
-            if step.op.receives() {
-                if cursor.arrived[phase] == 0 {
-                    return;
-                }
-                cursor.arrived[phase] -= 1;
-            }
-            cursor.working = true;
-            let done = self.cost.work(npu.index(), ctx.now, step.op, Bytes(len));
-            ctx.q.at(done, chunk_key(class::WORK, seq, view.port), StepDone { npu: npu.0, seq });
+        if !self.npus[npu.index()].cursor(seq).decoded && !self.decode(npu, seq, ctx) {
+            self.finish(npu, seq, ctx);
             return;
         }
+        let cursor = self.npus[npu.index()].cursor(seq);
+        if cursor.op.receives() {
+            let Some(left) = cursor.arrived[usize::from(cursor.phase)].checked_sub(1) else { return };
+            cursor.arrived[usize::from(cursor.phase)] = left;
+        }
+        (cursor.working, cursor.decoded) = (true, false);
+        let (op, len, port) = (cursor.op, cursor.len, cursor.port);
+        let done = self.cost.work(npu.index(), ctx.now, op, Bytes(len));
+        ctx.q.at(done, chunk_key(class::WORK, seq, port), StepDone { npu: npu.0, seq });
+    }
+
+    /// Works out the chunk's next step, in a later phase if this one is at its end; false if none is left.
+    fn decode<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) -> bool {
+        let chunk = self.chunks[seq as usize];
+        let cursor = self.npus[npu.index()].cursor(seq);
+        while usize::from(cursor.phase) < self.layout.phases(chunk.plan) {
+            let phase = usize::from(cursor.phase);
+            let view = match cursor.vector {
+                Some(vector) => self.layout.view_of(npu, chunk, phase, vector),
+                None => self.layout.view(npu, chunk, phase),
+            };
+            cursor.vector = Some(view.vector);
+            if cursor.pc < view.steps() {
+                let (step, len) = view.step(cursor.pc);
+                (cursor.op, cursor.len, cursor.port, cursor.decoded) = (step.op, len, view.port, true);
+                return true;
+            }
+            if self.traced[npu.index()] {
+                let (phase, began) = (cursor.phase, cursor.began);
+                ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
+            }
+            (cursor.phase, cursor.pc) = (cursor.phase + 1, 0);
+            (cursor.began, cursor.vector) = (ctx.now, None);
+        }
+        false
     }
 
     fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
@@ -303,20 +330,18 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         Q: Schedule<StepDone> + Schedule<N::Event>,
     {
         let npu = NodeId(npu);
-        let chunk = self.chunks[seq as usize];
         let cursor = self.npus[npu.index()].cursor(seq);
         cursor.working = false;
-        let view = self.layout.view(npu, chunk, usize::from(cursor.phase));
-        let (step, len) = view.step(cursor.pc);
+        let (op, len, port, phase) = (cursor.op, cursor.len, cursor.port, cursor.phase);
         cursor.pc += 1;
-        if step.op.sends() {
+        if op.sends() {
             self.sent += len;
             let message = Message {
                 src: npu,
-                route: Route::Port(view.port),
+                route: Route::Port(port),
                 len: Bytes(len),
                 delivery: Delivery::Whole,
-                tag: Self::tag(seq, cursor.phase),
+                tag: Self::tag(seq, phase),
             };
             ctx.net.send(ctx.now, message, ctx.q);
         }
