@@ -195,5 +195,6 @@ def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -
             "name": workload.model,
             "batch": workload.batch,
             "element_bytes": workload.element,
+            "kernels": workload.kernels,
         }
     return {"source": "astra-text", "text": astra_text or ""}

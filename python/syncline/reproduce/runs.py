@@ -69,13 +69,20 @@ def load_study(run: Run) -> Study:
 
 
 def least(low: int, high: int, reaches: Callable[[int], bool]) -> int | None:
-    """The smallest value from `low` to `high` that reaches a goal which no larger value misses, if any does."""
-    if not reaches(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
+    """Where a goal is first reached between `low` and `high`, coming from below, if it is.
+
+    Doubles until the goal is reached and then halves the interval, so that a goal which is missed again far above
+    (schedules lock into patterns that differ by a few percent) does not hide where it is first reached.
+    """
+    missed, reached = low - 1, low
+    while not reaches(reached):
+        if reached == high:
+            return None
+        missed, reached = reached, min(max(2 * reached, reached + 1), high)
+    while reached - missed > 1:
+        middle = (missed + reached) // 2
         if reaches(middle):
-            high = middle
+            reached = middle
         else:
-            low = middle + 1
-    return low
+            missed = middle
+    return reached

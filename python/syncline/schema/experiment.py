@@ -103,6 +103,9 @@ class ModelWorkload(Section):
     """Samples per NPU and iteration."""
     element: Size = 2
     """Bytes of an activation, weight or gradient element; collectives are never cut finer."""
+    kernels: Literal["all", "weighted"] = "all"
+    """Which kernels cost time: all of them, or those of convolutions and fully connected layers only, as in
+    simulators whose compute model knows matrix operations only."""
 
 
 class AstraWorkload(Section):
