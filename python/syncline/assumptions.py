@@ -43,6 +43,7 @@ def _of_one(experiment: Experiment) -> Iterator[str]:
         text = experiment.model_dump(mode="json", include={"topology"})["topology"].split("_")[index]
         if dim.filled_in:
             yield f"topology dimension {index} = {text}: {', '.join(sorted(dim.filled_in))} by default"
+    yield from _meant(experiment)
     dumped = experiment.model_dump(mode="json")
     for section in type(experiment).model_fields:
         value = getattr(experiment, section)
@@ -52,8 +53,19 @@ def _of_one(experiment: Experiment) -> Iterator[str]:
         yield from _defaults(section, value, dumped[section], given=given, ignored=_without_effect(experiment, section))
 
 
+def _meant(experiment: Experiment) -> Iterator[str]:
+    """What the algorithm stands for, where its name does not say it all."""
+    collective = experiment.collective
+    if collective.algorithm == "auto":
+        yield f"collective.algorithm = {experiment.composition} (auto)"
+    if experiment.lanes != collective.lanes:
+        yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
+
+
 def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     """Fields that the experiment does not use."""
+    if section == "collective" and experiment.lanes != experiment.collective.lanes:
+        return frozenset({"lanes"})
     if experiment.is_training:
         return frozenset()
     if section == "training":

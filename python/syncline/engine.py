@@ -6,6 +6,7 @@ The only place that knows the engine's JSON (`crates/system/src/spec.rs` and `re
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,20 @@ if TYPE_CHECKING:
 
 PS_PER_S: Final = 10**12
 
+PANIC: Final = "PanicException"
+"""What the binding raises when the engine panics; the class cannot be imported."""
+REFUSALS: Final = {
+    "ACE SRAM": ("endpoint", "sram"),
+    "network.buffer_packets": ("network", "buffer"),
+    "input buffers": ("network", "buffer"),
+    "a batch": ("workload", "batch"),
+    "elements": ("workload", "element"),
+    "dimension": ("topology",),
+}
+"""How the engine's refusals begin, and the fields to blame."""
+_FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
+_LINE: Final = re.compile(r'line ([0-9]+): (.*) is ("(?:[^"\\]|\\.)*")')
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -48,10 +63,30 @@ def run(variant: Variant) -> Result:
     try:
         result = _core.run(spec)
     except _core.SpecError as error:
-        raise InputError([Problem(variant.name, None, "", None, str(error))]) from None
+        raise InputError(_refusal(variant, line) for line in str(error).splitlines()) from None
     except _core.SimulationError as error:
         raise SimulationFailedError(str(error)) from None
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        message = f"the engine stopped at an error of its own, which is worth a report: {error}"
+        raise SimulationFailedError(message) from None
     return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
+
+
+def _refusal(variant: Variant, text: str) -> Problem:
+    """A line of what the engine says about a specification, in words of the file."""
+    message, _, accepted = text.partition("; accepted: ")
+    written = _LINE.fullmatch(message)
+    workload = variant.experiment.workload
+    if written is not None and isinstance(workload, AstraWorkload):
+        line, name, value = written.groups()
+        said = f"this is not a legal {name}" if value != '""' else "this is missing"
+        return Problem(workload.astra_text, int(line), name, value[1:-1], said, accepted or None)
+    path = next((path for start, path in REFUSALS.items() if message.startswith(start)), ())
+    if _FSMS.match(message):
+        path = ("endpoint", "fsms")
+    return variant.problem(path, f"{message} (variant {variant.name})", accepted or None)
 
 
 def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
@@ -158,11 +193,11 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     return {
-        "algorithm": collective.algorithm,
+        "algorithm": experiment.composition,
         "chunking": chunking,
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
-        "lanes": collective.lanes,
+        "lanes": experiment.lanes,
         "element_bytes": experiment.workload.element,
     }
 

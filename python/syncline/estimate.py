@@ -62,10 +62,10 @@ def of(variant: Variant) -> Estimate:
     experiment = variant.experiment
     topology = experiment.topology
     kind, collectives = _collectives(variant)
-    phases = bounds.phases(kind, experiment.collective.algorithm, topology)
+    phases = bounds.phases(kind, experiment.composition, topology)
     steps = sum(phase.steps for phase in phases)
     chunks = sum(_chunks(experiment, size) for size in collectives)
-    sent = int(sum(collectives) * bounds.sent_per_byte(kind, experiment.collective.algorithm, topology))
+    sent = int(sum(collectives) * bounds.sent_per_byte(kind, experiment.composition, topology))
     messages = chunks * steps * topology.npus
     packets, events = 0, messages * EVENTS_PER_MESSAGE
     if isinstance(experiment.network, PacketNetwork):

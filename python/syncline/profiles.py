@@ -20,11 +20,10 @@ ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
 """What each endpoint is given."""
 
 COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
-    "ideal": {"chunks": 1, "lanes": "split"},
-    "baseline": {"chunks": 160, "inflight": 16, "lanes": "alternate"},
-    "ace": {"chunk": "64KiB", "lanes": "alternate"},
+    "ideal": {"algorithm": "six-phase", "chunks": 1, "lanes": "split"},
+    "baseline": {"algorithm": "ace-4-phase", "chunks": 160, "inflight": 16, "lanes": "alternate"},
+    "ace": {"algorithm": "ace-4-phase", "chunk": "64KiB", "lanes": "alternate"},
 }
-"""How a single collective is cut with each endpoint. Ideal: not at all, and over all lanes at once."""
-
-ALGORITHMS: Final = {"ideal": "six-phase", "baseline": "ace-4-phase", "ace": "ace-4-phase"}
-"""What `auto` means on several dimensions; on one dimension they are all the same ring."""
+"""How a single collective is composed and cut with each endpoint; on one dimension all algorithms are the same
+ring. Ideal: not cut at all, and over all lanes at once.
+"""

@@ -30,7 +30,7 @@ import yaml
 import syncline
 from syncline.document import scalar
 from syncline.engine import Result
-from syncline.errors import InputError, Problem
+from syncline.errors import InputError, Problem, shown
 from syncline.results import Document, dumps
 from syncline.schema.load import Study, Variant
 
@@ -51,18 +51,27 @@ class RunDirectory:
     seed: int
     finished: list[str] = field(default_factory=list)
     _prepared: bool = False
+    _made: bool = False
 
     def check(self) -> None:
         """Refuses a directory that is something else. Raises [`InputError`]."""
-        if self.path.is_symlink() or self.path.exists():
-            if not self.path.is_dir():
-                raise _refused(self.path, "this exists and is not a directory")
-            if any(self.path.iterdir()) and _manifest(self.path) is None:
-                raise _refused(self.path, "this directory is not empty and not the directory of a run")
+        if str(self.path).startswith("--"):
+            raise _refused(self.path, "this is a flag; the directory is missing")
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _refused(self.path, f"this directory cannot be made: {error.strerror}") from None
+            self.path.as_posix().encode()
+            if self.path.is_symlink() or self.path.exists():
+                if not self.path.is_dir():
+                    raise _refused(self.path, "this exists and is not a directory")
+                if any(self.path.iterdir()) and _manifest(self.path) is None:
+                    raise _refused(self.path, "this directory is not empty and not the directory of a run")
+            else:
+                self.path.mkdir(parents=True)
+                self._made = True
+        except UnicodeError:
+            raise _refused(self.path, "the name is not legal text") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise _refused(self.path, f"this directory cannot be used: {reason}") from None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise _refused(self.path, "this directory cannot be written to")
 
@@ -96,6 +105,12 @@ class RunDirectory:
         write(self.path / "summary.json", dumps(document) + "\n")
         write(self.path / "report.html", html.build(document, dict(tables), self.command))
         self._write_manifest(document["status"])
+
+    def leave(self) -> None:
+        """Removes the directory if it was made for this run and nothing was written."""
+        if self._made and not self._prepared:
+            with suppress(OSError):
+                self.path.rmdir()
 
     def _prepare(self) -> None:
         """Removes the previous run's results, which the new ones replace."""
@@ -219,4 +234,4 @@ def _input_name(text: str) -> str:
 def _refused(
     path: Path, message: str, accepted: str | None = "an empty or new directory, or that of a run"
 ) -> InputError:
-    return InputError([Problem("command line", None, "directory", str(path), message, accepted)])
+    return InputError([Problem("command line", None, "directory", shown(str(path)), message, accepted)])

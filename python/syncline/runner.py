@@ -57,6 +57,11 @@ class Outcomes:
         """The variants that failed, and why."""
         return [(o.variant.name, o.failure) for o in self.outcomes if o.failure is not None]
 
+    @property
+    def refused(self) -> bool:
+        """Whether the engine refused a variant."""
+        return any(o.refused is not None for o in self.outcomes)
+
     def raise_if_refused(self) -> None:
         """Raises the [`InputError`]s with which the engine refused variants, as one."""
         refusals = [o.refused for o in self.outcomes if o.refused is not None]

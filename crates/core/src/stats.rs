@@ -29,7 +29,11 @@ impl Conservation {
     }
 }
 
-/// Busy time accumulated in windows of fixed length.
+/// Windows that are kept at most: enough for 3 s in windows of 1 us.
+const MAX_WINDOWS: usize = 1 << 22;
+
+/// Busy time accumulated in windows of equal length. When there would be more than 2^22 of them their
+/// length doubles, so that a long run never takes more memory than a run of that many.
 #[derive(Clone, Debug)]
 pub struct Windows {
     length: u64,
@@ -56,6 +60,9 @@ impl Windows {
         if to <= from || weight == 0 {
             return;
         }
+        while (to - 1) / self.length >= MAX_WINDOWS as u64 {
+            self.coarsen();
+        }
         let last = ((to - 1) / self.length) as usize;
         if last >= self.busy.len() {
             self.busy.resize(last + 1, 0);
@@ -68,6 +75,21 @@ impl Windows {
             window += 1;
         }
         self.busy[last] += (to - from) * weight;
+    }
+
+    /// Joins windows in pairs.
+    fn coarsen(&mut self) {
+        let joined = self.busy.chunks(2).map(|pair| pair.iter().sum()).collect();
+        (self.busy, self.length) = (joined, self.length.saturating_mul(2));
+    }
+
+    /// The same in windows of `length`, which is this length doubled any number of times.
+    pub fn in_windows_of(&self, length: Ps) -> Windows {
+        let mut windows = self.clone();
+        while windows.length < length.0 {
+            windows.coarsen();
+        }
+        windows
     }
 
     /// The length of a window.
@@ -92,6 +114,16 @@ mod tests {
         w.add(Ps(5), Ps(25));
         w.add(Ps(30), Ps(30));
         assert_eq!(w.busy(), [5, 10, 5]);
+    }
+
+    #[test]
+    fn too_many_windows_are_joined() {
+        let mut w = Windows::new(Ps(1));
+        w.add(Ps(0), Ps(3));
+        w.add(Ps(1 << 22), Ps((1 << 22) + 1));
+        assert_eq!((w.length(), w.busy().len()), (Ps(2), (1 << 21) + 1));
+        assert_eq!((w.busy()[0], w.busy()[1], w.busy()[1 << 21]), (2, 1, 1));
+        assert_eq!(w.in_windows_of(Ps(8)).busy()[0], 3);
     }
 
     proptest! {

@@ -114,7 +114,12 @@ struct Job {
     drain: bool,
     npu: Npu,
     kinds: Vec<Kind>,
+    /// The largest collective, and all collectives of an iteration.
     largest: Bytes,
+    total: Bytes,
+    collectives: usize,
+    /// Compute of an iteration.
+    compute_ps: f64,
 }
 
 fn job(spec: &Spec) -> Result<Job, RunError> {
@@ -127,7 +132,10 @@ fn job(spec: &Spec) -> Result<Job, RunError> {
             };
             let source = Box::new(Single { kind: node, size: Bytes(*bytes), layers: Vec::new() });
             let npu = Npu::new(1.0, 1.0, 1.0).map_err(illegal)?;
-            Ok(Job { source, iterations: 1, drain: true, npu, kinds: vec![kind], largest: Bytes(*bytes) })
+            let (kinds, largest, total) = (vec![kind], Bytes(*bytes), Bytes(*bytes));
+            let job =
+                Job { source, iterations: 1, drain: true, npu, kinds, largest, total, collectives: 1, compute_ps: 0.0 };
+            Ok(job)
         }
         JobSpec::Training { workload, iterations, overlap, drain, update, compute } => {
             let mut layers = layers(workload)?;
@@ -136,10 +144,14 @@ fn job(spec: &Spec) -> Result<Job, RunError> {
             }
             let npu = Npu::new(compute.flops_per_s, compute.memory_bytes_per_s, compute.scale).map_err(illegal)?;
             let sizes = layers.iter().map(|l| l.gradient.0);
-            let largest = if *overlap { sizes.max().unwrap_or(0) } else { sizes.sum() };
+            let total = Bytes(sizes.clone().fold(0, u64::saturating_add));
+            let largest = if *overlap { Bytes(sizes.max().unwrap_or(0)) } else { total };
+            let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
+            let compute_ps = passes.map(|cost| npu.time(cost).0 as f64).sum();
+            let (collectives, kinds) = (layers.len(), vec![Kind::AllReduce]);
             let source = Box::new(DataParallel::new(layers, *overlap));
-            let (iterations, drain, largest) = (*iterations, *drain, Bytes(largest));
-            Ok(Job { source, iterations, drain, npu, kinds: vec![Kind::AllReduce], largest })
+            let (iterations, drain) = (*iterations, *drain);
+            Ok(Job { source, iterations, drain, npu, kinds, largest, total, collectives, compute_ps })
         }
     }
 }
@@ -211,7 +223,39 @@ impl RunPlan {
             split,
             drain: job.drain,
         };
-        Ok(RunPlan { torus, job, layout, config })
+        let plan = RunPlan { torus, job, layout, config };
+        plan.check_span(spec)?;
+        Ok(plan)
+    }
+
+    /// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
+    /// exceeds: every byte through the slowest server four times per phase and one after the other,
+    /// every step of every chunk waiting for the longest link.
+    fn check_span(&self, spec: &Spec) -> Result<(), RunError> {
+        const SPAN: f64 = (1u64 << 63) as f64;
+        let mut slowest = self.torus.dims().iter().map(|d| d.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
+        match &spec.endpoint {
+            EndpointSpec::Ideal { .. } => {}
+            EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
+                slowest = slowest.min(*m).min(*s).min(*b);
+            }
+            EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
+        }
+        let phases = self.layout.plans().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
+        let steps = self.layout.plans().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
+        let latency = self.torus.dims().iter().map(|d| d.latency.0).max().unwrap_or(0) as f64;
+        let bytes = self.job.total.0 as f64 * f64::from(self.job.iterations);
+        let chunks = match self.config.chunking {
+            Chunking::Size(size) => bytes / size as f64 + f64::from(self.job.iterations) * self.job.collectives as f64,
+            Chunking::Count(n) => f64::from(n) * f64::from(self.job.iterations) * self.job.collectives as f64,
+        };
+        let compute = self.job.compute_ps * f64::from(self.job.iterations);
+        let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+        if most < SPAN {
+            return Ok(());
+        }
+        let days = most / 1e12 / 86_400.0;
+        Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
     }
 
     /// No chunk of the run is larger.

@@ -20,8 +20,9 @@ use crate::results::{
 };
 use crate::spec::{JobSpec, Spec};
 use std::collections::BTreeMap;
-use syncline_core::{NodeId, PortId, Ps};
+use syncline_core::{NodeId, PortId, Ps, Windows};
 use syncline_endpoint::Endpoint;
+use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
 use syncline_topology::Fabric;
 
@@ -283,11 +284,18 @@ where
     }
 
     fn windows(&self) -> Table {
-        let (end, length) = (self.outcome.end.0, self.spec.output.window_ps);
+        let occupancy = self.outcome.report.occupancy.as_ref();
+        let compute = &self.simulation.executor().compute_windows;
+        let of_links = self.simulation.network().usage().windows();
+        let levels = occupancy.iter().flat_map(|o| [&o.active, &o.sram, &o.fsms]);
+        let all_windows = levels.chain([compute]).chain(of_links);
+        // A long run joins windows; the table has one length for all.
+        let common = all_windows.map(|w| w.length()).max().unwrap_or(Ps(self.spec.output.window_ps));
+        let busy = |w: &Windows| w.in_windows_of(common).busy().to_vec();
+        let (end, length) = (self.outcome.end.0, common.0);
         let count = end.div_ceil(length) as usize;
         let span = |w: usize| (end - w as u64 * length).min(length);
         let torus = self.simulation.layout().torus();
-        let usage = self.simulation.network().usage();
         let level = |busy: &[u64], w: usize, per: u64| {
             let over = u128::from(span(w)) * u128::from(per);
             share(u128::from(busy.get(w).copied().unwrap_or(0)), over)
@@ -303,30 +311,27 @@ where
             ports as u64 * u64::from(torus.nodes())
         };
         let mut all = vec![0u64; count];
-        for dim in usage.windows() {
-            all.iter_mut().zip(dim.busy()).for_each(|(sum, &busy)| *sum += busy);
+        for dim in of_links {
+            all.iter_mut().zip(busy(dim)).for_each(|(sum, busy)| *sum += busy);
         }
         let links = u64::from(torus.ports()) * u64::from(torus.nodes());
         let mut columns = vec![
             ("window", Column::Int((0..count as i64).collect())),
             ("start_ps", Column::Int((0..count as i64).map(|w| w * length as i64).collect())),
-            ("compute", full(column(self.simulation.executor().compute_windows.busy(), 1))),
+            ("compute", full(column(&busy(compute), 1))),
             ("links", full(column(&all, links))),
         ];
         const DIMS: [&str; 8] =
             ["link_dim0", "link_dim1", "link_dim2", "link_dim3", "link_dim4", "link_dim5", "link_dim6", "link_dim7"];
-        for (dim, windows) in usage.windows().iter().enumerate().take(DIMS.len()) {
+        for (dim, windows) in of_links.iter().enumerate().take(DIMS.len()) {
             if links_of(dim) > 0 {
-                columns.push((DIMS[dim], full(column(windows.busy(), links_of(dim)))));
+                columns.push((DIMS[dim], full(column(&busy(windows), links_of(dim)))));
             }
         }
-        let occupancy = self.outcome.report.occupancy.as_ref();
-        let held = |f: &dyn Fn(&syncline_endpoint::api::Occupancy) -> Vec<u64>| {
-            column(&occupancy.map(f).unwrap_or_default(), 1)
-        };
-        columns.push(("ace_active", full(held(&|o| o.active.busy().to_vec()))));
-        columns.push(("sram_bytes", held(&|o| o.sram.busy().to_vec())));
-        columns.push(("fsm_busy", held(&|o| o.fsms.busy().to_vec())));
+        let held = |f: fn(&Occupancy) -> &Windows| column(&occupancy.map(|o| busy(f(o))).unwrap_or_default(), 1);
+        columns.push(("ace_active", full(held(|o| &o.active))));
+        columns.push(("sram_bytes", held(|o| &o.sram)));
+        columns.push(("fsm_busy", held(|o| &o.fsms)));
         Table { name: "windows", columns }
     }
 

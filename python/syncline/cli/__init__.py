@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import collective, inspect, reproduce, study
-from syncline.errors import InputError, Problem, SimulationFailedError
+from syncline.cli import collective, inspect, reproduce, study, usage
+from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -30,7 +30,6 @@ Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 app = typer.Typer(
     name="syncline",
     help=EXAMPLES,
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -41,7 +40,9 @@ app.command("collective")(collective.collective)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
-topology_app = typer.Typer(help="Look at topologies.", rich_markup_mode=None)
+topology_app = typer.Typer(
+    help='Look at topologies.\n\n\b\n  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"', rich_markup_mode=None
+)
 topology_app.command("show")(inspect.topology_show)
 app.add_typer(topology_app, name="topology")
 
@@ -60,21 +61,29 @@ def _root(
         typer.echo(__version__)
         raise typer.Exit
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        typer.echo(context.get_help(), err=True)
         raise typer.Exit(WRONG_INPUT)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     status = run(sys.argv[1:] if arguments is None else arguments)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = status if isinstance(error, BrokenPipeError) else status or _unwritable(error)
     if status == INTERRUPTED:
         os._exit(INTERRUPTED)  # simulations that are under way cannot be stopped, only left behind
     raise SystemExit(status)
+
+
+def _nowhere() -> TextIO:
+    """In place of a stream that was closed by whoever started this."""
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -93,11 +102,17 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return DONE
+    except OSError as error:
+        return _unwritable(error)
     except _UsageError as error:
-        say = getattr(error, "format_message", None)
-        message = str(error) if say is None else say()
-        _complain(InputError([Problem("command line", None, "", None, message)]), as_json)
+        _complain(InputError([usage.problem(error)]), as_json)
         return WRONG_INPUT
+
+
+def _unwritable(error: OSError) -> int:
+    place = "" if error.filename is None else f"{error.filename}: "
+    print(f"{place}cannot be written or read: {error.strerror or error}", file=sys.stderr)
+    return FAILED
 
 
 def _complain(error: InputError, as_json: bool) -> None:

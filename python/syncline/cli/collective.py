@@ -12,7 +12,7 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from syncline.schema.load import Study
+    from syncline.document import Mapping, Node
 
 DEFAULT_BACKEND = "analytical"
 
@@ -21,7 +21,7 @@ def collective(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="all-reduce, reduce-scatter or all-gather.")],
     size: Annotated[str, typer.Option(metavar="SIZE", help="As nccl-tests counts it: the full vector.")],
     topology: Annotated[str, typer.Option(metavar="T", help='Such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".')],
-    algorithm: options.Algorithm = "auto",
+    algorithm: options.Algorithm = None,
     endpoint: options.Endpoint = "ideal",
     backend: options.Backend = DEFAULT_BACKEND,
     chunk: options.Chunk = None,
@@ -36,21 +36,30 @@ def collective(
 ) -> int:
     """Run one collective of all NPUs.
 
+    \b
+      syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
+      syncline collective all-gather --size 1GiB --topology "Ring(8, rate=100Gb/s, latency=1us)" --json
+      syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
+
     By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
-    ace and baseline come with the ACE paper's parameters, which the assumptions list.
+    ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
+    ideal endpoint has six-phase, the others ace-4-phase.
     """
-    options.check_common(fold=fold, threads=threads, seed=seed)
-    study, filled_in = _study(
+    root, filled_in = _tree(
         kind=kind,
         size=size,
         topology=topology,
         endpoint=endpoint or "ideal",
-        algorithm=algorithm or "auto",
+        algorithm=algorithm,
         backend=backend or DEFAULT_BACKEND,
         chunk=chunk,
         inflight=inflight,
-        settings=set_,
     )
+    problems = options.common_problems(fold=fold, threads=threads, seed=seed)
+
+    from syncline.schema.load import load
+
+    study = options.load(problems, set_, lambda overrides: load(root, "command line", Path(), overrides))
 
     from syncline import results, runner
 
@@ -72,22 +81,20 @@ def collective(
     return 0
 
 
-def _study(
+def _tree(
     *,
     kind: str,
     size: str,
     topology: str,
     endpoint: str,
-    algorithm: str,
+    algorithm: str | None,
     backend: str,
     chunk: str | None,
     inflight: int | None,
-    settings: list[str] | None,
-) -> tuple[Study, list[str]]:
+) -> tuple[Mapping, list[str]]:
     """The experiment that the flags describe, and what they left open."""
     from syncline import profiles
-    from syncline.document import Mapping, Node, Origin, Scalar
-    from syncline.schema.load import load
+    from syncline.document import Mapping, Origin, Scalar
 
     filled_in: list[str] = []
 
@@ -97,16 +104,18 @@ def _study(
     def section(name: str, entries: dict[str, Node]) -> Mapping:
         return Mapping(entries, Origin("command line", None, name))
 
-    cut: dict[str, Node] = {"algorithm": flag("--algorithm", algorithm)}
-    if algorithm == "auto":
-        cut["algorithm"] = flag("--algorithm", profiles.ALGORITHMS.get(endpoint, "six-phase"))
-        filled_in.append(f"collective.algorithm = {profiles.ALGORITHMS.get(endpoint)} (auto)")
+    cut: dict[str, Node] = {} if algorithm is None else {"algorithm": flag("--algorithm", algorithm)}
+    said = {
+        "algorithm": algorithm is not None,
+        "lanes": algorithm == "ring-unidirectional",
+        "chunk": chunk is not None,
+        "chunks": chunk is not None,
+        "inflight": inflight is not None,
+    }
     for key, value in profiles.COLLECTIVES.get(endpoint, {}).items():
-        if not (key in ("chunk", "chunks") and chunk is not None) and not (key == "inflight" and inflight is not None):
+        if not said[key]:
             cut[key] = flag("--endpoint", value)
             filled_in.append(f"collective.{key} = {value} (default of `collective` with this endpoint)")
-    if algorithm == "ring-unidirectional":
-        cut |= {"algorithm": flag("--algorithm", "ring"), "lanes": flag("--algorithm", "one")}
     if chunk is not None:
         cut["chunk"] = flag("--chunk", chunk)
     if inflight is not None:
@@ -126,7 +135,7 @@ def _study(
             "endpoint": section("--endpoint", {k: flag("--endpoint", v) for k, v in given.items()}),
         },
     )
-    return load(root, "command line", Path(), options.overrides(settings)), filled_in
+    return root, filled_in
 
 
 def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:

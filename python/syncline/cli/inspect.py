@@ -12,7 +12,11 @@ from syncline.cli import options
 
 
 def schema() -> int:
-    """Print the JSON Schema of experiment files, for editors."""
+    """Print the JSON Schema of experiment files, for editors.
+
+    \b
+      syncline schema > experiment.schema.json
+    """
     from syncline.results import dumps
     from syncline.schema.export import json_schema
 
@@ -24,7 +28,12 @@ def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory that run --out has written.")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Where to; by default report.html in DIR.")] = None,
 ) -> int:
-    """Write the HTML report of a run again."""
+    """Write the HTML report of a run again.
+
+    \b
+      syncline report runs/resnet50
+      syncline report runs/resnet50 -o resnet50.html
+    """
     from syncline import rundir
     from syncline.errors import command_line
     from syncline.report import html
@@ -43,7 +52,12 @@ def topology_show(
     topology: Annotated[str, typer.Argument(metavar="T", help='Such as "Ring(4, rate=200GB/s)_Ring(8)".')],
     json: options.AsJson = False,
 ) -> int:
-    """Show the dimensions of a topology."""
+    """Show the dimensions of a topology.
+
+    \b
+      syncline topology show "Torus(4,8,4)"
+      syncline topology show "Ring(4, rate=200GB/s, efficiency=94%)_Ring(8)" --json
+    """
     from syncline.errors import command_line
     from syncline.topology import TopologyError, parse
 

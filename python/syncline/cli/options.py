@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,6 +11,7 @@ from syncline.errors import InputError, Problem, command_line, did_you_mean
 
 if TYPE_CHECKING:
     from syncline.document import Plain
+    from syncline.schema.load import Study
     from syncline.schema.merge import Override
 
 MAX_THREADS: Final = 1024
@@ -38,40 +39,50 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors o
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was assumed.")]
 
 
-def check_common(*, fold: str, threads: int | None, seed: int) -> None:
-    """Refuses common flags with values that mean nothing. Raises [`InputError`]."""
+def common_problems(*, fold: str = "auto", threads: int | None = None, seed: int = 0) -> list[Problem]:
+    """What is wrong with flags that most commands have."""
+    problems: list[InputError] = []
     if fold == "on":
         message = "folding is not available in this version: every NPU is simulated"
-        raise command_line("--fold", fold, message, "auto, off")
-    if fold not in ("auto", "off"):
-        raise command_line("--fold", fold, f"this is not known{did_you_mean(fold, ('auto', 'off'))}", "auto, off")
+        problems.append(command_line("--fold", fold, message, "auto, off"))
+    elif fold not in ("auto", "off"):
+        message = f"this is not known{did_you_mean(fold, ('auto', 'off'))}"
+        problems.append(command_line("--fold", fold, message, "auto, off"))
     if threads is not None and not 1 <= threads <= MAX_THREADS:
-        raise command_line("--threads", threads, "this is out of range", f"1 to {MAX_THREADS}")
+        problems.append(command_line("--threads", threads, "this is out of range", f"1 to {MAX_THREADS}"))
     if not 0 <= seed < 2**63:
-        raise command_line("--seed", seed, "this is out of range", f"0 to {2**63 - 1}")
+        problems.append(command_line("--seed", seed, "this is out of range", f"0 to {2**63 - 1}"))
+    return [problem for error in problems for problem in error.problems]
 
 
-def overrides(settings: Sequence[str] | None) -> list[Override]:
-    """The `--set` flags, or every error in them."""
+def load(
+    problems: Sequence[Problem], settings: Sequence[str] | None, read: Callable[[Sequence[Override]], Study]
+) -> Study:
+    """What `read` makes of the `--set` flags. Raises one [`InputError`] with its problems, those of the flags
+    and `problems`.
+    """
     from syncline.schema.merge import parse_override
 
+    found = list(problems)
     parsed: list[Override] = []
-    problems: list[Problem] = []
     for setting in settings or ():
         try:
             parsed.append(parse_override(setting))
         except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
-    return parsed
+            found += error.problems
+    try:
+        study = read(parsed)
+    except InputError as error:
+        found += error.problems
+    if found:
+        raise InputError(found)
+    return study
 
 
 def forced(
     *, chunk: str | None, inflight: int | None, endpoint: str | None, algorithm: str | None, backend: str | None
 ) -> list[Override]:
     """Flags that hold for every variant, whatever the file says."""
-    from syncline import profiles
     from syncline.schema.merge import parse_override
 
     settings: list[tuple[str, str]] = []
@@ -79,12 +90,7 @@ def forced(
         settings += [(f"endpoint.{key}={value}", "--endpoint") for key, value in given_endpoint(endpoint).items()]
     if backend is not None:
         settings.append((f"network.backend={backend}", "--backend"))
-    if algorithm == "ring-unidirectional":
-        settings += [("collective.algorithm=ring", "--algorithm"), ("collective.lanes=one", "--algorithm")]
-    elif algorithm == "auto":
-        chosen = profiles.ALGORITHMS.get(endpoint or "ideal", "six-phase")
-        settings.append((f"collective.algorithm={chosen}", "--algorithm"))
-    elif algorithm is not None:
+    if algorithm is not None:
         settings.append((f"collective.algorithm={algorithm}", "--algorithm"))
     if chunk is not None:
         settings.append((f"collective.chunk={chunk}", "--chunk"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from syncline.cli import options
+from syncline.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,10 +27,16 @@ def reproduce(
 ) -> int:
     """Hold simulations against published figures.
 
+    \b
+      syncline reproduce ace
+      syncline reproduce ace-fig6-sms --json
+
     Says for each claim whether the simulated value is inside the range that counts as reproduced. Claims
     outside their range are reported, and the exit status is 0 all the same.
     """
-    options.check_common(fold="auto", threads=threads, seed=seed)
+    problems = options.common_problems(threads=threads, seed=seed)
+    if problems:
+        raise InputError(problems)
     from syncline.reproduce import ledger
 
     selected = ledger.select(claims or [])

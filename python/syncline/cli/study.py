@@ -14,6 +14,7 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
+    from syncline.errors import Problem
     from syncline.results import Document
     from syncline.rundir import RunDirectory
     from syncline.runner import Outcome, Outcomes
@@ -41,11 +42,16 @@ def run(
 ) -> int:
     """Run an experiment: its variants side by side.
 
+    \b
+      syncline run ace/resnet50 --out runs/resnet50
+      syncline run my.yaml --set training.iterations=4 --set variants.SMs.npu.sms=40
+      syncline run my.yaml --backend analytical --json > result.json
+
     Flags such as --chunk hold for every variant; --set changes the file, and variants can displace it.
     """
-    options.check_common(fold=fold, threads=threads, seed=seed)
+    problems = options.common_problems(fold=fold, threads=threads, seed=seed)
     forced = options.forced(chunk=chunk, inflight=inflight, endpoint=endpoint, algorithm=algorithm, backend=backend)
-    study = _load(experiment, set_, forced)
+    study = _load(experiment, set_, forced, problems)
 
     from syncline import runner
     from syncline.rundir import RunDirectory
@@ -56,15 +62,15 @@ def run(
     runner.quiet = quiet
     began = time.monotonic()
     outcomes = runner.run_all(study.variants, threads, _saver(directory))
-    if not outcomes.results:
-        outcomes.raise_if_refused()
     document = _document(study, outcomes, seed, time.monotonic() - began)
-    if directory is not None:
+    if directory is not None and outcomes.refused and not outcomes.results:
+        directory.leave()
+    elif directory is not None:
         directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
+    outcomes.raise_if_refused()
     _print(document, directory, json=json, quiet=quiet, verbose=verbose)
     for name, message in outcomes.failures:
         print(f"{name}: the simulation failed: {message}", file=sys.stderr)
-    outcomes.raise_if_refused()
     if outcomes.interrupted:
         print(f"interrupted; {len(outcomes.results)} of {len(study.variants)} variants are finished", file=sys.stderr)
         return 130
@@ -82,10 +88,15 @@ def check(
     algorithm: options.Algorithm = None,
     backend: options.Backend = None,
 ) -> int:
-    """Validate an experiment and estimate what running it takes."""
-    options.check_common(fold="auto", threads=None, seed=seed)
+    """Validate an experiment and estimate what running it takes.
+
+    \b
+      syncline check my.yaml
+      syncline check ace/resnet50 --set training.iterations=100
+    """
+    problems = options.common_problems(seed=seed)
     forced = options.forced(chunk=chunk, inflight=inflight, endpoint=endpoint, algorithm=algorithm, backend=backend)
-    study = _load(experiment, set_, forced)
+    study = _load(experiment, set_, forced, problems)
 
     from syncline import estimate, results
 
@@ -104,12 +115,17 @@ def check(
     return 0
 
 
-def _load(experiment: str, settings: Sequence[str] | None, forced: Sequence[Override]) -> Study:
+def _load(
+    experiment: str, settings: Sequence[str] | None, forced: Sequence[Override], problems: Sequence[Problem]
+) -> Study:
     from syncline import studies
     from syncline.schema.load import load_file
 
-    path, label = studies.find(experiment)
-    return load_file(path, label, options.overrides(settings), forced)
+    def read(overrides: Sequence[Override]) -> Study:
+        path, label = studies.find(experiment)
+        return load_file(path, label, overrides, forced)
+
+    return options.load(problems, settings, read)
 
 
 def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:

@@ -146,10 +146,20 @@ class Training(Section):
 class Collective(Section):
     """How collectives are carried out."""
 
-    algorithm: Literal["ring", "hierarchical", "ace-4-phase", "hierarchical-optimal", "six-phase"] = "six-phase"
-    """The composition of an all-reduce. `ring` and `hierarchical`: all-reduce in one dimension after the other.
-    `ace-4-phase` and `hierarchical-optimal`: reduce-scatter in the first, all-reduce in the others, all-gather in
-    the first. `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order."""
+    algorithm: Literal[
+        "ring",
+        "ring-unidirectional",
+        "hierarchical",
+        "ace-4-phase",
+        "hierarchical-optimal",
+        "six-phase",
+        "auto",
+    ] = "six-phase"
+    """The composition of an all-reduce. `ring` and `hierarchical`: all-reduce in one dimension after the other;
+    `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `ace-4-phase` and
+    `hierarchical-optimal`: reduce-scatter in the first, all-reduce in the others, all-gather in the first.
+    `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order. `auto`: `ring` on one
+    dimension, else `six-phase`."""
     scheduling: Literal["fifo", "lifo"] = "lifo"
     """Which issued collective the next chunk is taken from: the earliest or the latest."""
     chunk: Size | None = None
@@ -358,6 +368,19 @@ class Experiment(Section):
     """Fitted constants: the path of a field, and what it was fitted on."""
     output: Output = Output()
     """What is recorded."""
+
+    @property
+    def composition(self) -> str:
+        """The algorithm that is carried out, where `algorithm` leaves a choice or says more than that."""
+        algorithm = self.collective.algorithm
+        if algorithm == "auto":
+            return "ring" if sum(dim.size > 1 for dim in self.topology.dims) <= 1 else "six-phase"
+        return "ring" if algorithm == "ring-unidirectional" else algorithm
+
+    @property
+    def lanes(self) -> str:
+        """How lanes are used, in the light of the algorithm."""
+        return "one" if self.collective.algorithm == "ring-unidirectional" else self.collective.lanes
 
     @property
     def is_training(self) -> bool:

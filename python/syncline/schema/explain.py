@@ -36,19 +36,20 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
 LATER = {
     "backend": ("flow", "ethernet"),
     "algorithm": (
-        "ring-unidirectional",
         "direct",
         "halving-doubling",
         "double-binary-tree",
         "one-hop-trees",
         "packed-trees",
         "themis",
-        "auto",
     ),
+    "block": topology.LATER_BLOCKS,
     "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
     "collective": ("all-to-all", "broadcast", "reduce", "gather", "scatter"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
+CALLED = {"lanes": "use of lanes", "scheduling": "order", "tail": "end of a run"}
+"""What the value of a key is called, where the key is not a word for it."""
 
 
 def explain(error: ValidationError, root: Mapping) -> Iterator[Problem]:
@@ -91,13 +92,15 @@ def _not_one_of(key: str, value: object, choices: list[str]) -> tuple[str, objec
     if text in LATER.get(key, ()):
         return f"'{text}' is not available in this version", value, one_of(choices)
     if isinstance(value, str):
-        return f"this is not a known {key}{did_you_mean(text, choices)}", value, one_of(choices)
-    return f"a {key} is a word", value, one_of(choices)
+        return f"this is not a known {CALLED.get(key, key)}{did_you_mean(text, choices)}", value, one_of(choices)
+    return "a word is needed", value, one_of(choices)
 
 
 def _untagged(section: str, value: object) -> tuple[str, object, str]:
     if section == "workload":
-        return "what to run is missing", value, WORKLOAD_ACCEPTED
+        words = list(value) if isinstance(value, dict) else []
+        hints = (did_you_mean(word, VARIANTS["workload"]) for word in words)
+        return f"what to run is missing{next(filter(None, hints), '')}", value, WORKLOAD_ACCEPTED
     return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
 
 
@@ -258,7 +261,7 @@ def _describe(info: FieldInfo) -> str | None:
     choices = list(_literals(info.annotation))
     if choices:
         return one_of(str(c) for c in choices)
-    names = {a for a in (info.annotation, *get_args(info.annotation)) if isinstance(a, type)}
+    names = {a for a in _parts(info.annotation) if isinstance(a, type)}
     if bool in names:
         return "true or false"
     if get_origin(info.annotation) is list:
@@ -272,6 +275,16 @@ def _describe(info: FieldInfo) -> str | None:
         lengths = [str(m.max_length) for m in metadata if isinstance(m, MaxLen)]
         return "text" + (f" of up to {lengths[0]} characters" if lengths else "")
     return "a mapping" if next(_models_in(info.annotation), None) else None
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """An annotation and what it is put together from."""
+    yield annotation
+    if get_origin(annotation) in (Union, types.UnionType, Annotated):
+        for argument in get_args(annotation):
+            yield from _parts(argument)
+    else:
+        yield from get_args(annotation)
 
 
 def _metadata(annotation: Any) -> Iterator[Any]:

@@ -25,6 +25,10 @@ RESERVED_NAMES: Final = frozenset({"inputs"})
 SHARED_KEYS: Final = frozenset({"variants"})
 
 
+def _nowhere() -> Mapping:
+    return Mapping({}, Origin("experiment", None))
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One simulation of a study."""
@@ -33,6 +37,12 @@ class Variant:
     experiment: Experiment
     astra_text: str | None = None
     """The content of the file that `workload.astra_text` names."""
+    tree: Mapping = field(default_factory=_nowhere, compare=False, repr=False)
+    """What was written, and where."""
+
+    def problem(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> Problem:
+        """A problem with a field, at the place where it was written."""
+        return _place(rules.Violation(path, message, accepted), self.tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +219,7 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     text = _astra_text(parts.workload, tree, loading)
     if experiment is None or len(loading.problems) > before:
         return None
-    return Variant(name or experiment.name, experiment, text)
+    return Variant(name or experiment.name, experiment, text, tree)
 
 
 def _parts_of(experiment: Experiment) -> rules.Parts:

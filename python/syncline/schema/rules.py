@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from syncline.errors import one_of
 from syncline.quantities import LARGEST, RATE, SIZE
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -20,6 +21,7 @@ from syncline.schema.experiment import (
     Collective,
     CollectiveWorkload,
     Experiment,
+    ModelWorkload,
     Npu,
     Output,
     PacketNetwork,
@@ -36,6 +38,8 @@ U32_FIELDS: Final = {
     "npu": ("sm_read",),
 }
 BUBBLE_SLOTS: Final = 2
+ELEMENT_BYTES: Final = (1, 2, 4, 8)
+"""Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _shared_npu(parts)
     yield from _sm_rate(parts)
     yield from _packets(parts)
+    yield from _elements(parts)
     yield from _chunks(parts)
     yield from _ace(parts)
     yield from _trace(parts)
@@ -116,6 +121,12 @@ def _packets(parts: Parts) -> Iterator[Violation]:
         yield Violation(("network", "buffer"), "this does not hold a usable number of whole packets", accepted)
 
 
+def _elements(parts: Parts) -> Iterator[Violation]:
+    if isinstance(parts.workload, ModelWorkload) and parts.workload.element not in ELEMENT_BYTES:
+        accepted = one_of(SIZE.format(width) for width in ELEMENT_BYTES)
+        yield Violation(("workload", "element"), "no number format is as wide", accepted)
+
+
 def _chunks(parts: Parts) -> Iterator[Violation]:
     collective, workload = parts.collective, parts.workload
     if collective is None or workload is None or collective.chunks is not None:
@@ -136,7 +147,8 @@ def _ace(parts: Parts) -> Iterator[Violation]:
     if not isinstance(endpoint, AceEndpoint):
         return
     if parts.workload is not None and endpoint.message < parts.workload.element:
-        yield Violation(("endpoint", "message"), "a message is smaller than an element")
+        least = f"at least {SIZE.format(parts.workload.element)}, which is workload.element"
+        yield Violation(("endpoint", "message"), "a message is smaller than an element", least)
     if isinstance(parts.network, PacketNetwork) and endpoint.port_buffer < parts.network.packet:
         yield Violation(
             ("endpoint", "port_buffer"),

@@ -61,6 +61,18 @@ fn impossible_descriptions_are_refused() {
     assert!(matches!(run_json(r#"{"dims": [], "dimms": []}"#), Err(RunError::Spec(m)) if m.contains("dimms")));
 }
 
+#[test]
+fn more_time_than_there_is_is_refused() {
+    for endpoint in [ideal(), crate::support::baseline(), crate::support::ace()] {
+        let mut spec = all_reduce(vec![dim(4, 1, 1)], endpoint, u64::MAX / 2);
+        spec.dims[0].rate_bytes_per_s = 1;
+        assert!(refusal(&spec).contains("days of simulated time"));
+        spec.dims[0].rate_bytes_per_s = 1 << 40;
+        spec.dims[0].latency_ps = u64::MAX;
+        assert!(refusal(&spec).contains("days of simulated time"));
+    }
+}
+
 /// FSMs that run ahead of their neighbours fill input buffers. Too small a buffer is refused; the smallest
 /// that is accepted drains under every rule.
 #[test]

@@ -1,0 +1,36 @@
+"""What typer says about a command line that it cannot read, as a problem like any other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from syncline.errors import Problem, one_of
+
+LATER_COMMANDS: Final = frozenset({"bench", "calibrate", "trees", "verify", "sweep", "import"})
+LATER_FLAGS: Final = frozenset({"--machine", "--gpus", "--group", "--topology-file"})
+"""What the blueprint has and this version has not."""
+
+_NAMED: Final = re.compile(r"'([^']*)'|(--?[a-z][a-z-]*)")
+
+
+def problem(error: Exception) -> Problem:
+    """The problem with its field, and the commands or flags that there are."""
+    say = getattr(error, "format_message", None)
+    message = str(error) if say is None else say()
+    named = _NAMED.search(message)
+    name = (named[1] or named[2]) if named else ""
+    if name in LATER_COMMANDS or name in LATER_FLAGS:
+        message = f"'{name}' is not available in this version"
+    commands, flags = _known(getattr(error, "ctx", None))
+    if commands:
+        return Problem("command line", None, "COMMAND", name or None, message, one_of(commands))
+    accepted = one_of(flags) if name in LATER_FLAGS or message.startswith("No such option") else None
+    return Problem("command line", None, name, None, message, accepted)
+
+
+def _known(context: Any) -> tuple[list[str], list[str]]:
+    """The commands of a group, and the flags of a command."""
+    command = getattr(context, "command", None)
+    options = [flag for parameter in getattr(command, "params", ()) for flag in parameter.opts]
+    return list(getattr(command, "commands", ())), [flag for flag in options if flag.startswith("--")]
