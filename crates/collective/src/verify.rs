@@ -166,7 +166,7 @@ impl<'a> Verifier<'a> {
             cursor: vec![(0, 0, None); ranks as usize],
             channels: BTreeMap::new(),
         };
-        run.to_the_end()?;
+        run.run_all()?;
         run.check_result(split)
     }
 
@@ -195,7 +195,7 @@ impl<'a> Verifier<'a> {
 }
 
 impl Run<'_, '_> {
-    fn to_the_end(&mut self) -> Result<(), Flaw> {
+    fn run_all(&mut self) -> Result<(), Flaw> {
         loop {
             let mut progress = false;
             for rank in 0..self.cursor.len() as u32 {

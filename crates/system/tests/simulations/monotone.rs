@@ -26,9 +26,12 @@ fn no_slower(more: &Results, less: &Results, what: &str) {
     assert!(more <= less + less / 100, "twice the {what}: {more} after {less}");
 }
 
+/// A resource of an ACE, and how there is more of it.
+type Multiply = (&'static str, fn(&mut AceSpec, u32));
+
 #[test]
 fn doubling_a_resource_of_ace_never_slows_it() {
-    let doublings: [(&str, fn(&mut AceSpec, u32)); 7] = [
+    let doublings: [Multiply; 7] = [
         ("memory", |a, n| a.memory_bytes_per_s *= u64::from(n)),
         ("bus", |a, n| a.bus_bytes_per_s *= u64::from(n)),
         ("banks", |a, n| a.sram_banks *= n),
