@@ -115,7 +115,74 @@ class TestRun:
         monkeypatch.setattr(fake_engine, "run", refuse)
         ended = syncline_command("run", three, "--json")
         assert (ended.status, ended.out) == (2, "")
-        assert json.loads(ended.err)["errors"][0]["message"] == "the SRAM does not hold a chunk"
+        messages = [error["message"] for error in json.loads(ended.err)["errors"]]
+        assert messages == [f"the SRAM does not hold a chunk (variant {name})" for name in ("SMs", "Engine", "Ideal")]
+
+    def test_a_refusal_says_where_and_leaves_standard_output_empty(
+        self,
+        syncline_command: Command,
+        three: str,
+        fake_engine: ModuleType,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        def refuse(spec: str) -> dict[str, Any]:
+            if json.loads(spec)["endpoint"]["kind"] == "ace":
+                raise fake_core.SpecError("ACE SRAM of 3 B: too small; accepted: 5 B or more")
+            return fake_core.run(spec)
+
+        monkeypatch.setattr(fake_engine, "run", refuse)
+        ended = syncline_command("run", three, "--json", "--out", str(tmp_path / "run"))
+        assert (ended.status, ended.out) == (2, "")
+        assert json.loads(ended.err)["errors"] == [
+            {
+                "file": three,
+                "line": 9,
+                "field": "variants.1.endpoint.sram",
+                "value": None,
+                "message": "ACE SRAM of 3 B: too small (variant Engine)",
+                "accepted": "5 B or more",
+            }
+        ]
+        assert json.loads((tmp_path / "run/summary.json").read_text())["status"] == "partial"
+
+    def test_a_run_that_never_starts_leaves_no_directory(
+        self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_: str) -> dict[str, Any]:
+            raise fake_core.SpecError("no")
+
+        monkeypatch.setattr(fake_engine, "run", refuse)
+        out = Path(three).parent / "run"
+        assert syncline_command("run", three, "--out", str(out)).status == 2
+        assert not out.exists()
+
+    def test_a_panic_of_the_engine_is_a_failure(
+        self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class PanicException(BaseException):  # noqa: N818, as the binding calls it
+            pass
+
+        def panic(_: str) -> dict[str, Any]:
+            raise PanicException("index out of bounds")
+
+        monkeypatch.setattr(fake_engine, "run", panic)
+        ended = syncline_command("run", three)
+        assert ended.status == 1
+        assert "index out of bounds" in ended.err
+        assert "Traceback" not in ended.err
+
+    def test_errors_of_flags_settings_and_file_come_together(self, syncline_command: Command, three: str) -> None:
+        arguments = ("--fold", "on", "--threads", "0", "--seed", "-1", "--set", "x", "--chunk", "3")
+        errors = json.loads(syncline_command("run", three, *arguments, "--json").err)["errors"]
+        fields = {"--fold", "--threads", "--seed", "", "collective.chunk"}
+        assert {error["field"] for error in errors} == fields
+
+    @pytest.mark.parametrize("name", ["x" * 300, "out\udcff", "--json"])
+    def test_a_directory_that_cannot_be(self, syncline_command: Command, three: str, name: str) -> None:
+        ended = syncline_command("run", three, "--out", name)
+        assert (ended.status, ended.out) == (2, "")
+        assert "command line: directory: " in ended.err
 
     def test_interruption_keeps_what_is_finished(
         self, syncline_command: Command, three: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -144,6 +211,8 @@ class TestWrongInput:
             ("run",),
             ("run", "--bogus"),
             ("bogus",),
+            ("bench", "all-reduce"),
+            ("collective", "all-reduce", "--size", "64MB", "--machine", "dgx1v"),
             ("run", "nowhere.yaml"),
             ("run", "ace/resnet5"),
             ("run", "ace/resnet50", "--threads", "0"),
@@ -230,6 +299,22 @@ class TestCollective:
         arguments = ("all-reduce", "--size", "64MB", "--topology", "Torus(4,4,4)", "--endpoint", endpoint)
         assert self.collective(syncline_command, *arguments)["assumptions"] == snapshot
 
+    @pytest.mark.parametrize(
+        ("topology", "algorithm", "assumed"),
+        [
+            ("Ring(4)", "auto", "collective.algorithm = ring (auto)"),
+            ("Torus(4,4)", "auto", "collective.algorithm = six-phase (auto)"),
+            ("Ring(4)", "ring-unidirectional", "collective.lanes = one (ring-unidirectional)"),
+        ],
+    )
+    def test_algorithms_that_stand_for_others(
+        self, syncline_command: Command, topology: str, algorithm: str, assumed: str
+    ) -> None:
+        arguments = ("all-reduce", "--size", "64MB", "--topology", topology, "--algorithm", algorithm)
+        said = [a for a in self.collective(syncline_command, *arguments)["assumptions"] if "algorithm" in a or "one" in a]
+        assert assumed in said
+        assert not [a for a in said if "collective.lanes = split" in a or "default" in a and "algorithm" in a]
+
     def test_the_table(self, syncline_command: Command, snapshot: SnapshotAssertion) -> None:
         ended = syncline_command("collective", "all-reduce", "--size", "64MB", "--topology", "Torus(4,4)")
         assert ended.out == snapshot
@@ -253,9 +338,13 @@ class TestOtherCommands:
     def test_version(self, syncline_command: Command) -> None:
         assert syncline_command("--version").out.strip() == syncline.__version__
 
-    def test_help_leads_with_examples(self, syncline_command: Command) -> None:
-        ended = syncline_command("--help")
-        assert ended.out.index("syncline run ace/resnet50") < ended.out.index("Options")
+    @pytest.mark.parametrize(
+        "command", ["", "run", "check", "collective", "reproduce", "report", "schema", "topology", "topology show"]
+    )
+    def test_help_leads_with_examples(self, syncline_command: Command, command: str) -> None:
+        ended = syncline_command(*command.split(), "--help")
+        example = f"  syncline {command or 'run ace/resnet50'}"
+        assert ended.out.index(example) < ended.out.index("Options")
 
 
 def test_help_starts_fast() -> None:

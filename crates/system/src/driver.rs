@@ -368,3 +368,117 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Spec;
+    use std::sync::Arc;
+    use syncline_collective::{Algorithm, Plan};
+    use syncline_core::{EventQueue, PortId, Rate, Schedule};
+    use syncline_endpoint::api::Lanes;
+    use syncline_endpoint::{Ideal, MessageEndpoint};
+    use syncline_network::analytical::Arrival;
+    use syncline_network::{LinkUsage, Message, MsgId, Room};
+    use syncline_topology::{Dimension, Torus};
+    use syncline_workload::compute::Npu;
+    use syncline_workload::data_parallel::DataParallel;
+    use syncline_workload::{Layer, astra_text};
+
+    /// A network that takes messages and delivers none.
+    struct Silent {
+        usage: LinkUsage,
+        taken: u64,
+    }
+
+    impl Network for Silent {
+        type Event = Arrival;
+
+        fn open(&mut self, _: Message) -> MsgId {
+            MsgId(0)
+        }
+
+        fn feed<Q: Schedule<Arrival>>(&mut self, _: Ps, _: MsgId, len: Bytes, _: &mut Q) {
+            self.taken += len.0;
+        }
+
+        fn send<Q: Schedule<Arrival>>(&mut self, _: Ps, message: Message, _: &mut Q) {
+            self.taken += message.len.0;
+        }
+
+        fn room(&mut self, _: Ps, _: NodeId, _: PortId, _: Bytes) -> Room {
+            Room::Now
+        }
+
+        fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
+
+        fn handle<Q: Schedule<Arrival>>(&mut self, _: Ps, _: Arrival, _: &mut Q, _: &mut Vec<NetOut>) {}
+
+        fn packet_size(&self) -> Option<Bytes> {
+            None
+        }
+
+        fn waits(&self) -> Vec<Wait> {
+            vec![Wait { who: "a message".into(), what: "the network to speak".into() }]
+        }
+
+        fn audit(&self) -> Conservation {
+            Conservation { injected: self.taken, ..Conservation::default() }
+        }
+
+        fn usage(&self) -> &LinkUsage {
+            &self.usage
+        }
+    }
+
+    fn layers() -> Vec<Layer> {
+        let text = "DATA\n1\nconv -1 1000 NONE 0 0 NONE 0 1000 ALLREDUCE 4096 0\n";
+        astra_text::parse(text).expect("a legal workload")
+    }
+
+    /// Nothing is ever delivered: the run names the layer that waits, the chunk, and what it waits for.
+    #[test]
+    fn a_stalled_run_says_who_waits_for_what() {
+        let ring = Dimension { size: 4, rate: Rate::UNLIMITED, latency: Ps(1), links: 1 };
+        let torus = Arc::new(Torus::new(vec![ring]).expect("a ring"));
+        let split = Split { element: 1 };
+        let plan = Plan::new(Kind::AllReduce, Algorithm::PerDimension, &[4]).expect("one phase");
+        let layout = Layout::new(torus.clone(), vec![plan], split, Lanes::All);
+        let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };
+        let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1) }, 1, &[]);
+        let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
+        let source = Box::new(DataParallel::new(layers(), true));
+        let executor = Executor::new(source, 2, npu, 4, Ps(1000), &[]);
+        let config = CollectiveConfig {
+            policy: Policy::Lifo,
+            chunking: Chunking::Count(1),
+            lanes: LaneUse::Alternate,
+            split,
+            drain: false,
+        };
+        let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, layout, config);
+        let Err(failure) = simulation.run() else { panic!("nothing was delivered") };
+        let message = failure.to_string();
+        assert!(message.starts_with("the simulation stalled at 2.000 us"), "{message}");
+        for part in [
+            "a message waits for the network to speak",
+            "NPU 2 (2), chunk 0, all-reduce dim 0, step 1 waits for the message of its neighbour",
+            "NPU 3, compute of conv forward of iteration 1 waits for the collective of conv weight_grad of iteration 0",
+        ] {
+            assert!(message.contains(part), "{part:?} is not in {message}");
+        }
+    }
+
+    /// What the failure leaves out is counted.
+    #[test]
+    fn long_lists_of_waits_are_cut() {
+        let wait = Wait { who: "x".into(), what: "y".into() };
+        let failure = Failure::Stalled { at: Ps(0), waits: vec![wait; WAITS_SHOWN + 3] };
+        assert!(failure.to_string().ends_with("and 3 more"));
+    }
+
+    #[test]
+    fn unknown_fields_of_a_description_are_refused() {
+        assert!(serde_json::from_str::<Spec>(r#"{"dimms": []}"#).is_err());
+    }
+}

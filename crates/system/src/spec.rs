@@ -1,7 +1,7 @@
 //! The description of one simulation, as it crosses the binding.
 //!
 //! Units are fixed here: picoseconds, bytes, bytes per second, hertz. Names, units with prefixes and
-//! defaults for people live in the Python package, which validates first; [`Spec::build`]-time checks
+//! defaults for people live in the Python package, which validates first; the checks of [`crate::build`]
 //! repeat only what would otherwise make the engine panic.
 
 use serde::Deserialize;
