@@ -153,3 +153,32 @@ def test_ctrl_c_leaves_what_is_finished(tmp_path: Path) -> None:
     assert [r["name"] for r in json.loads(printed)["runs"]] == ["short"]
     assert json.loads(manifest.read_text())["variants"] == ["short"]
     assert (out / "short/tables/links.parquet").is_file()
+
+
+def test_a_text_workload_that_is_wrong_is_refused_by_line(syncline_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "w.txt").write_text("DATA\n1\nstem -1 x NONE 0 0 NONE 0 31000 ALLREDUCE -4 1200\n")
+    path = tmp_path / "text.yaml"
+    path.write_text("name: text\ntopology: Ring(4)\nworkload: {astra_text: w.txt}\n")
+    ended = syncline_command("run", str(path), "--json", "--out", str(tmp_path / "run"))
+    assert (ended.status, ended.out) == (2, "")
+    errors = json.loads(ended.err)["errors"]
+    assert [(e["file"], e["line"], e["value"]) for e in errors] == [("w.txt", 3, "x"), ("w.txt", 3, "-4")]
+    assert all(e["accepted"] for e in errors)
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_lane_of_a_ring_takes_twice_as_long(syncline_command: Command) -> None:
+    arguments = ("all-reduce", "--size", "80MB", "--topology", "Ring(4, latency=0ns)", "--algorithm")
+    times = [collective(syncline_command, *arguments, name)["time_s"] for name in ("ring-unidirectional", "auto")]
+    assert times[0] == pytest.approx(2 * times[1], rel=1e-3)
+
+
+def test_auto_and_ring_unidirectional_in_a_file() -> None:
+    def told(algorithm: str, shape: str) -> tuple[str, str]:
+        text = THREE_SYSTEMS.replace("Ring(4)", shape).replace("ace-4-phase", algorithm)
+        collectives = engine.specification(study(text).variants[0].experiment)["collectives"]
+        return collectives["algorithm"], collectives["lanes"]
+
+    assert told("auto", "Ring(4)") == ("ring", "alternate")
+    assert told("auto", "Torus(4,2)") == ("six-phase", "alternate")
+    assert told("ring-unidirectional", "Torus(4,2)") == ("ring", "one")

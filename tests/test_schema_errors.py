@@ -60,6 +60,7 @@ MALFORMED = {
     "topology with a switch": SMALL.replace("Ring(4)_Ring(2)", "Ring(4)_Switch(2)"),
     "topology without dims": SMALL.replace("Ring(4)_Ring(2)", "{dims: []}"),
     "topology dims": SMALL.replace("Ring(4)_Ring(2)", "{dims: [{size: 0, rate: 3}, {size: 4, efficiency: 94}, 5]}"),
+    "topology dims later": SMALL.replace("Ring(4)_Ring(2)", "{dims: [{block: Switch, size: 4}]}"),
     "backend": f"{SMALL}network: {{backend: flow}}\n",
     "backend in short": f"{SMALL}network: paket\n",
     "backend of another": f"{SMALL}network: {{backend: analytical, packet: 256B}}\n",
@@ -72,6 +73,8 @@ MALFORMED = {
     "workload model": SMALL.replace("resnet50", "resnet51"),
     "workload later": SMALL.replace("resnet50", "gnmt"),
     "workload twice": SMALL.replace("batch: 32", "batch: 32, astra_text: x.txt"),
+    "workload misspelt": SMALL.replace("model: resnet50", "modle: resnet50"),
+    "element": SMALL.replace("batch: 32", "batch: 32, element: 3B"),
     "batch missing": SMALL.replace(", batch: 32", ""),
     "batch as text": SMALL.replace("32", "'32'"),
     "astra file missing": SMALL.replace("{model: resnet50, batch: 32}", "{astra_text: no/such.txt}"),
@@ -79,6 +82,17 @@ MALFORMED = {
     "collective kind": SMALL.replace("{model: resnet50, batch: 32}", "{collective: all-to-all, size: 1MB}"),
     "collective size": SMALL.replace("{model: resnet50, batch: 32}", "{collective: all-reduce, size: -1MB}"),
     "chunk and chunks": f"{SMALL}collective: {{chunk: 64KiB, chunks: 3}}\n",
+    "size beyond counters": SMALL.replace(
+        "{model: resnet50, batch: 32}", "{collective: all-reduce, size: 9000PB}\ncollective: {chunks: 1}"
+    ),
+    "size beyond time": SMALL.replace("Ring(4)_Ring(2)", "Ring(4, rate=1B/s)").replace(
+        "{model: resnet50, batch: 32}", "{collective: all-reduce, size: 1GB}"
+    ),
+    "too many windows": SMALL.replace("Ring(4)_Ring(2)", "Ring(4, latency=9000s)"),
+    "latency beyond time": SMALL.replace("Ring(4)_Ring(2)", "Ring(4, latency=9000000s)"),
+    "dateline needs two": f"{SMALL}network: {{packet: 256B, buffer: 256B, deadlock_rule: dateline}}\n",
+    "tiny window": f"{SMALL}output: {{window: 1ps}}\n",
+    "no chunks": f"{SMALL}collective: {{chunks: 0, lanes: two}}\n",
     "chunk below an element": f"{SMALL}collective: {{chunk: 1B}}\n",
     "algorithm": f"{SMALL}collective: {{algorithm: ace-4-phases}}\n",
     "algorithm later": f"{SMALL}collective: {{algorithm: halving-doubling}}\n",

@@ -21,5 +21,8 @@ def run(spec_json: str) -> RunResult:
     little-endian 64-bit values, or `("text", list)`.
     """
 
+def check(spec_json: str) -> None:
+    """Raises [`SpecError`] if `run` would, without running anything."""
+
 def version() -> str:
     """The version of the engine."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,6 +53,20 @@ class Result:
     """The headline numbers (`Summary` in `results.rs`)."""
     tables: dict[str, pa.Table]
     """The tables, by name; times are integer picoseconds."""
+
+
+def check(variants: Sequence[Variant]) -> None:
+    """Has the engine look at variants without running them. Raises [`InputError`] with all that it refuses."""
+    from syncline import _core
+
+    problems: list[Problem] = []
+    for variant in variants:
+        try:
+            _core.check(json.dumps(specification(variant.experiment, variant.astra_text)))
+        except _core.SpecError as error:
+            problems += [_refusal(variant, line) for line in str(error).splitlines()]
+    if problems:
+        raise InputError(problems)
 
 
 def run(variant: Variant) -> Result:

@@ -20,10 +20,8 @@ ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
 """What each endpoint is given."""
 
 COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
-    "ideal": {"algorithm": "six-phase", "chunks": 1, "lanes": "split"},
-    "baseline": {"algorithm": "ace-4-phase", "chunks": 160, "inflight": 16, "lanes": "alternate"},
+    "ideal": {"algorithm": "auto", "chunks": 1, "lanes": "split"},
+    "baseline": {"algorithm": "ace-4-phase", "chunks": 384, "inflight": 34, "lanes": "alternate"},
     "ace": {"algorithm": "ace-4-phase", "chunk": "64KiB", "lanes": "alternate"},
 }
-"""How a single collective is composed and cut with each endpoint; on one dimension all algorithms are the same
-ring. Ideal: not cut at all, and over all lanes at once.
-"""
+"""How a single collective is composed and cut with each endpoint. Ideal: not cut, and over all lanes at once."""

@@ -43,6 +43,11 @@ def texts(*values: str) -> tuple[str, list[str]]:
     return "text", list(values)
 
 
+def check(spec_json: str) -> None:
+    """As the engine's; everything that is JSON is legal."""
+    json.loads(spec_json)
+
+
 def run(spec_json: str) -> dict[str, Any]:
     """As the engine's."""
     spec = json.loads(spec_json)
@@ -173,6 +178,7 @@ def module() -> ModuleType:
     fake = ModuleType("syncline._core")
     for name, value in (
         ("run", run),
+        ("check", check),
         ("version", version),
         ("SpecError", SpecError),
         ("SimulationError", SimulationError),

@@ -25,6 +25,12 @@ fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
     returned(py, &results)
 }
 
+/// Raises what `run` would raise before its first event.
+#[pyfunction]
+fn check(py: Python<'_>, spec_json: &str) -> PyResult<()> {
+    py.detach(|| syncline_system::check(spec_json)).map_err(raised)
+}
+
 fn raised(error: RunError) -> PyErr {
     match error {
         RunError::Spec(message) => SpecError::new_err(message),
@@ -72,6 +78,7 @@ fn bytes<'py, T: Copy>(py: Python<'py>, values: &[T], encode: fn(T) -> [u8; 8]) 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     module.add("SimulationError", module.py().get_type::<SimulationError>())?;

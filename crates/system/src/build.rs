@@ -54,18 +54,40 @@ pub fn run(spec_json: &str) -> Result<Results, RunError> {
     run_spec(&serde_json::from_str(spec_json).map_err(illegal)?, None)
 }
 
+/// Builds everything that a simulation needs and stops before its first event.
+///
+/// # Errors
+/// [`RunError::Spec`] if the document does not describe a simulation that can be run.
+pub fn check(spec_json: &str) -> Result<(), RunError> {
+    build(&serde_json::from_str(spec_json).map_err(illegal)?, Goal::Check).map(|_| ())
+}
+
+/// What is done with a simulation that has been built.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// Nothing.
+    Check,
+    /// It is run, with ties shuffled if there is a seed.
+    Run(Option<u64>),
+}
+
 /// Runs a simulation. With `shuffle`, simultaneous events of equal key are shuffled by that seed, which
 /// must not change anything.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
+    let results = build(spec, Goal::Run(shuffle))?;
+    Ok(results.expect("a run that does not fail has results"))
+}
+
+fn build(spec: &Spec, goal: Goal) -> Result<Option<Results>, RunError> {
     let plan = RunPlan::new(spec)?;
     let window = Ps(spec.output.window_ps);
     match spec.network {
         NetworkSpec::Analytical {} => {
             let net = Analytical::new(plan.torus.clone(), window);
-            with_network(spec, plan, net, shuffle)
+            with_network(spec, plan, net, goal)
         }
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
             let rule = match deadlock_rule {
@@ -85,7 +107,7 @@ pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> 
             }
             let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, window };
             let net = packet::Packet::new(plan.torus.clone(), config).map_err(illegal)?;
-            with_network(spec, plan, net, shuffle)
+            with_network(spec, plan, net, goal)
         }
     }
 }
@@ -250,6 +272,10 @@ impl RunPlan {
             Chunking::Count(n) => f64::from(n) * f64::from(self.job.iterations) * self.job.collectives as f64,
         };
         let compute = self.job.compute_ps * f64::from(self.job.iterations);
+        let carried = bytes * phases * 2.0 * f64::from(self.torus.nodes());
+        if carried >= SPAN {
+            return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
+        }
         let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
         if most < SPAN {
             return Ok(());
@@ -270,7 +296,7 @@ impl RunPlan {
     }
 }
 
-fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, shuffle: Option<u64>) -> Result<Results, RunError>
+fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, goal: Goal) -> Result<Option<Results>, RunError>
 where
     N: Network,
     N::Event: Timer,
@@ -285,7 +311,7 @@ where
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,
     };
-    let run = Run { spec, net, executor, layout: layout.clone(), config, shuffle };
+    let run = Run { spec, net, executor, layout: layout.clone(), config, goal };
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps } => {
             let cost = Ideal { step: Ps(*step_latency_ps) };
@@ -360,7 +386,7 @@ struct Run<'a, N> {
     executor: Executor,
     layout: Layout,
     config: CollectiveConfig,
-    shuffle: Option<u64>,
+    goal: Goal,
 }
 
 impl<N> Run<'_, N>
@@ -368,14 +394,15 @@ where
     N: Network,
     N::Event: Timer,
 {
-    fn with<E>(self, ep: E) -> Result<Results, RunError>
+    fn with<E>(self, ep: E) -> Result<Option<Results>, RunError>
     where
         E: Endpoint<N>,
         E::Event: Timer,
     {
-        let queue = Queue(self.shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
+        let Goal::Run(shuffle) = self.goal else { return Ok(None) };
+        let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
         let mut simulation = Simulation::new(queue, self.net, ep, self.executor, self.layout, self.config);
         let outcome = simulation.run().map_err(|failure| RunError::Simulation(failure.to_string()))?;
-        Ok(tables::results(self.spec, &simulation, outcome))
+        Ok(Some(tables::results(self.spec, &simulation, outcome)))
     }
 }

@@ -16,6 +16,6 @@ pub mod results;
 pub mod spec;
 pub mod tables;
 
-pub use build::{RunError, run, run_spec};
+pub use build::{RunError, check, run, run_spec};
 pub use results::{Column, Results, Summary, Table};
 pub use spec::Spec;

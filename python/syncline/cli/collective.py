@@ -43,7 +43,7 @@ def collective(
 
     By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
     ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
-    ideal endpoint has six-phase, the others ace-4-phase.
+    ideal endpoint has auto, the others ace-4-phase.
     """
     root, filled_in = _tree(
         kind=kind,

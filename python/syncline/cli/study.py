@@ -125,7 +125,12 @@ def _load(
         path, label = studies.find(experiment)
         return load_file(path, label, overrides, forced)
 
-    return options.load(problems, settings, read)
+    study = options.load(problems, settings, read)
+
+    from syncline import engine
+
+    engine.check(study.variants)
+    return study
 
 
 def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from syncline.bounds import PS_PER_S, lower_bound_s
 from syncline.errors import one_of
-from syncline.quantities import LARGEST, RATE, SIZE
+from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
@@ -31,13 +32,15 @@ from syncline.topology import Topology
 
 U32_MAX: Final = 2**32 - 1
 MAX_CHUNKS: Final = 2**24
+MAX_SECONDS: Final = 100_000
+MAX_WINDOWS: Final = 10_000_000
+MIN_WINDOW: Final = 1_000
 U32_FIELDS: Final = {
     "network": ("packet",),
     "workload": ("element",),
     "endpoint": ("port_width", "message"),
     "npu": ("sm_read",),
 }
-BUBBLE_SLOTS: Final = 2
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
@@ -74,6 +77,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _packets(parts)
     yield from _elements(parts)
     yield from _chunks(parts)
+    yield from _simulated_time(parts)
     yield from _ace(parts)
     yield from _trace(parts)
     yield from _calibration(parts)
@@ -115,7 +119,7 @@ def _packets(parts: Parts) -> Iterator[Violation]:
     if not isinstance(network, PacketNetwork) or network.buffer is None:
         return
     slots, rest = divmod(network.buffer, network.packet)
-    least = BUBBLE_SLOTS if network.deadlock_rule == "bubble" else 1
+    least = 1 if network.deadlock_rule == "none" else 2  # a free slot beside the packet's, or one per channel
     if rest or not least <= slots <= U32_MAX:
         accepted = f"auto, or a multiple of {SIZE.format(network.packet)}, at least {least} of them"
         yield Violation(("network", "buffer"), "this does not hold a usable number of whole packets", accepted)
@@ -140,6 +144,26 @@ def _chunks(parts: Parts) -> Iterator[Violation]:
         )
     elif isinstance(workload, CollectiveWorkload) and workload.size > chunk * MAX_CHUNKS:
         yield Violation(("collective", "chunk"), "this makes too many chunks", f"at most {MAX_CHUNKS} chunks")
+
+
+def _simulated_time(parts: Parts) -> Iterator[Violation]:
+    """What the engine's 64-bit counters and its windows hold, with room to spare."""
+    topology, workload = parts.topology, parts.workload
+    if topology is None or workload is None:
+        return
+    least = topology.diameter / PS_PER_S
+    field: tuple[str, ...] = ("topology",)
+    if isinstance(workload, CollectiveWorkload):
+        if 2 * workload.size * topology.npus > LARGEST:
+            most = SIZE.format(LARGEST // (2 * topology.npus))
+            yield Violation(("workload", "size"), "all NPUs together send more than the engine counts", f"up to {most}")
+        least, field = lower_bound_s(workload.collective, workload.size, topology), ("workload", "size")
+    if least > MAX_SECONDS:
+        message = f"this takes {least:.3g} s or more of simulated time"
+        yield Violation(field, message, f"what takes {MAX_SECONDS} s at most")
+    elif parts.output is not None and least * PS_PER_S > MAX_WINDOWS * parts.output.window:
+        message = f"the run takes {least:.3g} s or more, which makes too many windows"
+        yield Violation(("output", "window"), message, f"up to {MAX_WINDOWS} windows")
 
 
 def _ace(parts: Parts) -> Iterator[Violation]:
@@ -167,6 +191,9 @@ def _ace(parts: Parts) -> Iterator[Violation]:
 
 
 def _trace(parts: Parts) -> Iterator[Violation]:
+    if parts.output is not None and parts.output.window < MIN_WINDOW:
+        message = "there would be more windows than anyone can look at"
+        yield Violation(("output", "window"), message, f"at least {TIME.format(MIN_WINDOW)}")
     if parts.output is None or parts.topology is None:
         return
     npus = parts.topology.npus

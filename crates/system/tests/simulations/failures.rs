@@ -2,7 +2,7 @@
 
 use crate::support::{ace_spec, ace_torus, all_reduce, dim, ideal, packet, run};
 use syncline_system::spec::{AceSpec, DeadlockRule, EndpointSpec, NetworkSpec, Spec};
-use syncline_system::{RunError, run as run_json, run_spec};
+use syncline_system::{RunError, check, run as run_json, run_spec};
 
 fn refusal(spec: &Spec) -> String {
     match run_spec(spec, None) {
@@ -58,6 +58,7 @@ fn impossible_descriptions_are_refused() {
     };
     refusal(&spec);
     assert!(matches!(run_json("{"), Err(RunError::Spec(_))));
+    assert!(matches!(check("{"), Err(RunError::Spec(_))));
     assert!(matches!(run_json(r#"{"dims": [], "dimms": []}"#), Err(RunError::Spec(m)) if m.contains("dimms")));
 }
 
