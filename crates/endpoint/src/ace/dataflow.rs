@@ -89,6 +89,11 @@ impl Progress {
     fn can_receive(&self) -> bool {
         self.receiving == Unit::Idle && !(self.op.sends() && self.send_left.is_some())
     }
+
+    /// Whether there is room for a packet among the phase's results.
+    pub(super) fn can_store(&self, len: u32) -> bool {
+        self.room_due.is_none() || self.room >= u64::from(len.max(1))
+    }
 }
 
 impl Ace {
@@ -157,7 +162,7 @@ impl Ace {
                     return;
                 }
                 let (op, stores, out_port) = (chunk.op, chunk.op.stores(), chunk.out_port);
-                if stores && !chunk.has_room {
+                if stores && !chunk.can_store(len) {
                     self.pool.push(&mut chunk.held, len, port);
                     self.receive_held(at, seq, ctx);
                     return;
@@ -193,14 +198,13 @@ impl Ace {
             if chunk.held.is_empty() || !chunk.can_receive() {
                 return;
             }
-            if chunk.op.stores() && !chunk.has_room && !self.take_room(npu, seq, ctx.now) {
+            let (op, list, port) = (chunk.op, chunk.held, chunk.out_port);
+            let len = self.pool.first(list).len;
+            if op.stores() && !chunk.can_store(len) && !self.take_room(npu, seq, len, ctx.now) {
                 self.progress(npu, seq).receiving = Unit::Turn;
                 return;
             }
-            let chunk = self.progress(npu, seq);
-            chunk.receiving = Unit::Fetching;
-            let (op, list, port) = (chunk.op, chunk.held, chunk.out_port);
-            let len = self.pool.first(list).len;
+            self.progress(npu, seq).receiving = Unit::Fetching;
             let start = self.take_ports(npu.index(), ctx.now, op, op.stores(), len);
             if start > ctx.now {
                 let key = chunk_key(class::RECEIVED, seq, port);
@@ -318,6 +322,9 @@ impl Ace {
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
         chunk.receiving = Unit::Idle;
+        if chunk.room_due.is_some() && chunk.op.stores() {
+            chunk.room -= u64::from(packet.len);
+        }
         let left = chunk.receive_left.map_or(0, |left| left - packet.len);
         chunk.receive_left = Some(left);
         if left > 0 {

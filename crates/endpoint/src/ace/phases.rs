@@ -47,31 +47,33 @@ impl Ace {
         self.next_in_room[npu.index() * self.phases() + phase] == seq && self.partitions.fits(npu, to, bytes)
     }
 
-    /// Reserves room for the results of a chunk's phase if it can be had now.
-    pub(super) fn take_room(&mut self, npu: NodeId, seq: u32, now: Ps) -> bool {
-        let chunk = *self.progress(npu, seq);
-        let phase = usize::from(chunk.phase);
-        if chunk.has_room {
-            return true;
-        }
-        if !self.may_take_room(npu, phase, seq) {
-            if chunk.blocked != Blocked::Room {
-                let chunk = self.progress(npu, seq);
-                (chunk.blocked, chunk.waits_since) = (Blocked::Room, now);
-            }
-            return false;
-        }
-        if chunk.blocked == Blocked::Room {
-            self.account_wait(npu, seq, now);
-        }
-        let (to, bytes) = self.destination(npu, seq, phase);
-        self.partitions.take(npu, to, bytes);
+    /// Reserves room for the results of a chunk's phase, as much as there is of what it still needs, if it
+    /// is its turn; whether a packet of `len` bytes can be stored.
+    pub(super) fn take_room(&mut self, npu: NodeId, seq: u32, len: u32, now: Ps) -> bool {
+        let phase = usize::from(self.progress(npu, seq).phase);
         let slot = npu.index() * self.phases() + phase;
-        self.next_in_room[slot] += 1;
+        if self.next_in_room[slot] == seq {
+            let (to, _) = self.destination(npu, seq, phase);
+            let left = self.partitions.left(npu, to);
+            let chunk = self.progress(npu, seq);
+            let due = chunk.room_due.unwrap_or(0);
+            let taken = due.min(left);
+            chunk.room += taken;
+            chunk.room_due = (due > taken).then_some(due - taken);
+            self.partitions.take(npu, to, taken);
+            self.next_in_room[slot] += u32::from(due == taken);
+            self.record_levels(npu, now);
+        }
         let chunk = self.progress(npu, seq);
-        (chunk.has_room, chunk.blocked) = (true, Blocked::Turn);
-        self.record_levels(npu, now);
-        true
+        let (can_store, waited) = (chunk.can_store(len), chunk.blocked == Blocked::Room);
+        if !can_store && !waited {
+            (chunk.blocked, chunk.waits_since) = (Blocked::Room, now);
+        }
+        if can_store && waited {
+            self.account_wait(npu, seq, now);
+            self.progress(npu, seq).blocked = Blocked::Turn;
+        }
+        can_store
     }
 
     /// The partition that `phase` fills may have room again: chunks that wait for it go on.
@@ -80,19 +82,23 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.begin_phase(npu, phase, ctx);
+        let slot = npu.index() * self.phases() + phase;
         loop {
-            let seq = self.next_in_room[npu.index() * self.phases() + phase];
+            let seq = self.next_in_room[slot];
             let engine = &self.engines[npu.index()];
-            let Some(chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
-            let waits = chunk.state == State::Running
-                && usize::from(chunk.phase) == phase
-                && chunk.receiving == Unit::Turn
-                && self.may_take_room(npu, phase, seq);
-            if !waits {
+            let Some(&chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
+            let runs = chunk.state == State::Running && usize::from(chunk.phase) == phase;
+            let waits = runs && chunk.receiving == Unit::Turn;
+            if !(waits || runs && chunk.room > 0) || !self.take_room(npu, seq, 1, ctx.now) {
                 return;
             }
-            self.progress(npu, seq).receiving = Unit::Idle;
-            self.receive_held(npu, seq, ctx);
+            if waits {
+                self.progress(npu, seq).receiving = Unit::Idle;
+                self.receive_held(npu, seq, ctx);
+            }
+            if self.next_in_room[slot] == seq {
+                return;
+            }
         }
     }
 
@@ -181,14 +187,16 @@ impl Ace {
         let held = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(dataflow::List::EMPTY);
         let now = ctx.now;
         self.account_wait(npu, seq, now);
+        let (_, due) = self.destination(npu, seq, phase);
         let chunk = self.progress(npu, seq);
         chunk.state = State::Running;
         (chunk.out_port, chunk.groups, chunk.held) = (port, groups, held);
         (chunk.pc, chunk.group) = (0, 0);
-        (chunk.receiving, chunk.sending, chunk.has_room) = (Unit::Idle, Unit::Idle, false);
+        (chunk.receiving, chunk.sending) = (Unit::Idle, Unit::Idle);
+        (chunk.room, chunk.room_due) = (0, Some(due));
         (chunk.began, chunk.blocked) = (now, Blocked::Turn);
         if self.takes_room_at_once(seq, phase) {
-            self.take_room(npu, seq, now);
+            self.take_room(npu, seq, 0, now);
         }
         self.expect_next(npu, seq, true);
         self.begin_own(npu, seq, ctx);
@@ -218,7 +226,7 @@ impl Ace {
         let chunk = self.chunks[seq as usize];
         let p = *self.progress(npu, seq);
         let phase = usize::from(p.phase);
-        debug_assert!(p.has_room, "a phase ends with its results stored");
+        debug_assert!(p.room_due.is_none(), "a phase ends with its results stored");
         if self.traced[npu.index()] {
             ctx.out.push(EpOut::Phase { npu, seq, phase: p.phase, ready: p.ready, began: p.began });
         }

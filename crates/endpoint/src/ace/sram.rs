@@ -57,7 +57,12 @@ impl Partitions {
 
     /// Whether `bytes` more fit.
     pub fn fits(&self, npu: NodeId, partition: usize, bytes: u64) -> bool {
-        self.used[self.slot(npu, partition)] + bytes <= self.capacity[partition]
+        bytes <= self.left(npu, partition)
+    }
+
+    /// Bytes that are not reserved.
+    pub fn left(&self, npu: NodeId, partition: usize) -> u64 {
+        self.capacity[partition] - self.used[self.slot(npu, partition)]
     }
 
     /// Reserves room.

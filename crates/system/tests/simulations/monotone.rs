@@ -50,6 +50,22 @@ fn doubling_a_resource_of_ace_never_slows_it() {
     }
 }
 
+/// On a 4x4x4 torus the partitions between the phases hold five chunks, and memory beyond the knee changes only
+/// how the chunks are bunched.
+#[test]
+fn more_memory_than_enough_never_slows_ace() {
+    let total = |memory_gbs: u64| {
+        let ace = AceSpec { memory_bytes_per_s: memory_gbs * 1_000_000_000, ..ace_spec() };
+        run(&all_reduce(ace_torus([4, 4, 4]), EndpointSpec::Ace(ace), 4 << 20))
+    };
+    let mut before = total(128);
+    for memory_gbs in [256, 512] {
+        let after = total(memory_gbs);
+        no_slower(&after, &before, "memory");
+        before = after;
+    }
+}
+
 #[test]
 fn more_of_a_resource_ends_its_waits() {
     let wait = |r: &Results, name| resource(r, name).1;
