@@ -63,9 +63,11 @@ fn impossible_descriptions_are_refused() {
 }
 
 #[test]
-fn more_time_than_there_is_is_refused() {
+fn more_time_or_bytes_than_can_be_counted_are_refused() {
     for endpoint in [ideal(), crate::support::baseline(), crate::support::ace()] {
-        let mut spec = all_reduce(vec![dim(4, 1, 1)], endpoint, u64::MAX / 2);
+        let spec = all_reduce(vec![dim(4, 1_000_000, 1)], endpoint.clone(), u64::MAX / 2);
+        assert!(refusal(&spec).contains("bytes; accepted"));
+        let mut spec = all_reduce(vec![dim(4, 1, 1)], endpoint, 1 << 50);
         spec.dims[0].rate_bytes_per_s = 1;
         assert!(refusal(&spec).contains("days of simulated time"));
         spec.dims[0].rate_bytes_per_s = 1 << 40;
