@@ -121,15 +121,36 @@ def test_a_specification_that_is_none_is_refused() -> None:
             _core.run(text)
 
 
-def test_a_stall_is_an_error_that_names_who_waits(tmp_path: Path, syncline_command: Command) -> None:
-    path = tmp_path / "stall.yaml"
+def test_all_refusals_come_before_anything_runs(tmp_path: Path, syncline_command: Command) -> None:
+    path = tmp_path / "refused.yaml"
     path.write_text(
-        "name: stall\ntopology: Ring(4)\nworkload: {collective: all-reduce, size: 1MB}\n"
-        "variants:\n  - name: fine\n  - {name: one slot, network: {deadlock_rule: none, buffer: 256B}}\n"
+        "name: refused\ntopology: Torus(2,2,2)\nworkload: {collective: all-reduce, size: 1MB}\n"
+        "collective: {algorithm: ace-4-phase}\nvariants:\n  - {name: fine}\n"
+        "  - {name: one, endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s, fsms: 1}}\n"
+        "  - {name: two, endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}, network: {buffer: 1KiB}}\n"
+    )
+    for command in (["check"], ["run", "--out", str(tmp_path / "out")]):
+        ended = syncline_command(*command[:1], str(path), *command[1:], "--json")
+        assert (ended.status, ended.out) == (2, "")
+        errors = json.loads(ended.err)["errors"]
+        assert [(e["line"], e["field"]) for e in errors] == [
+            (7, "variants.1.endpoint.fsms"),
+            (8, "variants.2.network.buffer"),
+        ]
+        assert all(e["accepted"] for e in errors)
+    assert not (tmp_path / "out").exists()
+
+
+def test_neighbour_traffic_needs_no_deadlock_rule(tmp_path: Path, syncline_command: Command) -> None:
+    path = tmp_path / "one-slot.yaml"
+    path.write_text(
+        "name: one-slot\ntopology: Ring(4)\nworkload: {collective: all-reduce, size: 1MB}\n"
+        "variants:\n  - name: auto\n  - {name: one slot, network: {deadlock_rule: none, buffer: 256B}}\n"
     )
     ended = syncline_command("run", str(path), "--json")
-    assert ended.status in (0, 1)
-    assert json.loads(ended.out)["runs"][0]["name"] == "fine"
+    assert ended.status == 0
+    automatic, one_slot = (entry["total_time_s"] for entry in json.loads(ended.out)["runs"])
+    assert one_slot > automatic
 
 
 def test_ctrl_c_leaves_what_is_finished(tmp_path: Path) -> None:
