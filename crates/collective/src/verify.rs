@@ -11,7 +11,7 @@ use crate::plan::{Kind, Plan, Split};
 use crate::program::{Op, Program, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use syncline_core::{Bytes, NodeId};
+use syncline_core::Bytes;
 
 /// What a channel between two ranks holds while the receiver is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl<'a> Verifier<'a> {
         let stride: u32 = self.sizes[..usize::from(dim)].iter().product();
         let at = self.coordinate(rank, dim);
         let there = (i64::from(at) + i64::from(offset)).rem_euclid(i64::from(size)) as u32;
-        NodeId(rank - at * stride + there * stride).0
+        rank - at * stride + there * stride
     }
 
     /// The current step of a rank, with its own rank in the group and the bytes of the block.

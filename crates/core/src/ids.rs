@@ -41,3 +41,25 @@ impl PortId {
         self.0 as usize
     }
 }
+
+/// A set of nodes, as a flat array that is asked on every event.
+#[derive(Clone, Debug)]
+pub struct NodeSet(Vec<bool>);
+
+impl NodeSet {
+    /// The set of `members` among nodes numbered below `nodes`.
+    ///
+    /// # Panics
+    /// If a member is not below `nodes`.
+    pub fn new(nodes: u32, members: &[NodeId]) -> NodeSet {
+        let mut set = vec![false; nodes as usize];
+        members.iter().for_each(|n| set[n.index()] = true);
+        NodeSet(set)
+    }
+
+    /// Whether a node is in the set.
+    #[inline(always)]
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.0[node.index()]
+    }
+}

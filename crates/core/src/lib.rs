@@ -15,7 +15,7 @@ pub mod queue;
 pub mod stats;
 pub mod units;
 
-pub use ids::{NodeId, PortId};
+pub use ids::{NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
 pub use stats::{Conservation, Wait, Windows};
 pub use units::{Bytes, Clock, Ps, Rate};

@@ -29,7 +29,7 @@ use crate::servers::RateServer;
 use std::collections::VecDeque;
 use syncline_collective::Op;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
 /// What a step costs an endpoint that works on whole messages.
@@ -201,7 +201,7 @@ pub struct MessageEndpoint<C> {
     layout: Layout,
     cost: C,
     inflight: u32,
-    traced: Vec<bool>,
+    traced: NodeSet,
     chunks: Vec<Chunk>,
     npus: Vec<Window>,
     sent: u64,
@@ -211,16 +211,15 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// Endpoints of all NPUs, each running at most `inflight` chunks; phases of `traced` NPUs are reported.
     pub fn new(layout: Layout, cost: C, inflight: u32, traced: &[NodeId]) -> Self {
         use syncline_topology::Fabric;
-        let npus = layout.torus().nodes() as usize;
-        let mut is_traced = vec![false; npus];
-        traced.iter().for_each(|n| is_traced[n.index()] = true);
+        let npus = layout.torus().nodes();
+        let traced = NodeSet::new(npus, traced);
         MessageEndpoint {
             layout,
             cost,
             inflight,
-            traced: is_traced,
+            traced,
             chunks: Vec::new(),
-            npus: vec![Window::default(); npus],
+            npus: vec![Window::default(); npus as usize],
             sent: 0,
         }
     }
@@ -265,7 +264,7 @@ impl<C: StepCost> MessageEndpoint<C> {
                 (cursor.op, cursor.len, cursor.port, cursor.decoded) = (step.op, len, view.port, true);
                 return true;
             }
-            if self.traced[npu.index()] {
+            if self.traced.contains(npu) {
                 let (phase, began) = (cursor.phase, cursor.began);
                 ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
             }

@@ -5,7 +5,7 @@
 //! exposed communication, attributed to the collective whose completion ends the wait.
 
 use crate::admission::CollectiveId;
-use syncline_core::{NodeId, Ps, Wait, Windows};
+use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
 use syncline_workload::compute::Npu;
 use syncline_workload::graph::{Collective, GraphSource, NodeIndex, Pass, Work};
 
@@ -93,7 +93,7 @@ pub struct Executor {
     pub compute_windows: Windows,
     /// Compute slices of traced NPUs: NPU, node, from, to.
     pub slices: Vec<(NodeId, NodeIndex, Ps, Ps)>,
-    traced: Vec<bool>,
+    traced: NodeSet,
 }
 
 impl Executor {
@@ -106,8 +106,6 @@ impl Executor {
         window: Ps,
         traced: &[NodeId],
     ) -> Executor {
-        let mut is_traced = vec![false; npus as usize];
-        traced.iter().for_each(|n| is_traced[n.index()] = true);
         Executor {
             source,
             iterations,
@@ -119,7 +117,7 @@ impl Executor {
             running: npus,
             compute_windows: Windows::new(window),
             slices: Vec::new(),
-            traced: is_traced,
+            traced: NodeSet::new(npus, traced),
         }
     }
 
@@ -227,7 +225,7 @@ impl Executor {
             if npu.0 == 0 {
                 self.compute_windows.add(now, now + time);
             }
-            if self.traced[npu.index()] && time > Ps::ZERO {
+            if self.traced.contains(npu) && time > Ps::ZERO {
                 self.slices.push((npu, state.head, now, now + time));
             }
             actions.push(Action::ComputeUntil(now + time));

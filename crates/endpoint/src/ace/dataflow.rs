@@ -100,7 +100,7 @@ impl Ace {
     /// How long a packet occupies an SRAM port or an ALU: whole cycles of the port's width.
     #[inline]
     pub(super) fn occupancy_of(&self, len: u32) -> Ps {
-        if len == self.full_unit_len && self.full_unit > Ps::ZERO {
+        if len == self.unit && self.full_unit > Ps::ZERO {
             return self.full_unit;
         }
         self.port_rate.time(Bytes(u64::from(len.next_multiple_of(self.config.port_bytes))))

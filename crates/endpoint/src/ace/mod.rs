@@ -61,7 +61,7 @@ use sram::{Level, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use syncline_collective::{Op, RingKind};
-use syncline_core::{Bytes, Clock, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, Clock, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
 use syncline_topology::Fabric;
 
@@ -288,8 +288,8 @@ pub struct Ace {
     ports: usize,
     /// Feeding unit on this network: a packet, or a whole message.
     unit: u32,
+    /// How long a full one occupies an SRAM port.
     full_unit: Ps,
-    full_unit_len: u32,
     port_rate: Rate,
     chunks: Vec<Chunk>,
     engines: Vec<Engine>,
@@ -323,7 +323,7 @@ pub struct Ace {
     active: Level,
     sram_level: Level,
     fsm_level: Level,
-    traced: Vec<bool>,
+    traced: NodeSet,
     memory_read: u64,
     memory_written: u64,
     sent: u64,
@@ -355,13 +355,10 @@ impl Ace {
         let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
         let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
-        let mut is_traced = vec![false; npus as usize];
-        traced.iter().for_each(|n| is_traced[n.index()] = true);
         let mut ace = Ace {
             ports,
             unit,
             full_unit: Ps::ZERO,
-            full_unit_len: unit,
             port_rate: rate,
             chunks: Vec::new(),
             engines: vec![Engine::default(); npus as usize],
@@ -388,7 +385,7 @@ impl Ace {
             active: Level::new(window),
             sram_level: Level::new(window),
             fsm_level: Level::new(window),
-            traced: is_traced,
+            traced: NodeSet::new(npus, traced),
             memory_read: 0,
             memory_written: 0,
             sent: 0,

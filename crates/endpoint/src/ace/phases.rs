@@ -227,7 +227,7 @@ impl Ace {
         let p = *self.progress(npu, seq);
         let phase = usize::from(p.phase);
         debug_assert!(p.room_due.is_none(), "a phase ends with its results stored");
-        if self.traced[npu.index()] {
+        if self.traced.contains(npu) {
             ctx.out.push(EpOut::Phase { npu, seq, phase: p.phase, ready: p.ready, began: p.began });
         }
         if phase + 1 == self.layout.phases(chunk.plan) {
