@@ -32,7 +32,7 @@ id_type!(
 
 /// A port of a node: an outgoing link on the sending side, an input buffer on the receiving side.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct PortId(pub u8);
+pub struct PortId(pub u16);
 
 impl PortId {
     /// The port as the subscript of a per-node array.

@@ -6,7 +6,7 @@
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate};
 use syncline_network::{Delivery, Message, NetOut, Network, Packet, PacketConfig, Route, packet};
-use syncline_topology::{Dimension, Fabric, Torus};
+use syncline_topology::{Block, Dimension, Fabric, Product};
 
 /// Bytes of a message.
 const MESSAGE: Bytes = Bytes(8192);
@@ -14,14 +14,15 @@ const MESSAGE: Bytes = Bytes(8192);
 const WINDOW: u32 = 4;
 
 /// 188 GB/s within a package, 23.5 GB/s between packages; 90 and 500 cycles at 1.245 GHz.
-fn torus() -> Torus {
+fn torus() -> Product {
     let dimension = |size, rate, latency| Dimension {
+        block: Block::Ring,
         size,
         rate: Rate::new(rate).expect("positive"),
         latency: Ps(latency),
         links: 1,
     };
-    Torus::new(vec![
+    Product::new(vec![
         dimension(4, 188_000_000_000, 72_289),
         dimension(8, 23_500_000_000, 401_606),
         dimension(4, 23_500_000_000, 401_606),
@@ -92,7 +93,7 @@ fn run(name: &str, trains: bool, traffic: Traffic) {
 
 fn main() {
     let fabric = torus();
-    let (nodes, ports) = (fabric.nodes(), u32::from(fabric.ports()));
+    let (nodes, ports) = (fabric.nodes(), u32::from(fabric.ports(NodeId(0))));
     let message = |src, route, sender| Message {
         src: NodeId(src),
         route,
@@ -101,7 +102,7 @@ fn main() {
         tag: u64::from(sender),
     };
     for (name, trains) in [("one hop, packets", false), ("one hop, trains", true)] {
-        let mut next = |sender| message(sender / ports, Route::Port(PortId((sender % ports) as u8)), sender);
+        let mut next = |sender| message(sender / ports, Route::Port(PortId((sender % ports) as u16)), sender);
         run(name, trains, Traffic { per_node: ports, messages: 1_300, next: &mut next });
     }
     for (name, trains) in [("uniform random, packets", false), ("uniform random, trains", true)] {

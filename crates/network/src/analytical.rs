@@ -28,7 +28,6 @@ pub struct Arrival(MsgId);
 #[derive(Debug)]
 pub struct Analytical<F> {
     fabric: F,
-    ports: usize,
     port_free: Vec<Ps>,
     messages: Vec<InFlight>,
     free: Vec<MsgId>,
@@ -40,12 +39,10 @@ pub struct Analytical<F> {
 impl<F: Fabric> Analytical<F> {
     /// A backend for `fabric` that collects link usage in windows of `window`.
     pub fn new(fabric: F, window: Ps) -> Self {
-        let ports = usize::from(fabric.ports());
         let usage = LinkUsage::new(&fabric, window);
-        let port_free = vec![Ps::ZERO; ports * fabric.nodes() as usize];
+        let port_free = vec![Ps::ZERO; fabric.links() as usize];
         Analytical {
             fabric,
-            ports,
             port_free,
             messages: Vec::new(),
             free: Vec::new(),
@@ -66,16 +63,16 @@ impl<F: Fabric> Analytical<F> {
         let (mut start, mut latency, mut bottleneck) = (now, Ps::ZERO, Rate::UNLIMITED);
         let (mut at, mut arrives_by) = (src, PortId(0));
         for (hop, &port) in self.path.iter().enumerate() {
-            let link = self.fabric.link(at, port);
+            let (link, number) = (self.fabric.link(at, port), self.fabric.first_link(at) + u32::from(port.0));
             let serialisation = link.rate.time(len);
             if hop == 0 {
-                let free = &mut self.port_free[src.index() * self.ports + port.index()];
+                let free = &mut self.port_free[number as usize];
                 start = now.max(*free);
                 *free = start + serialisation;
             }
             latency += link.latency;
             bottleneck = bottleneck.min(link.rate);
-            self.usage.add(at, port, len, 1, start, start + serialisation);
+            self.usage.add(number, len, 1, start, start + serialisation);
             (at, arrives_by) = self.fabric.next(at, port);
         }
         let m = &mut self.messages[id.index()];
@@ -117,7 +114,7 @@ impl<F: Fabric> Network for Analytical<F> {
     }
 
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room {
-        let free = self.port_free[at.index() * self.ports + port.index()];
+        let free = self.port_free[self.fabric.first_link(at) as usize + port.index()];
         let held = self.fabric.link(at, port).rate.time(capacity);
         if free.0 <= now.0 + held.0 { Room::Now } else { Room::At(free - held) }
     }

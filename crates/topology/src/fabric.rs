@@ -9,49 +9,59 @@ pub struct LinkSpec {
     pub rate: Rate,
     /// Propagation and router latency of one hop.
     pub latency: Ps,
-    /// Index of the link's class (its dimension), for statistics and reports.
+    /// Index of the link's class (its dimension in a product), for statistics and reports.
     pub class: u8,
 }
 
-/// What a port is for, in terms of the dimension product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortUse {
-    /// The dimension the port belongs to.
-    pub dim: u8,
-    /// Whether it leads to the neighbour with the next higher coordinate (else the next lower).
-    pub up: bool,
-    /// Which of the parallel links of this dimension and direction.
-    pub parallel: u8,
-}
-
-/// Nodes with ports. Ports are numbered alike on every node.
-pub trait Fabric {
+/// Nodes with ports, and the links between them.
+///
+/// Nodes are numbered NPUs first, then switches. A node's ports are numbered from 0; each is both the
+/// sending end of one link and the receiving end of another (the reverse link). Links are numbered by
+/// sending node and port: link `first_link(node) + port`.
+///
+/// *Destinations.* Only [`Fabric::route`] takes a node that need not be simulated: `dst` is a number of
+/// the whole machine, which on a folded fabric differs from the numbers of the simulated nodes.
+pub trait Fabric: std::fmt::Debug + Send + Sync {
     /// Number of nodes that are simulated.
     fn nodes(&self) -> u32;
-    /// How many nodes of the real machine `node` stands for.
-    fn multiplicity(&self, node: NodeId) -> u32;
+    /// How many of them are NPUs; they come first.
+    fn npus(&self) -> u32;
+    /// How many NPUs of the real machine an NPU stands for.
+    fn multiplicity(&self, _node: NodeId) -> u64 {
+        1
+    }
+    /// How many links of the real machine a link stands for.
+    fn link_multiplicity(&self, _node: NodeId, _port: PortId) -> u64 {
+        1
+    }
     /// Number of ports of a node.
-    fn ports(&self) -> u8;
+    fn ports(&self, node: NodeId) -> u16;
+    /// The number of a node's first link.
+    fn first_link(&self, node: NodeId) -> u32;
+    /// Number of links of all nodes.
+    fn links(&self) -> u32;
     /// The node at the other end of an outgoing link, and the input port on which it arrives there.
     fn next(&self, node: NodeId, port: PortId) -> (NodeId, PortId);
     /// The properties of an outgoing link.
     fn link(&self, node: NodeId, port: PortId) -> LinkSpec;
-    /// What a port is for.
-    fn port_use(&self, port: PortId) -> PortUse;
+    /// Number of link classes, and the name of each.
+    fn class_names(&self) -> Vec<String>;
+    /// The ring that an outgoing link belongs to, as a number that differs for rings that a route may
+    /// take one after the other; `None` for links that are part of no cycle of waiting packets.
+    fn ring(&self, _node: NodeId, _port: PortId) -> Option<u8> {
+        None
+    }
+    /// Whether an outgoing link closes its ring: the place for a dateline.
+    fn closes_ring(&self, _node: NodeId, _port: PortId) -> bool {
+        false
+    }
     /// Appends the ports that a message takes from `src` to `dst` under the fabric's deterministic
     /// routing. Nothing is appended when they are the same node.
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>);
     /// A name for a node in messages to people, e.g. `NPU 17 (1,0,2)`.
     fn node_name(&self, node: NodeId) -> String;
     /// A name for a port in messages to people, e.g. `dim 1 up`.
-    fn port_name(&self, port: PortId) -> String {
-        let u = self.port_use(port);
-        let way = if u.up { "up" } else { "down" };
-        match u.parallel {
-            0 => format!("dim {} {way}", u.dim),
-            n => format!("dim {} {way} #{n}", u.dim),
-        }
-    }
+    fn port_name(&self, node: NodeId, port: PortId) -> String;
 }
 
 impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
@@ -59,12 +69,28 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
         (**self).nodes()
     }
 
-    fn multiplicity(&self, node: NodeId) -> u32 {
+    fn npus(&self) -> u32 {
+        (**self).npus()
+    }
+
+    fn multiplicity(&self, node: NodeId) -> u64 {
         (**self).multiplicity(node)
     }
 
-    fn ports(&self) -> u8 {
-        (**self).ports()
+    fn link_multiplicity(&self, node: NodeId, port: PortId) -> u64 {
+        (**self).link_multiplicity(node, port)
+    }
+
+    fn ports(&self, node: NodeId) -> u16 {
+        (**self).ports(node)
+    }
+
+    fn first_link(&self, node: NodeId) -> u32 {
+        (**self).first_link(node)
+    }
+
+    fn links(&self) -> u32 {
+        (**self).links()
     }
 
     fn next(&self, node: NodeId, port: PortId) -> (NodeId, PortId) {
@@ -75,8 +101,16 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
         (**self).link(node, port)
     }
 
-    fn port_use(&self, port: PortId) -> PortUse {
-        (**self).port_use(port)
+    fn class_names(&self) -> Vec<String> {
+        (**self).class_names()
+    }
+
+    fn ring(&self, node: NodeId, port: PortId) -> Option<u8> {
+        (**self).ring(node, port)
+    }
+
+    fn closes_ring(&self, node: NodeId, port: PortId) -> bool {
+        (**self).closes_ring(node, port)
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
@@ -86,4 +120,14 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
     fn node_name(&self, node: NodeId) -> String {
         (**self).node_name(node)
     }
+
+    fn port_name(&self, node: NodeId, port: PortId) -> String {
+        (**self).port_name(node, port)
+    }
+}
+
+/// Every link of a fabric, by sending node and port, in the order of link numbers.
+pub fn all_links(fabric: &(impl Fabric + ?Sized)) -> impl Iterator<Item = (NodeId, PortId)> + '_ {
+    let ports = |node| (0..fabric.ports(node)).map(move |port| (node, PortId(port)));
+    (0..fabric.nodes()).map(NodeId).flat_map(ports)
 }

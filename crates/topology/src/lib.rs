@@ -1,12 +1,13 @@
-//! NPUs and the links between them.
+//! NPUs, switches and the links between them.
 //!
-//! A [`Topology`] is what a user describes: a product of dimensions, each with its link parameters.
-//! A [`Fabric`] is what the models above see: nodes with numbered ports, where each port leads and
-//! what its link can do. [`Torus`] is the full fabric of a product of rings; a folded quotient is to
-//! implement the same trait, which is why nothing above may ask for more than the trait offers.
+//! A [`Fabric`] is what the models above see: nodes with numbered ports, where each port leads and what
+//! its link can do. [`Product`] is a product of dimensions (rings, fully connected groups, switches),
+//! [`Graph`] a fabric of any shape.
 
 pub mod fabric;
-pub mod torus;
+pub mod graph;
+pub mod product;
 
-pub use fabric::{Fabric, LinkSpec, PortUse};
-pub use torus::{Dimension, Torus, TorusError};
+pub use fabric::{Fabric, LinkSpec, all_links};
+pub use graph::{Graph, GraphError, GraphLink, GraphNode};
+pub use product::{Block, Dimension, PortUse, Product, ProductError, Way};

@@ -74,7 +74,7 @@ use paths::Paths;
 use port::{Link, LinkId};
 use std::fmt;
 use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait};
-use syncline_topology::Fabric;
+use syncline_topology::{Fabric, all_links};
 
 /// What can be chosen about the packet backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,11 +126,6 @@ pub enum PacketError {
         /// The rule that needs more.
         rule: DeadlockRule,
     },
-    /// More links than 31-bit numbers can name.
-    TooManyLinks {
-        /// Nodes times ports.
-        links: u64,
-    },
 }
 
 impl fmt::Display for PacketError {
@@ -143,14 +138,11 @@ impl fmt::Display for PacketError {
                 "input buffers of {packets} packets; accepted under the rule {rule:?}: {} or more",
                 rule.smallest_buffer()
             ),
-            PacketError::TooManyLinks { links } => write!(f, "{links} links; accepted: up to {MAX_LINKS}"),
         }
     }
 }
 
 impl std::error::Error for PacketError {}
-
-const MAX_LINKS: u64 = 1 << 31;
 
 /// A timer of the packet backend.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +167,8 @@ enum Timer {
 #[derive(Debug)]
 pub struct Packet<F> {
     fabric: F,
-    ports: u32,
+    /// Per node, its first link.
+    first_link: Vec<u32>,
     packet: Bytes,
     rule: DeadlockRule,
     trains: bool,
@@ -206,19 +199,14 @@ impl<F: Fabric> Packet<F> {
         if let Some(packets) = buffer.filter(|&b| b < rule.smallest_buffer()) {
             return Err(PacketError::SmallBuffer { packets, rule });
         }
-        let links = u64::from(fabric.nodes()) * u64::from(fabric.ports());
-        if links > MAX_LINKS {
-            return Err(PacketError::TooManyLinks { links });
-        }
-        let ports = u32::from(fabric.ports());
         let links: Vec<Link> =
-            (0..links as u32).map(|l| Link::new(&fabric, rule, packet, (buffer, at_least), LinkId(l))).collect();
+            all_links(&fabric).map(|from| Link::new(&fabric, rule, packet, (buffer, at_least), from)).collect();
         let mut link_into = vec![LinkId::LOCAL; links.len()];
         for (id, link) in links.iter().enumerate() {
             link_into[link.onward as usize + link.input.index()] = LinkId(id as u32);
         }
         Ok(Packet {
-            ports,
+            first_link: (0..fabric.nodes()).map(|n| fabric.first_link(NodeId(n))).collect(),
             packet,
             rule,
             trains,
@@ -227,7 +215,7 @@ impl<F: Fabric> Packet<F> {
             link_into,
             loopbacks: vec![Loopback::default(); fabric.nodes() as usize],
             messages: Messages::new(packet),
-            paths: Paths::new(fabric.ports()),
+            paths: Paths::new(&fabric),
             audit: Conservation::default(),
             usage: LinkUsage::new(&fabric, window),
             fabric,

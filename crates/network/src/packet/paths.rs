@@ -12,7 +12,7 @@ use syncline_topology::Fabric;
 pub(super) struct Hop {
     /// The output port it takes.
     pub port: PortId,
-    /// Whether it enters a ring: the first hop, or the first in another dimension.
+    /// Whether it enters a ring: its first hop there.
     pub enters: bool,
     /// Whether the packet is at its destination then.
     pub last: bool,
@@ -28,8 +28,11 @@ pub(super) struct Paths {
 
 impl Paths {
     /// The paths of one hop, one for each port.
-    pub fn new(ports: u8) -> Paths {
-        let one_hop = |port| Hop { port: PortId(port), enters: true, last: true };
+    pub fn new(fabric: &impl Fabric) -> Paths {
+        // All NPUs of a fabric with rings have the same ports.
+        let enters = |port| port < fabric.ports(NodeId(0)) && fabric.ring(NodeId(0), PortId(port)).is_some();
+        let one_hop = |port| Hop { port: PortId(port), enters: enters(port), last: true };
+        let ports = (0..fabric.nodes()).map(|n| fabric.ports(NodeId(n))).max().unwrap_or(0);
         Paths { hops: (0..ports).map(one_hop).collect(), known: BTreeMap::new(), scratch: Vec::new() }
     }
 
@@ -50,10 +53,12 @@ impl Paths {
             return Some(start);
         }
         let start = self.hops.len() as u32;
-        let dim = |port: PortId| fabric.port_use(port).dim;
+        let (mut at, mut before) = (src, None);
         for (i, &port) in self.scratch.iter().enumerate() {
-            let enters = i == 0 || dim(self.scratch[i - 1]) != dim(port);
+            let ring = fabric.ring(at, port);
+            let enters = ring.is_some() && ring != before;
             self.hops.push(Hop { port, enters, last: i + 1 == self.scratch.len() });
+            (at, before) = (fabric.next(at, port).0, ring);
         }
         self.known.insert(self.scratch.clone().into_boxed_slice(), start);
         Some(start)

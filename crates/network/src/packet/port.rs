@@ -84,10 +84,8 @@ impl Link {
         rule: DeadlockRule,
         packet: Bytes,
         (buffer, at_least): (Option<u32>, u32),
-        id: LinkId,
+        (from, out): (NodeId, PortId),
     ) -> Link {
-        let ports = u32::from(fabric.ports());
-        let (from, out) = (NodeId(id.0 / ports), PortId((id.0 % ports) as u8));
         let (to, input) = fabric.next(from, out);
         let spec = fabric.link(from, out);
         let full = spec.rate.time(packet);
@@ -111,8 +109,8 @@ impl Link {
             to,
             out,
             input,
-            onward: to.0 * ports,
-            wraps: if fabric.port_use(out).up { to < from } else { to > from },
+            onward: fabric.first_link(to),
+            wraps: fabric.closes_ring(from, out),
             channels: [share(slots - second), share(second)],
             lanes: Default::default(),
             requests: 0,
@@ -136,7 +134,7 @@ impl Link {
     /// The key under which the next packet of an input queue becomes its head: after all wake-ups.
     #[inline(always)]
     pub fn head_key(&self, vc: u8) -> Key {
-        const AFTER_ALL_PORTS: u32 = 256;
+        const AFTER_ALL_PORTS: u32 = 1 << 16;
         Key::new(class::INTERNAL, AFTER_ALL_PORTS + 2 * u32::from(self.input.0) + u32::from(vc))
     }
 

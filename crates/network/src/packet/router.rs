@@ -48,7 +48,7 @@ impl<F: Fabric> Packet<F> {
 
     #[inline(always)]
     pub(super) fn link_at(&self, node: NodeId, port: PortId) -> LinkId {
-        LinkId(node.0 * self.ports + u32::from(port.0))
+        LinkId(self.first_link[node.index()] + u32::from(port.0))
     }
 
     #[inline(always)]
@@ -159,7 +159,7 @@ impl<F: Fabric> Packet<F> {
         let (len, each) = packet_size(link, &self.messages, self.packet, d.train);
         let starts = Series { first: start, gap: each, count: u64::from(packets) };
         link.free = starts.at(starts.count);
-        self.usage.add(link.from, link.out, Bytes(len * starts.count), starts.count, start, link.free);
+        self.usage.add(out.0, Bytes(len * starts.count), starts.count, start, link.free);
 
         let credits = &mut link.channels[usize::from(d.vc)].credits;
         if whole {

@@ -35,7 +35,7 @@ impl<F: Fabric> Packet<F> {
             let message = self.name(&self.messages.get(train.msg).message);
             let node = self.fabric.node_name(link.from);
             let at = match request.input {
-                LinkId::LOCAL => format!("at the port {} of {node}", self.fabric.port_name(link.out)),
+                LinkId::LOCAL => format!("at the port {} of {node}", self.fabric.port_name(link.from, link.out)),
                 input => format!("in {}", self.buffer_name(&self.links[input.index()])),
             };
             let who = format!("{} packet(s) of a {message}, {at}", train.packets);
@@ -56,13 +56,13 @@ impl<F: Fabric> Packet<F> {
     }
 
     fn buffer_name(&self, link: &Link) -> String {
-        format!("the input buffer {} of {}", self.fabric.port_name(link.input), self.fabric.node_name(link.to))
+        format!("the input buffer {} of {}", self.fabric.port_name(link.to, link.input), self.fabric.node_name(link.to))
     }
 
     fn name(&self, message: &Message) -> String {
         let src = self.fabric.node_name(message.src);
         let way = match message.route {
-            Route::Port(port) => format!("one hop {}", self.fabric.port_name(port)),
+            Route::Port(port) => format!("one hop {}", self.fabric.port_name(message.src, port)),
             Route::To(dst) => format!("to {}", self.fabric.node_name(dst)),
         };
         format!("message of {} B from {src} {way}", message.len.0)

@@ -4,16 +4,16 @@ use crate::support::{Outcome, P, Play, below, packets, play, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{NodeId, Ps};
 use syncline_network::{DeadlockRule, Route};
-use syncline_topology::{Fabric, Torus};
+use syncline_topology::{Fabric, Product};
 
 const LINK: (u64, u64) = (25_600_000_000, 50_000);
 
-fn product(sizes: &[u32]) -> Torus {
+fn product(sizes: &[u32]) -> Product {
     torus(&sizes.iter().map(|&size| (size, LINK.0, LINK.1)).collect::<Vec<_>>())
 }
 
 /// All nodes send half-way round every ring, the same way, which fills the rings with transit.
-fn tornado(fabric: &Torus, messages: usize) -> Vec<Play> {
+fn tornado(fabric: &Product, messages: usize) -> Vec<Play> {
     let far = |src: NodeId| {
         (0..fabric.dims().len()).fold(src, |to, dim| {
             let size = fabric.dims()[dim].size;
@@ -26,7 +26,7 @@ fn tornado(fabric: &Torus, messages: usize) -> Vec<Play> {
 }
 
 /// Every node sends to random others.
-fn uniform(fabric: &Torus, messages: usize) -> Vec<Play> {
+fn uniform(fabric: &Product, messages: usize) -> Vec<Play> {
     let rng = &mut SplitMix64(5);
     (0..fabric.nodes() as usize * messages)
         .map(|i| {
@@ -36,7 +36,7 @@ fn uniform(fabric: &Torus, messages: usize) -> Vec<Play> {
         .collect()
 }
 
-fn run(fabric: &Torus, plays: &[Play], rule: DeadlockRule, buffer: u32, trains: bool) -> Outcome {
+fn run(fabric: &Product, plays: &[Play], rule: DeadlockRule, buffer: u32, trains: bool) -> Outcome {
     play(packets(fabric, rule, Some(buffer), trains), fabric, plays)
 }
 

@@ -7,13 +7,13 @@ use crate::support::{P, Play, Supply, below, packets, play, play_shuffled, torus
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId, PortId, Ps};
 use syncline_network::{DeadlockRule, Delivery, Route};
-use syncline_topology::{Fabric, Torus};
+use syncline_topology::{Fabric, Product};
 
 /// Every node sends the same: out of each port, and to the node at each distance.
-fn symmetric(fabric: &Torus, delivery: Delivery) -> Vec<Play> {
+fn symmetric(fabric: &Product, delivery: Delivery) -> Vec<Play> {
     let mut plays = Vec::new();
     for src in 0..fabric.nodes() {
-        for port in 0..fabric.ports() {
+        for port in 0..fabric.ports(NodeId(0)) {
             let supply = Supply::WhenRoom { capacity: Bytes(2 * P) };
             let hold = Ps(1000);
             plays.push(Play { delivery, supply, hold, ..Play::whole(src, Route::Port(PortId(port)), 20 * P) });

@@ -6,7 +6,7 @@ use syncline_core::{Bytes, Conservation, EventQueue, Key, NodeId, PortId, Ps, Ra
 use syncline_network::{
     DeadlockRule, Delivery, Message, MsgId, NetOut, Network, Packet, PacketConfig, Room, Route, Segment,
 };
-use syncline_topology::{Dimension, Fabric, Torus};
+use syncline_topology::{Block, Dimension, Fabric, Product};
 
 /// Bytes of a packet in all tests.
 pub const P: u64 = 256;
@@ -105,7 +105,7 @@ struct Player<'a, N: Network> {
     net: N,
     queue: EventQueue<Event<N::Event>>,
     plays: &'a [Play],
-    fabric: &'a Torus,
+    fabric: &'a Product,
     ids: Vec<MsgId>,
     fed: Vec<u64>,
     received: Vec<u64>,
@@ -118,16 +118,16 @@ struct Player<'a, N: Network> {
 }
 
 /// Plays messages on a network until nothing happens any more.
-pub fn play<N: Network>(net: N, fabric: &Torus, plays: &[Play]) -> Outcome {
+pub fn play<N: Network>(net: N, fabric: &Product, plays: &[Play]) -> Outcome {
     play_on(net, fabric, plays, EventQueue::new())
 }
 
 /// The same with events of equal time and key in random order.
-pub fn play_shuffled<N: Network>(net: N, fabric: &Torus, plays: &[Play], seed: u64) -> Outcome {
+pub fn play_shuffled<N: Network>(net: N, fabric: &Product, plays: &[Play], seed: u64) -> Outcome {
     play_on(net, fabric, plays, EventQueue::shuffling(seed))
 }
 
-fn play_on<N: Network>(net: N, fabric: &Torus, plays: &[Play], queue: EventQueue<Event<N::Event>>) -> Outcome {
+fn play_on<N: Network>(net: N, fabric: &Product, plays: &[Play], queue: EventQueue<Event<N::Event>>) -> Outcome {
     let mut of_node = vec![0; fabric.nodes() as usize];
     let locals = plays.iter().map(|p| {
         of_node[p.src.index()] += 1;
@@ -141,7 +141,7 @@ fn play_on<N: Network>(net: N, fabric: &Torus, plays: &[Play], queue: EventQueue
         ids: vec![MsgId(0); plays.len()],
         fed: vec![0; plays.len()],
         received: vec![0; plays.len()],
-        waiting: vec![VecDeque::new(); fabric.nodes() as usize * usize::from(fabric.ports())],
+        waiting: vec![VecDeque::new(); fabric.links() as usize],
         arrivals: vec![Ps::MAX; plays.len()],
         segments: vec![Vec::new(); plays.len()],
         locals: locals.collect(),
@@ -174,7 +174,7 @@ impl<N: Network> Player<'_, N> {
             waits: self.net.waits(),
             audit: self.net.audit(),
             total_bytes: usage.total_bytes(),
-            total_busy: usage.total_busy(),
+            total_busy: (0..self.fabric.links()).map(|l| u128::from(usage.busy(l).0)).sum(),
             packet_hops: usage.packet_hops(),
             events: self.queue.popped(),
             arrivals: self.arrivals,
@@ -250,7 +250,7 @@ impl<N: Network> Player<'_, N> {
     }
 
     fn link(&self, node: NodeId, port: PortId) -> usize {
-        node.index() * usize::from(self.fabric.ports()) + port.index()
+        self.fabric.first_link(node) as usize + port.index()
     }
 
     fn first_port(&self, play: &Play) -> Option<PortId> {
@@ -266,18 +266,19 @@ impl<N: Network> Player<'_, N> {
 }
 
 /// A torus whose dimensions have these sizes, rates (bytes per second) and latencies (ps).
-pub fn torus(dims: &[(u32, u64, u64)]) -> Torus {
+pub fn torus(dims: &[(u32, u64, u64)]) -> Product {
     let dimension = |&(size, rate, latency): &(u32, u64, u64)| Dimension {
+        block: Block::Ring,
         size,
         rate: Rate::new(rate).expect("positive"),
         latency: Ps(latency),
         links: 1,
     };
-    Torus::new(dims.iter().map(dimension).collect()).expect("a small torus")
+    Product::new(dims.iter().map(dimension).collect()).expect("a small torus")
 }
 
 /// A packet backend.
-pub fn packets(fabric: &Torus, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<Torus> {
+pub fn packets(fabric: &Product, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<Product> {
     let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, ..PacketConfig::DEFAULT };
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }

@@ -5,10 +5,10 @@ use crate::support::{Outcome, P, Play, Supply, below, packets, play, play_shuffl
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId, PortId, Ps};
 use syncline_network::{DeadlockRule, Delivery, Route};
-use syncline_topology::{Fabric, Torus};
+use syncline_topology::{Fabric, Product};
 
 /// A small torus with links of all kinds, often of equal ones.
-fn random_torus(rng: &mut SplitMix64) -> Torus {
+fn random_torus(rng: &mut SplitMix64) -> Product {
     let rates = [25_600_000_000, 25_600_000_000, 188_000_000_000, 23_500_000_000, 2_560_000_000];
     let latencies = [1, 100, 10_000, 72_289, 401_606];
     let dims = 1 + rng.below(3);
@@ -22,9 +22,9 @@ fn random_torus(rng: &mut SplitMix64) -> Torus {
     torus(&dims)
 }
 
-fn random_play(rng: &mut SplitMix64, fabric: &Torus, one_hop: bool) -> Play {
-    let route = if one_hop && fabric.ports() > 0 {
-        Route::Port(PortId(below(rng, u64::from(fabric.ports())) as u8))
+fn random_play(rng: &mut SplitMix64, fabric: &Product, one_hop: bool) -> Play {
+    let route = if one_hop && fabric.ports(NodeId(0)) > 0 {
+        Route::Port(PortId(below(rng, u64::from(fabric.ports(NodeId(0)))) as u16))
     } else {
         Route::To(NodeId(below(rng, u64::from(fabric.nodes())) as u32))
     };

@@ -4,11 +4,11 @@ use crate::support::{P, Play, packets, play, torus};
 use proptest::prelude::*;
 use syncline_core::{Bytes, NodeId, Ps, Rate};
 use syncline_network::{Analytical, DeadlockRule, Delivery, Route};
-use syncline_topology::{Fabric, Torus};
+use syncline_topology::{Fabric, Product};
 
 /// Arrival of the last packet under virtual cut-through: every packet follows on the wire as soon as
 /// both it and the wire are there.
-fn pipelined(fabric: &Torus, src: NodeId, dst: NodeId, len: u64) -> Ps {
+fn pipelined(fabric: &Product, src: NodeId, dst: NodeId, len: u64) -> Ps {
     let mut path = Vec::new();
     fabric.route(src, dst, &mut path);
     let mut ready = vec![Ps::ZERO; len.div_ceil(P).max(1) as usize];

@@ -1,0 +1,440 @@
+//! Fabrics of any shape: machines, clusters, imported topologies.
+//!
+//! Messages take a path of fewest hops; of those the one that carries a probe of 1 MiB soonest, hop by
+//! hop; of equal ones a choice that depends on source and destination, so that flows spread over
+//! parallel links and spines. GPUs do not forward for others. Only where two participants have no
+//! other connection do participants forward, and then all routes go *up* and then *down* a spanning
+//! tree (Autonet's up*/down* routing, Schroeder et al. 1991), since shortest paths through endpoints
+//! could wait for each other in a circle.
+
+use crate::fabric::{Fabric, LinkSpec};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::fmt;
+use std::sync::OnceLock;
+use syncline_core::{Bytes, NodeId, PortId, Ps, Rate};
+
+/// A node of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphNode {
+    /// What people call it, e.g. `GPU 3`.
+    pub name: String,
+    /// Whether it may forward messages of others if nothing else connects them (switches always do).
+    pub forwards: bool,
+}
+
+/// A directed link of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphLink {
+    /// The sending node.
+    pub from: NodeId,
+    /// The receiving node.
+    pub to: NodeId,
+    /// What it can do.
+    pub spec: LinkSpec,
+}
+
+/// Why a graph is not a fabric.
+#[expect(missing_docs, reason = "the fields say what the variant's name and message say")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphError {
+    /// No NPU.
+    Empty,
+    /// A link names a node that is not there.
+    NoSuchNode { link: usize, node: u32 },
+    /// A link leads to its own node.
+    SelfLoop { link: usize, node: String },
+    /// More links from a node to another than back.
+    OneWay { from: String, to: String },
+    /// Too many links on a node, or in all.
+    TooManyLinks { links: usize },
+    /// A link class without a name.
+    NoSuchClass { link: usize, class: u8 },
+    /// Participants that cannot reach each other.
+    Disconnected { from: String, to: String },
+}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GraphError::Empty => write!(f, "a fabric needs at least one NPU"),
+            GraphError::NoSuchNode { link, node } => write!(f, "fabric.links.{link}: there is no node {node}"),
+            GraphError::SelfLoop { link, node } => write!(f, "fabric.links.{link}: a link from {node} to itself"),
+            GraphError::OneWay { from, to } => {
+                write!(f, "there are more links from {from} to {to} than back; accepted: links in both directions")
+            }
+            GraphError::TooManyLinks { links } => write!(f, "{links} links; accepted: up to {}", Graph::MAX_LINKS),
+            GraphError::NoSuchClass { link, class } => {
+                write!(f, "fabric.links.{link}: there is no link class {class}")
+            }
+            GraphError::Disconnected { from, to } => write!(f, "there is no way from {from} to {to}"),
+        }
+    }
+}
+
+impl std::error::Error for GraphError {}
+
+/// Cost of the rest of a way: hops, then time of a probe.
+type Cost = (u32, u64);
+
+const UNREACHABLE: Cost = (u32::MAX, u64::MAX);
+const PROBE: Bytes = Bytes(1 << 20);
+
+/// A fabric of any shape.
+#[derive(Debug)]
+pub struct Graph {
+    nodes: Vec<GraphNode>,
+    npus: u32,
+    classes: Vec<String>,
+    /// By sending node, then as given.
+    links: Vec<GraphLink>,
+    first_link: Vec<u32>,
+    /// Per link, the port by which it arrives.
+    arrives: Vec<PortId>,
+    /// Per node, its depth and number in the spanning tree; only where endpoints forward.
+    tree: Option<Vec<(u32, u32)>>,
+    /// Per destination, the cost from every node; with a tree, from every node before and after the
+    /// first step down.
+    costs: Vec<OnceLock<Box<[Cost]>>>,
+}
+
+impl Graph {
+    /// The most links, and the most ports of a node.
+    pub const MAX_LINKS: usize = 65_535;
+
+    /// Builds a fabric of which `npus` nodes, the first ones, are NPUs. `participants` must be able to
+    /// reach each other.
+    ///
+    /// # Errors
+    /// A [`GraphError`].
+    pub fn new(
+        nodes: Vec<GraphNode>,
+        npus: u32,
+        classes: Vec<String>,
+        mut links: Vec<GraphLink>,
+        participants: &[NodeId],
+    ) -> Result<Graph, GraphError> {
+        let count = nodes.len() as u32;
+        if npus == 0 || npus > count {
+            return Err(GraphError::Empty);
+        }
+        if links.len() > Self::MAX_LINKS {
+            return Err(GraphError::TooManyLinks { links: links.len() });
+        }
+        for (link, l) in links.iter().enumerate() {
+            if let Some(node) = [l.from.0, l.to.0].into_iter().find(|&n| n >= count) {
+                return Err(GraphError::NoSuchNode { link, node });
+            }
+            if l.from == l.to {
+                return Err(GraphError::SelfLoop { link, node: nodes[l.from.index()].name.clone() });
+            }
+            if usize::from(l.spec.class) >= classes.len() {
+                return Err(GraphError::NoSuchClass { link, class: l.spec.class });
+            }
+        }
+        links.sort_by_key(|l| l.from);
+        let first_link = (0..=count).map(|n| links.partition_point(|l| l.from.0 < n) as u32).collect();
+        let mut graph = Graph {
+            arrives: Vec::new(),
+            tree: None,
+            costs: (0..npus).map(|_| OnceLock::new()).collect(),
+            nodes,
+            npus,
+            classes,
+            links,
+            first_link,
+        };
+        graph.arrives = graph.pair_links()?;
+        graph.connect(participants)?;
+        Ok(graph)
+    }
+
+    /// Pairs the i-th link from a node to another with the i-th one back; returns arrival ports.
+    fn pair_links(&self) -> Result<Vec<PortId>, GraphError> {
+        let mut between: BTreeMap<(NodeId, NodeId), Vec<PortId>> = BTreeMap::new();
+        for (number, l) in (0u32..).zip(&self.links) {
+            let port = PortId((number - self.first_link[l.from.index()]) as u16);
+            between.entry((l.from, l.to)).or_default().push(port);
+        }
+        let mut taken: BTreeMap<(NodeId, NodeId), usize> = BTreeMap::new();
+        let back = |l: &GraphLink| {
+            let nth = taken.entry((l.from, l.to)).or_default();
+            *nth += 1;
+            let one_way = || GraphError::OneWay { from: self.name(l.from), to: self.name(l.to) };
+            between.get(&(l.to, l.from)).and_then(|ports| ports.get(*nth - 1)).copied().ok_or_else(one_way)
+        };
+        self.links.iter().map(back).collect()
+    }
+
+    /// Makes sure that participants reach each other, through other participants if there is no other way.
+    fn connect(&mut self, participants: &[NodeId]) -> Result<(), GraphError> {
+        let Some(&first) = participants.first() else { return Ok(()) };
+        if self.share_switches(participants) {
+            return Ok(());
+        }
+        let apart = |graph: &Graph| {
+            participants.iter().find_map(|&to| {
+                let costs = graph.costs_to(to);
+                let from = participants.iter().find(|p| costs[p.index()] == UNREACHABLE)?;
+                Some(GraphError::Disconnected { from: graph.name(*from), to: graph.name(to) })
+            })
+        };
+        if apart(self).is_some() {
+            self.tree = Some(self.spanning_tree(first));
+            self.costs = (0..self.npus).map(|_| OnceLock::new()).collect();
+        }
+        apart(self).map_or(Ok(()), Err)
+    }
+
+    /// Whether one network of switches connects all participants: the common case, without a look at
+    /// every pair.
+    fn share_switches(&self, participants: &[NodeId]) -> bool {
+        let Some(&first) = participants.first() else { return true };
+        let switches = self.out_links(first).iter().map(|l| l.to).filter(|n| n.0 >= self.npus);
+        switches.into_iter().any(|switch| {
+            let mut reached = vec![false; self.nodes.len()];
+            let mut queue = VecDeque::from([switch]);
+            reached[switch.index()] = true;
+            while let Some(at) = queue.pop_front() {
+                for link in self.out_links(at) {
+                    let seen = std::mem::replace(&mut reached[link.to.index()], true);
+                    if !seen && link.to.0 >= self.npus {
+                        queue.push_back(link.to);
+                    }
+                }
+            }
+            participants.iter().all(|p| reached[p.index()])
+        })
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        self.nodes[node.index()].name.clone()
+    }
+
+    /// Depth and number of every node in a breadth-first tree.
+    fn spanning_tree(&self, root: NodeId) -> Vec<(u32, u32)> {
+        let mut depth = vec![(u32::MAX, 0); self.nodes.len()];
+        let mut queue = VecDeque::from([root]);
+        depth[root.index()] = (0, root.0);
+        while let Some(at) = queue.pop_front() {
+            for link in self.out_links(at) {
+                if depth[link.to.index()].0 == u32::MAX {
+                    depth[link.to.index()] = (depth[at.index()].0 + 1, link.to.0);
+                    queue.push_back(link.to);
+                }
+            }
+        }
+        depth
+    }
+
+    fn out_links(&self, node: NodeId) -> &[GraphLink] {
+        &self.links[self.first_link[node.index()] as usize..self.first_link[node.index() + 1] as usize]
+    }
+
+    /// Whether a link leads up the tree.
+    fn leads_up(&self, link: &GraphLink) -> bool {
+        self.tree.as_ref().is_some_and(|depth| depth[link.to.index()] < depth[link.from.index()])
+    }
+
+    /// Whether messages of others may pass a node.
+    fn forwards(&self, node: NodeId) -> bool {
+        node.0 >= self.npus || (self.tree.is_some() && self.nodes[node.index()].forwards)
+    }
+
+    /// The cost of the way from every node to `dst`. With a tree the second half of the table is for
+    /// messages that have gone down already and may not go up again.
+    fn costs_to(&self, dst: NodeId) -> &[Cost] {
+        self.costs[dst.index()].get_or_init(|| {
+            let count = self.nodes.len();
+            let halves = if self.tree.is_some() { 2 } else { 1 };
+            let mut costs = vec![UNREACHABLE; halves * count].into_boxed_slice();
+            let mut queue = BinaryHeap::new();
+            for half in 0..halves {
+                costs[half * count + dst.index()] = (0, 0);
+                queue.push(std::cmp::Reverse(((0, 0), half * count + dst.index())));
+            }
+            while let Some(std::cmp::Reverse((cost, state))) = queue.pop() {
+                if cost > costs[state] {
+                    continue;
+                }
+                let (at, down_only) = (NodeId((state % count) as u32), state >= count);
+                if at != dst && !self.forwards(at) {
+                    continue;
+                }
+                // Backwards over the links that lead here: their reverses leave from here.
+                for (back, port) in self.out_links(at).iter().zip(0..) {
+                    let link = &self.links[self.reverse(at, PortId(port)) as usize];
+                    let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
+                    let reached = (cost.0 + 1, cost.1.saturating_add(probe));
+                    // Before a step up one may still go up; a step down may be the first or a later one.
+                    let states = match (self.tree.is_some(), self.leads_up(link), down_only) {
+                        (false, _, _) | (true, true, false) => [Some(back.to.index()), None],
+                        (true, true, true) => [None, None],
+                        (true, false, true) => [Some(back.to.index()), Some(count + back.to.index())],
+                        (true, false, false) => [None, None],
+                    };
+                    for state in states.into_iter().flatten() {
+                        if reached < costs[state] {
+                            costs[state] = reached;
+                            queue.push(std::cmp::Reverse((reached, state)));
+                        }
+                    }
+                }
+            }
+            costs
+        })
+    }
+
+    /// The link that ends at a node's port.
+    fn reverse(&self, node: NodeId, port: PortId) -> u32 {
+        let (there, arrives) = self.next(node, port);
+        self.first_link(there) + u32::from(arrives.0)
+    }
+}
+
+impl Fabric for Graph {
+    fn nodes(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
+    fn npus(&self) -> u32 {
+        self.npus
+    }
+
+    fn ports(&self, node: NodeId) -> u16 {
+        self.out_links(node).len() as u16
+    }
+
+    fn first_link(&self, node: NodeId) -> u32 {
+        self.first_link[node.index()]
+    }
+
+    fn links(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    fn next(&self, node: NodeId, port: PortId) -> (NodeId, PortId) {
+        let link = self.first_link[node.index()] as usize + port.index();
+        (self.links[link].to, self.arrives[link])
+    }
+
+    fn link(&self, node: NodeId, port: PortId) -> LinkSpec {
+        self.out_links(node)[port.index()].spec
+    }
+
+    fn class_names(&self) -> Vec<String> {
+        self.classes.clone()
+    }
+
+    fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        let (costs, count) = (self.costs_to(dst), self.nodes.len());
+        let (mut at, mut down) = (src, false);
+        while at != dst {
+            let left = costs[usize::from(down) * count + at.index()];
+            debug_assert!(left != UNREACHABLE, "participants reach each other");
+            let continues = |link: &GraphLink| {
+                let goes_down = self.tree.is_some() && !self.leads_up(link);
+                if down && !goes_down || link.to != dst && !self.forwards(link.to) {
+                    return false;
+                }
+                let rest = costs[usize::from(goes_down) * count + link.to.index()];
+                let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
+                rest != UNREACHABLE && (rest.0 + 1, rest.1.saturating_add(probe)) == left
+            };
+            let equal = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| continues(link));
+            let count = equal().count();
+            let chosen = equal().nth((src.0 as usize + dst.0 as usize) % count.max(1));
+            let Some((port, link)) = chosen else { return };
+            down |= self.tree.is_some() && !self.leads_up(link);
+            path.push(PortId(port));
+            at = link.to;
+        }
+    }
+
+    fn node_name(&self, node: NodeId) -> String {
+        self.name(node)
+    }
+
+    fn port_name(&self, node: NodeId, port: PortId) -> String {
+        let link = &self.out_links(node)[port.index()];
+        format!("{} to {}", self.classes[usize::from(link.spec.class)], self.nodes[link.to.index()].name)
+    }
+}
+
+impl LinkSpec {
+    /// A link of a class.
+    pub fn new(rate: Rate, latency: Ps, class: u8) -> LinkSpec {
+        LinkSpec { rate, latency, class }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn graph(npus: u32, switches: u32, pairs: &[(u32, u32)]) -> Result<Graph, GraphError> {
+        let nodes = (0..npus + switches).map(|n| GraphNode { name: format!("N{n}"), forwards: true }).collect();
+        let spec = LinkSpec::new(Rate::new(1_000_000_000).unwrap(), Ps(5), 0);
+        let both = |&(a, b): &(u32, u32)| {
+            let (from, to) = (NodeId(a), NodeId(b));
+            [GraphLink { from, to, spec }, GraphLink { from: to, to: from, spec }]
+        };
+        let participants: Vec<NodeId> = (0..npus).map(NodeId).collect();
+        Graph::new(nodes, npus, vec!["link".into()], pairs.iter().flat_map(both).collect(), &participants)
+    }
+
+    fn way(graph: &Graph, src: u32, dst: u32) -> Vec<u32> {
+        let mut path = Vec::new();
+        graph.route(NodeId(src), NodeId(dst), &mut path);
+        let mut at = NodeId(src);
+        let mut nodes = vec![src];
+        for port in path {
+            at = graph.next(at, port).0;
+            nodes.push(at.0);
+        }
+        nodes
+    }
+
+    #[test]
+    fn endpoints_forward_only_where_nothing_else_connects() {
+        // 0 - 1 - 2 in a line, and a switch between 0 and 2.
+        let with_switch = graph(3, 1, &[(0, 1), (1, 2), (0, 3), (3, 2)]).unwrap();
+        assert_eq!(way(&with_switch, 0, 2), [0, 3, 2]);
+        let line = graph(3, 0, &[(0, 1), (1, 2)]).unwrap();
+        assert_eq!(way(&line, 0, 2), [0, 1, 2]);
+        let apart = graph(4, 0, &[(0, 1), (2, 3)]);
+        assert_eq!(apart.err(), Some(GraphError::Disconnected { from: "N2".into(), to: "N0".into() }));
+    }
+
+    #[test]
+    fn flows_spread_over_parallel_links() {
+        let g = graph(4, 2, &[(0, 4), (0, 5), (1, 4), (1, 5), (2, 4), (2, 5), (3, 4), (3, 5)]).unwrap();
+        assert_ne!(way(&g, 0, 1)[1], way(&g, 0, 2)[1]);
+    }
+
+    proptest! {
+        /// On random connected graphs without switches: every route arrives, goes up before it goes
+        /// down, and links lead back.
+        #[test]
+        fn routes_arrive(
+            n in 2u32..9, extra in prop::collection::vec((any::<u32>(), any::<u32>()), 0..12), seed in any::<u32>(),
+        ) {
+            let tree = (1..n).map(|i| (seed.rotate_left(i) % i, i));
+            let more = extra.iter().map(|&(a, b)| (a % n, b % n)).filter(|(a, b)| a != b);
+            let g = graph(n, 0, &tree.chain(more).collect::<Vec<_>>()).unwrap();
+            for a in 0..n {
+                for b in 0..n {
+                    let nodes = way(&g, a, b);
+                    prop_assert_eq!(nodes.last(), Some(&b));
+                    let Some(tree) = &g.tree else { continue };
+                    let ups: Vec<bool> = nodes.windows(2).map(|w| tree[w[1] as usize] < tree[w[0] as usize]).collect();
+                    prop_assert!(ups.windows(2).all(|w| w[0] || !w[1]), "{:?} goes up after down", nodes);
+                }
+                for p in 0..g.ports(NodeId(a)) {
+                    let (there, arrives) = g.next(NodeId(a), PortId(p));
+                    prop_assert_eq!(g.next(there, arrives), (NodeId(a), PortId(p)));
+                }
+            }
+        }
+    }
+}
