@@ -9,9 +9,11 @@
 //!
 //! Programs are pure and shared by all chunks; a chunk carries only a cursor (phase, step).
 
+pub mod kind;
 pub mod plan;
 pub mod program;
 pub mod verify;
 
-pub use plan::{Algorithm, Kind, Phase, Plan, PlanError, Split};
-pub use program::{Op, Program, RingKind, Step};
+pub use kind::Kind;
+pub use plan::{Algorithm, Axis, Composition, Phase, Plan, PlanError, Request, Split};
+pub use program::{Blocks, Op, Program, Slot, Step};

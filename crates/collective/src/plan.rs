@@ -1,41 +1,54 @@
-//! Compositions of phases over the dimensions of a fabric.
+//! Compositions of phases over the dimensions of a group.
 //!
-//! A [`Plan`] lists the phases of a collective. In each phase a node forms a group with the nodes that
-//! differ from it along one dimension, its coordinate being its rank, and the group runs a ring
-//! program on the bytes that the node works on there. Reduce-scatter narrows these bytes to the node's
-//! share, the matching all-gather widens them again, so all groups of a phase work on their own part
-//! of the vector:
+//! The ranks of a group form a grid, the first dimension innermost. A [`Plan`] lists the phases of a
+//! collective. In each phase a rank works together with those that differ from it along one dimension,
+//! its coordinate there being its number in the phase, on the bytes that it is responsible for.
+//! Reduce-scatter and scatter narrow these bytes to the rank's share, all-gather and gather widen them
+//! again, so all lines of a phase work on their own part of the vector:
 //!
-//! | algorithm | all-reduce over dimensions 0, 1, 2 | bytes sent per byte, sizes L, V, H |
+//! | composition | all-reduce over dimensions 0, 1, 2 | bytes sent per byte by rings of sizes L, V, H |
 //! |---|---|---|
 //! | per dimension | AR 0, AR 1, AR 2 | 2(L-1)/L + 2(V-1)/V + 2(H-1)/H |
 //! | local first (ACE section V) | RS 0, AR 1, AR 2, AG 0 | 2(L-1)/L + (2(V-1)/V + 2(H-1)/H) / L |
 //! | all scattered (tutorial's 6 phases) | RS 0, RS 1, RS 2, AG 2, AG 1, AG 0 | 2(LVH-1)/(LVH) |
 //!
-//! Reduce-scatter and all-gather alone go through the dimensions inwards and outwards. Dimensions of
-//! one node have no phase.
+//! Reduce-scatter and all-gather alone go through the dimensions inwards and outwards, or in a given
+//! order (Themis gives each chunk its own). An all-to-all goes through the dimensions in order, each
+//! time exchanging everything that has to move along that dimension. Rooted collectives spread from the
+//! root along the outermost dimension first and collect along it last, so that the slow outer links
+//! are crossed once; ranks that are not yet, or no longer, concerned have no steps. Dimensions of one
+//! rank have no phase.
 
-use crate::program::{Program, RingKind};
+use crate::kind::Kind;
+use crate::program::Program;
 use std::fmt;
 use syncline_core::Bytes;
 
 /// Most phases that a plan may have; endpoints keep a counter per phase.
 pub const MAX_PHASES: usize = 16;
 
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Everybody ends with the sum of all vectors.
-    AllReduce,
-    /// Everybody ends with its share of the sum.
-    ReduceScatter,
-    /// Everybody starts with its share and ends with the vector.
-    AllGather,
+/// What a phase does along its dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// A ring.
+    Ring,
+    /// Everybody to everybody at once.
+    Direct,
+}
+
+impl Algorithm {
+    /// Whether there is a program for a collective.
+    pub const fn supports(self, kind: Kind) -> bool {
+        match self {
+            Algorithm::Ring => matches!(kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather),
+            Algorithm::Direct => true,
+        }
+    }
 }
 
 /// How an all-reduce is composed over dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum Composition {
     /// An all-reduce of everything in each dimension in turn.
     PerDimension,
     /// Reduce-scatter in the first dimension, all-reduce of the share in each other, all-gather in the
@@ -45,77 +58,156 @@ pub enum Algorithm {
     AllScattered,
 }
 
+/// A dimension of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Ranks along it.
+    pub size: u32,
+    /// What phases along it do.
+    pub algorithm: Algorithm,
+}
+
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What the groups do.
-    pub kind: RingKind,
-    /// The dimension along which groups lie.
+    /// What the lines do.
+    pub kind: Kind,
+    /// How.
+    pub algorithm: Algorithm,
+    /// The dimension along which lines lie.
     pub dim: u8,
-    /// Ranks of a group.
+    /// Ranks of a line.
     pub ranks: u32,
-    /// How many reduce-scatters narrow the vector before the blocks of this phase are cut from it.
+    /// The root's number in its line.
+    pub root: u32,
+    /// How many phases narrow the vector before the blocks of this phase are cut from it.
     depth: u8,
+    /// The dimensions in which a rank must have the root's coordinate to take part, as bits.
+    at_root: u32,
 }
 
-/// The phases of a collective on a product of dimensions.
+/// The phases of a collective on a grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     kind: Kind,
     phases: Vec<Phase>,
-    /// Dimensions and sizes in the order in which reduce-scatters narrow the vector.
+    /// Dimensions and sizes in the order in which phases narrow the vector.
     scattered: Vec<(u8, u32)>,
+    /// Coordinates of the root.
+    root: Vec<u32>,
 }
 
 /// Why a plan cannot be made.
+#[expect(missing_docs, reason = "the fields are the values that the message of the variant names")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// More phases than [`MAX_PHASES`].
     TooManyPhases(usize),
+    /// An algorithm that has no program for a collective.
+    Unsupported { algorithm: Algorithm, kind: Kind },
+    /// A root that is no rank.
+    NoSuchRoot { root: u32, ranks: u32 },
 }
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::TooManyPhases(n) => write!(f, "{n} phases; accepted: up to {MAX_PHASES}"),
+            PlanError::Unsupported { algorithm, kind } => write!(f, "there is no {algorithm:?} algorithm for {kind}"),
+            PlanError::NoSuchRoot { root, ranks } => {
+                write!(f, "root {root}: there is no such rank; accepted: 0 to {}", ranks - 1)
+            }
         }
     }
 }
 
 impl std::error::Error for PlanError {}
 
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The collective.
+    pub kind: Kind,
+    /// The composition of an all-reduce.
+    pub composition: Composition,
+    /// The dimensions, the first one innermost.
+    pub axes: &'a [Axis],
+    /// The root of a rooted collective.
+    pub root: u32,
+    /// The order in which dimensions are gone through, innermost first if `None`; those of one rank
+    /// may be left out.
+    pub order: Option<&'a [u8]>,
+}
+
 impl Plan {
-    /// The plan of a collective over dimensions of the given sizes, the first one innermost.
+    /// Makes a plan.
     ///
     /// # Errors
-    /// [`PlanError::TooManyPhases`].
-    pub fn new(kind: Kind, algorithm: Algorithm, sizes: &[u32]) -> Result<Plan, PlanError> {
-        let dims: Vec<(u8, u32)> = (0u8..).zip(sizes.iter().copied()).filter(|d| d.1 > 1).collect();
+    /// A [`PlanError`].
+    pub fn new(request: Request<'_>) -> Result<Plan, PlanError> {
+        let Request { kind, composition, axes, root, order } = request;
+        let ranks: u32 = axes.iter().map(|a| a.size).product();
+        if root >= ranks {
+            return Err(PlanError::NoSuchRoot { root, ranks });
+        }
+        let mut rest = root;
+        let coordinates: Vec<u32> = axes
+            .iter()
+            .map(|a| {
+                let at = rest % a.size;
+                rest /= a.size;
+                at
+            })
+            .collect();
+        let inwards: Vec<u8> = order.map_or_else(|| (0..axes.len() as u8).collect(), <[u8]>::to_vec);
+        let mut dims: Vec<(u8, u32)> =
+            inwards.into_iter().map(|d| (d, axes[usize::from(d)].size)).filter(|d| d.1 > 1).collect();
+        if matches!(kind, Kind::Broadcast | Kind::Scatter | Kind::Reduce | Kind::Gather) {
+            dims.reverse(); // outermost first
+        }
+        let dims = &dims[..];
         let (inner, outer) = dims.split_at(dims.len().min(1));
-        let scattered = match (kind, algorithm) {
-            (Kind::AllReduce, Algorithm::PerDimension) => &[],
-            (Kind::AllReduce, Algorithm::LocalFirst) => inner,
-            _ => &dims[..],
+        let scattered = match (kind, composition) {
+            (Kind::AllReduce, Composition::PerDimension) => &[],
+            (Kind::AllReduce, Composition::LocalFirst) => inner,
+            (Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather | Kind::Scatter | Kind::Gather, _) => dims,
+            (Kind::AllToAll | Kind::Broadcast | Kind::Reduce, _) => &[],
         };
-        let phase = |kind, (dim, ranks), depth: usize| Phase { kind, dim, ranks, depth: depth as u8 };
-        let scatter = scattered.iter().enumerate().map(|(i, &d)| phase(RingKind::ReduceScatter, d, i));
-        let gather = scattered.iter().enumerate().rev().map(|(i, &d)| phase(RingKind::AllGather, d, i));
-        let phases: Vec<Phase> = match (kind, algorithm) {
-            (Kind::ReduceScatter, _) => scatter.collect(),
-            (Kind::AllGather, _) => gather.collect(),
-            (Kind::AllReduce, Algorithm::PerDimension) => {
-                dims.iter().map(|&d| phase(RingKind::AllReduce, d, 0)).collect()
+        let bits = |dims: &[(u8, u32)]| dims.iter().fold(0, |bits, d| bits | 1u32 << d.0);
+        let phase = |kind, (dim, ranks): (u8, u32), depth: usize, at_root| {
+            let axis = axes[usize::from(dim)];
+            let root = coordinates[usize::from(dim)];
+            Phase { kind, algorithm: axis.algorithm, dim, ranks, root, depth: depth as u8, at_root }
+        };
+        let scatter = |kind| scattered.iter().enumerate().map(move |(i, &d)| phase(kind, d, i, 0));
+        let gather = |kind| scattered.iter().enumerate().rev().map(move |(i, &d)| phase(kind, d, i, 0));
+        // Before dimension i is reached, only ranks that agree with the root in it and all later ones have data.
+        let spread =
+            |narrows: bool| (0..dims.len()).map(move |i| (dims[i], if narrows { i } else { 0 }, bits(&dims[i + 1..])));
+        let phases: Vec<Phase> = match (kind, composition) {
+            (Kind::ReduceScatter, _) => scatter(kind).collect(),
+            (Kind::AllGather, _) => gather(kind).collect(),
+            (Kind::AllReduce, Composition::PerDimension) => dims.iter().map(|&d| phase(kind, d, 0, 0)).collect(),
+            (Kind::AllReduce, Composition::LocalFirst) => {
+                let across = outer.iter().map(|&d| phase(kind, d, 1, 0));
+                scatter(Kind::ReduceScatter).chain(across).chain(gather(Kind::AllGather)).collect()
             }
-            (Kind::AllReduce, Algorithm::LocalFirst) => {
-                let across = outer.iter().map(|&d| phase(RingKind::AllReduce, d, 1));
-                scatter.chain(across).chain(gather).collect()
+            (Kind::AllReduce, Composition::AllScattered) => {
+                scatter(Kind::ReduceScatter).chain(gather(Kind::AllGather)).collect()
             }
-            (Kind::AllReduce, Algorithm::AllScattered) => scatter.chain(gather).collect(),
+            (Kind::AllToAll, _) => dims.iter().map(|&d| phase(kind, d, 0, 0)).collect(),
+            (Kind::Broadcast, _) => spread(false).map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
+            (Kind::Scatter, _) => spread(true).map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
+            (Kind::Reduce, _) => spread(false).rev().map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
+            (Kind::Gather, _) => spread(true).rev().map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
         };
         if phases.len() > MAX_PHASES {
             return Err(PlanError::TooManyPhases(phases.len()));
         }
-        Ok(Plan { kind, phases, scattered: scattered.to_vec() })
+        if let Some(p) = phases.iter().find(|p| !p.algorithm.supports(p.kind)) {
+            return Err(PlanError::Unsupported { algorithm: p.algorithm, kind: p.kind });
+        }
+        Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates })
     }
 
     /// The collective.
@@ -128,44 +220,77 @@ impl Plan {
         &self.phases
     }
 
-    /// The program of a phase, going up or down the ring.
+    /// The program of a phase. `up` says which way a ring goes round.
     pub fn program(&self, phase: usize, up: bool) -> Program {
-        let Phase { kind, ranks, .. } = self.phases[phase];
-        Program::Ring { kind, ranks, up }
+        let Phase { kind, algorithm, ranks, root, .. } = self.phases[phase];
+        match algorithm {
+            Algorithm::Ring => Program::Ring { kind, ranks, up },
+            Algorithm::Direct => Program::Direct { kind, ranks, root },
+        }
     }
 
-    /// The part of a chunk of `len` bytes that a node works on in `phase`: offset and length. The
-    /// blocks of the phase are cut from it. `coordinate(dim)` are the node's coordinates.
+    /// Whether a rank has steps in a phase.
+    #[inline]
+    pub fn takes_part(&self, phase: usize, coordinate: impl Fn(u8) -> u32) -> bool {
+        let at_root = self.phases[phase].at_root;
+        at_root == 0
+            || (0..self.root.len() as u8).all(|d| at_root >> d & 1 == 0 || coordinate(d) == self.root[usize::from(d)])
+    }
+
+    /// The part of a chunk of `len` bytes that a rank works on in `phase`: offset and length. The
+    /// blocks of the phase are cut from it. `coordinate(dim)` are the rank's coordinates.
+    #[inline]
     pub fn vector(&self, phase: usize, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> (u64, u64) {
         let depth = usize::from(self.phases[phase].depth);
+        self.share(depth, len, split, coordinate)
+    }
+
+    fn share(&self, depth: usize, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> (u64, u64) {
         self.scattered[..depth].iter().fold((0, len.0), |(offset, len), &(dim, ranks)| {
             let (inside, share) = split.share(len, ranks, coordinate(dim));
             (offset + inside, share)
         })
     }
 
-    /// The part of a chunk that a node holds before (reduce-scatter, all-reduce: all of it) or, for
-    /// all-gather, the share it starts with; and likewise what it ends with.
+    /// The part of a chunk that a rank holds before the first phase, and after the last: offset and
+    /// length. A rank that holds nothing of use has length 0. In an all-to-all both are the whole,
+    /// though not the same data.
     pub fn ends(&self, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> [(u64, u64); 2] {
-        let share = self.scattered.iter().fold((0, len.0), |(offset, len), &(dim, ranks)| {
-            let (inside, share) = split.share(len, ranks, coordinate(dim));
-            (offset + inside, share)
-        });
+        let whole = (0, len.0);
+        let share = self.share(self.scattered.len(), len, split, &coordinate);
+        let is_root = self.root.iter().zip(0..).all(|(&root, d)| coordinate(d) == root);
+        let roots = if is_root { whole } else { (0, 0) };
         match self.kind {
-            Kind::AllReduce => [(0, len.0); 2],
-            Kind::ReduceScatter => [(0, len.0), share],
-            Kind::AllGather => [share, (0, len.0)],
+            Kind::AllReduce | Kind::AllToAll => [whole; 2],
+            Kind::ReduceScatter => [whole, share],
+            Kind::AllGather => [share, whole],
+            Kind::Broadcast => [roots, whole],
+            Kind::Reduce => [whole, roots],
+            Kind::Scatter => [roots, share],
+            Kind::Gather => [share, roots],
         }
     }
 
-    /// Steps of a chunk over all phases, as messages one after another: `N - 1` per half of a ring.
+    /// Rounds of messages of a chunk over all phases, on its longest way.
     pub fn steps(&self) -> u32 {
-        let steps = |p: &Phase| match p.kind {
-            RingKind::AllReduce => 2 * (p.ranks - 1),
-            _ => p.ranks - 1,
-        };
-        self.phases.iter().map(steps).sum()
+        (0..self.phases.len()).map(|p| self.program(p, true).rounds()).sum()
     }
+
+    /// A chunk whose length is a multiple of this many elements is cut into equal blocks everywhere.
+    pub fn equal_blocks(&self) -> u64 {
+        let parts = |p: usize| u64::from(self.program(p, true).parts());
+        let narrowed = |depth: u8| self.scattered[..usize::from(depth)].iter().map(|d| u64::from(d.1)).product::<u64>();
+        let each = (0..self.phases.len()).map(|p| narrowed(self.phases[p].depth) * parts(p));
+        each.fold(1, lcm)
+    }
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).saturating_mul(b)
 }
 
 /// How a vector is cut into blocks: never finer than an element, the first blocks one element longer
@@ -190,6 +315,18 @@ impl Split {
         }
         (offset, share)
     }
+
+    /// Length of `count` consecutive parts from `first` on, wrapping from the last to the first.
+    #[inline]
+    pub fn run(self, len: u64, parts: u32, first: u32, count: u32) -> u64 {
+        let from = |index| if index == parts { len } else { self.share(len, parts, index).0 };
+        match first + count {
+            _ if count == 1 => self.share(len, parts, first).1,
+            _ if count >= parts => len,
+            end if end <= parts => from(end) - from(first),
+            end => len - from(first) + from(end - parts),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -199,36 +336,60 @@ mod tests {
 
     const BYTES: Split = Split { element: 1 };
 
+    fn plan(kind: Kind, composition: Composition, sizes: &[u32]) -> Plan {
+        let axes: Vec<Axis> = sizes.iter().map(|&size| Axis { size, algorithm: Algorithm::Ring }).collect();
+        Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).unwrap()
+    }
+
     #[test]
     fn the_four_phases_of_ace() {
-        let plan = Plan::new(Kind::AllReduce, Algorithm::LocalFirst, &[4, 8, 4]).unwrap();
+        let plan = plan(Kind::AllReduce, Composition::LocalFirst, &[4, 8, 4]);
         let got: Vec<_> = plan.phases().iter().map(|p| (p.kind, p.dim, p.ranks)).collect();
-        let (rs, ar, ag) = (RingKind::ReduceScatter, RingKind::AllReduce, RingKind::AllGather);
+        let (rs, ar, ag) = (Kind::ReduceScatter, Kind::AllReduce, Kind::AllGather);
         assert_eq!(got, [(rs, 0, 4), (ar, 1, 8), (ar, 2, 4), (ag, 0, 4)]);
         let vector = |phase| plan.vector(phase, Bytes(65_536), BYTES, |_| 0).1;
         assert_eq!([vector(0), vector(1), vector(2), vector(3)], [65_536, 16_384, 16_384, 65_536]);
+        assert_eq!(plan.equal_blocks(), 32);
     }
 
     /// Tutorial, "Baseline all-reduce on the hierarchical topologies": 12 MB on 2x2x3 (local,
     /// horizontal, vertical): the data *entering* each phase.
     #[test]
     fn the_six_phases_of_the_tutorial() {
-        let plan = Plan::new(Kind::AllReduce, Algorithm::AllScattered, &[2, 2, 3]).unwrap();
+        let plan = plan(Kind::AllReduce, Composition::AllScattered, &[2, 2, 3]);
         let entering = |p: usize| {
             let vector = plan.vector(p, Bytes(12), BYTES, |_| 0).1;
             match plan.phases()[p].kind {
-                RingKind::AllGather => vector / u64::from(plan.phases()[p].ranks),
+                Kind::AllGather => vector / u64::from(plan.phases()[p].ranks),
                 _ => vector,
             }
         };
         assert_eq!((0..6).map(entering).collect::<Vec<_>>(), [12, 6, 3, 1, 3, 6]);
+        assert_eq!(plan.equal_blocks(), 12);
     }
 
     #[test]
-    fn dimensions_of_one_node_have_no_phase() {
-        let plan = Plan::new(Kind::AllReduce, Algorithm::LocalFirst, &[1, 4, 1]).unwrap();
-        assert_eq!(plan.phases().len(), 2);
-        assert!(Plan::new(Kind::AllGather, Algorithm::LocalFirst, &[1]).unwrap().phases().is_empty());
+    fn dimensions_of_one_rank_have_no_phase() {
+        assert_eq!(plan(Kind::AllReduce, Composition::LocalFirst, &[1, 4, 1]).phases().len(), 2);
+        assert!(plan(Kind::AllGather, Composition::LocalFirst, &[1]).phases().is_empty());
+    }
+
+    #[test]
+    fn rooted_collectives_cross_the_outer_dimension_once() {
+        let axes = [2, 3].map(|size| Axis { size, algorithm: Algorithm::Direct });
+        let request =
+            |kind| Request { kind, composition: Composition::PerDimension, axes: &axes, root: 3, order: None };
+        let broadcast = Plan::new(request(Kind::Broadcast)).unwrap();
+        assert_eq!(broadcast.phases().iter().map(|p| (p.dim, p.root)).collect::<Vec<_>>(), [(1, 1), (0, 1)]);
+        let part = |phase, x, y| broadcast.takes_part(phase, |d| if d == 0 { x } else { y });
+        assert!(part(0, 1, 2) && !part(0, 0, 2) && part(1, 0, 2));
+        let gather = Plan::new(request(Kind::Gather)).unwrap();
+        assert_eq!(gather.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [0, 1]);
+        let scattered = [(0, 6), (0, 6)];
+        assert_eq!(gather.ends(Bytes(6), BYTES, |d| [1, 1][usize::from(d)])[1], scattered[0]);
+        assert_eq!(gather.ends(Bytes(6), BYTES, |d| [0, 2][usize::from(d)]), [(4, 1), (0, 0)]);
+        let no_root = Plan::new(Request { root: 6, ..request(Kind::Gather) });
+        assert_eq!(no_root, Err(PlanError::NoSuchRoot { root: 6, ranks: 6 }));
     }
 
     proptest! {
@@ -245,6 +406,15 @@ mod tests {
                 prop_assert!(share.abs_diff(len / u64::from(parts)) <= 2 * u64::from(element));
             }
             prop_assert_eq!(end, len);
+        }
+
+        #[test]
+        fn runs_add_up_their_parts(
+            len in 0u64..10_000, parts in 1u32..40, element in 1u32..9, first in any::<u32>(), count in any::<u32>(),
+        ) {
+            let (split, first, count) = (Split { element }, first % parts, count % (parts + 1));
+            let sum: u64 = (first..first + count).map(|i| split.share(len, parts, i % parts).1).sum();
+            prop_assert_eq!(split.run(len, parts, first, count), sum);
         }
     }
 }

@@ -7,8 +7,9 @@
 //! Execution is by rank: each performs its steps in order, a step first receiving, then sending. That
 //! is a deterministic Kahn network, so if one order of execution deadlocks, every order does.
 
-use crate::plan::{Kind, Plan, Split};
-use crate::program::{Op, Program, Step};
+use crate::kind::Kind;
+use crate::plan::{Plan, Split};
+use crate::program::{Op, Program, Slot, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use syncline_core::Bytes;
@@ -175,21 +176,19 @@ impl<'a> Verifier<'a> {
         rank / self.sizes[..dim].iter().product::<u32>() % self.sizes[dim]
     }
 
-    fn peer(&self, rank: u32, dim: u8, offset: i32) -> u32 {
-        let size = self.sizes[usize::from(dim)];
+    fn peer(&self, rank: u32, dim: u8, there: u32) -> u32 {
         let stride: u32 = self.sizes[..usize::from(dim)].iter().product();
         let at = self.coordinate(rank, dim);
-        let there = (i64::from(at) + i64::from(offset)).rem_euclid(i64::from(size)) as u32;
         rank - at * stride + there * stride
     }
 
     /// The current step of a rank, with its own rank in the group and the bytes of the block.
     fn step(&self, rank: u32, phase: u32, pc: u32) -> (Step, u64, u64) {
         let p = self.plan.phases()[phase as usize];
-        let step = self.programs[phase as usize].step(self.coordinate(rank, p.dim), pc);
+        let step = self.programs[phase as usize].step(self.coordinate(rank, p.dim), Slot { thread: 0, pc });
         let split = Split { element: 1 };
         let (base, len) = self.plan.vector(phase as usize, Bytes(self.elements), split, |d| self.coordinate(rank, d));
-        let (offset, share) = split.share(len, p.ranks, step.block);
+        let (offset, share) = split.share(len, self.programs[phase as usize].parts(), step.blocks.first);
         (step, base + offset, share)
     }
 }
@@ -223,7 +222,7 @@ impl Run<'_, '_> {
         let (phase, pc, ref in_hand) = self.cursor[rank as usize];
         let Some(program) = self.v.programs.get(phase as usize) else { return Ok(false) };
         let dim = self.v.plan.phases()[phase as usize].dim;
-        if pc == program.steps(self.v.coordinate(rank, dim)) {
+        if pc == program.steps(self.v.coordinate(rank, dim), 0) {
             self.cursor[rank as usize] = (phase + 1, 0, None);
             return Ok(true);
         }
@@ -266,7 +265,7 @@ impl Run<'_, '_> {
             Buffering::Rendezvous => {
                 let (p, pc, ref in_hand) = self.cursor[to as usize];
                 let dim = self.v.plan.phases()[phase as usize].dim;
-                let steps = self.v.programs[phase as usize].steps(self.v.coordinate(to, dim));
+                let steps = self.v.programs[phase as usize].steps(self.v.coordinate(to, dim), 0);
                 p == phase && pc < steps && in_hand.is_none() && waiting == 0 && {
                     let step = self.v.step(to, p, pc).0;
                     step.op.receives() && self.v.peer(to, dim, step.from) == from
@@ -306,8 +305,8 @@ impl Run<'_, '_> {
                 let got = &self.data[rank as usize][element as usize];
                 for contributor in 0..ranks {
                     let expected = match self.v.plan.kind() {
-                        Kind::AllReduce | Kind::ReduceScatter => true,
                         Kind::AllGather => owner_of(element) == Some(contributor),
+                        _ => true,
                     };
                     match (expected, got.contains(contributor)) {
                         (true, false) => return Err(Flaw::Lost { rank, element, contributor }),
