@@ -8,13 +8,15 @@
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
-//! accounted to it ([`servers`]). [`api`] has the contract with the layer above.
+//! accounted to it ([`servers`]). [`api`] has the contract with the layer above, [`layout`] says where programs lead.
 
 pub mod ace;
 pub mod api;
+pub mod layout;
 pub mod message;
 pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
-pub use api::{Chunk, Ctx, Endpoint, EpOut, Layout, Report};
+pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use layout::{Layout, RingOrder, Space, Wires};
 pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};

@@ -1,10 +1,11 @@
 //! Endpoints that work on whole messages: the ideal one and the baseline.
 //!
 //! # Interpretation
-//! A chunk runs its phases in order, and in a phase the steps of its program in order. A step that
-//! receives waits for its message to be complete; then the endpoint works on it for a time that the
-//! cost model gives; then the step's message, if it has one, goes to the network as a whole and the
-//! next step begins. At most `inflight` chunks of an NPU run at once.
+//! A chunk runs its phases in order, and in a phase the threads of its program side by side, each of
+//! them step by step. A step that receives waits for its message to be complete; then the endpoint
+//! works on it for a time that the cost model gives; then the step's message, if it has one, goes to
+//! the network as a whole and the thread's next step begins. At most `inflight` chunks of an NPU run at
+//! once. A message carries the number of the step that takes it; one that comes before its step waits.
 //!
 //! # Ideal
 //! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
@@ -24,11 +25,11 @@
 //! through three servers at once (memory bandwidth, SMs, the bus towards the AFI); the step is done
 //! when the slowest is. Left out: kernel launches and caches.
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Report, chunk_key, class};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
+use crate::layout::Layout;
 use crate::servers::RateServer;
 use std::collections::VecDeque;
-use syncline_collective::Op;
-use syncline_collective::plan::MAX_PHASES;
+use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
@@ -138,42 +139,91 @@ impl StepCost for Baseline {
 pub struct StepDone {
     npu: u32,
     seq: u32,
+    thread: u8,
 }
 
+/// Names the step of a chunk that takes a message, in 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Tag(u64);
+
+impl Tag {
+    const PC_BITS: u32 = 23;
+    const THREAD_BITS: u32 = 4;
+    const PHASE_BITS: u32 = 5;
+    const SLOT_BITS: u32 = Self::PC_BITS + Self::THREAD_BITS + Self::PHASE_BITS;
+
+    #[inline]
+    fn new(seq: u32, phase: u8, into: Slot) -> Tag {
+        debug_assert!(
+            into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
+            "more steps than a tag can name"
+        );
+        let slot = u64::from(into.pc)
+            | u64::from(into.thread) << Self::PC_BITS
+            | u64::from(phase) << (Self::PC_BITS + Self::THREAD_BITS);
+        Tag(slot | u64::from(seq) << Self::SLOT_BITS)
+    }
+
+    #[inline]
+    fn seq(self) -> u32 {
+        (self.0 >> Self::SLOT_BITS) as u32
+    }
+
+    #[inline]
+    fn phase(self) -> u8 {
+        (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
+    }
+
+    #[inline]
+    fn slot(self) -> Slot {
+        let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
+        Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
+    }
+}
+
+/// The most steps of a thread that an endpoint can tell apart.
+pub const MAX_STEPS: u32 = 1 << Tag::PC_BITS;
+
 /// A chunk on an NPU.
-#[derive(Clone, Copy, Debug)]
-struct Cursor {
+#[derive(Clone, Debug, Default)]
+struct Running {
     started: bool,
-    working: bool,
     done: bool,
     phase: u8,
-    pc: u32,
-    /// Whether the next three say what step `pc` does, the length of its block, and where it sends.
-    decoded: bool,
-    op: Op,
-    port: PortId,
-    len: u64,
+    /// Threads of the phase that have steps left.
+    threads_left: u8,
     /// Bytes that the phase's blocks are cut from; `None` until the phase begins.
     vector: Option<u64>,
     /// When the phase began.
     began: Ps,
-    /// Messages that have arrived and not been taken, by phase.
-    arrived: [u16; MAX_PHASES],
+    /// Messages that have arrived before their step, in order of their tags.
+    early: Vec<Tag>,
 }
 
-const FRESH: Cursor = Cursor {
-    started: false,
+/// A thread of a chunk on an NPU.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    working: bool,
+    finished: bool,
+    /// Whether the next four say what step `pc` does.
+    decoded: bool,
+    op: Op,
+    pc: u32,
+    /// Bytes that it carries, where they go and which step takes them there.
+    len: u64,
+    route: Route,
+    into: Slot,
+}
+
+const FRESH: Thread = Thread {
     working: false,
-    done: false,
-    phase: 0,
-    pc: 0,
+    finished: false,
     decoded: false,
     op: Op::Send,
-    port: PortId(0),
+    pc: 0,
     len: 0,
-    vector: None,
-    began: Ps::ZERO,
-    arrived: [0; MAX_PHASES],
+    route: Route::Port(PortId(0)),
+    into: Slot { thread: 0, pc: 0 },
 };
 
 /// The chunks of an NPU between the oldest unfinished one and the newest it has heard of.
@@ -182,16 +232,20 @@ struct Window {
     base: u32,
     next: u32,
     running: u32,
-    cursors: VecDeque<Cursor>,
+    chunks: VecDeque<Running>,
+    /// The threads of all chunks, the same number for each.
+    threads: VecDeque<Thread>,
 }
 
 impl Window {
-    fn cursor(&mut self, seq: u32) -> &mut Cursor {
+    /// A chunk, made known if it was not, and its place in the window.
+    fn chunk(&mut self, seq: u32, threads: usize) -> (&mut Running, usize) {
         let at = (seq - self.base) as usize;
-        if at >= self.cursors.len() {
-            self.cursors.resize(at + 1, FRESH);
+        if at >= self.chunks.len() {
+            self.chunks.resize(at + 1, Running::default());
+            self.threads.resize((at + 1) * threads, FRESH);
         }
-        &mut self.cursors[at]
+        (&mut self.chunks[at], at)
     }
 }
 
@@ -202,6 +256,8 @@ pub struct MessageEndpoint<C> {
     cost: C,
     inflight: u32,
     traced: NodeSet,
+    /// Threads that are kept for every chunk.
+    threads: usize,
     chunks: Vec<Chunk>,
     npus: Vec<Window>,
     sent: u64,
@@ -210,76 +266,130 @@ pub struct MessageEndpoint<C> {
 impl<C: StepCost> MessageEndpoint<C> {
     /// Endpoints of all NPUs, each running at most `inflight` chunks; phases of `traced` NPUs are reported.
     pub fn new(layout: Layout, cost: C, inflight: u32, traced: &[NodeId]) -> Self {
-        use syncline_topology::Fabric;
-        let npus = layout.torus().nodes();
-        let traced = NodeSet::new(npus, traced);
+        let npus = layout.npus();
         MessageEndpoint {
+            threads: usize::from(layout.threads()),
+            traced: NodeSet::new(npus, traced),
             layout,
             cost,
             inflight,
-            traced,
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
             sent: 0,
         }
     }
 
-    fn tag(seq: u32, phase: u8) -> u64 {
-        u64::from(seq) << 8 | u64::from(phase)
+    fn thread(&mut self, npu: NodeId, seq: u32, thread: u8) -> &mut Thread {
+        let window = &mut self.npus[npu.index()];
+        &mut window.threads[(seq - window.base) as usize * self.threads + usize::from(thread)]
     }
 
-    /// Begins the work of the current step if it can begin.
-    fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    /// Begins the work of a thread's current step if it can begin.
+    fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<StepDone> + Schedule<N::Event>,
     {
-        if !self.npus[npu.index()].cursor(seq).decoded && !self.decode(npu, seq, ctx) {
-            self.finish(npu, seq, ctx);
-            return;
+        if !self.thread(npu, seq, thread).decoded && !self.decode(npu, seq, thread) {
+            return self.thread_finished(npu, seq, thread, ctx);
         }
-        let cursor = self.npus[npu.index()].cursor(seq);
-        if cursor.op.receives() {
-            let Some(left) = cursor.arrived[usize::from(cursor.phase)].checked_sub(1) else { return };
-            cursor.arrived[usize::from(cursor.phase)] = left;
+        let window = &mut self.npus[npu.index()];
+        let at = (seq - window.base) as usize;
+        let (chunk, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
+        if t.op.receives() {
+            let tag = Tag::new(seq, chunk.phase, Slot { thread, pc: t.pc });
+            let Ok(found) = chunk.early.binary_search(&tag) else { return };
+            chunk.early.remove(found);
         }
-        (cursor.working, cursor.decoded) = (true, false);
-        let (op, len, port) = (cursor.op, cursor.len, cursor.port);
-        let done = self.cost.work(npu.index(), ctx.now, op, Bytes(len));
-        ctx.q.at(done, chunk_key(class::WORK, seq, port), StepDone { npu: npu.0, seq });
+        self.work(npu, seq, thread, ctx);
     }
 
-    /// Works out the chunk's next step, in a later phase if this one is at its end; false if none is left.
-    fn decode<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) -> bool {
+    /// Works on a thread's current step, whose message, if it takes one, is there.
+    #[inline]
+    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<StepDone> + Schedule<N::Event>,
+    {
+        let t = self.thread(npu, seq, thread);
+        (t.working, t.decoded) = (true, false);
+        let (op, len) = (t.op, t.len);
+        let done = self.cost.work(npu.index(), ctx.now, op, Bytes(len));
+        ctx.q.at(done, chunk_key(class::WORK, seq, thread), StepDone { npu: npu.0, seq, thread });
+    }
+
+    /// Works out a thread's next step; false if the phase has none left for it.
+    fn decode(&mut self, npu: NodeId, seq: u32, thread: u8) -> bool {
         let chunk = self.chunks[seq as usize];
-        let cursor = self.npus[npu.index()].cursor(seq);
-        while usize::from(cursor.phase) < self.layout.phases(chunk.plan) {
-            let phase = usize::from(cursor.phase);
-            let view = match cursor.vector {
-                Some(vector) => self.layout.view_of(npu, chunk, phase, vector),
-                None => self.layout.view(npu, chunk, phase),
-            };
-            cursor.vector = Some(view.vector);
-            if cursor.pc < view.steps() {
-                let (step, len) = view.step(cursor.pc);
-                (cursor.op, cursor.len, cursor.port, cursor.decoded) = (step.op, len, view.port, true);
-                return true;
-            }
-            if self.traced.contains(npu) {
-                let (phase, began) = (cursor.phase, cursor.began);
-                ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
-            }
-            (cursor.phase, cursor.pc) = (cursor.phase + 1, 0);
-            (cursor.began, cursor.vector) = (ctx.now, None);
+        let window = &mut self.npus[npu.index()];
+        let at = (seq - window.base) as usize;
+        let (state, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
+        let phase = usize::from(state.phase);
+        let view = match state.vector {
+            Some(vector) => self.layout.view_of(npu, chunk, phase, vector),
+            None => self.layout.view(npu, chunk, phase),
+        };
+        state.vector = Some(view.vector);
+        if t.pc >= view.steps(thread) {
+            return false;
         }
-        false
+        let (step, len) = view.step(Slot { thread, pc: t.pc });
+        (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
+        if step.op.sends() {
+            t.route = view.route(&step);
+        }
+        true
+    }
+
+    /// A thread has no steps left in its phase.
+    fn thread_finished<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<StepDone> + Schedule<N::Event>,
+    {
+        let t = self.thread(npu, seq, thread);
+        if std::mem::replace(&mut t.finished, true) {
+            return;
+        }
+        let (chunk, _) = self.npus[npu.index()].chunk(seq, self.threads);
+        chunk.threads_left -= 1;
+        if chunk.threads_left > 0 {
+            return;
+        }
+        if self.traced.contains(npu) {
+            let (phase, began) = (chunk.phase, chunk.began);
+            ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
+        }
+        chunk.phase += 1;
+        self.begin_phase(npu, seq, ctx);
+    }
+
+    /// Lets all threads of a chunk's phase begin.
+    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<StepDone> + Schedule<N::Event>,
+    {
+        let chunk = self.chunks[seq as usize];
+        let (state, at) = self.npus[npu.index()].chunk(seq, self.threads);
+        let phase = usize::from(state.phase);
+        if phase == self.layout.phases(chunk.plan) {
+            return self.finish(npu, seq, ctx);
+        }
+        let view = self.layout.view(npu, chunk, phase);
+        let threads = view.threads();
+        (state.threads_left, state.began, state.vector) = (threads, ctx.now, Some(view.vector));
+        let window = &mut self.npus[npu.index()];
+        window.threads.range_mut(at * self.threads..(at + 1) * self.threads).for_each(|t| *t = FRESH);
+        for thread in 0..threads {
+            // What one thread does may bring the chunk no further than this phase: each has a part in it.
+            self.advance(npu, seq, thread, ctx);
+        }
     }
 
     fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
         let window = &mut self.npus[npu.index()];
-        window.cursor(seq).done = true;
+        window.chunk(seq, self.threads).0.done = true;
         window.running -= 1;
-        while window.cursors.front().is_some_and(|c| c.done) {
-            window.cursors.pop_front();
+        while window.chunks.front().is_some_and(|c| c.done) {
+            window.chunks.pop_front();
+            window.threads.drain(..self.threads);
             window.base += 1;
         }
         ctx.out.push(EpOut::Done { npu, seq });
@@ -306,59 +416,69 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         let seq = window.next;
         window.next += 1;
         window.running += 1;
-        let cursor = window.cursor(seq);
-        (cursor.started, cursor.began) = (true, ctx.now);
-        self.advance(npu, seq, ctx);
+        window.chunk(seq, self.threads).0.started = true;
+        self.begin_phase(npu, seq, ctx);
     }
 
     fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<StepDone> + Schedule<N::Event>,
     {
-        let NetOut::Arrived { at, tag, .. } = report else { return };
-        let (seq, phase) = ((tag >> 8) as u32, (tag & 0xff) as u8);
-        let cursor = self.npus[at.index()].cursor(seq);
-        cursor.arrived[usize::from(phase)] += 1;
-        if cursor.started && !cursor.working && cursor.phase == phase {
-            self.advance(at, seq, ctx);
+        let NetOut::Arrived { at: npu, tag, .. } = report else { return };
+        let tag = Tag(tag);
+        let Slot { thread, pc } = tag.slot();
+        let window = &mut self.npus[npu.index()];
+        let (chunk, at) = window.chunk(tag.seq(), self.threads);
+        if chunk.started && chunk.phase == tag.phase() {
+            let t = &window.threads[at * self.threads + usize::from(thread)];
+            if t.decoded && t.pc == pc {
+                return self.work(npu, tag.seq(), thread, ctx);
+            }
         }
+        let early = &mut window.chunks[at].early;
+        let place = early.partition_point(|&t| t < tag);
+        early.insert(place, tag);
     }
 
-    fn handle<Q>(&mut self, StepDone { npu, seq }: StepDone, ctx: &mut Ctx<'_, N, Q>)
+    fn handle<Q>(&mut self, StepDone { npu, seq, thread }: StepDone, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<StepDone> + Schedule<N::Event>,
     {
         let npu = NodeId(npu);
-        let cursor = self.npus[npu.index()].cursor(seq);
-        cursor.working = false;
-        let (op, len, port, phase) = (cursor.op, cursor.len, cursor.port, cursor.phase);
-        cursor.pc += 1;
+        let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
+        let t = self.thread(npu, seq, thread);
+        t.working = false;
+        t.pc += 1;
+        let Thread { op, len, route, into, .. } = *t;
         if op.sends() {
             self.sent += len;
-            let message = Message {
-                src: npu,
-                route: Route::Port(port),
-                len: Bytes(len),
-                delivery: Delivery::Whole,
-                tag: Self::tag(seq, phase),
-            };
+            let tag = Tag::new(seq, phase, into).0;
+            let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag };
             ctx.net.send(ctx.now, message, ctx.q);
         }
-        self.advance(npu, seq, ctx);
+        self.advance(npu, seq, thread, ctx);
     }
 
     fn waits(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
-        for (npu, window) in (0u32..).zip(&self.npus) {
-            for (seq, c) in (window.base..).zip(&window.cursors) {
-                if c.started && !c.done && !c.working {
-                    use syncline_topology::Fabric;
-                    let name = self.layout.torus().node_name(NodeId(npu));
-                    let phase = self.layout.phase_name(self.chunks[seq as usize].plan, usize::from(c.phase));
-                    waits.push(Wait {
-                        who: format!("{name}, chunk {seq}, {phase}, step {}", c.pc),
-                        what: "the message of its neighbour".into(),
-                    });
+        for (npu, window) in (0u32..).map(NodeId).zip(&self.npus) {
+            for ((seq, c), at) in (window.base..).zip(&window.chunks).zip(0..) {
+                if !c.started || c.done {
+                    continue;
+                }
+                let chunk = self.chunks[seq as usize];
+                let view = self.layout.view(npu, chunk, usize::from(c.phase));
+                for thread in 0..view.threads() {
+                    let t = window.threads[at * self.threads + usize::from(thread)];
+                    if t.decoded && !t.working {
+                        let name = self.layout.fabric().node_name(npu);
+                        let phase = self.layout.phase_name(chunk.plan, usize::from(c.phase));
+                        let (step, _) = view.step(Slot { thread, pc: t.pc });
+                        waits.push(Wait {
+                            who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
+                            what: format!("the message of NPU {}", view.sender(&step)),
+                        });
+                    }
                 }
             }
         }

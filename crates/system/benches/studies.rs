@@ -6,11 +6,11 @@ use syncline_system::spec::Spec;
 
 /// Two iterations of ResNet-50 with FP16 gradients on 4x8x4 with ACE: 118 million packet-hops.
 const ACE_RESNET50: &str = r#"{
-  "dims": [
-    {"size": 4, "rate_bytes_per_s": 188000000000, "latency_ps": 72290, "links": 1},
-    {"size": 8, "rate_bytes_per_s": 23500000000, "latency_ps": 401607, "links": 1},
-    {"size": 4, "rate_bytes_per_s": 23500000000, "latency_ps": 401607, "links": 1}
-  ],
+  "fabric": {"kind": "product", "dims": [
+    {"block": "ring", "size": 4, "rate_bytes_per_s": 188000000000, "latency_ps": 72290, "links": 1},
+    {"block": "ring", "size": 8, "rate_bytes_per_s": 23500000000, "latency_ps": 401607, "links": 1},
+    {"block": "ring", "size": 4, "rate_bytes_per_s": 23500000000, "latency_ps": 401607, "links": 1}
+  ]},
   "network": {"backend": "packet", "packet_bytes": 256, "buffer_packets": null, "deadlock_rule": "bubble", "trains": true},
   "endpoint": {
     "kind": "ace", "memory_bytes_per_s": 128000000000, "bus_bytes_per_s": 500000000000, "charge_writes": false,

@@ -4,23 +4,23 @@ use crate::admission::{Chunking, LaneUse, Policy};
 use crate::driver::{CollectiveConfig, Simulation};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
+use crate::place::{Machine, Placement, kind};
 use crate::results::Results;
 use crate::spec::{
-    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, JobSpec, KernelsSpec,
-    LanesSpec, NetworkSpec, SchedulingSpec, Spec, WorkloadSpec,
+    AceSpec, ChunkingSpec, DeadlockRule, EndpointSpec, JobSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec,
+    Spec, WorkloadSpec,
 };
 use crate::tables;
 use std::fmt;
 use std::sync::Arc;
-use syncline_collective::{Algorithm, Kind, Plan, Split};
+use syncline_collective::Kind;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
-use syncline_endpoint::api::Lanes;
 use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
 use syncline_network::{Analytical, Network, packet};
-use syncline_topology::{Dimension, Fabric, Torus};
+use syncline_topology::{Fabric, all_links};
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
-use syncline_workload::graph::{Collective, GraphSource, Node, Pass, Work};
+use syncline_workload::graph::{GraphSource, Node, Pass, Work};
 use syncline_workload::{Cost, Counted, Layer, astra_text, models};
 
 /// Why a run has no result.
@@ -42,7 +42,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-fn illegal(what: impl fmt::Display) -> RunError {
+pub(crate) fn illegal(what: impl fmt::Display) -> RunError {
     RunError::Spec(what.to_string())
 }
 
@@ -86,7 +86,7 @@ fn build(spec: &Spec, goal: Goal) -> Result<Option<Results>, RunError> {
     let window = Ps(spec.output.window_ps);
     match spec.network {
         NetworkSpec::Analytical {} => {
-            let net = Analytical::new(plan.torus.clone(), window);
+            let net = Analytical::new(plan.fabric.clone(), window);
             with_network(spec, plan, net, goal)
         }
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
@@ -106,7 +106,7 @@ fn build(spec: &Spec, goal: Goal) -> Result<Option<Results>, RunError> {
                 )));
             }
             let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, window };
-            let net = packet::Packet::new(plan.torus.clone(), config).map_err(illegal)?;
+            let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
         }
     }
@@ -120,15 +120,6 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
     }
 }
 
-fn torus(spec: &Spec) -> Result<Torus, RunError> {
-    let dimension = |(i, d): (usize, &crate::spec::DimSpec)| {
-        let rate = Rate::new(d.rate_bytes_per_s).ok_or_else(|| illegal(format!("dims.{i}: a link needs a rate")))?;
-        Ok(Dimension { size: d.size, rate, latency: Ps(d.latency_ps), links: d.links })
-    };
-    let dims = spec.dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
-    Torus::new(dims).map_err(illegal)
-}
-
 /// What is to be run, independent of network and endpoint.
 struct Job {
     source: Box<dyn GraphSource + Send>,
@@ -136,6 +127,7 @@ struct Job {
     drain: bool,
     npu: Npu,
     kinds: Vec<Kind>,
+    root: u32,
     /// The largest collective, and all collectives of an iteration.
     largest: Bytes,
     total: Bytes,
@@ -146,18 +138,13 @@ struct Job {
 
 fn job(spec: &Spec) -> Result<Job, RunError> {
     match &spec.job {
-        JobSpec::Collective { collective, bytes } => {
-            let (kind, node) = match collective {
-                CollectiveKindSpec::AllReduce => (Kind::AllReduce, Collective::AllReduce),
-                CollectiveKindSpec::ReduceScatter => (Kind::ReduceScatter, Collective::ReduceScatter),
-                CollectiveKindSpec::AllGather => (Kind::AllGather, Collective::AllGather),
-            };
-            let source = Box::new(Single { kind: node, size: Bytes(*bytes), layers: Vec::new() });
+        JobSpec::Collective { collective, bytes, root } => {
+            let (kind, root) = (kind(*collective), *root);
+            let source = Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() });
             let npu = Npu::new(1.0, 1.0, 1.0).map_err(illegal)?;
             let (kinds, largest, total) = (vec![kind], Bytes(*bytes), Bytes(*bytes));
-            let job =
-                Job { source, iterations: 1, drain: true, npu, kinds, largest, total, collectives: 1, compute_ps: 0.0 };
-            Ok(job)
+            let (collectives, compute_ps) = (1, 0.0);
+            Ok(Job { source, iterations: 1, drain: true, npu, kinds, root, largest, total, collectives, compute_ps })
         }
         JobSpec::Training { workload, iterations, overlap, drain, update, compute } => {
             let mut layers = layers(workload)?;
@@ -173,7 +160,7 @@ fn job(spec: &Spec) -> Result<Job, RunError> {
             let (collectives, kinds) = (layers.len(), vec![Kind::AllReduce]);
             let source = Box::new(DataParallel::new(layers, *overlap));
             let (iterations, drain) = (*iterations, *drain);
-            Ok(Job { source, iterations, drain, npu, kinds, largest, total, collectives, compute_ps })
+            Ok(Job { source, iterations, drain, npu, kinds, root: 0, largest, total, collectives, compute_ps })
         }
     }
 }
@@ -193,7 +180,7 @@ fn layers(workload: &WorkloadSpec) -> Result<Vec<Layer>, RunError> {
 
 /// A graph of a single collective.
 struct Single {
-    kind: Collective,
+    kind: Kind,
     size: Bytes,
     layers: Vec<Layer>,
 }
@@ -211,7 +198,7 @@ impl GraphSource for Single {
 
 /// What is to be run, where, and how its collectives are laid out.
 struct RunPlan {
-    torus: Arc<Torus>,
+    fabric: Arc<dyn Fabric>,
     job: Job,
     layout: Layout,
     config: CollectiveConfig,
@@ -219,7 +206,7 @@ struct RunPlan {
 
 impl RunPlan {
     fn new(spec: &Spec) -> Result<RunPlan, RunError> {
-        let torus = Arc::new(torus(spec)?);
+        let machine = Machine::new(spec)?;
         if spec.output.window_ps == 0 {
             return Err(illegal("output.window_ps: a window needs a length"));
         }
@@ -227,17 +214,11 @@ impl RunPlan {
         if c.element_bytes == 0 || c.inflight == 0 {
             return Err(illegal("collectives: element_bytes and inflight must be positive"));
         }
-        let algorithm = match c.algorithm {
-            AlgorithmSpec::Ring | AlgorithmSpec::Hierarchical => Algorithm::PerDimension,
-            AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Algorithm::LocalFirst,
-            AlgorithmSpec::SixPhase => Algorithm::AllScattered,
-        };
         let job = job(spec)?;
-        let sizes: Vec<u32> = torus.dims().iter().map(|d| d.size).collect();
-        let plans = job.kinds.iter().map(|&k| Plan::new(k, algorithm, &sizes).map_err(illegal));
-        let lanes = if c.lanes == LanesSpec::One { Lanes::One } else { Lanes::All };
-        let split = Split { element: c.element_bytes };
-        let layout = Layout::new(torus.clone(), plans.collect::<Result<Vec<_>, _>>()?, split, lanes);
+        let fabric = machine.fabric();
+        let placement = Placement::new(spec, &machine, &job.kinds, job.root)?;
+        let split = placement.split;
+        let layout = placement.layout(fabric.clone());
         let config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
             chunking: chunking(c.chunking)?,
@@ -245,7 +226,7 @@ impl RunPlan {
             split,
             drain: job.drain,
         };
-        let plan = RunPlan { torus, job, layout, config };
+        let plan = RunPlan { fabric, job, layout, config };
         plan.check_span(spec)?;
         Ok(plan)
     }
@@ -255,7 +236,8 @@ impl RunPlan {
     /// every step of every chunk waiting for the longest link.
     fn check_span(&self, spec: &Spec) -> Result<(), RunError> {
         const SPAN: f64 = (1u64 << 63) as f64;
-        let mut slowest = self.torus.dims().iter().map(|d| d.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
+        let links = || all_links(&*self.fabric).map(|(node, port)| self.fabric.link(node, port));
+        let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
         match &spec.endpoint {
             EndpointSpec::Ideal { .. } => {}
             EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
@@ -265,14 +247,14 @@ impl RunPlan {
         }
         let phases = self.layout.plans().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
         let steps = self.layout.plans().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
-        let latency = self.torus.dims().iter().map(|d| d.latency.0).max().unwrap_or(0) as f64;
+        let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
         let bytes = self.job.total.0 as f64 * f64::from(self.job.iterations);
         let chunks = match self.config.chunking {
             Chunking::Size(size) => bytes / size as f64 + f64::from(self.job.iterations) * self.job.collectives as f64,
             Chunking::Count(n) => f64::from(n) * f64::from(self.job.iterations) * self.job.collectives as f64,
         };
         let compute = self.job.compute_ps * f64::from(self.job.iterations);
-        let carried = bytes * phases * 2.0 * f64::from(self.torus.nodes());
+        let carried = bytes * phases * 2.0 * f64::from(self.fabric.npus());
         if carried >= SPAN {
             return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
         }
@@ -302,8 +284,8 @@ where
     N::Event: Timer,
 {
     let chunk = plan.largest_chunk();
-    let RunPlan { torus, job, layout, config } = plan;
-    let npus = torus.nodes();
+    let RunPlan { job, layout, config, .. } = plan;
+    let npus = layout.npus();
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, npus)?;
     let executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
@@ -336,10 +318,10 @@ where
 
 fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
     match spec {
-        ChunkingSpec::Size { bytes: 0 } | ChunkingSpec::Count { chunks: 0 } => {
+        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => {
             Err(illegal("collectives.chunking: a chunk needs bytes, a collective chunks"))
         }
-        ChunkingSpec::Size { bytes } => Ok(Chunking::Size(bytes)),
+        ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
         ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
     }
 }

@@ -4,11 +4,10 @@ use crate::admission::{Admission, Chunking, CollectiveId, LaneUse, Next, Policy,
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
 use std::fmt;
-use syncline_collective::{Kind, Split};
+use syncline_collective::Split;
 use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
 use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{NetOut, Network};
-use syncline_workload::graph::Collective;
 
 /// Event class of the training loop: before everything else at the same time.
 const COMPUTED: u8 = 0;
@@ -136,6 +135,8 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     layout: Layout,
     config: CollectiveConfig,
     npus: u32,
+    /// NPUs that run collectives.
+    participants: u32,
     times: Vec<CollectiveTimes>,
     incomplete: u64,
     phases: Vec<PhaseSlice>,
@@ -153,14 +154,14 @@ where
 {
     /// A simulation at time zero. `queue` is empty; tests pass one that shuffles ties.
     pub fn new(queue: Queue, net: N, ep: E, executor: Executor, layout: Layout, config: CollectiveConfig) -> Self {
-        use syncline_topology::Fabric;
-        let npus = layout.torus().nodes();
+        let npus = layout.npus();
         Simulation {
             queue,
             net,
             ep,
             executor,
             admission: Admission::new(config.policy, npus),
+            participants: (0..npus).filter(|&n| layout.takes_part(NodeId(n))).count() as u32,
             layout,
             config,
             npus,
@@ -273,6 +274,10 @@ where
                 Action::ComputeUntil(t) => self.queue.0.push(t, Key::new(COMPUTED, 0), Event::Computed(npu.0)),
                 Action::Issue(id) => {
                     self.make_known();
+                    if !self.layout.takes_part(npu) {
+                        self.executor.collective_done(npu, id, now, &mut self.actions);
+                        continue;
+                    }
                     self.times[id as usize].issued.get_or_insert(now);
                     if self.admission.issue(npu, id) {
                         self.mark_complete(npu, id, now);
@@ -290,12 +295,10 @@ where
     /// Tells the admission log of collectives that the graph has been expanded to.
     fn make_known(&mut self) {
         for c in &self.executor.collectives()[self.admission.collectives()..] {
-            let kind = match c.kind {
-                Collective::AllReduce => Kind::AllReduce,
-                Collective::ReduceScatter => Kind::ReduceScatter,
-                Collective::AllGather => Kind::AllGather,
-            };
-            let plan = self.layout.plan_of(kind).expect("a plan is built for every kind in the graph");
+            let mut plans = self.layout.plans().zip(0..);
+            let plan = plans
+                .find_map(|(p, i)| (p.kind() == c.kind).then_some(i))
+                .expect("a plan is built for every kind in the graph");
             let CollectiveConfig { chunking, lanes, split, .. } = self.config;
             self.admission.add(plan, cut(Bytes(c.bytes), chunking, lanes, split));
             self.times.push(CollectiveTimes::default());
@@ -332,7 +335,7 @@ where
     fn mark_complete(&mut self, npu: NodeId, id: CollectiveId, now: Ps) {
         let times = &mut self.times[id as usize];
         times.complete_on += 1;
-        if times.complete_on == self.npus {
+        if times.complete_on == self.participants {
             times.completed = Some(now);
             self.incomplete -= 1;
         }
@@ -374,13 +377,12 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Plan};
+    use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
-    use syncline_endpoint::api::Lanes;
-    use syncline_endpoint::{Ideal, MessageEndpoint};
+    use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Arrival;
     use syncline_network::{LinkUsage, Message, MsgId, Room};
-    use syncline_topology::{Dimension, Torus};
+    use syncline_topology::{Block, Dimension, Product};
     use syncline_workload::compute::Npu;
     use syncline_workload::data_parallel::DataParallel;
     use syncline_workload::{Layer, astra_text};
@@ -439,11 +441,14 @@ mod tests {
     /// Nothing is ever delivered: the run names the layer that waits, the chunk, and what it waits for.
     #[test]
     fn a_stalled_run_says_who_waits_for_what() {
-        let ring = Dimension { size: 4, rate: Rate::UNLIMITED, latency: Ps(1), links: 1 };
-        let torus = Arc::new(Torus::new(vec![ring]).expect("a ring"));
+        let ring = Dimension { block: Block::Ring, size: 4, rate: Rate::UNLIMITED, latency: Ps(1), links: 1 };
+        let torus = Arc::new(Product::new(vec![ring]).expect("a ring"));
         let split = Split { element: 1 };
-        let plan = Plan::new(Kind::AllReduce, Algorithm::PerDimension, &[4]).expect("one phase");
-        let layout = Layout::new(torus.clone(), vec![plan], split, Lanes::All);
+        let axes = [Axis { size: 4, algorithm: Algorithm::Ring }];
+        let composition = Composition::PerDimension;
+        let request = Request { kind: Kind::AllReduce, composition, axes: &axes, root: 0, order: None };
+        let plan = Plan::new(request).expect("one phase");
+        let layout = Layout::new(torus.clone(), Space::whole(vec![4]), vec![plan], &[Wires::Routed], split);
         let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };
         let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1) }, 1, &[]);
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
@@ -462,7 +467,7 @@ mod tests {
         assert!(message.starts_with("the simulation stalled at 2.000 us"), "{message}");
         for part in [
             "a message waits for the network to speak",
-            "NPU 2 (2), chunk 0, all-reduce dim 0, step 1 waits for the message of its neighbour",
+            "NPU 2 (2), chunk 0, all-reduce dim 0, step 1 waits for the message of NPU 1",
             "NPU 3, compute of conv forward of iteration 1 waits for the collective of conv weight_grad of iteration 0",
         ] {
             assert!(message.contains(part), "{part:?} is not in {message}");

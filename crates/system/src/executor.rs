@@ -5,9 +5,10 @@
 //! exposed communication, attributed to the collective whose completion ends the wait.
 
 use crate::admission::CollectiveId;
+use syncline_collective::Kind;
 use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
 use syncline_workload::compute::Npu;
-use syncline_workload::graph::{Collective, GraphSource, NodeIndex, Pass, Work};
+use syncline_workload::graph::{GraphSource, NodeIndex, Pass, Work};
 
 /// A node of the expanded graph, shared by all NPUs.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ pub struct CollectiveNode {
     /// Its node.
     pub node: NodeIndex,
     /// Which collective.
-    pub kind: Collective,
+    pub kind: Kind,
     /// Bytes of the full vector.
     pub bytes: u64,
 }

@@ -10,8 +10,14 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The fabric, as a product of rings, the first dimension innermost.
-    pub dims: Vec<DimSpec>,
+    /// The fabric.
+    pub fabric: FabricSpec,
+    /// Who communicates with whom; everybody with everybody if left out.
+    #[serde(default)]
+    pub groups: Option<GroupsSpec>,
+    /// Whether equal NPUs are simulated once.
+    #[serde(default)]
+    pub fold: FoldSpec,
     /// The network backend.
     pub network: NetworkSpec,
     /// The endpoint of every NPU.
@@ -24,10 +30,34 @@ pub struct Spec {
     pub output: OutputSpec,
 }
 
-/// One dimension of the fabric.
+/// NPUs, switches and links.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FabricSpec {
+    /// A product of dimensions, the first one innermost.
+    Product {
+        /// The dimensions.
+        dims: Vec<DimSpec>,
+    },
+    /// A fabric of any shape.
+    Graph {
+        /// How many nodes, the first ones, are NPUs.
+        npus: u32,
+        /// All nodes.
+        nodes: Vec<NodeSpec>,
+        /// Names of the link classes.
+        classes: Vec<String>,
+        /// Directed links.
+        links: Vec<GraphLinkSpec>,
+    },
+}
+
+/// One dimension of a product.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DimSpec {
+    /// How the NPUs along it are connected.
+    pub block: BlockSpec,
     /// NPUs along the dimension.
     pub size: u32,
     /// Payload rate of one link and direction, efficiency included.
@@ -35,7 +65,69 @@ pub struct DimSpec {
     /// Latency of one hop.
     pub latency_ps: u64,
     /// Parallel links per direction and neighbour.
-    pub links: u8,
+    pub links: u16,
+}
+
+/// How the NPUs along a dimension are connected.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockSpec {
+    /// A bidirectional ring.
+    Ring,
+    /// Everybody to everybody.
+    FullyConnected,
+    /// Everybody to one switch.
+    Switch,
+}
+
+/// A node of a graph.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSpec {
+    /// What people call it.
+    pub name: String,
+    /// `npu`, or any kind of node that only forwards.
+    pub kind: String,
+}
+
+/// A directed link of a graph.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphLinkSpec {
+    /// Number of the sending node.
+    pub from: u32,
+    /// Number of the receiving node.
+    pub to: u32,
+    /// Payload rate, efficiency included.
+    pub rate_bytes_per_s: u64,
+    /// Latency.
+    pub latency_ps: u64,
+    /// Index of its class.
+    pub class: u8,
+}
+
+/// Groups of NPUs that run the collectives of the job side by side.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupsSpec {
+    /// The members of each group, by rank. All groups have the same size; an NPU is in one at most.
+    pub members: Vec<Vec<u32>>,
+    /// The ranks of a group as a grid, the first dimension innermost; a line if left out.
+    #[serde(default)]
+    pub grid: Option<Vec<u32>>,
+}
+
+/// Whether equal NPUs are simulated once.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum FoldSpec {
+    /// Where it is exact.
+    Auto,
+    /// Always; where it is not exact the run is refused.
+    On,
+    /// Never.
+    #[default]
+    Off,
 }
 
 /// A network backend and its parameters.
@@ -125,8 +217,14 @@ pub struct AceSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectiveSpec {
-    /// The composition over dimensions.
+    /// The algorithm, or the composition over dimensions.
     pub algorithm: AlgorithmSpec,
+    /// What phases do along each dimension; what suits the dimension if left out.
+    #[serde(default)]
+    pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
+    /// Whether every chunk is padded so that all blocks are equal.
+    #[serde(default)]
+    pub padding: bool,
     /// How a collective is cut into chunks.
     pub chunking: ChunkingSpec,
     /// Chunks that an NPU has in flight at most (endpoints with their own limit ignore it).
@@ -139,14 +237,16 @@ pub struct CollectiveSpec {
     pub element_bytes: u32,
 }
 
-/// The composition of a collective over dimensions.
+/// How ranks work together.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlgorithmSpec {
-    /// One dimension after the other: all-reduce in each (reduce-scatter inwards, all-gather outwards
-    /// for the other two collectives).
+    /// Rings. On a product one dimension after the other (all-reduce in each; reduce-scatter inwards,
+    /// all-gather outwards), elsewhere one or more rings through the whole group.
     Ring,
-    /// The same, by the name it has where there is more than one dimension.
+    /// Everybody to everybody at once.
+    Direct,
+    /// One dimension after the other, each with the algorithm that suits it.
     Hierarchical,
     /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
     #[serde(rename = "ace-4-phase")]
@@ -157,6 +257,16 @@ pub enum AlgorithmSpec {
     SixPhase,
 }
 
+/// What phases along a dimension do.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DimAlgorithmSpec {
+    /// A ring.
+    Ring,
+    /// Everybody to everybody at once.
+    Direct,
+}
+
 /// How a collective is cut into chunks.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
@@ -165,6 +275,9 @@ pub enum ChunkingSpec {
     Size {
         /// Bytes of a chunk.
         bytes: u64,
+        /// Chunks are larger where a block of a phase would be smaller than this.
+        #[serde(default)]
+        least_block_bytes: u64,
     },
     /// A fixed number of chunks, equal but for one element.
     Count {
@@ -199,12 +312,15 @@ pub enum LanesSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum JobSpec {
-    /// One collective of all NPUs.
+    /// One collective of every group.
     Collective {
         /// Which.
         collective: CollectiveKindSpec,
         /// Bytes of the full vector on each NPU.
         bytes: u64,
+        /// The rank that is the root of a rooted collective.
+        #[serde(default)]
+        root: u32,
     },
     /// Iterations of a training loop.
     Training {
@@ -234,6 +350,16 @@ pub enum CollectiveKindSpec {
     ReduceScatter,
     /// All-gather.
     AllGather,
+    /// All-to-all.
+    AllToAll,
+    /// Broadcast.
+    Broadcast,
+    /// Reduce.
+    Reduce,
+    /// Gather.
+    Gather,
+    /// Scatter.
+    Scatter,
 }
 
 /// Where the layers come from.

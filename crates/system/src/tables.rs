@@ -24,7 +24,7 @@ use syncline_core::{NodeId, PortId, Ps, Windows};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
-use syncline_topology::Fabric;
+use syncline_topology::all_links;
 
 /// The results of a finished simulation.
 pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcome) -> Results
@@ -55,7 +55,7 @@ where
     N::Event: Timer,
     E::Event: Timer,
 {
-    let npus = simulation.layout().torus().nodes();
+    let npus = simulation.layout().npus();
     let end = |n: u32| simulation.executor().finished(NodeId(n)).unwrap_or(Ps::ZERO);
     NodeId((0..npus).rev().max_by_key(|&n| end(n)).unwrap_or(0))
 }
@@ -91,8 +91,9 @@ where
     fn summary(&self) -> Summary {
         let executor = self.simulation.executor();
         let usage = self.simulation.network().usage();
-        let torus = self.simulation.layout().torus();
-        let links = u64::from(torus.nodes()) * u64::from(torus.ports());
+        let fabric = self.simulation.layout().fabric();
+        let links = u64::from(fabric.links());
+        let busy: u128 = (0..fabric.links()).map(|l| u128::from(usage.busy(l).0)).sum();
         let end = self.outcome.end.0;
         let mut exposed: Vec<Exposed> = Vec::new();
         for e in executor.exposures(self.npu) {
@@ -106,7 +107,7 @@ where
         }
         let report = &self.outcome.report;
         Summary {
-            npus: torus.nodes(),
+            npus: fabric.npus(),
             npu: self.npu.0,
             total_ps: end,
             iterations: match self.spec.job {
@@ -124,7 +125,7 @@ where
                 delivered_bytes: self.outcome.audit.delivered,
                 dropped_bytes: self.outcome.audit.dropped,
                 links,
-                mean_link_utilisation: share(usage.total_busy(), u128::from(links) * u128::from(end)),
+                mean_link_utilisation: share(busy, u128::from(links) * u128::from(end)),
                 packet_hops: usage.packet_hops(),
             },
             endpoint: EndpointSummary {
@@ -219,7 +220,7 @@ where
                 ("layer", text(&|id| self.layer_name(node(id).layer))),
                 ("pass", text(&|id| pass_name(node(id).pass).to_string())),
                 ("iteration", ints(&ids, |id| node(id).iteration.into())),
-                ("kind", text(&|id| kind_name(executor.collectives()[id as usize].kind).to_string())),
+                ("kind", text(&|id| executor.collectives()[id as usize].kind.to_string())),
                 ("bytes", ints(&ids, |id| executor.collectives()[id as usize].bytes)),
                 ("chunks", ints(&ids, |id| self.outcome.chunks[id as usize])),
                 ("issued_ps", ints(&ids, |id| at(times(id).issued))),
@@ -252,19 +253,18 @@ where
     }
 
     fn links(&self) -> Table {
-        let torus = self.simulation.layout().torus();
+        let fabric = self.simulation.layout().fabric();
         let usage = self.simulation.network().usage();
-        let nodes = 0..torus.nodes();
-        let links: Vec<(NodeId, PortId)> =
-            nodes.flat_map(|n| (0..torus.ports()).map(move |p| (NodeId(n), PortId(p)))).collect();
+        let links: Vec<(NodeId, PortId)> = all_links(fabric).collect();
+        let numbers: Vec<u32> = (0..fabric.links()).collect();
         Table {
             name: "links",
             columns: vec![
                 ("node", ints(&links, |(n, _)| n.0.into())),
-                ("port", Column::Text(links.iter().map(|&(_, p)| torus.port_name(p)).collect())),
-                ("dim", ints(&links, |(_, p)| torus.port_use(p).dim.into())),
-                ("bytes", ints(&links, |(n, p)| usage.bytes(n, p).0)),
-                ("busy_ps", ints(&links, |(n, p)| usage.busy(n, p).0)),
+                ("port", Column::Text(links.iter().map(|&(n, p)| fabric.port_name(n, p)).collect())),
+                ("dim", ints(&numbers, |l| usage.class(l).into())),
+                ("bytes", ints(&numbers, |l| usage.bytes(l).0)),
+                ("busy_ps", ints(&numbers, |l| usage.busy(l).0)),
             ],
         }
     }
@@ -295,7 +295,8 @@ where
         let (end, length) = (self.outcome.end.0, common.0);
         let count = end.div_ceil(length) as usize;
         let span = |w: usize| (end - w as u64 * length).min(length);
-        let torus = self.simulation.layout().torus();
+        let fabric = self.simulation.layout().fabric();
+        let usage = self.simulation.network().usage();
         let level = |busy: &[u64], w: usize, per: u64| {
             let over = u128::from(span(w)) * u128::from(per);
             share(u128::from(busy.get(w).copied().unwrap_or(0)), over)
@@ -306,15 +307,12 @@ where
             Column::Float(v) => Column::Float(v.into_iter().map(|x| x.min(1.0)).collect()),
             other => other,
         };
-        let links_of = |dim: usize| {
-            let ports = (0..torus.ports()).filter(|&p| usize::from(torus.port_use(PortId(p)).dim) == dim).count();
-            ports as u64 * u64::from(torus.nodes())
-        };
+        let links_of = |dim: usize| (0..fabric.links()).filter(|&l| usize::from(usage.class(l)) == dim).count() as u64;
         let mut all = vec![0u64; count];
         for dim in of_links {
             all.iter_mut().zip(busy(dim)).for_each(|(sum, busy)| *sum += busy);
         }
-        let links = u64::from(torus.ports()) * u64::from(torus.nodes());
+        let links = u64::from(fabric.links());
         let mut columns = vec![
             ("window", Column::Int((0..count as i64).collect())),
             ("start_ps", Column::Int((0..count as i64).map(|w| w * length as i64).collect())),
@@ -371,7 +369,7 @@ where
             if let Some(issued) = times.issued {
                 let node = &executor.nodes()[executor.collectives()[id].node as usize];
                 let track = format!("collective {}", self.layer_name(node.layer));
-                let name = format!("{} of iteration {}", kind_name(executor.collectives()[id].kind), node.iteration);
+                let name = format!("{} of iteration {}", executor.collectives()[id].kind, node.iteration);
                 slices.push(npu, track, name, issued, times.completed.unwrap_or(end));
             }
         }
@@ -415,15 +413,6 @@ impl Slices {
             self.start.push(start.0 as i64);
             self.end.push(end.0 as i64);
         }
-    }
-}
-
-fn kind_name(kind: syncline_workload::graph::Collective) -> &'static str {
-    use syncline_workload::graph::Collective;
-    match kind {
-        Collective::AllReduce => "all-reduce",
-        Collective::ReduceScatter => "reduce-scatter",
-        Collective::AllGather => "all-gather",
     }
 }
 

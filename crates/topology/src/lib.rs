@@ -7,6 +7,7 @@
 pub mod fabric;
 pub mod graph;
 pub mod product;
+pub mod rings;
 
 pub use fabric::{Fabric, LinkSpec, all_links};
 pub use graph::{Graph, GraphError, GraphLink, GraphNode};

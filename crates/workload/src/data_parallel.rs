@@ -30,8 +30,9 @@
 //! Besides these waits the nodes name their data dependencies on compute nodes (a layer's forward
 //! on the one before, and so on), which the order of compute implies for one engine.
 
-use crate::graph::{Collective, GraphSource, Node, NodeIndex, Pass, Work};
+use crate::graph::{GraphSource, Node, NodeIndex, Pass, Work};
 use crate::layer::{Cost, Layer};
+use syncline_collective::Kind;
 use syncline_core::Bytes;
 
 /// Data-parallel training of a model.
@@ -152,7 +153,7 @@ impl Nodes {
     }
 
     fn all_reduce(&mut self, layer: usize, size: Bytes, after: NodeIndex) -> NodeIndex {
-        let work = Work::Collective { kind: Collective::AllReduce, size };
+        let work = Work::Collective { kind: Kind::AllReduce, size };
         self.push(layer, Pass::WeightGrad, work, vec![after])
     }
 }
@@ -185,7 +186,7 @@ mod tests {
     fn brief(nodes: &[Node]) -> Vec<(u32, Pass, u64, Vec<NodeIndex>)> {
         let size = |work: &Work| match work {
             Work::Compute(_) => 0,
-            Work::Collective { kind: Collective::AllReduce, size } => size.0,
+            Work::Collective { kind: Kind::AllReduce, size } => size.0,
             Work::Collective { kind, .. } => panic!("{kind:?} in data parallelism"),
         };
         nodes.iter().map(|n| (n.layer, n.pass, size(&n.work), n.after.clone())).collect()

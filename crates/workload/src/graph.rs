@@ -6,6 +6,7 @@
 //! *exposed communication*, attributed to the collective that ends the wait.
 
 use crate::layer::Cost;
+use syncline_collective::Kind;
 use syncline_core::Bytes;
 
 /// Numbers the nodes of a graph in the order of their production, from zero, across iterations.
@@ -24,26 +25,15 @@ pub enum Pass {
     Update,
 }
 
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Collective {
-    /// Everybody ends with the sum of all contributions.
-    AllReduce,
-    /// Everybody ends with its share of the sum.
-    ReduceScatter,
-    /// Everybody ends with everybody's share.
-    AllGather,
-}
-
 /// What a node does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Occupies the compute engine.
     Compute(Cost),
-    /// A collective of all NPUs over `size` bytes (of the full vector).
+    /// A collective of the NPU's group over `size` bytes (of the full vector).
     Collective {
         /// Which one.
-        kind: Collective,
+        kind: Kind,
         /// Bytes of the full vector on each NPU.
         size: Bytes,
     },

@@ -51,7 +51,7 @@ pub mod resnet;
 pub use astra_text::{FieldError, ImportError};
 pub use compute::{Npu, NpuError};
 pub use data_parallel::DataParallel;
-pub use graph::{Collective, GraphSource, Node, NodeIndex, Pass, Work};
+pub use graph::{GraphSource, Node, NodeIndex, Pass, Work};
 pub use layer::{Cost, Demand, Layer};
 pub use models::ModelError;
 pub use operators::Counted;

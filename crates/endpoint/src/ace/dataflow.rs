@@ -7,7 +7,7 @@
 
 use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
-use syncline_collective::{Op, RingKind, Split};
+use syncline_collective::{Kind, Op, Slot, Split};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
 
@@ -110,7 +110,8 @@ impl Ace {
     pub(super) fn message_len(&self, npu: NodeId, seq: u32, pc: u32, group: u32) -> (Op, u32) {
         let engine = &self.engines[npu.index()];
         let chunk = &engine.chunks[(seq - engine.base) as usize];
-        let (step, block) = self.layout.view(npu, self.chunks[seq as usize], usize::from(chunk.phase)).step(pc);
+        let (step, block) =
+            self.layout.view(npu, self.chunks[seq as usize], usize::from(chunk.phase)).step(Slot { thread: 0, pc });
         (step.op, Split { element: 1 }.share(block, chunk.groups, group).1 as u32)
     }
 
@@ -119,7 +120,7 @@ impl Ace {
     pub(super) fn expect_next(&mut self, npu: NodeId, seq: u32, begin: bool) {
         let chunk = self.chunks[seq as usize];
         let p = *self.progress(npu, seq);
-        let steps = self.layout.view(npu, chunk, usize::from(p.phase)).steps();
+        let steps = self.layout.view(npu, chunk, usize::from(p.phase)).steps(0);
         let (mut pc, mut group) = if begin { (1, 0) } else { (p.pc + 1, p.group) };
         if pc == steps {
             (pc, group) = (1, group + 1);
@@ -207,7 +208,7 @@ impl Ace {
             self.progress(npu, seq).receiving = Unit::Fetching;
             let start = self.take_ports(npu.index(), ctx.now, op, op.stores(), len);
             if start > ctx.now {
-                let key = chunk_key(class::RECEIVED, seq, port);
+                let key = chunk_key(class::RECEIVED, seq, port.0 as u8);
                 ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
                 return;
             }
@@ -292,7 +293,7 @@ impl Ace {
         self.hold(npu, seq, packet);
         let chunk = self.progress(npu, seq);
         chunk.receiving = Unit::Fetching;
-        let key = chunk_key(class::RECEIVED, seq, chunk.out_port);
+        let key = chunk_key(class::RECEIVED, seq, chunk.out_port.0 as u8);
         ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
     }
 
@@ -348,7 +349,7 @@ impl Ace {
         let engine = &self.engines[npu.index()];
         let phase = usize::from(engine.chunks[(seq - engine.base) as usize].phase);
         let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-        view.program.last_send(view.rank) == Some(pc)
+        view.program().last_send(view.rank) == Some(pc)
     }
 
     /// Ends `phase` of a chunk unless it has been ended already, by work that finished inside the call
@@ -419,10 +420,10 @@ impl Ace {
         chunk.sending = Unit::Fetching;
         let (port, phase) = (chunk.out_port, usize::from(chunk.phase));
         // What an all-gather sends of its own is also the node's part of the result.
-        let copies = self.kind(seq, phase) == RingKind::AllGather;
+        let copies = self.kind(seq, phase) == Kind::AllGather;
         let start = self.take_ports(npu.index(), ready, Op::Send, copies, left.min(unit));
         if start > ctx.now {
-            ctx.q.at(start, chunk_key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
+            ctx.q.at(start, chunk_key(class::FETCHED, seq, port.0 as u8), AceEvent::Fetched { npu: npu.0, seq });
         } else {
             self.packet_fetched(npu, seq, ctx);
         }
@@ -536,7 +537,7 @@ impl Ace {
         let at = npu.index() * self.ports + port.index();
         if !self.port_timer[at] {
             self.port_timer[at] = true;
-            let key = chunk_key(class::PORT, 0, port);
+            let key = chunk_key(class::PORT, 0, port.0 as u8);
             ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
         }
     }

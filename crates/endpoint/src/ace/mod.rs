@@ -54,16 +54,16 @@ mod dataflow;
 mod phases;
 mod sram;
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Layout, Occupancy, Report, chunk_key};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
+use crate::layout::Layout;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
 use sram::{Level, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use syncline_collective::{Op, RingKind};
+use syncline_collective::{Kind, Op};
 use syncline_core::{Bytes, Clock, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
-use syncline_topology::Fabric;
 
 /// Parameters of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,9 @@ pub struct AceConfig {
 /// Why an engine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AceError {
-    /// A partition does not hold a single chunk.
+    /// A phase that is not a ring over neighbouring NPUs.
+    NotWired,
+    /// The partitions do not hold a chunk each.
     SramTooSmall {
         /// The SRAM asked for.
         sram: u64,
@@ -114,9 +116,14 @@ pub enum AceError {
 impl fmt::Display for AceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            AceError::NotWired => write!(
+                f,
+                "an ACE carries out rings between neighbouring NPUs; accepted: ring algorithms of all-reduce, \
+                 reduce-scatter and all-gather over the whole of a product of rings"
+            ),
             AceError::SramTooSmall { sram, needed } => write!(
                 f,
-                "ACE SRAM of {sram} B: a partition does not hold one chunk; accepted: {needed} B or more, or smaller chunks"
+                "ACE SRAM of {sram} B: its partitions do not hold one chunk each; accepted: {needed} B or more, or smaller chunks"
             ),
             AceError::TooFewFsms { fsms, phases } => {
                 write!(f, "{fsms} ACE FSMs for {phases} phases; accepted: {phases} or more")
@@ -344,8 +351,11 @@ impl Ace {
         window: Ps,
         traced: &[NodeId],
     ) -> Result<Ace, AceError> {
-        let npus = layout.torus().nodes();
-        let ports = usize::from(layout.torus().ports());
+        let npus = layout.npus();
+        let ports = usize::from(layout.fabric().ports(NodeId(0)));
+        if !layout.is_wired() {
+            return Err(AceError::NotWired);
+        }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
             return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
@@ -411,7 +421,7 @@ impl Ace {
         self.fsm_of_phase.len() - 1
     }
 
-    fn kind(&self, seq: u32, phase: usize) -> RingKind {
+    fn kind(&self, seq: u32, phase: usize) -> Kind {
         self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind
     }
 
@@ -489,7 +499,7 @@ impl<N: Network> Endpoint<N> for Ace {
             event = AceEvent::Loaded { npu: npu.0, seq };
         }
         self.record_levels(npu, ctx.now);
-        ctx.q.at(done, chunk_key(class::LOADED, seq, PortId(0)), event);
+        ctx.q.at(done, chunk_key(class::LOADED, seq, 0), event);
     }
 
     #[inline]
@@ -512,7 +522,7 @@ impl<N: Network> Endpoint<N> for Ace {
             AceEvent::Received { npu, seq } => self.packet_received(NodeId(npu), seq, ctx),
             AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
             AceEvent::Port { npu, port } => {
-                let port = PortId(port as u8);
+                let port = PortId(port as u16);
                 self.port_timer[npu as usize * self.ports + port.index()] = false;
                 self.serve_port(NodeId(npu), port, ctx);
             }

@@ -2,10 +2,9 @@
 
 use super::{Ace, AceEvent, Blocked, State, Unit, class, dataflow};
 use crate::api::{Ctx, EpOut, chunk_key};
-use syncline_collective::RingKind;
-use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule, Wait};
+use syncline_collective::Kind;
+use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
 use syncline_network::Network;
-use syncline_topology::Fabric;
 
 impl Ace {
     /// A chunk is ready for its phase.
@@ -38,7 +37,7 @@ impl Ace {
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
     /// first of them: only an all-reduce, which stores nothing in its first half, does not.
     fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
-        self.kind(seq, phase) != RingKind::AllReduce
+        self.kind(seq, phase) != Kind::AllReduce
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
@@ -181,8 +180,8 @@ impl Ace {
         self.record_levels(npu, ctx.now);
         let (port, groups) = {
             let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-            let block = view.vector.div_ceil(u64::from(view.program.ranks()));
-            (view.port, block.div_ceil(self.config.message.0).max(1) as u32)
+            let block = view.vector.div_ceil(u64::from(view.program().ranks()));
+            (view.port().expect("an ACE is built for wired rings"), block.div_ceil(self.config.message.0).max(1) as u32)
         };
         let held = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(dataflow::List::EMPTY);
         let now = ctx.now;
@@ -251,7 +250,7 @@ impl Ace {
         if self.config.charge_writes {
             done = done.max(self.tx_memory.serve(npu.index(), ctx.now, bytes));
         }
-        let key = chunk_key(class::DRAINED, seq, PortId(0));
+        let key = chunk_key(class::DRAINED, seq, 0);
         ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
     }
 
@@ -271,14 +270,14 @@ impl Ace {
                     },
                     State::Running if c.blocked == Blocked::Room => "room in the next SRAM partition".into(),
                     State::Running if c.sending == Unit::Turn => {
-                        format!("its turn to send through {}", self.layout.torus().port_name(c.out_port))
+                        format!("its turn to send through {}", self.layout.fabric().port_name(npu, c.out_port))
                     }
                     State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
-                        format!("space in the port buffer of {}", self.layout.torus().port_name(c.out_port))
+                        format!("space in the port buffer of {}", self.layout.fabric().port_name(npu, c.out_port))
                     }
                     State::Running => format!("message {} of step {} of its neighbour", c.group, c.pc),
                 };
-                let name = self.layout.torus().node_name(npu);
+                let name = self.layout.fabric().node_name(npu);
                 let phase = self.layout.phase_name(plan, usize::from(c.phase));
                 waits.push(Wait { who: format!("{name}, chunk {seq}, {phase}"), what });
             }

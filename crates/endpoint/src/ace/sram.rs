@@ -1,9 +1,8 @@
 //! The SRAM: its partitions, and levels over time.
 
 use super::AceError;
-use crate::api::Layout;
+use crate::layout::Layout;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
-use syncline_topology::Fabric;
 
 /// Partitions of the SRAM of all NPUs: one per phase, and the terminal one.
 #[derive(Clone, Debug)]
@@ -17,12 +16,13 @@ pub struct Partitions {
 impl Partitions {
     /// Divides `sram` bytes for chunks of at most `chunk` bytes: in proportion to (bandwidth of the
     /// phase's links) x (bytes that a chunk brings into the phase), the terminal partition equal to the
-    /// last (ACE paper, section IV-I); where several plans share a phase number, the mean.
+    /// last (ACE paper, section IV-I); where several plans share a phase number, the mean. A partition
+    /// that would not hold one chunk gets room for one before the rest is divided.
     ///
     /// # Errors
-    /// [`AceError::SramTooSmall`] when a partition would not hold one chunk.
+    /// [`AceError::SramTooSmall`] when the partitions cannot all hold a chunk.
     pub fn new(layout: &Layout, sram: u64, chunk: Bytes) -> Result<Partitions, AceError> {
-        let torus = layout.torus();
+        let fabric = layout.fabric();
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         let npu = NodeId(0); // shares are never larger anywhere else
         let mut weights = vec![0u128; phases + 1];
@@ -31,8 +31,8 @@ impl Partitions {
             let c = crate::api::Chunk { len: chunk, plan, lane: 0 };
             let count = layout.phases(plan);
             for (phase, p) in layout.plan(plan).phases().iter().enumerate() {
-                let ports = (0..torus.ports()).map(PortId).filter(|&q| torus.port_use(q).dim == p.dim);
-                let bandwidth: u128 = ports.map(|q| u128::from(torus.link(npu, q).rate.bytes_per_s())).sum();
+                let links = (0..fabric.ports(npu)).map(|q| fabric.link(npu, PortId(q))).filter(|l| l.class == p.dim);
+                let bandwidth: u128 = links.map(|l| u128::from(l.rate.bytes_per_s())).sum();
                 let held = layout.held(npu, c, phase);
                 weights[phase] += bandwidth * u128::from(held.max(1));
                 needs[phase] = needs[phase].max(held);
@@ -40,14 +40,12 @@ impl Partitions {
             needs[phases] = needs[phases].max(layout.held(npu, c, count));
         }
         weights[phases] = weights[phases.saturating_sub(1)];
-        let total: u128 = weights.iter().sum::<u128>().max(1);
-        let capacity: Vec<u64> = weights.iter().map(|w| (u128::from(sram) * w / total) as u64).collect();
-        if phases > 0 && capacity.iter().zip(&needs).any(|(c, n)| c < n) {
-            let enough = |(&n, &w): (&u64, &u128)| (u128::from(n) * total).div_ceil(w.max(1));
-            let needed = needs.iter().zip(&weights).map(enough).max().unwrap_or(0);
-            return Err(AceError::SramTooSmall { sram, needed: u64::try_from(needed).unwrap_or(u64::MAX) });
+        let needed = needs.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
+        if needed > sram {
+            return Err(AceError::SramTooSmall { sram, needed });
         }
-        let used = vec![0; capacity.len() * torus.nodes() as usize];
+        let capacity = divide(sram, &weights, &needs);
+        let used = vec![0; capacity.len() * layout.npus() as usize];
         Ok(Partitions { peak: vec![0; capacity.len()], capacity, used })
     }
 
@@ -95,6 +93,23 @@ impl Partitions {
     }
 }
 
+/// Divides `sram` in proportion to `weights`, but gives nobody less than it needs (in all at most `sram`).
+fn divide(sram: u64, weights: &[u128], needs: &[u64]) -> Vec<u64> {
+    let mut fixed = vec![false; needs.len()];
+    loop {
+        let taken: u64 = needs.iter().zip(&fixed).filter(|(_, fixed)| **fixed).map(|(need, _)| need).sum();
+        let free = u128::from(sram - taken);
+        let total: u128 = weights.iter().zip(&fixed).filter(|(_, fixed)| !**fixed).map(|(w, _)| w).sum();
+        let share = |i: usize| if fixed[i] { needs[i] } else { (free * weights[i] / total.max(1)) as u64 };
+        let capacity: Vec<u64> = (0..needs.len()).map(share).collect();
+        let short: Vec<usize> = (0..needs.len()).filter(|&i| capacity[i] < needs[i]).collect();
+        if short.is_empty() {
+            return capacity;
+        }
+        short.into_iter().for_each(|i| fixed[i] = true);
+    }
+}
+
 /// A quantity of one NPU that changes in steps, integrated over windows.
 #[derive(Clone, Debug)]
 pub struct Level {
@@ -122,5 +137,18 @@ impl Level {
         let mut windows = self.windows.clone();
         windows.add_weighted(self.since, now, self.level);
         windows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_proportional_but_never_too_small() {
+        assert_eq!(divide(100, &[2, 1, 1], &[10, 10, 10]), [50, 25, 25]);
+        // The second would get 10: it gets its 40, and the others share the rest 2 to 1.
+        assert_eq!(divide(100, &[6, 1, 3], &[0, 40, 0]), [40, 40, 20]);
+        assert_eq!(divide(30, &[1000, 1, 1], &[10, 10, 10]), [10, 10, 10]);
     }
 }

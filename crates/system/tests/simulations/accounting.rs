@@ -1,8 +1,8 @@
 //! Bytes, and where they went.
 
-use crate::support::{ace, ace_spec, ace_torus, all_reduce, baseline, ideal, run};
+use crate::support::{ace, ace_spec, ace_torus, all_reduce, baseline, collective_job, ideal, run};
 use syncline_system::Column;
-use syncline_system::spec::{CollectiveKindSpec, EndpointSpec, JobSpec};
+use syncline_system::spec::{CollectiveKindSpec, EndpointSpec};
 
 /// ACE paper, VI-A: 2 B read per byte sent in reduce-scatter and 1 B in all-gather, 1.5 on average.
 #[test]
@@ -11,7 +11,7 @@ fn the_baseline_reads_one_and_a_half_bytes_per_byte_sent() {
     assert_eq!(2 * e.memory_read_bytes, 3 * e.sent_bytes);
     for (collective, per_byte) in [(CollectiveKindSpec::ReduceScatter, 2), (CollectiveKindSpec::AllGather, 1)] {
         let mut spec = all_reduce(ace_torus([4, 4, 4]), baseline(), 4 << 20);
-        spec.job = JobSpec::Collective { collective, bytes: 4 << 20 };
+        spec.job = collective_job(collective, 4 << 20);
         let e = run(&spec).summary.endpoint;
         assert_eq!(e.memory_read_bytes, per_byte * e.sent_bytes);
     }

@@ -1,9 +1,9 @@
 //! Runs that must agree: modes, backends, orders of simultaneous events.
 
-use crate::support::{ace, ace_torus, all_reduce, baseline, dim, fingerprint, ideal, packet, run};
+use crate::support::{ace, ace_torus, all_reduce, baseline, chunks_of, dim, fingerprint, ideal, packet, run};
 use proptest::prelude::*;
 use syncline_system::run_spec;
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec};
+use syncline_system::spec::{AlgorithmSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec};
 
 fn endpoints() -> [EndpointSpec; 3] {
     [ideal(), baseline(), ace()]
@@ -85,7 +85,7 @@ proptest! {
     ) {
         let dims = sizes.iter().enumerate().map(|(i, &n)| dim(n, 20 + 10 * i as u64, 100_000 + 7 * i as u64)).collect();
         let mut spec = all_reduce(dims, endpoints()[endpoint].clone(), bytes);
-        spec.collectives.chunking = ChunkingSpec::Size { bytes: chunk };
+        spec.collectives.chunking = chunks_of(chunk);
         spec.collectives.inflight = inflight;
         spec.collectives.algorithm = [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
         spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];

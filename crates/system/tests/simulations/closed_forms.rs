@@ -1,8 +1,8 @@
 //! Times that can be written down.
 
-use crate::support::{CYCLE_PS, all_reduce, dim, ideal, packet, run};
+use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run};
 use syncline_system::spec::{
-    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, JobSpec, LanesSpec, NetworkSpec,
+    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec,
 };
 
 /// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
@@ -21,7 +21,7 @@ fn one_chunk_on_a_ring() {
             spec.collectives.algorithm = AlgorithmSpec::Ring;
             spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
             spec.collectives.lanes = LanesSpec::Split;
-            spec.job = JobSpec::Collective { collective: kind, bytes };
+            spec.job = collective_job(kind, bytes);
             let expected = sends * (block * 1000 / 50 + 500_000) + steps * CYCLE_PS;
             for network in [NetworkSpec::Analytical {}, packet(false), packet(true)] {
                 spec.network = network;
@@ -77,7 +77,7 @@ fn parallel_links_divide_the_time_on_the_wire() {
     let block = 256 * 40;
     let bytes = 4 * n * block; // four lanes: two links up, two down
     let mut spec = all_reduce(vec![dim(n as u32, 50, 500_000)], ideal(), bytes);
-    spec.dims[0].links = 2;
+    dims(&mut spec)[0].links = 2;
     spec.collectives.algorithm = AlgorithmSpec::Ring;
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
     spec.collectives.lanes = LanesSpec::Split;

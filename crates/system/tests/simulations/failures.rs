@@ -1,6 +1,6 @@
 //! What cannot work is refused, or fails with who waits for what.
 
-use crate::support::{ace_spec, ace_torus, all_reduce, dim, ideal, packet, run};
+use crate::support::{ace_spec, ace_torus, all_reduce, dim, dims, ideal, packet, run};
 use syncline_system::spec::{AceSpec, DeadlockRule, EndpointSpec, NetworkSpec, Spec};
 use syncline_system::{RunError, check, run as run_json, run_spec};
 
@@ -59,7 +59,7 @@ fn impossible_descriptions_are_refused() {
     refusal(&spec);
     assert!(matches!(run_json("{"), Err(RunError::Spec(_))));
     assert!(matches!(check("{"), Err(RunError::Spec(_))));
-    assert!(matches!(run_json(r#"{"dims": [], "dimms": []}"#), Err(RunError::Spec(m)) if m.contains("dimms")));
+    assert!(matches!(run_json(r#"{"fabricc": []}"#), Err(RunError::Spec(m)) if m.contains("fabricc")));
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn more_time_or_bytes_than_can_be_counted_are_refused() {
         let spec = all_reduce(vec![dim(4, 1_000_000, 1)], endpoint.clone(), u64::MAX / 2);
         assert!(refusal(&spec).contains("bytes; accepted"));
         let mut spec = all_reduce(vec![dim(4, 1, 1)], endpoint, 1 << 50);
-        spec.dims[0].rate_bytes_per_s = 1;
+        dims(&mut spec)[0].rate_bytes_per_s = 1;
         assert!(refusal(&spec).contains("days of simulated time"));
-        spec.dims[0].rate_bytes_per_s = 1 << 40;
-        spec.dims[0].latency_ps = u64::MAX;
+        dims(&mut spec)[0].rate_bytes_per_s = 1 << 40;
+        dims(&mut spec)[0].latency_ps = u64::MAX;
         assert!(refusal(&spec).contains("days of simulated time"));
     }
 }

@@ -1,6 +1,6 @@
 //! Changing one parameter moves the result the right way, and waits belong to their resource.
 
-use crate::support::{ace_spec, ace_torus, all_reduce, ideal, resource, run};
+use crate::support::{ace_spec, ace_torus, all_reduce, dims, ideal, resource, run};
 use syncline_system::Results;
 use syncline_system::spec::{AceSpec, EndpointSpec, Spec};
 
@@ -111,10 +111,10 @@ fn faster_and_shorter_links_help_everybody() {
         let spec = all_reduce(ace_torus([4, 4, 2]), endpoint, 4 << 20);
         let before = run(&spec);
         let mut faster = spec.clone();
-        faster.dims.iter_mut().for_each(|d| d.rate_bytes_per_s *= 2);
+        dims(&mut faster).iter_mut().for_each(|d| d.rate_bytes_per_s *= 2);
         no_slower(&run(&faster), &before, "link rate");
         let mut shorter = spec;
-        shorter.dims.iter_mut().for_each(|d| d.latency_ps /= 2);
+        dims(&mut shorter).iter_mut().for_each(|d| d.latency_ps /= 2);
         no_slower(&run(&shorter), &before, "link speed of light");
     }
 }

@@ -1,7 +1,7 @@
 //! Sizes at the edge.
 
-use crate::support::{ace, all_reduce, baseline, dim, ideal, run};
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, JobSpec};
+use crate::support::{ace, all_reduce, baseline, collective_job, dim, ideal, run};
+use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, CollectiveKindSpec};
 
 #[test]
 fn nothing_and_almost_nothing() {
@@ -38,7 +38,7 @@ fn every_collective_on_odd_tori() {
                 let mut spec =
                     all_reduce(vec![dim(3, 50, 50_000), dim(5, 25, 90_000), dim(2, 25, 90_000)], endpoint, 0);
                 spec.collectives.algorithm = algorithm;
-                spec.job = JobSpec::Collective { collective, bytes: 123_457 };
+                spec.job = collective_job(collective, 123_457);
                 assert!(run(&spec).summary.total_ps > 0);
             }
         }

@@ -1,22 +1,29 @@
 //! Descriptions of simulations, small enough to read.
 
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule, DimSpec, EndpointSpec,
-    JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
+    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule, DimSpec,
+    EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
 };
 use syncline_system::{Results, run_spec};
 
 pub const CYCLE_PS: u64 = 804;
 
 pub fn dim(size: u32, rate_gbs: u64, latency_ps: u64) -> DimSpec {
-    DimSpec { size, rate_bytes_per_s: rate_gbs * 1_000_000_000, latency_ps, links: 1 }
+    DimSpec { block: BlockSpec::Ring, size, rate_bytes_per_s: rate_gbs * 1_000_000_000, latency_ps, links: 1 }
 }
 
 /// The torus of the ACE paper, with the rates of Table V.
 pub fn ace_torus(sizes: [u32; 3]) -> Vec<DimSpec> {
     let link = |i: usize| if i == 0 { (188_000_000_000, 72_290) } else { (23_500_000_000, 401_607) };
     let dims = sizes.iter().enumerate();
-    dims.map(|(i, &size)| DimSpec { size, rate_bytes_per_s: link(i).0, latency_ps: link(i).1, links: 1 }).collect()
+    let ring = |(i, &size): (usize, &u32)| DimSpec {
+        block: BlockSpec::Ring,
+        size,
+        rate_bytes_per_s: link(i).0,
+        latency_ps: link(i).1,
+        links: 1,
+    };
+    dims.map(ring).collect()
 }
 
 pub fn packet(trains: bool) -> NetworkSpec {
@@ -56,21 +63,43 @@ pub fn ace() -> EndpointSpec {
     EndpointSpec::Ace(ace_spec())
 }
 
+/// A collective whose root, if it has one, is rank 0.
+pub fn collective_job(collective: CollectiveKindSpec, bytes: u64) -> JobSpec {
+    JobSpec::Collective { collective, bytes, root: 0 }
+}
+
+/// Chunks of a size.
+pub fn chunks_of(bytes: u64) -> ChunkingSpec {
+    ChunkingSpec::Size { bytes, least_block_bytes: 0 }
+}
+
+/// The dimensions of a description's product.
+pub fn dims(spec: &mut Spec) -> &mut Vec<DimSpec> {
+    match &mut spec.fabric {
+        FabricSpec::Product { dims } => dims,
+        FabricSpec::Graph { .. } => panic!("not a product"),
+    }
+}
+
 /// A single all-reduce: 64 KiB chunks, 32 in flight, on the packet backend.
 pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spec {
     Spec {
-        dims,
+        fabric: FabricSpec::Product { dims },
+        groups: None,
+        fold: FoldSpec::Off,
         network: packet(true),
         endpoint,
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::AceFourPhase,
-            chunking: ChunkingSpec::Size { bytes: 65_536 },
+            per_dimension: None,
+            padding: false,
+            chunking: chunks_of(65_536),
             inflight: 32,
             scheduling: SchedulingSpec::Lifo,
             lanes: LanesSpec::Alternate,
             element_bytes: 2,
         },
-        job: JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes },
+        job: collective_job(CollectiveKindSpec::AllReduce, bytes),
         output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000 },
     }
 }

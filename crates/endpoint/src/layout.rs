@@ -1,0 +1,360 @@
+//! Where programs lead on a fabric, and which bytes of a chunk each NPU works on.
+//!
+//! The one place where plans meet nodes: a [`Space`] says which NPUs form groups and how the ranks of a
+//! group form a grid; [`Wires`] say how the steps of a ring reach their neighbours along each dimension
+//! of the grid. Endpoints ask for a [`PhaseView`] and know nothing else of either.
+
+use crate::api::Chunk;
+use std::sync::Arc;
+use syncline_collective::{Algorithm, Kind, Phase, Plan, Program, Slot, Split, Step};
+use syncline_core::{NodeId, PortId};
+use syncline_network::Route;
+use syncline_topology::Fabric;
+
+/// Which NPUs run a collective together.
+///
+/// All groups have the same number of ranks and run the same collectives at the same time.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// Ranks along each dimension of a group's grid, the first one innermost.
+    pub sizes: Vec<u32>,
+    /// The members of each group by rank, as numbers of the whole machine; `None` for one group of all
+    /// NPUs, whose ranks are their numbers.
+    pub groups: Option<Vec<Vec<NodeId>>>,
+    /// Of a folded fabric: the NPU of the whole machine that each simulated NPU stands for.
+    pub representatives: Option<Vec<NodeId>>,
+}
+
+impl Space {
+    /// All NPUs of a fabric, on a grid.
+    pub fn whole(sizes: Vec<u32>) -> Space {
+        Space { sizes, groups: None, representatives: None }
+    }
+}
+
+/// Another order of the ranks of a line, for a ring that goes from place to place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingOrder {
+    /// Per place, the rank there.
+    pub ranks: Vec<u32>,
+    /// Per place, the port that leads to the next place, if the ring is bound to links.
+    pub ports: Option<Vec<PortId>>,
+}
+
+/// How rings run along a dimension. Every lane is a ring of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wires {
+    /// Messages are routed; one lane in the order of ranks.
+    Routed,
+    /// The same port on every NPU leads to the next rank, up or down. One lane for each.
+    Ports(Vec<(PortId, bool)>),
+    /// Rings in orders of their own, per lane and group.
+    Orders(Vec<Vec<RingOrder>>),
+}
+
+/// How the steps of a lane reach their peers.
+#[derive(Clone, Debug)]
+enum Wiring {
+    Routed,
+    Port(PortId),
+    /// Per group: the ring, and per rank its place.
+    Order(Arc<[(RingOrder, Vec<u32>)]>),
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    program: Program,
+    wiring: Wiring,
+}
+
+#[derive(Clone, Debug)]
+struct PlanLayout {
+    plan: Plan,
+    /// Per phase, its lanes.
+    phases: Vec<Vec<Lane>>,
+}
+
+/// What all endpoints know of the machine.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    fabric: Arc<dyn Fabric>,
+    strides: Vec<u32>,
+    /// Per NPU its group (`u32::MAX`: none) and rank, and its coordinates; shared by the copies that
+    /// layers hold.
+    places: Arc<[(u32, u32)]>,
+    coordinates: Arc<[u32]>,
+    members: Option<Arc<[Vec<NodeId>]>>,
+    plans: Vec<PlanLayout>,
+    split: Split,
+}
+
+/// How one phase of a chunk looks from one NPU.
+#[derive(Clone, Copy, Debug)]
+pub struct PhaseView<'a> {
+    layout: &'a Layout,
+    lane: &'a Lane,
+    npu: NodeId,
+    dim: u8,
+    takes_part: bool,
+    /// The NPU's number in the program: its coordinate along the phase's dimension, or its place in a
+    /// ring with an order of its own.
+    pub rank: u32,
+    /// Bytes that the phase's blocks are cut from.
+    pub vector: u64,
+}
+
+impl<'a> PhaseView<'a> {
+    /// The program.
+    pub fn program(&self) -> &'a Program {
+        &self.lane.program
+    }
+
+    /// Threads of the program.
+    pub fn threads(&self) -> u8 {
+        self.lane.program.threads()
+    }
+
+    /// Number of steps of a thread.
+    #[inline]
+    pub fn steps(&self, thread: u8) -> u32 {
+        if self.takes_part { self.lane.program.steps(self.rank, thread) } else { 0 }
+    }
+
+    /// A step and the length of what it carries.
+    #[inline]
+    pub fn step(&self, at: Slot) -> (Step, u64) {
+        let step = self.lane.program.step(self.rank, at);
+        let (parts, blocks) = (self.lane.program.parts(), step.blocks);
+        // The block of a place is the share of the rank there.
+        let first = self.ring().map_or(blocks.first, |ring| ring.ranks[blocks.first as usize]);
+        (step, self.layout.split.run(self.vector, parts, first, blocks.count))
+    }
+
+    /// The port by which everything leaves, if it is the same throughout the phase.
+    pub fn port(&self) -> Option<PortId> {
+        match self.lane.wiring {
+            Wiring::Port(port) => Some(port),
+            Wiring::Routed | Wiring::Order(_) => None,
+        }
+    }
+
+    /// The way of what a step sends.
+    #[inline]
+    pub fn route(&self, step: &Step) -> Route {
+        if let Some(port) = self.port() {
+            return Route::Port(port);
+        }
+        let ring = self.ring();
+        match ring.and_then(|ring| ring.ports.as_ref()) {
+            Some(ports) => Route::Port(ports[self.rank as usize]),
+            None => Route::To(self.node(step.to)),
+        }
+    }
+
+    /// The node that a step receives from, as a number of the whole machine.
+    pub fn sender(&self, step: &Step) -> NodeId {
+        self.node(step.from)
+    }
+
+    fn node(&self, rank: u32) -> NodeId {
+        let rank = self.ring().map_or(rank, |ring| ring.ranks[rank as usize]);
+        self.layout.peer(self.npu, self.dim, rank)
+    }
+
+    /// The order of the ring, if it has one of its own.
+    #[inline]
+    fn ring(&self) -> Option<&'a RingOrder> {
+        match &self.lane.wiring {
+            Wiring::Port(_) | Wiring::Routed => None,
+            Wiring::Order(rings) => Some(&rings[self.layout.places[self.npu.index()].0 as usize].0),
+        }
+    }
+}
+
+impl Layout {
+    /// The layout of `plans` on a fabric; `wires` are those of each dimension of the grid, blocks are
+    /// cut by `split`.
+    pub fn new(fabric: Arc<dyn Fabric>, space: Space, plans: Vec<Plan>, wires: &[Wires], split: Split) -> Layout {
+        let Space { sizes, groups, representatives } = space;
+        let strides: Vec<u32> = sizes
+            .iter()
+            .scan(1, |stride, &size| {
+                let own = *stride;
+                *stride *= size;
+                Some(own)
+            })
+            .collect();
+        let whole = |npu: u32| representatives.as_ref().map_or(NodeId(npu), |r| r[npu as usize]);
+        let place_of = groups.as_ref().map(|groups| {
+            let most = groups.iter().flatten().map(|n| n.0 + 1).max().unwrap_or(0);
+            let mut places = vec![(u32::MAX, 0); most as usize];
+            for (group, members) in (0..).zip(groups) {
+                for (rank, member) in (0..).zip(members) {
+                    places[member.index()] = (group, rank);
+                }
+            }
+            places
+        });
+        let place = |npu: u32| match &place_of {
+            None => (0, whole(npu).0),
+            Some(places) => places.get(whole(npu).index()).copied().unwrap_or((u32::MAX, 0)),
+        };
+        let places: Arc<[(u32, u32)]> = (0..fabric.npus()).map(place).collect();
+        let grid = || strides.iter().zip(&sizes);
+        let coordinates = places.iter().flat_map(|&(_, rank)| grid().map(move |(stride, size)| rank / stride % size));
+        let coordinates = coordinates.collect();
+        let members: Option<Arc<[Vec<NodeId>]>> = groups.map(Into::into);
+        let layout = |plan: Plan| {
+            let lanes = |(i, p): (usize, &Phase)| lanes(&plan, i, &wires[usize::from(p.dim)]);
+            let phases = plan.phases().iter().enumerate().map(lanes).collect();
+            PlanLayout { phases, plan }
+        };
+        let plans = plans.into_iter().map(layout).collect();
+        Layout { fabric, strides, places, coordinates, members, plans, split }
+    }
+
+    /// The fabric.
+    pub fn fabric(&self) -> &dyn Fabric {
+        &*self.fabric
+    }
+
+    /// Number of simulated NPUs, whether or not they take part.
+    pub fn npus(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// Whether an NPU is in a group.
+    #[inline]
+    pub fn takes_part(&self, npu: NodeId) -> bool {
+        self.places[npu.index()].0 != u32::MAX
+    }
+
+    /// A plan.
+    pub fn plan(&self, plan: u8) -> &Plan {
+        &self.plans[usize::from(plan)].plan
+    }
+
+    /// All plans.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.plans.iter().map(|p| &p.plan)
+    }
+
+    /// Number of phases of a plan.
+    #[inline]
+    pub fn phases(&self, plan: u8) -> usize {
+        self.plans[usize::from(plan)].phases.len()
+    }
+
+    /// Most lanes that any phase has.
+    pub fn lanes(&self) -> usize {
+        self.plans.iter().flat_map(|p| &p.phases).map(Vec::len).max().unwrap_or(1)
+    }
+
+    /// Most threads that any program has.
+    pub fn threads(&self) -> u8 {
+        let lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
+        lanes.map(|l| l.program.threads()).max().unwrap_or(1)
+    }
+
+    /// Whether every phase of every plan is a ring over the same port of every NPU.
+    pub fn is_wired(&self) -> bool {
+        let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
+        lanes.all(|l| matches!((&l.program, &l.wiring), (Program::Ring { .. }, Wiring::Port(_))))
+    }
+
+    /// A phase of a chunk as an NPU sees it.
+    #[inline]
+    pub fn view(&self, npu: NodeId, chunk: Chunk, phase: usize) -> PhaseView<'_> {
+        let plan = &self.plans[usize::from(chunk.plan)].plan;
+        let (_, vector) = plan.vector(phase, chunk.len, self.split, self.coordinates(npu));
+        self.view_of(npu, chunk, phase, vector)
+    }
+
+    /// A phase of a chunk as an NPU sees it, where its vector is known already.
+    #[inline]
+    pub fn view_of(&self, npu: NodeId, chunk: Chunk, phase: usize, vector: u64) -> PhaseView<'_> {
+        let PlanLayout { plan, phases } = &self.plans[usize::from(chunk.plan)];
+        let lanes = &phases[phase];
+        let lane = match lanes.len() {
+            1 => &lanes[0],
+            n => &lanes[chunk.lane as usize % n],
+        };
+        let dim = plan.phases()[phase].dim;
+        let coordinate = self.coordinates(npu);
+        let rank = match &lane.wiring {
+            Wiring::Port(_) | Wiring::Routed => coordinate(dim),
+            Wiring::Order(rings) => rings[self.places[npu.index()].0 as usize].1[coordinate(dim) as usize],
+        };
+        let takes_part = plan.takes_part(phase, coordinate);
+        PhaseView { layout: self, lane, npu, dim, takes_part, rank, vector }
+    }
+
+    /// The coordinates of an NPU in its group.
+    #[inline]
+    fn coordinates(&self, npu: NodeId) -> impl Fn(u8) -> u32 + '_ {
+        let dims = self.strides.len();
+        let mine = &self.coordinates[npu.index() * dims..][..dims];
+        move |d| mine[usize::from(d)]
+    }
+
+    /// The node with another coordinate along a dimension, as a number of the whole machine.
+    fn peer(&self, npu: NodeId, dim: u8, coordinate: u32) -> NodeId {
+        let (group, rank) = self.places[npu.index()];
+        let stride = self.strides[usize::from(dim)];
+        let rank = rank - self.coordinates(npu)(dim) * stride + coordinate * stride;
+        match &self.members {
+            None => NodeId(rank),
+            Some(groups) => groups[group as usize][rank as usize],
+        }
+    }
+
+    /// The bytes that an NPU holds before `phase`, or after the last one if `phase` is their number.
+    pub fn held(&self, npu: NodeId, chunk: Chunk, phase: usize) -> u64 {
+        let p = &self.plans[usize::from(chunk.plan)];
+        let coordinate = self.coordinates(npu);
+        match p.plan.phases().get(phase) {
+            Some(ph) => {
+                let (_, vector) = p.plan.vector(phase, chunk.len, self.split, &coordinate);
+                match ph.kind {
+                    Kind::AllGather | Kind::Gather => self.split.share(vector, ph.ranks, coordinate(ph.dim)).1,
+                    _ => vector,
+                }
+            }
+            None => p.plan.ends(chunk.len, self.split, coordinate)[1].1,
+        }
+    }
+
+    /// A name for a phase, e.g. `reduce-scatter dim 0`.
+    pub fn phase_name(&self, plan: u8, phase: usize) -> String {
+        let p = &self.plan(plan).phases()[phase];
+        format!("{} dim {}", p.kind, p.dim)
+    }
+}
+
+/// The lanes of a phase.
+fn lanes(plan: &Plan, phase: usize, wires: &Wires) -> Vec<Lane> {
+    let Phase { algorithm, kind, .. } = plan.phases()[phase];
+    match wires {
+        // Only rings go along wires; the root of a chain is a rank, not a place.
+        _ if algorithm != Algorithm::Ring || kind.is_rooted() => {
+            vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
+        }
+        Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }],
+        Wires::Ports(ports) => ports
+            .iter()
+            .map(|&(port, up)| Lane { program: plan.program(phase, up), wiring: Wiring::Port(port) })
+            .collect(),
+        Wires::Orders(lanes) => lanes
+            .iter()
+            .map(|groups| {
+                let with_places = |ring: &RingOrder| {
+                    let mut places = vec![0; ring.ranks.len()];
+                    ring.ranks.iter().zip(0..).for_each(|(&rank, place)| places[rank as usize] = place);
+                    (ring.clone(), places)
+                };
+                let wiring = Wiring::Order(groups.iter().map(with_places).collect());
+                Lane { program: plan.program(phase, true), wiring }
+            })
+            .collect(),
+    }
+}

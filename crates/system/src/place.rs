@@ -1,0 +1,321 @@
+//! From a description to a fabric, and to where collectives run on it.
+
+use crate::build::{RunError, illegal};
+use crate::spec::{
+    AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
+    GroupsSpec, LanesSpec, NodeSpec, Spec,
+};
+use std::sync::Arc;
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
+use syncline_core::{NodeId, PortId, Ps, Rate};
+use syncline_endpoint::{Layout, RingOrder, Space, Wires};
+use syncline_topology::rings::rings;
+use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Way};
+
+/// The fabric of a run.
+#[derive(Clone, Debug)]
+pub enum Machine {
+    /// A product of dimensions.
+    Product(Arc<Product>),
+    /// Any other shape.
+    Graph(Arc<Graph>),
+}
+
+impl Machine {
+    /// Builds the fabric of a description.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if it describes none.
+    pub fn new(spec: &Spec) -> Result<Machine, RunError> {
+        match &spec.fabric {
+            FabricSpec::Product { dims } => {
+                let dims = dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
+                Ok(Machine::Product(Arc::new(Product::new(dims).map_err(illegal)?)))
+            }
+            FabricSpec::Graph { npus, nodes, classes, links } => {
+                let participants = participants(spec.groups.as_ref(), *npus)?;
+                graph(*npus, nodes, classes, links, &participants).map(|g| Machine::Graph(Arc::new(g)))
+            }
+        }
+    }
+
+    /// The fabric, whatever its shape.
+    pub fn fabric(&self) -> Arc<dyn Fabric> {
+        match self {
+            Machine::Product(product) => product.clone(),
+            Machine::Graph(graph) => graph.clone(),
+        }
+    }
+}
+
+fn link_rate(field: impl FnOnce() -> String, bytes_per_s: u64) -> Result<Rate, RunError> {
+    Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{}: a link needs a rate", field())))
+}
+
+fn dimension((i, d): (usize, &DimSpec)) -> Result<Dimension, RunError> {
+    let block = match d.block {
+        BlockSpec::Ring => Block::Ring,
+        BlockSpec::FullyConnected => Block::FullyConnected,
+        BlockSpec::Switch => Block::Switch,
+    };
+    // The links between an NPU and its switch are one thick link.
+    let (bonded, links) = if block == Block::Switch && d.links > 0 { (d.links.into(), 1) } else { (1, d.links) };
+    let rate = link_rate(|| format!("dims.{i}"), d.rate_bytes_per_s.saturating_mul(bonded))?;
+    Ok(Dimension { block, size: d.size, rate, latency: Ps(d.latency_ps), links })
+}
+
+fn graph(
+    npus: u32,
+    nodes: &[NodeSpec],
+    classes: &[String],
+    links: &[GraphLinkSpec],
+    participants: &[NodeId],
+) -> Result<Graph, RunError> {
+    for (i, n) in nodes.iter().enumerate() {
+        if (i < npus as usize) != (n.kind == "npu") {
+            return Err(illegal(format!(
+                "fabric.nodes.{i}: NPUs are the first {npus} nodes; {} is a {}",
+                n.name, n.kind
+            )));
+        }
+    }
+    let node =
+        |(i, n): (u32, &NodeSpec)| GraphNode { name: n.name.clone(), forwards: participants.contains(&NodeId(i)) };
+    let nodes = (0..).zip(nodes).map(node).collect();
+    let link = |(i, l): (usize, &GraphLinkSpec)| {
+        let rate = link_rate(|| format!("fabric.links.{i}"), l.rate_bytes_per_s)?;
+        let spec = LinkSpec { rate, latency: Ps(l.latency_ps), class: l.class };
+        Ok(GraphLink { from: NodeId(l.from), to: NodeId(l.to), spec })
+    };
+    let links = links.iter().enumerate().map(link).collect::<Result<Vec<_>, RunError>>()?;
+    Graph::new(nodes, npus, classes.to_vec(), links, participants).map_err(illegal)
+}
+
+/// The NPUs that communicate.
+fn participants(groups: Option<&GroupsSpec>, npus: u32) -> Result<Vec<NodeId>, RunError> {
+    let Some(groups) = groups else { return Ok((0..npus).map(NodeId).collect()) };
+    let size = groups.members.first().map_or(0, Vec::len);
+    let mut seen = vec![false; npus as usize];
+    for (g, members) in groups.members.iter().enumerate() {
+        if members.len() != size || size == 0 {
+            return Err(illegal(format!(
+                "groups: group {g} has {} members; accepted: as many in each group, at least 1",
+                members.len()
+            )));
+        }
+        for &m in members {
+            let known = seen
+                .get_mut(m as usize)
+                .ok_or_else(|| illegal(format!("groups: there is no NPU {m}; accepted: 0 to {}", npus - 1)))?;
+            if std::mem::replace(known, true) {
+                return Err(illegal(format!("groups: NPU {m} is named twice; accepted: each in one group at most")));
+            }
+        }
+    }
+    if size == 0 {
+        return Err(illegal("groups: there is none; accepted: at least one"));
+    }
+    Ok(groups.members.iter().flatten().map(|&m| NodeId(m)).collect())
+}
+
+/// How collectives run on a machine, before it is folded.
+#[derive(Debug)]
+pub struct Placement {
+    /// Who runs them.
+    pub space: Space,
+    /// A plan of each kind.
+    pub plans: Vec<Plan>,
+    /// How rings run along each dimension of the space.
+    pub wires: Vec<Wires>,
+    /// How blocks are cut.
+    pub split: Split,
+}
+
+impl Placement {
+    /// Where collectives of the given kinds run.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if the algorithm does not suit.
+    pub fn new(spec: &Spec, machine: &Machine, kinds: &[Kind], root: u32) -> Result<Placement, RunError> {
+        let c = &spec.collectives;
+        let npus = machine.fabric().npus();
+        participants(spec.groups.as_ref(), npus)?;
+        let groups = spec.groups.as_ref().map(|g| {
+            let nodes = |members: &Vec<u32>| members.iter().map(|&m| NodeId(m)).collect();
+            g.members.iter().map(nodes).collect::<Vec<Vec<NodeId>>>()
+        });
+        let whole = match machine {
+            Machine::Product(product) if groups.is_none() => Some(&**product),
+            _ => None,
+        };
+        let ranks = groups.as_ref().map_or(npus, |g| g[0].len() as u32);
+        let grid = grid(spec, whole, ranks)?;
+        let flat = is_flat(c.algorithm, whole);
+        let sizes = if flat { vec![ranks] } else { grid.clone() };
+        let algorithms = algorithms(c, whole, flat, sizes.len())?;
+        let axes: Vec<Axis> = sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+        let composition = match c.algorithm {
+            AlgorithmSpec::Ring | AlgorithmSpec::Direct | AlgorithmSpec::Hierarchical => Composition::PerDimension,
+            AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Composition::LocalFirst,
+            AlgorithmSpec::SixPhase => Composition::AllScattered,
+        };
+        let plan = |&kind: &Kind| Plan::new(Request { kind, composition, axes: &axes, root, order: None });
+        let plans = kinds.iter().map(plan).collect::<Result<Vec<_>, _>>().map_err(illegal)?;
+        let mut wires: Vec<Wires> = match (whole, flat) {
+            (Some(product), false) => (0..sizes.len()).map(|dim| wires_of(product, dim)).collect(),
+            (Some(product), true) if product.dims().len() == 1 => vec![wires_of(product, 0)],
+            (None, true) => vec![ring_orders(&*machine.fabric(), groups.as_deref(), &grid)],
+            _ => vec![Wires::Routed; sizes.len()],
+        };
+        if c.lanes == LanesSpec::One {
+            wires.iter_mut().for_each(first_lane);
+        }
+        let split = Split { element: c.element_bytes };
+        Ok(Placement { space: Space { sizes, groups, representatives: None }, plans, wires, split })
+    }
+
+    /// The layout on a fabric that is not folded.
+    pub fn layout(self, fabric: Arc<dyn Fabric>) -> Layout {
+        Layout::new(fabric, self.space, self.plans, &self.wires, self.split)
+    }
+}
+
+/// The ranks of a group as a grid.
+fn grid(spec: &Spec, whole: Option<&Product>, ranks: u32) -> Result<Vec<u32>, RunError> {
+    if let Some(product) = whole {
+        return Ok(product.dims().iter().map(|d| d.size).collect());
+    }
+    let Some(grid) = spec.groups.as_ref().and_then(|g| g.grid.clone()) else { return Ok(vec![ranks]) };
+    let cells = grid.iter().try_fold(1u32, |n, &size| n.checked_mul(size));
+    if cells != Some(ranks) {
+        return Err(illegal(format!("groups.grid: a grid of {grid:?} ranks; accepted: {ranks} ranks in all")));
+    }
+    Ok(grid)
+}
+
+/// Whether an algorithm sees a group as a line, whatever its shape.
+fn is_flat(algorithm: AlgorithmSpec, whole: Option<&Product>) -> bool {
+    match algorithm {
+        AlgorithmSpec::Direct => true,
+        AlgorithmSpec::Ring => whole.is_none(),
+        _ => false,
+    }
+}
+
+/// What phases along each dimension do.
+fn algorithms(
+    c: &CollectiveSpec,
+    whole: Option<&Product>,
+    flat: bool,
+    dims: usize,
+) -> Result<Vec<Algorithm>, RunError> {
+    if let Some(given) = &c.per_dimension {
+        if given.len() != dims || flat {
+            return Err(illegal(format!(
+                "collectives.per_dimension: {} algorithms; accepted: {}",
+                given.len(),
+                if flat {
+                    "none with an algorithm that knows no dimensions".into()
+                } else {
+                    format!("{dims}, one per dimension")
+                }
+            )));
+        }
+        let algorithm = |a: &DimAlgorithmSpec| match a {
+            DimAlgorithmSpec::Ring => Algorithm::Ring,
+            DimAlgorithmSpec::Direct => Algorithm::Direct,
+        };
+        return Ok(given.iter().map(algorithm).collect());
+    }
+    let suits = |dim: usize| match (c.algorithm, whole.map(|p| p.dims()[dim].block)) {
+        (AlgorithmSpec::Ring, _) | (_, None | Some(Block::Ring)) => Algorithm::Ring,
+        (_, Some(Block::FullyConnected | Block::Switch)) => Algorithm::Direct,
+    };
+    Ok((0..dims).map(|dim| if c.algorithm == AlgorithmSpec::Direct { Algorithm::Direct } else { suits(dim) }).collect())
+}
+
+/// How rings run along a dimension of a product.
+fn wires_of(product: &Product, dim: usize) -> Wires {
+    let d = product.dims()[dim];
+    match d.block {
+        _ if d.size == 1 => Wires::Routed,
+        Block::Switch => Wires::Routed,
+        Block::Ring => {
+            let ports = (0u16..).zip(product.port_uses()).filter(|(_, u)| usize::from(u.dim) == dim);
+            Wires::Ports(ports.map(|(port, u)| (PortId(port), u.way == Way::Up)).collect())
+        }
+        // Steps of every size that is coprime to the number of ranks go round: rings that share no link.
+        Block::FullyConnected => {
+            let strides = (1..d.size).filter(|&k| greatest_common_divisor(k, d.size) == 1);
+            let lane = |(stride, parallel): (u32, u16)| {
+                let ranks = (0..d.size).map(|place| (u64::from(place) * u64::from(stride) % u64::from(d.size)) as u32);
+                let port = product.port(dim, Way::Across(stride), parallel);
+                let ports = port.map(|port| vec![port; d.size as usize]);
+                vec![RingOrder { ranks: ranks.collect(), ports }]
+            };
+            Wires::Orders(strides.flat_map(|k| (0..d.links).map(move |p| (k, p))).map(lane).collect())
+        }
+    }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// Rings through groups of any shape: over direct links where there are such rings; on a grid of servers
+/// one ring for each member of a server, which enters every server there, so that all network cards
+/// are used; else one in the order of ranks.
+fn ring_orders(fabric: &dyn Fabric, groups: Option<&[Vec<NodeId>]>, grid: &[u32]) -> Wires {
+    let everybody: [Vec<NodeId>; 1];
+    let groups = match groups {
+        Some(groups) => groups,
+        None => {
+            everybody = [(0..fabric.npus()).map(NodeId).collect()];
+            &everybody
+        }
+    };
+    const MOST_WIRED: usize = 64; // beyond, nobody wires ports by hand
+    if groups[0].len() <= MOST_WIRED {
+        let found: Vec<_> = groups.iter().map(|members| rings(fabric, members)).collect();
+        let lanes = found.iter().map(Vec::len).min().unwrap_or(0);
+        if lanes > 0 {
+            let order = |g: usize, lane: usize| RingOrder {
+                ranks: found[g][lane].order.clone(),
+                ports: Some(found[g][lane].ports.clone()),
+            };
+            return Wires::Orders((0..lanes).map(|lane| (0..groups.len()).map(|g| order(g, lane)).collect()).collect());
+        }
+    }
+    match *grid {
+        [local, servers] if local > 1 && servers > 1 => {
+            let order = |lane: u32| {
+                let server = |s: u32| (0..local).map(move |i| s * local + (lane + i) % local);
+                RingOrder { ranks: (0..servers).flat_map(server).collect(), ports: None }
+            };
+            Wires::Orders((0..local).map(|lane| vec![order(lane); groups.len()]).collect())
+        }
+        _ => Wires::Routed,
+    }
+}
+
+fn first_lane(wires: &mut Wires) {
+    match wires {
+        Wires::Routed => {}
+        Wires::Ports(ports) => ports.truncate(1),
+        Wires::Orders(lanes) => lanes.truncate(1),
+    }
+}
+
+/// A collective by its name in descriptions.
+pub fn kind(spec: CollectiveKindSpec) -> Kind {
+    match spec {
+        CollectiveKindSpec::AllReduce => Kind::AllReduce,
+        CollectiveKindSpec::ReduceScatter => Kind::ReduceScatter,
+        CollectiveKindSpec::AllGather => Kind::AllGather,
+        CollectiveKindSpec::AllToAll => Kind::AllToAll,
+        CollectiveKindSpec::Broadcast => Kind::Broadcast,
+        CollectiveKindSpec::Reduce => Kind::Reduce,
+        CollectiveKindSpec::Gather => Kind::Gather,
+        CollectiveKindSpec::Scatter => Kind::Scatter,
+    }
+}
