@@ -84,6 +84,8 @@ pub struct Layout {
     places: Arc<[(u32, u32)]>,
     coordinates: Arc<[u32]>,
     members: Option<Arc<[Vec<NodeId>]>>,
+    /// Per NPU the one of the whole machine that it stands for; `None` for itself.
+    representatives: Option<Arc<[NodeId]>>,
     plans: Vec<PlanLayout>,
     split: Split,
 }
@@ -210,7 +212,8 @@ impl Layout {
             PlanLayout { phases, plan }
         };
         let plans = plans.into_iter().map(layout).collect();
-        Layout { fabric, strides, places, coordinates, members, plans, split }
+        let representatives = representatives.map(Into::into);
+        Layout { fabric, strides, places, coordinates, members, representatives, plans, split }
     }
 
     /// The fabric.
@@ -221,6 +224,19 @@ impl Layout {
     /// Number of simulated NPUs, whether or not they take part.
     pub fn npus(&self) -> u32 {
         self.places.len() as u32
+    }
+
+    /// The number in the whole machine of a simulated NPU.
+    pub fn whole(&self, npu: NodeId) -> NodeId {
+        self.representatives.as_ref().map_or(npu, |r| r[npu.index()])
+    }
+
+    /// The simulated NPU of a number in the whole machine, if that is simulated itself.
+    pub fn simulated(&self, whole: NodeId) -> Option<NodeId> {
+        match &self.representatives {
+            None => Some(whole),
+            Some(r) => r.iter().position(|&n| n == whole).map(|i| NodeId(i as u32)),
+        }
     }
 
     /// Whether an NPU is in a group.

@@ -41,18 +41,26 @@ pub enum LaneUse {
 }
 
 /// Cuts a collective of `size` bytes into pieces: chunks, or with [`LaneUse::Split`] their parts, each
-/// with its lane (`None`: in turn). Empty pieces are left out.
-pub fn cut(size: Bytes, chunking: Chunking, lanes: LaneUse, split: Split) -> Pieces {
+/// with its lane (`None`: in turn). Empty pieces are left out. With `pad`, pieces are multiples of so
+/// many bytes: chunks of a size are cut at such places, and what is left over is padded.
+pub fn cut(size: Bytes, chunking: Chunking, lanes: LaneUse, split: Split, pad: Option<u64>) -> Pieces {
+    let parts = match lanes {
+        LaneUse::Alternate => 1,
+        LaneUse::Split(n) => n,
+    };
+    let chunking = match (chunking, pad) {
+        (Chunking::Size(bytes), Some(pad)) => {
+            let unit = pad.saturating_mul(parts.into());
+            Chunking::Size((bytes / unit).max(1).saturating_mul(unit))
+        }
+        _ => chunking,
+    };
     let chunks = match chunking {
         Chunking::Size(bytes) => size.0.div_ceil(bytes),
         // No chunk is finer than an element.
         Chunking::Count(n) => u64::from(n).min(size.0.div_ceil(u64::from(split.element))),
     };
-    let parts = match lanes {
-        LaneUse::Alternate => 1,
-        LaneUse::Split(n) => n,
-    };
-    Pieces { size: size.0, chunking, chunks, parts, split }
+    Pieces { size: size.0, chunking, chunks, parts, split, pad: pad.unwrap_or(1) }
 }
 
 /// The pieces of a collective, computed on demand.
@@ -63,6 +71,7 @@ pub struct Pieces {
     chunks: u64,
     parts: u32,
     split: Split,
+    pad: u64,
 }
 
 impl Pieces {
@@ -78,10 +87,11 @@ impl Pieces {
             Chunking::Size(bytes) => bytes.min(self.size - chunk * bytes),
             Chunking::Count(_) => self.split.share(self.size, self.chunks as u32, chunk as u32).1,
         };
-        match self.parts {
+        let (len, lane) = match self.parts {
             1 => (len, None),
             parts => (self.split.share(len, parts, part).1, Some(part)),
-        }
+        };
+        (len.next_multiple_of(self.pad), lane)
     }
 }
 
@@ -232,7 +242,7 @@ mod tests {
     const BYTES: Split = Split { element: 1 };
 
     fn pieces(size: u64, chunking: Chunking) -> Pieces {
-        cut(Bytes(size), chunking, LaneUse::Alternate, BYTES)
+        cut(Bytes(size), chunking, LaneUse::Alternate, BYTES, None)
     }
 
     fn order(policy: Policy, issue: &[u32], sizes: &[u64]) -> Vec<u32> {
@@ -287,8 +297,26 @@ mod tests {
         ) {
             let chunking = if by_count { Chunking::Count(n as u32) } else { Chunking::Size(n) };
             let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
-            let p = cut(Bytes(size), chunking, lanes, Split { element });
+            let p = cut(Bytes(size), chunking, lanes, Split { element }, None);
             prop_assert_eq!((0..p.count()).map(|i| p.piece(i).0).sum::<u64>(), size);
+        }
+
+        #[test]
+        fn padded_pieces_are_even_and_hold_everything(
+            size in 0u64..100_000, n in 1u64..5000, by_count: bool, parts in 1u32..5, element in 1u32..9, blocks in 1u64..60,
+        ) {
+            let chunking = if by_count { Chunking::Count(n as u32) } else { Chunking::Size(n) };
+            let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
+            let pad = blocks * u64::from(element);
+            let p = cut(Bytes(size), chunking, lanes, Split { element }, Some(pad));
+            let lens: Vec<u64> = (0..p.count()).map(|i| p.piece(i).0).collect();
+            prop_assert!(lens.iter().all(|len| len % pad == 0));
+            let sum: u64 = lens.iter().sum();
+            prop_assert!(sum >= size);
+            if !by_count {
+                // Only the last chunk is padded.
+                prop_assert!(sum < size + pad * u64::from(parts));
+            }
         }
     }
 }

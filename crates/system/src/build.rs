@@ -4,11 +4,12 @@ use crate::admission::{Chunking, LaneUse, Policy};
 use crate::driver::{CollectiveConfig, Simulation};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
+use crate::fold::{Folding, fold};
 use crate::place::{Machine, Placement, kind};
 use crate::results::Results;
 use crate::spec::{
-    AceSpec, ChunkingSpec, DeadlockRule, EndpointSpec, JobSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec,
-    Spec, WorkloadSpec,
+    AceSpec, ChunkingSpec, DeadlockRule, EndpointSpec, FoldSpec, JobSpec, KernelsSpec, LanesSpec, NetworkSpec,
+    SchedulingSpec, Spec, WorkloadSpec,
 };
 use crate::tables;
 use std::fmt;
@@ -120,6 +121,17 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
     }
 }
 
+/// How a run was folded.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    /// NPUs of the machine.
+    pub npus: u32,
+    /// NPUs for which each simulated NPU that takes part stands.
+    pub multiplicity: u64,
+    /// Why it was not folded, if it was not.
+    pub unfolded: Option<String>,
+}
+
 /// What is to be run, independent of network and endpoint.
 struct Job {
     source: Box<dyn GraphSource + Send>,
@@ -130,6 +142,8 @@ struct Job {
     root: u32,
     /// The largest collective, and all collectives of an iteration.
     largest: Bytes,
+    /// Sizes of all collectives.
+    sizes: Vec<u64>,
     total: Bytes,
     collectives: usize,
     /// Compute of an iteration.
@@ -142,9 +156,21 @@ fn job(spec: &Spec) -> Result<Job, RunError> {
             let (kind, root) = (kind(*collective), *root);
             let source = Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() });
             let npu = Npu::new(1.0, 1.0, 1.0).map_err(illegal)?;
-            let (kinds, largest, total) = (vec![kind], Bytes(*bytes), Bytes(*bytes));
+            let (kinds, largest, total, sizes) = (vec![kind], Bytes(*bytes), Bytes(*bytes), vec![*bytes]);
             let (collectives, compute_ps) = (1, 0.0);
-            Ok(Job { source, iterations: 1, drain: true, npu, kinds, root, largest, total, collectives, compute_ps })
+            Ok(Job {
+                source,
+                iterations: 1,
+                drain: true,
+                npu,
+                kinds,
+                root,
+                largest,
+                sizes,
+                total,
+                collectives,
+                compute_ps,
+            })
         }
         JobSpec::Training { workload, iterations, overlap, drain, update, compute } => {
             let mut layers = layers(workload)?;
@@ -152,15 +178,16 @@ fn job(spec: &Spec) -> Result<Job, RunError> {
                 layers.iter_mut().for_each(|l| l.update = Cost::NOTHING);
             }
             let npu = Npu::new(compute.flops_per_s, compute.memory_bytes_per_s, compute.scale).map_err(illegal)?;
-            let sizes = layers.iter().map(|l| l.gradient.0);
-            let total = Bytes(sizes.clone().fold(0, u64::saturating_add));
-            let largest = if *overlap { Bytes(sizes.max().unwrap_or(0)) } else { total };
+            let sizes: Vec<u64> = layers.iter().map(|l| l.gradient.0).collect();
+            let total = Bytes(sizes.iter().copied().fold(0, u64::saturating_add));
+            let sizes = if *overlap { sizes } else { vec![total.0] };
+            let largest = Bytes(sizes.iter().copied().max().unwrap_or(0));
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
             let compute_ps = passes.map(|cost| npu.time(cost).0 as f64).sum();
             let (collectives, kinds) = (layers.len(), vec![Kind::AllReduce]);
             let source = Box::new(DataParallel::new(layers, *overlap));
             let (iterations, drain) = (*iterations, *drain);
-            Ok(Job { source, iterations, drain, npu, kinds, root: 0, largest, total, collectives, compute_ps })
+            Ok(Job { source, iterations, drain, npu, kinds, root: 0, largest, sizes, total, collectives, compute_ps })
         }
     }
 }
@@ -175,6 +202,29 @@ fn layers(workload: &WorkloadSpec) -> Result<Vec<Layer>, RunError> {
             models::build(name, *batch, *element_bytes, counted).map_err(illegal)
         }
         WorkloadSpec::AstraText { text } => astra_text::parse(text).map_err(illegal),
+    }
+}
+
+impl Job {
+    /// Whether all blocks of all its chunks are of equal length on all ranks; if not, why.
+    fn is_even(&self, placement: &Placement, config: &CollectiveConfig) -> Result<(), String> {
+        for plan in &placement.plans {
+            let unit = plan.equal_blocks().saturating_mul(config.split.element.into());
+            for &bytes in &self.sizes {
+                let pieces = config.pieces(plan, Bytes(bytes));
+                // Pieces get shorter along a chunk and along the collective: if the first and last of both are
+                // multiples, and so of equal length, the others are.
+                let count = pieces.count();
+                let probes = [0, count.saturating_sub(u64::from(config.parts())), count.saturating_sub(1)];
+                let lens = probes.into_iter().filter(|&i| i < count).map(|i| pieces.piece(i).0);
+                if let Some(len) = lens.into_iter().find(|len| len % unit != 0) {
+                    return Err(format!(
+                        "blocks are of unequal length: a chunk of {len} B is no multiple of {unit} B, and padding is off"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -202,6 +252,7 @@ struct RunPlan {
     job: Job,
     layout: Layout,
     config: CollectiveConfig,
+    folding: Folded,
 }
 
 impl RunPlan {
@@ -216,54 +267,29 @@ impl RunPlan {
         }
         let job = job(spec)?;
         let fabric = machine.fabric();
-        let placement = Placement::new(spec, &machine, &job.kinds, job.root)?;
+        let mut placement = Placement::new(spec, &machine, &job.kinds, job.root)?;
         let split = placement.split;
-        let layout = placement.layout(fabric.clone());
         let config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
             chunking: chunking(c.chunking)?,
-            lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(layout.lanes() as u32) } else { LaneUse::Alternate },
+            lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
+            padding: c.padding,
             drain: job.drain,
         };
-        let plan = RunPlan { fabric, job, layout, config };
-        plan.check_span(spec)?;
-        Ok(plan)
-    }
-
-    /// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
-    /// exceeds: every byte through the slowest server four times per phase and one after the other,
-    /// every step of every chunk waiting for the longest link.
-    fn check_span(&self, spec: &Spec) -> Result<(), RunError> {
-        const SPAN: f64 = (1u64 << 63) as f64;
-        let links = || all_links(&*self.fabric).map(|(node, port)| self.fabric.link(node, port));
-        let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
-        match &spec.endpoint {
-            EndpointSpec::Ideal { .. } => {}
-            EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
-                slowest = slowest.min(*m).min(*s).min(*b);
+        check_span(spec, &*fabric, &placement, &job, &config)?;
+        let even = job.is_even(&placement, &config);
+        let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
+            Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
+            Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
+                return Err(illegal(format!("fold: the run cannot be folded: {reason}; accepted: auto, off")));
             }
-            EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
-        }
-        let phases = self.layout.plans().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
-        let steps = self.layout.plans().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
-        let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
-        let bytes = self.job.total.0 as f64 * f64::from(self.job.iterations);
-        let chunks = match self.config.chunking {
-            Chunking::Size(size) => bytes / size as f64 + f64::from(self.job.iterations) * self.job.collectives as f64,
-            Chunking::Count(n) => f64::from(n) * f64::from(self.job.iterations) * self.job.collectives as f64,
+            Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
-        let compute = self.job.compute_ps * f64::from(self.job.iterations);
-        let carried = bytes * phases * 2.0 * f64::from(self.fabric.npus());
-        if carried >= SPAN {
-            return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
-        }
-        let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
-        if most < SPAN {
-            return Ok(());
-        }
-        let days = most / 1e12 / 86_400.0;
-        Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
+        let npus = machine.fabric().npus();
+        let folding = Folded { npus, multiplicity, unfolded };
+        let layout = placement.layout(fabric.clone());
+        Ok(RunPlan { fabric, job, layout, config, folding })
     }
 
     /// No chunk of the run is larger.
@@ -278,22 +304,63 @@ impl RunPlan {
     }
 }
 
+/// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
+/// exceeds: every byte through the slowest server four times per phase and one after the other,
+/// every step of every chunk waiting for the longest link.
+fn check_span(
+    spec: &Spec,
+    fabric: &dyn Fabric,
+    placement: &Placement,
+    job: &Job,
+    config: &CollectiveConfig,
+) -> Result<(), RunError> {
+    const SPAN: f64 = (1u64 << 63) as f64;
+    let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
+    let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
+    match &spec.endpoint {
+        EndpointSpec::Ideal { .. } => {}
+        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
+            slowest = slowest.min(*m).min(*s).min(*b);
+        }
+        EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
+    }
+    let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
+    let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
+    let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
+    let bytes = job.total.0 as f64 * f64::from(job.iterations);
+    let chunks = match config.chunking {
+        Chunking::Size(size) => bytes / size as f64 + f64::from(job.iterations) * job.collectives as f64,
+        Chunking::Count(n) => f64::from(n) * f64::from(job.iterations) * job.collectives as f64,
+    };
+    let compute = job.compute_ps * f64::from(job.iterations);
+    let carried = bytes * phases * 2.0 * f64::from(fabric.npus());
+    if carried >= SPAN {
+        return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
+    }
+    let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    if most < SPAN {
+        return Ok(());
+    }
+    let days = most / 1e12 / 86_400.0;
+    Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
+}
+
 fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, goal: Goal) -> Result<Option<Results>, RunError>
 where
     N: Network,
     N::Event: Timer,
 {
     let chunk = plan.largest_chunk();
-    let RunPlan { job, layout, config, .. } = plan;
+    let RunPlan { job, layout, config, folding, .. } = plan;
     let npus = layout.npus();
     let window = Ps(spec.output.window_ps);
-    let traced = traced(&spec.output.trace_npus, npus)?;
+    let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
     let executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
     let inflight = match config.lanes {
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,
     };
-    let run = Run { spec, net, executor, layout: layout.clone(), config, goal };
+    let run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps } => {
             let cost = Ideal { step: Ps(*step_latency_ps) };
@@ -326,11 +393,12 @@ fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
     }
 }
 
-fn traced(numbers: &[u32], npus: u32) -> Result<Vec<NodeId>, RunError> {
+/// The simulated NPUs whose slices are recorded, of a machine of `npus` NPUs.
+fn traced(numbers: &[u32], layout: &Layout, npus: u32) -> Result<Vec<NodeId>, RunError> {
     if let Some(n) = numbers.iter().find(|&&n| n >= npus) {
         return Err(illegal(format!("output.trace_npus: there is no NPU {n}; accepted: 0 to {}", npus - 1)));
     }
-    let mut traced: Vec<NodeId> = numbers.iter().map(|&n| NodeId(n)).collect();
+    let mut traced: Vec<NodeId> = numbers.iter().filter_map(|&n| layout.simulated(NodeId(n))).collect();
     traced.push(NodeId(0)); // the phases table is the first NPU's
     traced.sort_unstable();
     traced.dedup();
@@ -368,6 +436,7 @@ struct Run<'a, N> {
     executor: Executor,
     layout: Layout,
     config: CollectiveConfig,
+    folding: Folded,
     goal: Goal,
 }
 
@@ -385,6 +454,6 @@ where
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
         let mut simulation = Simulation::new(queue, self.net, ep, self.executor, self.layout, self.config);
         let outcome = simulation.run().map_err(|failure| RunError::Simulation(failure.to_string()))?;
-        Ok(Some(tables::results(self.spec, &simulation, outcome)))
+        Ok(Some(tables::results(self.spec, &simulation, outcome, self.folding)))
     }
 }

@@ -1,10 +1,10 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
-use crate::admission::{Admission, Chunking, CollectiveId, LaneUse, Next, Policy, cut};
+use crate::admission::{Admission, Chunking, CollectiveId, LaneUse, Next, Pieces, Policy, cut};
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
 use std::fmt;
-use syncline_collective::Split;
+use syncline_collective::{Plan, Split};
 use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
 use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{NetOut, Network};
@@ -23,8 +23,26 @@ pub struct CollectiveConfig {
     pub lanes: LaneUse,
     /// How blocks are cut.
     pub split: Split,
+    /// Whether chunks are padded so that all blocks are equal.
+    pub padding: bool,
     /// Whether the run goes on until all collectives are done.
     pub drain: bool,
+}
+
+impl CollectiveConfig {
+    /// Parts that a chunk is split into.
+    pub fn parts(&self) -> u32 {
+        match self.lanes {
+            LaneUse::Alternate => 1,
+            LaneUse::Split(n) => n,
+        }
+    }
+
+    /// The pieces of a collective of `bytes` under a plan.
+    pub fn pieces(&self, plan: &Plan, bytes: Bytes) -> Pieces {
+        let unit = plan.equal_blocks().saturating_mul(self.split.element.into());
+        cut(bytes, self.chunking, self.lanes, self.split, self.padding.then_some(unit))
+    }
 }
 
 /// When a collective was issued, started and completed.
@@ -299,8 +317,7 @@ where
             let plan = plans
                 .find_map(|(p, i)| (p.kind() == c.kind).then_some(i))
                 .expect("a plan is built for every kind in the graph");
-            let CollectiveConfig { chunking, lanes, split, .. } = self.config;
-            self.admission.add(plan, cut(Bytes(c.bytes), chunking, lanes, split));
+            self.admission.add(plan, self.config.pieces(self.layout.plan(plan), Bytes(c.bytes)));
             self.times.push(CollectiveTimes::default());
             self.incomplete += 1;
         }
@@ -377,7 +394,7 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request};
+    use syncline_collective::{Algorithm, Axis, Composition, Kind, Request};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Arrival;
@@ -459,6 +476,7 @@ mod tests {
             chunking: Chunking::Count(1),
             lanes: LaneUse::Alternate,
             split,
+            padding: false,
             drain: false,
         };
         let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, layout, config);

@@ -12,6 +12,7 @@ pub mod build;
 pub mod driver;
 pub mod event;
 pub mod executor;
+pub mod fold;
 pub mod place;
 pub mod results;
 pub mod spec;

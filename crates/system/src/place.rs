@@ -174,7 +174,19 @@ impl Placement {
         Ok(Placement { space: Space { sizes, groups, representatives: None }, plans, wires, split })
     }
 
-    /// The layout on a fabric that is not folded.
+    /// Most lanes that any phase has.
+    pub fn lanes(&self) -> u32 {
+        let phases = self.plans.iter().flat_map(|p| p.phases());
+        let rings = phases.filter(|p| p.algorithm == Algorithm::Ring && !p.kind.is_rooted());
+        let lanes = rings.map(|p| match &self.wires[usize::from(p.dim)] {
+            Wires::Routed => 1,
+            Wires::Ports(ports) => ports.len(),
+            Wires::Orders(lanes) => lanes.len(),
+        });
+        lanes.max().unwrap_or(1) as u32
+    }
+
+    /// The layout on the fabric that is simulated.
     pub fn layout(self, fabric: Arc<dyn Fabric>) -> Layout {
         Layout::new(fabric, self.space, self.plans, &self.wires, self.split)
     }

@@ -6,8 +6,12 @@ use serde::Serialize;
 /// symmetric fabric), named in `npu`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Simulated NPUs.
+    /// NPUs of the machine.
     pub npus: u32,
+    /// NPUs that were simulated, each standing for those that are like it.
+    pub simulated_npus: u32,
+    /// Why the run was not folded, if it was not.
+    pub unfolded: Option<String>,
     /// The NPU that per-NPU numbers are taken from.
     pub npu: u32,
     /// End of the run.

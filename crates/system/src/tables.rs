@@ -12,6 +12,7 @@
 //!
 //! Times are picoseconds.
 
+use crate::build::Folded;
 use crate::driver::{Outcome, PhaseSlice, Simulation};
 use crate::event::Timer;
 use crate::executor::pass_name;
@@ -27,14 +28,16 @@ use syncline_network::Network;
 use syncline_topology::all_links;
 
 /// The results of a finished simulation.
-pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcome) -> Results
+pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcome, folded: Folded) -> Results
 where
     N: Network,
     E: Endpoint<N>,
     N::Event: Timer,
     E::Event: Timer,
 {
-    let view = View { spec, simulation, outcome: &outcome, npu: slowest(simulation) };
+    let fabric = simulation.layout().fabric();
+    let copies = all_links(fabric).map(|(node, port)| fabric.link_multiplicity(node, port)).collect();
+    let view = View { spec, simulation, outcome: &outcome, npu: slowest(simulation), folded, copies };
     let tables = vec![
         view.layers(),
         view.collectives(),
@@ -65,6 +68,9 @@ struct View<'a, N: Network, E: Endpoint<N>> {
     simulation: &'a Simulation<N, E>,
     outcome: &'a Outcome,
     npu: NodeId,
+    folded: Folded,
+    /// Links of the machine for which each simulated one stands.
+    copies: Vec<u64>,
 }
 
 fn ints<T: Copy>(values: &[T], f: impl Fn(T) -> u64) -> Column {
@@ -83,6 +89,12 @@ where
         layers.get(layer as usize).map_or_else(|| "collective".to_string(), |l| l.name.clone())
     }
 
+    /// The number of a node of the machine for which a simulated one stands; switches keep their own.
+    fn node_number(&self, node: NodeId) -> u32 {
+        let layout = self.simulation.layout();
+        if node.0 < layout.npus() { layout.whole(node).0 } else { node.0 }
+    }
+
     fn exposed_of(&self, collective: u32) -> u64 {
         let exposures = self.simulation.executor().exposures(self.npu);
         exposures.iter().filter(|e| e.collective == collective).map(|e| (e.to - e.from).0).sum()
@@ -92,8 +104,10 @@ where
         let executor = self.simulation.executor();
         let usage = self.simulation.network().usage();
         let fabric = self.simulation.layout().fabric();
-        let links = u64::from(fabric.links());
-        let busy: u128 = (0..fabric.links()).map(|l| u128::from(usage.busy(l).0)).sum();
+        let each = || (0..fabric.links()).zip(self.copies.iter().copied());
+        let links = self.copies.iter().sum();
+        let busy: u128 = each().map(|(l, n)| u128::from(usage.busy(l).0) * u128::from(n)).sum();
+        let m = self.folded.multiplicity;
         let end = self.outcome.end.0;
         let mut exposed: Vec<Exposed> = Vec::new();
         for e in executor.exposures(self.npu) {
@@ -107,8 +121,10 @@ where
         }
         let report = &self.outcome.report;
         Summary {
-            npus: fabric.npus(),
-            npu: self.npu.0,
+            npus: self.folded.npus,
+            simulated_npus: fabric.npus(),
+            unfolded: self.folded.unfolded.clone(),
+            npu: self.simulation.layout().whole(self.npu).0,
             total_ps: end,
             iterations: match self.spec.job {
                 JobSpec::Training { iterations, .. } => iterations,
@@ -120,28 +136,28 @@ where
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
             chunks: self.outcome.chunks.iter().sum(),
             network: NetworkSummary {
-                link_bytes: usage.total_bytes(),
-                injected_bytes: self.outcome.audit.injected,
-                delivered_bytes: self.outcome.audit.delivered,
-                dropped_bytes: self.outcome.audit.dropped,
+                link_bytes: each().map(|(l, n)| usage.bytes(l).0 * n).sum(),
+                injected_bytes: self.outcome.audit.injected * m,
+                delivered_bytes: self.outcome.audit.delivered * m,
+                dropped_bytes: self.outcome.audit.dropped * m,
                 links,
                 mean_link_utilisation: share(busy, u128::from(links) * u128::from(end)),
-                packet_hops: usage.packet_hops(),
+                packet_hops: usage.packet_hops() * m,
             },
             endpoint: EndpointSummary {
-                memory_read_bytes: report.memory_read,
-                memory_write_bytes: report.memory_written,
-                loaded_bytes: report.loaded,
-                sent_bytes: report.sent,
+                memory_read_bytes: report.memory_read * m,
+                memory_write_bytes: report.memory_written * m,
+                loaded_bytes: report.loaded * m,
+                sent_bytes: report.sent * m,
                 resources: report
                     .resources
                     .iter()
                     .map(|r| ResourceSummary {
                         resource: r.name.to_string(),
                         servers: r.servers,
-                        busy_ps: r.busy,
-                        wait_ps: r.wait,
-                        served: r.served,
+                        busy_ps: r.busy * m,
+                        wait_ps: r.wait * m,
+                        served: r.served * m,
                     })
                     .collect(),
                 partitions: report
@@ -260,7 +276,8 @@ where
         Table {
             name: "links",
             columns: vec![
-                ("node", ints(&links, |(n, _)| n.0.into())),
+                ("node", ints(&links, |(n, _)| self.node_number(n).into())),
+                ("copies", Column::Int(self.copies.iter().map(|&n| n as i64).collect())),
                 ("port", Column::Text(links.iter().map(|&(n, p)| fabric.port_name(n, p)).collect())),
                 ("dim", ints(&numbers, |l| usage.class(l).into())),
                 ("bytes", ints(&numbers, |l| usage.bytes(l).0)),
@@ -271,14 +288,15 @@ where
 
     fn resources(&self) -> Table {
         let resources: Vec<_> = self.outcome.report.resources.iter().collect();
+        let m = self.folded.multiplicity;
         Table {
             name: "resources",
             columns: vec![
                 ("resource", Column::Text(resources.iter().map(|r| r.name.to_string()).collect())),
                 ("servers", ints(&resources, |r| r.servers.into())),
-                ("busy_ps", ints(&resources, |r| r.busy)),
-                ("wait_ps", ints(&resources, |r| r.wait)),
-                ("served", ints(&resources, |r| r.served)),
+                ("busy_ps", ints(&resources, |r| r.busy * m)),
+                ("wait_ps", ints(&resources, |r| r.wait * m)),
+                ("served", ints(&resources, |r| r.served * m)),
             ],
         }
     }
@@ -295,8 +313,8 @@ where
         let (end, length) = (self.outcome.end.0, common.0);
         let count = end.div_ceil(length) as usize;
         let span = |w: usize| (end - w as u64 * length).min(length);
-        let fabric = self.simulation.layout().fabric();
         let usage = self.simulation.network().usage();
+        let m = self.folded.multiplicity;
         let level = |busy: &[u64], w: usize, per: u64| {
             let over = u128::from(span(w)) * u128::from(per);
             share(u128::from(busy.get(w).copied().unwrap_or(0)), over)
@@ -307,12 +325,15 @@ where
             Column::Float(v) => Column::Float(v.into_iter().map(|x| x.min(1.0)).collect()),
             other => other,
         };
-        let links_of = |dim: usize| (0..fabric.links()).filter(|&l| usize::from(usage.class(l)) == dim).count() as u64;
+        let links_of = |dim: usize| -> u64 {
+            let of_dim = self.copies.iter().zip(0..).filter(|&(_, l)| usize::from(usage.class(l)) == dim);
+            of_dim.map(|(n, _)| n).sum()
+        };
         let mut all = vec![0u64; count];
         for dim in of_links {
-            all.iter_mut().zip(busy(dim)).for_each(|(sum, busy)| *sum += busy);
+            all.iter_mut().zip(busy(dim)).for_each(|(sum, busy)| *sum += busy * m);
         }
-        let links = u64::from(fabric.links());
+        let links: u64 = self.copies.iter().sum();
         let mut columns = vec![
             ("window", Column::Int((0..count as i64).collect())),
             ("start_ps", Column::Int((0..count as i64).map(|w| w * length as i64).collect())),
@@ -323,7 +344,8 @@ where
             ["link_dim0", "link_dim1", "link_dim2", "link_dim3", "link_dim4", "link_dim5", "link_dim6", "link_dim7"];
         for (dim, windows) in of_links.iter().enumerate().take(DIMS.len()) {
             if links_of(dim) > 0 {
-                columns.push((DIMS[dim], full(column(&busy(windows), links_of(dim)))));
+                let busy: Vec<u64> = busy(windows).into_iter().map(|b| b * m).collect();
+                columns.push((DIMS[dim], full(column(&busy, links_of(dim)))));
             }
         }
         let held = |f: fn(&Occupancy) -> &Windows| column(&occupancy.map(|o| busy(f(o))).unwrap_or_default(), 1);
@@ -336,7 +358,9 @@ where
     fn slices(&self) -> Table {
         let mut slices = Slices { limit: self.spec.output.trace_limit as usize, ..Slices::default() };
         for &npu in &self.spec.output.trace_npus {
-            self.slices_of(NodeId(npu), &mut slices);
+            if let Some(npu) = self.simulation.layout().simulated(NodeId(npu)) {
+                self.slices_of(npu, &mut slices);
+            }
         }
         let Slices { npu, track, name, start, end, .. } = slices;
         Table {

@@ -7,8 +7,10 @@
 pub mod fabric;
 pub mod graph;
 pub mod product;
+pub mod quotient;
 pub mod rings;
 
 pub use fabric::{Fabric, LinkSpec, all_links};
 pub use graph::{Graph, GraphError, GraphLink, GraphNode};
 pub use product::{Block, Dimension, PortUse, Product, ProductError, Way};
+pub use quotient::Quotient;

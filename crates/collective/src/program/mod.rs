@@ -192,6 +192,16 @@ impl Program {
         }
     }
 
+    /// Whether every rank does the same as rank 0, seen from its own place: with blocks and peers at the
+    /// same distance (modulo the ranks), and numbered alike.
+    pub const fn is_rotation_symmetric(&self) -> bool {
+        match self {
+            Program::Ring { .. } => true,
+            Program::Direct { kind, .. } => !kind.is_rooted(),
+            Program::Explicit { .. } => false,
+        }
+    }
+
     /// Messages that follow one another on the longest way through the program: what its latency counts.
     pub fn rounds(&self) -> u32 {
         match *self {

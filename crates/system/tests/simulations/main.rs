@@ -4,6 +4,7 @@ mod accounting;
 mod agreement;
 mod closed_forms;
 mod failures;
+mod folded;
 mod monotone;
 mod odd_sizes;
 mod support;

@@ -119,3 +119,10 @@ pub fn resource(results: &Results, name: &str) -> (u64, u64) {
     let found = found.unwrap_or_else(|| panic!("no resource {name}"));
     (found.busy_ps, found.wait_ps)
 }
+
+/// The summary without what tells a folded run from one of the whole machine.
+pub fn summary_but_fold(results: &Results) -> String {
+    let mut summary = results.summary.clone();
+    (summary.simulated_npus, summary.events, summary.unfolded) = (0, 0, None);
+    serde_json::to_string(&summary).expect("a summary is plain data")
+}

@@ -1,0 +1,152 @@
+//! Whether a run can be folded: one NPU simulated for each class of NPUs that are alike.
+//!
+//! NPUs are alike if the machine looks the same from them (`topology::quotient`) and they do the same:
+//! every step of their programs takes as long a block of the vector to an NPU at the same displacement.
+//! Then they are in the same state at every time, and one stands for all, exactly. This module colours
+//! the NPUs by what they do; refinement by the machine around them does the rest.
+
+use crate::place::{Machine, Placement};
+use crate::spec::{FoldSpec, NetworkSpec, Spec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use syncline_core::{NodeId, Ps};
+use syncline_endpoint::{Space, Wires};
+use syncline_topology::quotient::refine;
+use syncline_topology::{Fabric, Product, Quotient, all_links};
+
+/// What comes of an attempt to fold.
+#[derive(Debug)]
+pub enum Folding {
+    /// The fabric to simulate, and how many NPUs of the machine each of its NPUs stands for.
+    Folded(Arc<dyn Fabric>, u64),
+    /// Why everything is simulated.
+    Unfolded(String),
+}
+
+/// Displacements that are looked at before a check is called too long.
+const MOST_PEERS: u64 = 20_000_000;
+
+/// Folds a run if it may and can be; on success the placement's space names the representatives.
+/// `even` says why blocks are of different lengths, if they are.
+pub fn fold(spec: &Spec, machine: &Machine, placement: &mut Placement, even: Result<(), String>) -> Folding {
+    match try_fold(spec, machine, placement, even) {
+        Ok((fabric, multiplicity)) => Folding::Folded(fabric, multiplicity),
+        Err(reason) => Folding::Unfolded(reason),
+    }
+}
+
+fn try_fold(
+    spec: &Spec,
+    machine: &Machine,
+    placement: &mut Placement,
+    even: Result<(), String>,
+) -> Result<(Arc<dyn Fabric>, u64), String> {
+    if spec.fold == FoldSpec::Off {
+        return Err("folding is turned off".into());
+    }
+    let Machine::Product(product) = machine else {
+        return Err("the fabric is not a product of dimensions".into());
+    };
+    if let NetworkSpec::Packet { deadlock_rule, .. } = spec.network {
+        use crate::spec::DeadlockRule;
+        if deadlock_rule == DeadlockRule::Dateline {
+            return Err("a dateline makes the NPUs of a ring differ".into());
+        }
+        if all_links(&**product).any(|(n, p)| product.link(n, p).latency == Ps::ZERO) {
+            return Err("links without latency leave the order of simultaneous packets to node numbers".into());
+        }
+    }
+    even?;
+    let colours = colours(product, placement)?;
+    let colours = refine(&**product, &colours);
+    let quotient = Quotient::new(product.clone(), &colours);
+    if quotient.npus() == product.npus() && product.npus() > 1 {
+        return Err("no two NPUs are alike".into());
+    }
+    let active = |&n: &u32| takes_part(&placement.space, quotient.representatives()[n as usize]);
+    let mut sizes = (0..quotient.npus()).filter(active).map(|n| quotient.multiplicity(NodeId(n)));
+    let multiplicity = sizes.next().unwrap_or(1);
+    if sizes.any(|m| m != multiplicity) {
+        return Err("the classes of equal NPUs are of different sizes".into());
+    }
+    if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {
+        return Err(format!("NPU {n} is to be traced, and another one would stand for it"));
+    }
+    placement.space.representatives = Some(quotient.representatives().to_vec());
+    Ok((Arc::new(quotient), multiplicity))
+}
+
+fn takes_part(space: &Space, node: NodeId) -> bool {
+    space.groups.as_ref().is_none_or(|groups| groups.iter().any(|members| members.contains(&node)))
+}
+
+/// A colour per node: equal for NPUs that do the same.
+fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String> {
+    let mut lines = Vec::new();
+    for plan in &placement.plans {
+        for (phase, p) in plan.phases().iter().enumerate() {
+            let program = plan.program(phase, true);
+            if !program.is_rotation_symmetric() {
+                return Err(format!("the ranks of {} along dimension {} have different parts to play", p.kind, p.dim));
+            }
+            lines.push((p.dim, p.ranks));
+        }
+    }
+    lines.sort_unstable();
+    lines.dedup();
+    let nodes = product.nodes() as usize;
+    let Some(groups) = &placement.space.groups else {
+        // Ranks are NPU numbers, so a rank's peers are at the same displacements from everywhere. A group
+        // that sees the product as a line is one only if there is no more than a line.
+        let flat = placement.space.sizes.len() == 1 && product.dims().iter().filter(|d| d.size > 1).count() > 1;
+        return if flat {
+            by_displacement(product, &[(0..product.npus()).map(NodeId).collect()], placement, &lines)
+        } else {
+            Ok(vec![0; nodes])
+        };
+    };
+    by_displacement(product, groups, placement, &lines)
+}
+
+/// Colours by the displacements of all whom an NPU works with, along each dimension of its group.
+fn by_displacement(
+    product: &Product,
+    groups: &[Vec<NodeId>],
+    placement: &Placement,
+    lines: &[(u8, u32)],
+) -> Result<Vec<u32>, String> {
+    let members: u64 = groups.iter().map(|g| g.len() as u64).sum();
+    let peers: u64 = lines.iter().map(|&(_, ranks)| u64::from(ranks)).sum();
+    if members * peers > MOST_PEERS {
+        return Err(format!("{members} NPUs with {peers} peers each are too many to compare"));
+    }
+    let dims = product.dims();
+    let displacement = |from: NodeId, to: NodeId| {
+        let one = |d: usize| (product.coordinate(to, d) + dims[d].size - product.coordinate(from, d)) % dims[d].size;
+        (0..dims.len()).rev().fold(0u32, |sum, d| sum * dims[d].size + one(d))
+    };
+    let mut colours = vec![0; product.nodes() as usize];
+    let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+    for (group, members) in groups.iter().enumerate() {
+        for (rank, &member) in (0u32..).zip(members) {
+            let mut all = Vec::new();
+            for &(dim, ranks) in lines {
+                let stride: u32 = placement.space.sizes[..usize::from(dim)].iter().product();
+                let at = rank / stride % ranks;
+                let peer = |k: u32| members[(rank - at * stride + (at + k) % ranks * stride) as usize];
+                all.extend((1..ranks).map(|k| displacement(member, peer(k))));
+                // Rings in orders of their own: who comes next, and through which port.
+                let Wires::Orders(lanes) = &placement.wires[usize::from(dim)] else { continue };
+                for ring in lanes.iter().map(|lane| &lane[group]) {
+                    let place = ring.ranks.iter().position(|&r| r == at).unwrap_or(0);
+                    let next = ring.ranks[(place + 1) % ring.ranks.len()];
+                    all.push(displacement(member, peer((next + ranks - at) % ranks)));
+                    all.push(ring.ports.as_ref().map_or(0, |ports| u32::from(ports[place].0)));
+                }
+            }
+            let next = seen.len() as u32 + 1;
+            colours[member.index()] = *seen.entry(all).or_insert(next);
+        }
+    }
+    Ok(colours)
+}

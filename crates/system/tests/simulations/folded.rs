@@ -1,0 +1,152 @@
+//! A folded run is the run of the whole machine, to the last bit.
+
+use crate::support::{ace, baseline, chunks_of, collective_job, dims, ideal, packet, run, summary_but_fold};
+use proptest::prelude::*;
+use syncline_system::run_spec;
+use syncline_system::spec::{
+    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FoldSpec, GroupsSpec, JobSpec,
+    LanesSpec, NetworkSpec, Spec,
+};
+
+fn folded(spec: &Spec) -> Spec {
+    Spec { fold: FoldSpec::On, ..spec.clone() }
+}
+
+/// Runs both ways and compares everything but the cost of the runs.
+fn same_both_ways(spec: &Spec) {
+    let (whole, folded) = (run(spec), run(&folded(spec)));
+    assert_eq!(summary_but_fold(&whole), summary_but_fold(&folded), "{spec:?}");
+    assert!(folded.summary.simulated_npus < whole.summary.simulated_npus || whole.summary.npus == 1, "{spec:?}");
+    for name in ["collectives", "phases", "resources", "windows", "layers"] {
+        let table = |r: &syncline_system::Results| r.tables.iter().find(|t| t.name == name).cloned();
+        assert_eq!(table(&whole), table(&folded), "{name} of {spec:?}");
+    }
+}
+
+fn refused(spec: &Spec) -> String {
+    run_spec(&folded(spec), None).err().map_or_else(|| panic!("folded {spec:?}"), |error| error.to_string())
+}
+
+fn product(dims: &[(BlockSpec, u32)]) -> Vec<DimSpec> {
+    let dim = |(i, &(block, size)): (u64, &(BlockSpec, u32))| DimSpec {
+        block,
+        size,
+        rate_bytes_per_s: (200 - 37 * i) * 1_000_000_000,
+        latency_ps: 70_000 + 91_001 * i,
+        links: 1,
+    };
+    (0..).zip(dims).map(dim).collect()
+}
+
+fn spec(dims: &[(BlockSpec, u32)], endpoint: EndpointSpec) -> Spec {
+    let mut spec = crate::support::all_reduce(product(dims), endpoint, 300_000);
+    spec.collectives.padding = true;
+    spec
+}
+
+const RINGS: [(BlockSpec, u32); 3] = [(BlockSpec::Ring, 3), (BlockSpec::Ring, 4), (BlockSpec::Ring, 2)];
+
+#[test]
+fn every_endpoint_on_a_torus() {
+    for endpoint in [ideal(), baseline(), ace()] {
+        for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase] {
+            let mut spec = spec(&RINGS, endpoint.clone());
+            spec.collectives.algorithm = algorithm;
+            same_both_ways(&spec);
+        }
+    }
+}
+
+#[test]
+fn rotated_schedules_on_switches_and_groups() {
+    for network in [NetworkSpec::Analytical {}, packet(true), packet(false)] {
+        for blocks in [
+            &[(BlockSpec::Switch, 6)][..],
+            &[(BlockSpec::FullyConnected, 5)],
+            &[(BlockSpec::Switch, 4), (BlockSpec::Ring, 3)],
+        ] {
+            let mut spec = spec(blocks, baseline());
+            spec.network = network.clone();
+            spec.collectives.algorithm = AlgorithmSpec::Hierarchical;
+            same_both_ways(&spec);
+        }
+    }
+}
+
+#[test]
+fn groups_that_look_alike() {
+    // Lines of the first dimension, and pairs that stand side by side on a ring.
+    let lines: Vec<Vec<u32>> = (0..8).map(|g| (3 * g..3 * g + 3).collect()).collect();
+    let mut spec = spec(&RINGS, ideal());
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.groups = Some(GroupsSpec { members: lines, grid: None });
+    same_both_ways(&spec);
+    let mut pairs = crate::folded::spec(&[(BlockSpec::Ring, 8)], ideal());
+    pairs.collectives.algorithm = AlgorithmSpec::Ring;
+    pairs.groups = Some(GroupsSpec { members: (0..4).map(|g| vec![2 * g, 2 * g + 1]).collect(), grid: None });
+    same_both_ways(&pairs);
+    pairs.groups = Some(GroupsSpec { members: vec![vec![0, 1], vec![2, 4], vec![3, 5], vec![6, 7]], grid: None });
+    assert!(refused(&pairs).contains("no two NPUs are alike"), "{}", refused(&pairs));
+    pairs.groups = Some(GroupsSpec { members: vec![vec![0, 1, 2]], grid: None });
+    assert!(refused(&pairs).contains("fold: the run cannot be folded"));
+}
+
+#[test]
+fn what_is_not_symmetric_is_refused() {
+    let mut uneven = spec(&RINGS, ideal());
+    uneven.collectives.padding = false;
+    assert!(refused(&uneven).contains("blocks are of unequal length"), "{}", refused(&uneven));
+    let mut instant = spec(&RINGS, ideal());
+    dims(&mut instant)[1].latency_ps = 0;
+    assert!(refused(&instant).contains("links without latency"));
+    let mut rooted = spec(&RINGS, ideal());
+    rooted.collectives.algorithm = AlgorithmSpec::Direct;
+    rooted.job = collective_job(CollectiveKindSpec::Broadcast, 1000);
+    assert!(refused(&rooted).contains("different parts to play"));
+    let mut traced = spec(&RINGS, ideal());
+    traced.output.trace_npus = vec![5];
+    assert!(refused(&traced).contains("NPU 5 is to be traced"));
+    traced.fold = FoldSpec::Auto;
+    let summary = run(&traced).summary;
+    assert_eq!((summary.simulated_npus, summary.npus), (24, 24));
+    assert!(summary.unfolded.is_some_and(|reason| reason.contains("NPU 5")));
+}
+
+fn blocks() -> impl Strategy<Value = Vec<(BlockSpec, u32)>> {
+    let block = prop::sample::select(vec![BlockSpec::Ring, BlockSpec::FullyConnected, BlockSpec::Switch]);
+    let any = prop::collection::vec((block, 1u32..5), 1..4);
+    any.prop_filter("two NPUs or more", |b| b.iter().any(|b| b.1 > 1))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn random_machines(
+        blocks in blocks(), endpoint in 0usize..2, network in 0usize..3, algorithm in 0usize..4, kind in 0usize..3,
+        bytes in 1u64..200_000, chunk in 1u64..90_000, inflight in 1u32..5, by_count: bool, lanes in 0usize..3,
+    ) {
+        let mut spec = spec(&blocks, [ideal(), baseline()][endpoint].clone());
+        spec.network = [NetworkSpec::Analytical {}, packet(true), packet(false)][network].clone();
+        spec.collectives.algorithm =
+            [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
+        let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather];
+        spec.job = collective_job(kinds[kind], bytes);
+        spec.collectives.chunking = if by_count { ChunkingSpec::Count { chunks: 1 + (chunk % 9) as u32 } } else { chunks_of(chunk) };
+        spec.collectives.inflight = inflight;
+        spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
+        same_both_ways(&spec);
+    }
+
+    #[test]
+    fn random_tori_with_ace(
+        a in 1u32..5, b in 1u32..5, c in 2u32..4, algorithm in 0usize..3, bytes in 1u64..200_000, chunk in 256u64..70_000,
+    ) {
+        let mut spec = spec(&[(BlockSpec::Ring, a), (BlockSpec::Ring, b), (BlockSpec::Ring, c)], ace());
+        spec.collectives.algorithm =
+            [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
+        spec.job = JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0 };
+        spec.collectives.chunking = chunks_of(chunk);
+        same_both_ways(&spec);
+    }
+}

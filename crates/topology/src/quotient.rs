@@ -1,0 +1,322 @@
+//! Folding: one simulated node for each class of nodes that are alike.
+//!
+//! A partition of the nodes is *equitable* here if nodes of a class cannot be told apart by looking
+//! around: NPUs of a class have the same ports, each leading over an equal link to the same class and
+//! arriving there by the same port; switches of a class have equal numbers of equal links to each
+//! class. [`refine`] finds the coarsest equitable partition that is finer than a given colouring (colour
+//! refinement, Weisfeiler and Leman 1968), and [`Quotient`] is the fabric whose nodes are its classes.
+//!
+//! If in addition all NPUs of a class run the same program, through the same ports, a simulation of the
+//! quotient is the simulation of the whole machine, exactly: whatever happens at the representative at
+//! some time happens at every node of its class, because nothing that orders events knows a node's
+//! number (ARCHITECTURE, "Time, order, determinism"). A class of switches keeps one port for every kind
+//! of port: a slice of the switch that serves one NPU of each class.
+//!
+//! Left out: switches that are connected to switches, whose routes depend on more than classes.
+
+use crate::fabric::{Fabric, LinkSpec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use syncline_core::{NodeId, PortId};
+
+/// What can be seen of a link from its sending node, given the colours of nodes.
+type View = (u64, u64, u8, u32, u16);
+
+fn view(fabric: &dyn Fabric, colours: &[u32], node: NodeId, port: PortId) -> View {
+    let LinkSpec { rate, latency, class } = fabric.link(node, port);
+    let (there, arrives) = fabric.next(node, port);
+    // Ports of an NPU have a meaning, ports of a switch are all alike.
+    let arrives = if there.0 < fabric.npus() { arrives.0 } else { 0 };
+    (rate.bytes_per_s(), latency.0, class, colours[there.index()], arrives)
+}
+
+/// The coarsest equitable partition that is finer than `colours` (one per node): a colour per node,
+/// numbered from 0 in the order of first appearance.
+pub fn refine(fabric: &dyn Fabric, colours: &[u32]) -> Vec<u32> {
+    let mut colours = renumber(colours.iter().copied());
+    loop {
+        let count = colours.iter().max().map_or(0, |&c| c + 1);
+        let mut around: Vec<View> = Vec::new();
+        let mut seen: BTreeMap<(u32, bool, Box<[View]>), u32> = BTreeMap::new();
+        let mut next = Vec::with_capacity(colours.len());
+        let mut last: Option<((u32, bool, Box<[View]>), u32)> = None;
+        for node in (0..fabric.nodes()).map(NodeId) {
+            let is_npu = node.0 < fabric.npus();
+            around.clear();
+            around.extend((0..fabric.ports(node)).map(|p| view(fabric, &colours, node, PortId(p))));
+            if !is_npu {
+                around.sort_unstable();
+            }
+            // Neighbouring numbers are mostly alike: no need to look up what was just seen.
+            let own = colours[node.index()];
+            if let Some(((colour, npu, views), number)) = &last
+                && (*colour, *npu, &views[..]) == (own, is_npu, &around[..])
+            {
+                next.push(*number);
+                continue;
+            }
+            let key = (own, is_npu, around.clone().into_boxed_slice());
+            let new = seen.len() as u32;
+            let number = *seen.entry(key.clone()).or_insert(new);
+            last = Some((key, number));
+            next.push(number);
+        }
+        let found = seen.len() as u32;
+        colours = renumber(next.into_iter());
+        if found == count {
+            return colours;
+        }
+    }
+}
+
+fn renumber(colours: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut numbers = BTreeMap::new();
+    let mut number = |colour| {
+        let next = numbers.len() as u32;
+        *numbers.entry(colour).or_insert(next)
+    };
+    colours.map(&mut number).collect()
+}
+
+/// One port of a class.
+#[derive(Clone, Copy, Debug)]
+struct ClassPort {
+    /// The representative's port; of a switch the first one of its kind.
+    port: PortId,
+    to: NodeId,
+    arrives: PortId,
+    /// Ports of this kind on each switch of the class.
+    count: u64,
+}
+
+/// The fabric of the classes of an equitable partition.
+#[derive(Clone, Debug)]
+pub struct Quotient {
+    whole: Arc<dyn Fabric>,
+    class_of: Vec<u32>,
+    /// Per class, its first node.
+    representatives: Vec<NodeId>,
+    sizes: Vec<u64>,
+    npus: u32,
+    ports: Vec<Vec<ClassPort>>,
+    first_link: Vec<u32>,
+    /// Per class of switches, the kinds of its ports in order.
+    kinds: Vec<Vec<View>>,
+}
+
+impl Quotient {
+    /// The quotient of `whole` by a partition that [`refine`] returned.
+    pub fn new(whole: Arc<dyn Fabric>, colours: &[u32]) -> Quotient {
+        let npus_of_whole = whole.npus();
+        let classes = colours.iter().max().map_or(0, |&c| c as usize + 1);
+        let mut representatives = vec![NodeId(u32::MAX); classes];
+        let mut sizes = vec![0u64; classes];
+        for (node, &class) in (0u32..).zip(colours) {
+            sizes[class as usize] += 1;
+            let first = &mut representatives[class as usize];
+            *first = (*first).min(NodeId(node));
+        }
+        // Colours are numbered in the order of nodes, and NPUs come first.
+        let npus = representatives.iter().filter(|r| r.0 < npus_of_whole).count() as u32;
+        let kinds_of = |class: usize| {
+            let node = representatives[class];
+            let mut kinds: Vec<View> = Vec::new();
+            if node.0 >= npus_of_whole {
+                for port in (0..whole.ports(node)).map(PortId) {
+                    let kind = view(&*whole, colours, node, port);
+                    if !kinds.contains(&kind) {
+                        kinds.push(kind);
+                    }
+                }
+            }
+            kinds
+        };
+        let kinds: Vec<Vec<View>> = (0..classes).map(kinds_of).collect();
+        let mut quotient = Quotient {
+            class_of: colours.to_vec(),
+            representatives,
+            sizes,
+            npus,
+            ports: Vec::new(),
+            first_link: Vec::new(),
+            kinds,
+            whole,
+        };
+        quotient.ports = (0..classes).map(|class| quotient.class_ports(class)).collect();
+        let mut links = 0;
+        for ports in &quotient.ports {
+            quotient.first_link.push(links);
+            links += ports.len() as u32;
+        }
+        quotient.first_link.push(links);
+        quotient
+    }
+
+    fn class_ports(&self, class: usize) -> Vec<ClassPort> {
+        let node = self.representatives[class];
+        let all = || (0..self.whole.ports(node)).map(PortId);
+        let class_port = |port: PortId, count: u64| {
+            let (there, arrives) = self.whole.next(node, port);
+            let to = NodeId(self.class_of[there.index()]);
+            ClassPort { port, to, arrives: self.port_of(there, arrives), count }
+        };
+        if node.0 < self.whole.npus() {
+            return all().map(|port| class_port(port, 1)).collect();
+        }
+        let kind_of = |port| view(&*self.whole, &self.class_of, node, port);
+        let of_kind = |kind: &View| {
+            let mut same = all().filter(|&p| kind_of(p) == *kind);
+            same.next().map(|first| class_port(first, 1 + same.count() as u64))
+        };
+        self.kinds[class].iter().filter_map(of_kind).collect()
+    }
+
+    /// The port of a class that a node's port belongs to.
+    fn port_of(&self, node: NodeId, port: PortId) -> PortId {
+        if node.0 < self.whole.npus() {
+            return port;
+        }
+        let kind = view(&*self.whole, &self.class_of, node, port);
+        let kinds = &self.kinds[self.class_of[node.index()] as usize];
+        PortId(kinds.iter().position(|k| *k == kind).unwrap_or(0) as u16)
+    }
+
+    /// The nodes of the whole machine that the NPUs of the quotient stand for.
+    pub fn representatives(&self) -> &[NodeId] {
+        &self.representatives[..self.npus as usize]
+    }
+}
+
+impl Fabric for Quotient {
+    fn nodes(&self) -> u32 {
+        self.representatives.len() as u32
+    }
+
+    fn npus(&self) -> u32 {
+        self.npus
+    }
+
+    fn multiplicity(&self, node: NodeId) -> u64 {
+        self.sizes[node.index()]
+    }
+
+    fn link_multiplicity(&self, node: NodeId, port: PortId) -> u64 {
+        self.sizes[node.index()] * self.ports[node.index()][port.index()].count
+    }
+
+    fn ports(&self, node: NodeId) -> u16 {
+        self.ports[node.index()].len() as u16
+    }
+
+    fn first_link(&self, node: NodeId) -> u32 {
+        self.first_link[node.index()]
+    }
+
+    fn links(&self) -> u32 {
+        self.first_link[self.ports.len()]
+    }
+
+    fn next(&self, node: NodeId, port: PortId) -> (NodeId, PortId) {
+        let ClassPort { to, arrives, .. } = self.ports[node.index()][port.index()];
+        (to, arrives)
+    }
+
+    fn link(&self, node: NodeId, port: PortId) -> LinkSpec {
+        self.whole.link(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
+    }
+
+    fn class_names(&self) -> Vec<String> {
+        self.whole.class_names()
+    }
+
+    fn ring(&self, node: NodeId, port: PortId) -> Option<u8> {
+        self.whole.ring(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
+    }
+
+    fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        let mut at = self.representatives[src.index()];
+        let from = path.len();
+        self.whole.route(at, dst, path);
+        for port in &mut path[from..] {
+            let next = self.whole.next(at, *port).0;
+            *port = self.port_of(at, *port);
+            at = next;
+        }
+    }
+
+    fn node_name(&self, node: NodeId) -> String {
+        let name = self.whole.node_name(self.representatives[node.index()]);
+        match self.sizes[node.index()] {
+            1 => name,
+            n => format!("{name} and {} like it", n - 1),
+        }
+    }
+
+    fn port_name(&self, node: NodeId, port: PortId) -> String {
+        self.whole.port_name(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Block, Dimension, Graph, GraphLink, GraphNode, Product};
+    use syncline_core::{Ps, Rate};
+
+    fn product(dims: &[(Block, u32)]) -> Arc<dyn Fabric> {
+        let dim = |&(block, size): &(Block, u32)| Dimension {
+            block,
+            size,
+            rate: Rate::new(1_000_000_000).unwrap(),
+            latency: Ps(1),
+            links: 1,
+        };
+        Arc::new(Product::new(dims.iter().map(dim).collect()).unwrap())
+    }
+
+    #[test]
+    fn a_product_folds_to_one_npu_and_a_slice_of_each_switch() {
+        let whole = product(&[(Block::Ring, 4), (Block::FullyConnected, 3), (Block::Switch, 5)]);
+        let colours = refine(&*whole, &vec![0; whole.nodes() as usize]);
+        let q = Quotient::new(whole.clone(), &colours);
+        assert_eq!((q.nodes(), q.npus(), q.multiplicity(NodeId(0)), q.multiplicity(NodeId(1))), (2, 1, 60, 12));
+        assert_eq!((q.ports(NodeId(0)), q.ports(NodeId(1)), q.links()), (5, 1, 6));
+        assert_eq!(q.link_multiplicity(NodeId(1), PortId(0)), 60);
+        let links: u64 = crate::all_links(&q).map(|(n, p)| q.link_multiplicity(n, p)).sum();
+        assert_eq!(links, u64::from(whole.links()));
+        let mut path = Vec::new();
+        q.route(NodeId(0), NodeId(59), &mut path);
+        assert_eq!(path, [1, 3, 4, 0].map(PortId)); // down, two across, to the switch, back to an NPU
+        assert_eq!(path.iter().fold(NodeId(0), |at, &p| q.next(at, p).0), NodeId(0));
+    }
+
+    #[test]
+    fn a_marked_node_is_told_apart_by_its_distance() {
+        let whole = product(&[(Block::Ring, 6)]);
+        let mut colours = vec![0; 6];
+        colours[2] = 1;
+        // Ports have directions, so the two neighbours of the marked node are not alike.
+        assert_eq!(refine(&*whole, &colours), [0, 1, 2, 3, 4, 5]);
+        colours[5] = 1;
+        assert_eq!(refine(&*whole, &colours), [0, 1, 2, 0, 1, 2]);
+        let half = product(&[(Block::Switch, 4)]);
+        let colours = refine(&*half, &[0, 0, 1, 1, 0]);
+        assert_eq!(colours, [0, 0, 1, 1, 2]);
+        let q = Quotient::new(half, &colours);
+        assert_eq!((q.npus(), q.ports(NodeId(2)), q.link_multiplicity(NodeId(2), PortId(1))), (2, 2, 2));
+    }
+
+    #[test]
+    fn a_slow_link_breaks_the_symmetry() {
+        let nodes = (0..4).map(|i| GraphNode { name: format!("N{i}"), forwards: true }).collect();
+        let spec = |rate| LinkSpec::new(Rate::new(rate).unwrap(), Ps(1), 0);
+        let links = (0..4u32).flat_map(|i| {
+            let (a, b) = (NodeId(i), NodeId((i + 1) % 4));
+            let rate = if i == 1 { 5 } else { 10 };
+            [GraphLink { from: a, to: b, spec: spec(rate) }, GraphLink { from: b, to: a, spec: spec(rate) }]
+        });
+        let all: Vec<NodeId> = (0..4).map(NodeId).collect();
+        let ring = Graph::new(nodes, 4, vec!["x".into()], links.collect(), &all).unwrap();
+        assert_eq!(refine(&ring, &[0; 4]).iter().max(), Some(&3));
+    }
+}
