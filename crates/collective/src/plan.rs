@@ -271,6 +271,24 @@ impl Plan {
         }
     }
 
+    /// Bytes that a rank holds before `phase`, or after the last one if `phase` is their number.
+    pub fn held(&self, phase: usize, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> u64 {
+        let Some(p) = self.phases.get(phase) else { return self.ends(len, split, coordinate)[1].1 };
+        let (_, vector) = self.vector(phase, len, split, &coordinate);
+        match p.kind {
+            Kind::AllGather | Kind::Gather => split.share(vector, p.ranks, coordinate(p.dim)).1,
+            _ => vector,
+        }
+    }
+
+    /// Into how many parts a chunk is cut at the finest, over all phases.
+    pub fn finest(&self) -> u64 {
+        let parts = |p: &Phase| u64::from(p.ranks);
+        let narrowed =
+            |p: &Phase| self.scattered[..usize::from(p.depth)].iter().map(|d| u64::from(d.1)).product::<u64>();
+        self.phases.iter().map(|p| narrowed(p) * parts(p)).max().unwrap_or(1)
+    }
+
     /// Rounds of messages of a chunk over all phases, on its longest way.
     pub fn steps(&self) -> u32 {
         (0..self.phases.len()).map(|p| self.program(p, true).rounds()).sum()

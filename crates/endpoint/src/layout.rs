@@ -6,7 +6,7 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{Algorithm, Kind, Phase, Plan, Program, Slot, Split, Step};
+use syncline_collective::{Algorithm, Phase, Plan, Program, Slot, Split, Step};
 use syncline_core::{NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -326,18 +326,7 @@ impl Layout {
 
     /// The bytes that an NPU holds before `phase`, or after the last one if `phase` is their number.
     pub fn held(&self, npu: NodeId, chunk: Chunk, phase: usize) -> u64 {
-        let p = &self.plans[usize::from(chunk.plan)];
-        let coordinate = self.coordinates(npu);
-        match p.plan.phases().get(phase) {
-            Some(ph) => {
-                let (_, vector) = p.plan.vector(phase, chunk.len, self.split, &coordinate);
-                match ph.kind {
-                    Kind::AllGather | Kind::Gather => self.split.share(vector, ph.ranks, coordinate(ph.dim)).1,
-                    _ => vector,
-                }
-            }
-            None => p.plan.ends(chunk.len, self.split, coordinate)[1].1,
-        }
+        self.plan(chunk.plan).held(phase, chunk.len, self.split, self.coordinates(npu))
     }
 
     /// A name for a phase, e.g. `reduce-scatter dim 0`.

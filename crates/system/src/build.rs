@@ -14,7 +14,7 @@ use crate::spec::{
 use crate::tables;
 use std::fmt;
 use std::sync::Arc;
-use syncline_collective::Kind;
+use syncline_collective::{Kind, Plan};
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
 use syncline_network::{Analytical, Network, packet};
@@ -130,6 +130,8 @@ pub struct Folded {
     pub multiplicity: u64,
     /// Why it was not folded, if it was not.
     pub unfolded: Option<String>,
+    /// What people should know of how the run was set up.
+    pub remarks: Vec<String>,
 }
 
 /// What is to be run, independent of network and endpoint.
@@ -269,7 +271,7 @@ impl RunPlan {
         let fabric = machine.fabric();
         let mut placement = Placement::new(spec, &machine, &job.kinds, job.root)?;
         let split = placement.split;
-        let config = CollectiveConfig {
+        let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
             chunking: chunking(c.chunking)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
@@ -277,6 +279,10 @@ impl RunPlan {
             padding: c.padding,
             drain: job.drain,
         };
+        let mut remarks = Vec::new();
+        if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
+            config.chunking = Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes), &mut remarks));
+        }
         check_span(spec, &*fabric, &placement, &job, &config)?;
         let even = job.is_even(&placement, &config);
         let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
@@ -287,7 +293,7 @@ impl RunPlan {
             Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
         let npus = machine.fabric().npus();
-        let folding = Folded { npus, multiplicity, unfolded };
+        let folding = Folded { npus, multiplicity, unfolded, remarks };
         let layout = placement.layout(fabric.clone());
         Ok(RunPlan { fabric, job, layout, config, folding })
     }
@@ -343,6 +349,41 @@ fn check_span(
     }
     let days = most / 1e12 / 86_400.0;
     Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
+}
+
+/// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no
+/// more than the largest collective has, or than the SRAM of an ACE can take.
+fn grown(spec: &Spec, placement: &Placement, job: &Job, (bytes, least): (u64, u64), remarks: &mut Vec<String>) -> u64 {
+    let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
+    let wanted = least.saturating_mul(finest).min(job.largest.0).max(bytes);
+    if wanted == bytes {
+        return bytes;
+    }
+    let (plans, split) = (&placement.plans, placement.split);
+    let fits = |chunk: u64| match &spec.endpoint {
+        EndpointSpec::Ace(ace) => Ace::sram_needed(plans.iter(), split, Bytes(chunk)) <= ace.sram_bytes,
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
+    };
+    let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());
+    let (mut low, mut high) = (bytes / unit, wanted / unit); // in units; `low` is taken if nothing fits
+    if fits(wanted) {
+        low = high;
+    }
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if fits(middle * unit) { low = middle } else { high = middle }
+    }
+    let chunk = (low * unit).max(bytes);
+    let block = chunk / finest;
+    let why = format!(
+        "chunks of {chunk} B instead of {bytes} B, so that steps carry {block} B instead of {} B",
+        bytes / finest
+    );
+    remarks.push(match chunk < wanted / unit * unit {
+        true => format!("{why}; the SRAM has no room for steps of {least} B"),
+        false => why,
+    });
+    chunk
 }
 
 fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, goal: Goal) -> Result<Option<Results>, RunError>

@@ -173,7 +173,7 @@ where
                 fsms: report.fsms,
             },
             events: self.outcome.events,
-            warnings: Vec::new(),
+            warnings: self.folded.remarks.clone(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! its link can do. [`Product`] is a product of dimensions (rings, fully connected groups, switches),
 //! [`Graph`] a fabric of any shape.
 
+pub mod cut;
 pub mod fabric;
 pub mod graph;
 pub mod product;

@@ -61,7 +61,7 @@ use dataflow::HeldPackets;
 use sram::{Level, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use syncline_collective::{Kind, Op};
+use syncline_collective::{Kind, Op, Plan, Split};
 use syncline_core::{Bytes, Clock, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
 
@@ -415,6 +415,11 @@ impl Ace {
         let packets = config.message.0.min(chunk.0).div_ceil(packet.0.max(1)).max(1);
         let needed = packets.saturating_mul(u64::from(fsms) + 1).saturating_add(2);
         u32::try_from(needed).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes of SRAM that chunks of `chunk` bytes need at least.
+    pub fn sram_needed<'a>(plans: impl Iterator<Item = &'a Plan>, split: Split, chunk: Bytes) -> u64 {
+        sram::needed(plans, split, chunk)
     }
 
     fn phases(&self) -> usize {

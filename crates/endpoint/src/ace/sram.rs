@@ -2,6 +2,7 @@
 
 use super::AceError;
 use crate::layout::Layout;
+use syncline_collective::{Plan, Split};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
 
 /// Partitions of the SRAM of all NPUs: one per phase, and the terminal one.
@@ -91,6 +92,21 @@ impl Partitions {
         };
         (0..self.capacity.len()).map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
     }
+}
+
+/// Bytes of SRAM in which the partitions hold one chunk each.
+pub fn needed<'a>(plans: impl Iterator<Item = &'a Plan>, split: Split, chunk: Bytes) -> u64 {
+    let mut needs = Vec::new();
+    let mut terminal = 0;
+    for plan in plans {
+        let count = plan.phases().len();
+        needs.resize(needs.len().max(count), 0);
+        for (phase, need) in needs.iter_mut().enumerate().take(count) {
+            *need = plan.held(phase, chunk, split, |_| 0).max(*need);
+        }
+        terminal = plan.held(count, chunk, split, |_| 0).max(terminal);
+    }
+    needs.into_iter().fold(terminal, u64::saturating_add)
 }
 
 /// Divides `sram` in proportion to `weights`, but gives nobody less than it needs (in all at most `sram`).
