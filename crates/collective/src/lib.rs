@@ -11,6 +11,7 @@
 
 pub mod plan;
 pub mod program;
+pub mod schedule;
 pub mod verify;
 
 pub use plan::{Algorithm, Kind, Phase, Plan, PlanError, Split};
