@@ -47,11 +47,16 @@ pub struct Request {
 
 /// Why a schedule is not verified at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub String);
+pub struct Refusal {
+    /// The part of the request that it is about.
+    pub field: &'static str,
+    /// For a person.
+    pub message: String,
+}
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}: {}", self.field, self.message)
     }
 }
 
@@ -62,9 +67,10 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// [`Refusal`], also for what is not a request.
 pub fn verify_json(text: &str) -> Result<String, Refusal> {
-    let request: Request = serde_json::from_str(text).map_err(|e| Refusal(e.to_string()))?;
+    let refusal = |e: serde_json::Error| Refusal { field: "schedule", message: e.to_string() };
+    let request: Request = serde_json::from_str(text).map_err(refusal)?;
     let report = verify(&request.schedule, request.root, request.buffering)?;
-    serde_json::to_string(&report).map_err(|e| Refusal(e.to_string()))
+    serde_json::to_string(&report).map_err(refusal)
 }
 
 /// Verifies a schedule.
@@ -107,28 +113,29 @@ pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> R
 }
 
 fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<(), Refusal> {
-    let refuse = |message: String| Err(Refusal(message));
+    let refuse = |field, message: String| Err(Refusal { field, message });
     if schedule.version != VERSION {
-        return refuse(format!("version {} of the format is not known; accepted: {VERSION}", schedule.version));
+        let message = format!("version {} of the format is not known; accepted: {VERSION}", schedule.version);
+        return refuse("version", message);
     }
     if schedule.collective == Collective::Custom {
-        return refuse(
-            "a custom collective cannot be verified: the file does not say what its results must be; accepted: \
-             allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter"
-                .into(),
-        );
+        let message = "a custom collective cannot be verified, since nothing says what its results must be; accepted: \
+                       allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter";
+        return refuse("collective", message.into());
     }
     if buffering == Buffering::Slots(0) {
-        return refuse("connections of 0 slots pass nothing on; accepted: 1 or more, or rendezvous".into());
+        let message = "connections that hold nothing pass nothing on; accepted: 1 or more, or rendezvous";
+        return refuse("buffering", message.into());
     }
     if let Some(root) = root.or(schedule.root) {
         let name = schedule.collective.name();
         if !schedule.collective.has_root() {
-            return refuse(format!("{name} has no root; accepted: a root for broadcast, reduce, gather, scatter"));
+            let message = format!("{name} has no root; accepted: a root for broadcast, reduce, gather, scatter");
+            return refuse("root", message);
         }
         if root as usize >= schedule.ranks.len() {
             let last = schedule.ranks.len().saturating_sub(1);
-            return refuse(format!("the root {root} is not a rank of the schedule; accepted: 0 to {last}"));
+            return refuse("root", format!("{root} is not a rank of the schedule; accepted: 0 to {last}"));
         }
     }
     Ok(())

@@ -412,7 +412,7 @@ fn a_race_under_two_names() {
 }
 
 #[test]
-fn what_mscc_would_stumble_over_is_warned_of() {
+fn what_msccl_would_stumble_over_is_warned_of() {
     let mut s = ring_all_reduce(2, 33, 72, false);
     s.name = "n".repeat(64);
     s.channels = Some(1);

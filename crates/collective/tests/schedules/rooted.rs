@@ -54,7 +54,7 @@ fn roots_that_cannot_be() {
     let refusal = |schedule, root| verify(&schedule, root, Buffering::Eager).unwrap_err().to_string();
     assert_eq!(
         refusal(ring_all_reduce(4, 1, 1, true), Some(0)),
-        "allreduce has no root; accepted: a root for broadcast, reduce, gather, scatter"
+        "root: allreduce has no root; accepted: a root for broadcast, reduce, gather, scatter"
     );
-    assert_eq!(refusal(chain_reduce(4, 3, 1), Some(4)), "the root 4 is not a rank of the schedule; accepted: 0 to 3");
+    assert_eq!(refusal(chain_reduce(4, 3, 1), Some(4)), "root: 4 is not a rank of the schedule; accepted: 0 to 3");
 }
