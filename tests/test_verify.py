@@ -200,6 +200,60 @@ def test_warnings_do_not_make_it_wrong(syncline_command: Command, tmp_path: Path
     assert told.err.count("warning: ") == 3
 
 
+def one_round_all_reduce(ranks: int, channels: int) -> str:
+    """As MSCCL's compiler writes an in-place all-reduce in which everybody sends everything to everybody: no
+    output buffer, `nop`s for all dependencies but one, reductions in a row, peers' chunks as sources of receives.
+    """
+    size = ranks * channels
+    lines = [f'<algo coll="allreduce" inplace="1" ngpus="{ranks}" nchannels="{channels}" nchunksperloop="{size}">']
+
+    def step(kind: str, src: str, dst: str, count: int, on: tuple[int, int] = (-1, -1), hasdep: int = 0) -> None:
+        number = 0 if "<tb" in lines[-1] else int(lines[-1].split('"')[1]) + 1
+        places = f'srcbuf="{src[0]}" srcoff="{src[1:]}" dstbuf="{dst[0]}" dstoff="{dst[1:]}" cnt="{count}"'
+        lines.append(
+            f'<step s="{number}" type="{kind}" {places} depid="{on[0]}" deps="{on[1]}" hasdep="{hasdep}"/>',
+        )
+
+    for rank in range(ranks):
+        scratch = channels * ranks * (ranks - 1)
+        lines.append(f'<gpu id="{rank}" i_chunks="{size}" o_chunks="0" s_chunks="{scratch}">')
+        peers = [None, *(peer for peer in range(ranks) if peer != rank)]
+        for position, peer in enumerate(peers):
+            for channel in range(channels):
+                number = -1 if peer is None else peer
+                lines.append(
+                    f'<tb id="{position * channels + channel}" send="{number}" recv="{number}" chan="{channel}">'
+                )
+                first, room = channel * ranks, channel * ranks * (ranks - 1)
+                if peer is not None:
+                    step("s", f"i{first}", "s0", ranks, hasdep=1)
+                    step("r", f"i{first}", f"s{room + (position - 1) * ranks}", ranks, hasdep=1)
+                others = [(other * channels + channel, 1) for other in range(1, len(peers)) if other != position]
+                for on in others[:-1]:
+                    step("nop", "i-1", "o-1", 0, on)
+                chunk = rank if peer is None else peer
+                for source in range(ranks - 1):
+                    on = others[-1] if others and source == 0 else (-1, -1)
+                    step("re", f"s{room + source * ranks + chunk}", f"i{first + chunk}", 1, on)
+                lines.append("</tb>")
+        lines.append("</gpu>")
+    return "\n".join([*lines, "</algo>"])
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_what_compilers_write(syncline_command: Command, tmp_path: Path, ranks: int) -> None:
+    ended, document = verify(syncline_command, tmp_path / "direct.xml", one_round_all_reduce(ranks, 2))
+    assert (ended.status, document["flaws"], document["errors"], document["warnings"]) == (0, [], [], [])
+    assert document["counts"]["sent_per_byte_max"] == ranks - 1
+
+
+def test_what_compilers_write_without_a_dependency(syncline_command: Command, tmp_path: Path) -> None:
+    text = one_round_all_reduce(4, 1).replace('cnt="0" depid="2"', 'cnt="0" depid="1"', 1)
+    ended, document = verify(syncline_command, tmp_path / "direct.xml", text)
+    assert ended.status == 1
+    assert {flaw["kind"] for flaw in document["flaws"]} >= {"race"}
+
+
 class TestPlans:
     def test_a_plan_of_our_own(self, syncline_command: Command, tmp_path: Path) -> None:
         _, document = verify(syncline_command, tmp_path / "plan.json", plan.dumps(ring.all_reduce(5)))

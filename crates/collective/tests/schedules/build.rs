@@ -198,6 +198,38 @@ pub fn tree_all_reduce(ranks: u32, channels: u32, count: u32) -> Schedule {
     s
 }
 
+/// All-reduce in place that goes around twice: rank 0 to the last and back adds up, the second time the sum
+/// is written. That everybody has read before it writes, only the way of the messages says.
+pub fn twice_around(ranks: u32, channels: u32, chunks: u32) -> Schedule {
+    let size = channels * chunks;
+    let mut s = empty(Collective::AllReduce, true, ranks, [size, 0, 0]);
+    if ranks == 1 {
+        return s;
+    }
+    for rank in 0..ranks {
+        let (next, prev) = (Some((rank + 1) % ranks), Some((rank + ranks - 1) % ranks));
+        for channel in 0..channels {
+            let first = (rank, block(&mut s, rank, next, prev.filter(|_| rank > 0), channel));
+            let back = (rank == 0).then(|| (rank, block(&mut s, rank, None, prev, channel)));
+            let onward = next.filter(|&n| n > 0);
+            let second = (rank, block(&mut s, rank, onward, prev.filter(|_| rank > 0), channel + channels));
+            for chunk in channel * chunks..(channel + 1) * chunks {
+                let action = if rank == 0 { Action::Send } else { Action::RecvReduceSend };
+                step(&mut s, first, action, at(I, chunk), None, 1);
+                if let Some(back) = back {
+                    step(&mut s, back, Action::Recv, None, at(I, chunk), 1);
+                    step(&mut s, second, Action::Send, at(I, chunk), None, 1);
+                    wait_for_last(&mut s, second, back.1);
+                } else {
+                    let action = if onward.is_some() { Action::RecvCopySend } else { Action::Recv };
+                    step(&mut s, second, action, None, at(I, chunk), 1);
+                }
+            }
+        }
+    }
+    s
+}
+
 /// All-to-all with one thread block per peer and direction.
 pub fn direct_all_to_all(ranks: u32, channels: u32, count: u32) -> Schedule {
     let share = channels * count;

@@ -11,12 +11,12 @@ use syncline_collective::schedule::{Action, Buffering, Schedule, Step, verify};
 enum Change {
     DropStep,
     SwapSteps,
-    ChangeOffset,
-    ChangePeer,
-    ChangeChannel,
-    ChangeCount,
-    ChangeBuffer,
-    ChangeAction,
+    Offset,
+    Peer,
+    Channel,
+    Count,
+    Buffer,
+    Action,
     DropDependency,
     MoveDependency,
 }
@@ -24,12 +24,12 @@ enum Change {
 const CHANGES: [Change; 10] = [
     Change::DropStep,
     Change::SwapSteps,
-    Change::ChangeOffset,
-    Change::ChangePeer,
-    Change::ChangeChannel,
-    Change::ChangeCount,
-    Change::ChangeBuffer,
-    Change::ChangeAction,
+    Change::Offset,
+    Change::Peer,
+    Change::Channel,
+    Change::Count,
+    Change::Buffer,
+    Change::Action,
     Change::DropDependency,
     Change::MoveDependency,
 ];
@@ -65,11 +65,11 @@ fn mutate(schedule: &mut Schedule, change: Change, random: &mut Random) -> bool 
                 step.id = id;
             }
         }
-        Change::ChangePeer => {
+        Change::Peer => {
             let peer = Some(random.below(ranks) as u32);
             *(if random.below(2) == 0 { &mut block.send } else { &mut block.recv }) = peer;
         }
-        Change::ChangeChannel => block.channel = random.below(3) as u32,
+        Change::Channel => block.channel = random.below(3) as u32,
         _ => change_step(&mut block.steps[s], change, (blocks, steps), random),
     }
     *schedule != before
@@ -78,18 +78,18 @@ fn mutate(schedule: &mut Schedule, change: Change, random: &mut Random) -> bool 
 fn change_step(step: &mut Step, change: Change, (blocks, steps): (usize, usize), random: &mut Random) {
     let place = if random.below(2) == 0 || step.dst.is_none() { &mut step.src } else { &mut step.dst };
     match change {
-        Change::ChangeOffset => {
+        Change::Offset => {
             if let Some(place) = place {
                 place.offset = random.below(place.offset as usize + 3) as u32;
             }
         }
-        Change::ChangeBuffer => {
+        Change::Buffer => {
             if let Some(place) = place {
                 place.buffer = [crate::build::I, crate::build::O, crate::build::S][random.below(3)];
             }
         }
-        Change::ChangeCount => step.count = random.below(4) as u32,
-        Change::ChangeAction => {
+        Change::Count => step.count = random.below(4) as u32,
+        Change::Action => {
             step.action = match step.action {
                 Action::RecvReduceCopySend => Action::RecvCopySend,
                 Action::RecvReduceCopy => Action::Recv,
@@ -151,7 +151,7 @@ proptest! {
     fn a_wrong_peer_is_noticed(schedule in any_schedule(), seed in any::<u64>()) {
         let mut random = Random(seed);
         let mut mutant = schedule.clone();
-        if mutate(&mut mutant, Change::ChangePeer, &mut random) {
+        if mutate(&mut mutant, Change::Peer, &mut random) {
             let used = mutant.ranks.iter().zip(&schedule.ranks).any(|(m, s)| {
                 m.thread_blocks.iter().zip(&s.thread_blocks).any(|(m, s)| {
                     (m.send != s.send && s.steps.iter().any(|s| s.action.sends()))

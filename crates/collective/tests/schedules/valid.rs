@@ -116,10 +116,11 @@ fn a_large_schedule() {
     let report = accept(&schedule, Buffering::Slots(1));
     assert_eq!(report.counts.unwrap().messages, 128 * 127);
     accept(&ring_all_reduce(128, 32, 1, true), Buffering::Slots(1));
+    accept(&twice_around(128, 16, 64), Buffering::Slots(1));
 }
 
 pub fn any_schedule() -> impl Strategy<Value = Schedule> {
-    (0u32..9, 1u32..=12, 1u32..4, 1u32..4, any::<bool>(), any::<u32>()).prop_map(
+    (0u32..10, 1u32..=12, 1u32..4, 1u32..4, any::<bool>(), any::<u32>()).prop_map(
         |(kind, ranks, channels, count, in_place, root)| match kind {
             0 => ring_all_reduce(ranks, channels, count, in_place),
             1 => ring_all_gather(ranks, channels, count, in_place),
@@ -129,6 +130,7 @@ pub fn any_schedule() -> impl Strategy<Value = Schedule> {
             5 => direct_all_reduce(ranks, count),
             6 => chain_broadcast(ranks, root % ranks, count),
             7 => chain_reduce(ranks, root % ranks, count),
+            8 => twice_around(ranks, channels, count),
             _ => {
                 let collective = if channels > 1 { Collective::Gather } else { Collective::Scatter };
                 star(collective, ranks, root % ranks, count, in_place)
