@@ -24,5 +24,12 @@ def run(spec_json: str) -> RunResult:
 def check(spec_json: str) -> None:
     """Raises [`SpecError`] if `run` would, without running anything."""
 
+def verify(request_json: str) -> str:
+    """Verifies a schedule (the format of `crates/collective/src/schedule/form.rs`) and returns a report as JSON.
+
+    The request has `schedule`, `root` (or null) and `buffering` ("eager", "rendezvous" or {"slots": K}).
+    Raises [`SpecError`] for what is no schedule, or cannot be verified; it begins with the field, as in `root: `.
+    """
+
 def version() -> str:
     """The version of the engine."""

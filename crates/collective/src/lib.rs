@@ -12,6 +12,7 @@
 pub mod kind;
 pub mod plan;
 pub mod program;
+pub mod schedule;
 pub mod verify;
 
 pub use kind::Kind;

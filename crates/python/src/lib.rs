@@ -31,6 +31,13 @@ fn check(py: Python<'_>, spec_json: &str) -> PyResult<()> {
     py.detach(|| syncline_system::check(spec_json)).map_err(raised)
 }
 
+/// Verifies the schedule in a JSON text, and returns a report in JSON.
+#[pyfunction]
+fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
+    py.detach(|| syncline_collective::schedule::verify_json(request_json))
+        .map_err(|refusal| SpecError::new_err(refusal.to_string()))
+}
+
 fn raised(error: RunError) -> PyErr {
     match error {
         RunError::Spec(message) => SpecError::new_err(message),
@@ -79,6 +86,7 @@ fn bytes<'py, T: Copy>(py: Python<'py>, values: &[T], encode: fn(T) -> [u8; 8]) 
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     module.add("SimulationError", module.py().get_type::<SimulationError>())?;

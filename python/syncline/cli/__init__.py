@@ -1,6 +1,6 @@
 """The command line. `main` turns every way to fail into an exit status and a message, never a traceback.
 
-Exit status: 0 done, 1 a simulation failed, 2 the input is wrong, 130 interrupted.
+Exit status: 0 done, 1 a simulation failed or a schedule is wrong, 2 the input is wrong, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import collective, inspect, reproduce, study, usage
+from syncline.cli import collective, inspect, reproduce, study, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -24,6 +24,7 @@ EXAMPLES = """Simulates distributed training: what an iteration costs on a fabri
   syncline run my.yaml --set training.iterations=4  an experiment of your own
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline reproduce ace                            against published figures
+  syncline verify examples/plans/ring4.xml          a collective schedule, step by step
 
 Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 
@@ -38,6 +39,7 @@ app.command("run")(study.run)
 app.command("check")(study.check)
 app.command("collective")(collective.collective)
 app.command("reproduce")(reproduce.reproduce)
+app.command("verify")(verify.verify)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
 topology_app = typer.Typer(

@@ -1,0 +1,268 @@
+//! Carries out a schedule on symbols. A chunk of memory holds nothing, or a chunk of the inputs (its
+//! number) and the set of ranks whose contributions are in it: `{rank}` at the start, unions after
+//! reductions. What cannot be told that way - different chunks added to each other, or a contribution
+//! added twice - is wrong in every collective.
+
+use super::contract::From;
+use super::form::Action;
+use super::machine::{Machine, NONE};
+use super::report::{Findings, Kind, Site};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Most wrong results that are listed.
+const LISTED: u64 = 8;
+
+/// What a chunk of memory or of a message holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Value {
+    chunk: u32,
+    /// Index of the set of contributors; 0 is the empty one.
+    set: u32,
+}
+
+const NOTHING: Value = Value { chunk: 0, set: 0 };
+
+/// Sets of ranks, each stored once. Set 0 is empty, set `r + 1` is `{r}`.
+struct Sets {
+    words: usize,
+    bits: Vec<u64>,
+    index: BTreeMap<Vec<u64>, u32>,
+    unions: BTreeMap<(u32, u32), u32>,
+    ranks: u32,
+}
+
+impl Sets {
+    fn new(ranks: u32) -> Sets {
+        let words = ranks.div_ceil(64) as usize;
+        let mut sets = Sets { words, bits: Vec::new(), index: BTreeMap::new(), unions: BTreeMap::new(), ranks };
+        sets.intern(vec![0; words]);
+        for rank in 0..ranks {
+            let mut bits = vec![0; words];
+            bits[rank as usize / 64] = 1 << (rank % 64);
+            sets.intern(bits);
+        }
+        sets
+    }
+
+    fn intern(&mut self, bits: Vec<u64>) -> u32 {
+        let next = self.index.len() as u32;
+        *self.index.entry(bits).or_insert_with_key(|bits| {
+            self.bits.extend(bits);
+            next
+        })
+    }
+
+    fn of(&self, set: u32) -> &[u64] {
+        &self.bits[set as usize * self.words..][..self.words]
+    }
+
+    fn contains(&self, set: u32, rank: u32) -> bool {
+        self.of(set)[rank as usize / 64] >> (rank % 64) & 1 == 1
+    }
+
+    fn len(&self, set: u32) -> u32 {
+        self.of(set).iter().map(|w| w.count_ones()).sum()
+    }
+
+    /// The union, or a rank that both have.
+    fn union(&mut self, a: u32, b: u32) -> Result<u32, u32> {
+        let key = (a.min(b), a.max(b));
+        if let Some(&known) = self.unions.get(&key) {
+            return Ok(known);
+        }
+        let both = self.of(a).iter().zip(self.of(b)).map(|(x, y)| x & y);
+        if let Some((word, bits)) = (0u32..).zip(both).find(|w| w.1 != 0) {
+            return Err(word * 64 + bits.trailing_zeros());
+        }
+        let bits = self.of(a).iter().zip(self.of(b)).map(|(x, y)| x | y).collect();
+        let union = self.intern(bits);
+        self.unions.insert(key, union);
+        Ok(union)
+    }
+
+    /// `rank 3`, `ranks 1, 2 and 5`, `all ranks`.
+    fn name(&self, set: u32) -> String {
+        let members: Vec<u32> = (0..self.ranks).filter(|&r| self.contains(set, r)).collect();
+        let numbers = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        match &members[..] {
+            all if all.len() as u32 == self.ranks && self.ranks > 1 => "all ranks".into(),
+            [one] => format!("rank {one}"),
+            [init @ .., last] if members.len() <= 8 => format!("ranks {} and {last}", numbers(init)),
+            many => format!("{} ranks ({}, ...)", many.len(), numbers(&many[..many.len().min(4)])),
+        }
+    }
+
+    fn value(&self, value: Value) -> String {
+        if value.set == 0 { "nothing".into() } else { format!("chunk {} of {}", value.chunk, self.name(value.set)) }
+    }
+}
+
+struct Run<'m> {
+    machine: &'m Machine,
+    sets: Sets,
+    memory: Vec<Value>,
+    messages: Vec<VecDeque<Value>>,
+}
+
+/// Performs the steps in `order` and compares the results with the contract. Returns the root, which is
+/// `given` or else the rank that fits the results best.
+pub fn run(machine: &Machine, order: &[u32], has_root: bool, given: Option<u32>, flaws: &mut Findings) -> Option<u32> {
+    let mut run = Run {
+        machine,
+        sets: Sets::new(machine.ranks.len() as u32),
+        memory: vec![NOTHING; machine.contract.cells() as usize],
+        messages: vec![VecDeque::new(); machine.connections.len()],
+    };
+    for rank in 0..run.sets.ranks {
+        for (cell, chunk) in machine.contract.start(rank) {
+            run.memory[cell as usize] = Value { chunk, set: rank + 1 };
+        }
+    }
+    for &step in order {
+        if let Err((kind, message)) = run.perform(step) {
+            flaws.add(kind, machine.site(step), message);
+            return given;
+        }
+    }
+    let root = match (has_root, given) {
+        (false, _) => None,
+        (true, None) => Some(run.likely_root()),
+        (true, given) => given,
+    };
+    if let Some(root) = root
+        && !machine.contract.can_be_root(root)
+    {
+        let message = "this rank is taken for the root, but its buffer has no room for the whole vector";
+        flaws.add(Kind::Lost, Site::rank(root), message.into());
+        return Some(root);
+    }
+    run.check(root.unwrap_or(0), flaws);
+    root
+}
+
+type Wrong = (Kind, String);
+
+impl Run<'_> {
+    fn perform(&mut self, step: u32) -> Result<(), Wrong> {
+        let instruction = self.machine.steps[step as usize];
+        let thread = &self.machine.threads[instruction.thread as usize];
+        let (rank, back, out) = (thread.rank, thread.back as usize, thread.out as usize);
+        for i in 0..instruction.count {
+            let mut value = match instruction.action {
+                Action::Nop | Action::ResidualAdd => return Ok(()),
+                Action::Send | Action::Copy | Action::Reduce => self.read(rank, instruction.src + i)?,
+                // The receiver performs its step after the sender, so the message is there.
+                _ => self.messages[back].pop_front().unwrap_or(NOTHING),
+            };
+            let operand = match instruction.action {
+                Action::RecvReduceSend | Action::RecvReduceCopy | Action::RecvReduceCopySend => instruction.src,
+                Action::Reduce => instruction.dst,
+                _ => NONE,
+            };
+            if operand != NONE {
+                let mine = self.read(rank, operand + i)?;
+                value = self.add(value, mine)?;
+            }
+            if instruction.dst != NONE {
+                self.memory[(instruction.dst + i) as usize] = value;
+            }
+            if instruction.action.sends() {
+                self.messages[out].push_back(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, rank: u32, cell: u32) -> Result<Value, Wrong> {
+        let value = self.memory[cell as usize];
+        if value.set == 0 {
+            return Err((Kind::Absent, format!("uses {}, in which there is nothing yet", self.place(rank, cell))));
+        }
+        Ok(value)
+    }
+
+    fn add(&mut self, a: Value, b: Value) -> Result<Value, Wrong> {
+        if a.chunk != b.chunk {
+            let (a, b) = (self.sets.value(a), self.sets.value(b));
+            return Err((Kind::Mixed, format!("adds {a} to {b}; accepted: the same chunk")));
+        }
+        match self.sets.union(a.set, b.set) {
+            Ok(set) => Ok(Value { chunk: a.chunk, set }),
+            Err(twice) => {
+                let (mine, other) = (self.sets.name(b.set), self.sets.name(a.set));
+                let message = format!("adds chunk {} of {other} to that of {mine}: rank {twice} counts twice", a.chunk);
+                Err((Kind::Doubled, message))
+            }
+        }
+    }
+
+    fn place(&self, rank: u32, cell: u32) -> String {
+        let place = self.machine.contract.place(rank, cell);
+        format!("chunk {} of its {} buffer", place.offset, place.buffer.name())
+    }
+
+    fn is_right(&self, value: Value, chunk: u32, from: From) -> bool {
+        let whose = match from {
+            From::All => self.sets.len(value.set) == self.sets.ranks,
+            From::One(rank) => value.set == rank + 1,
+        };
+        whose && value.chunk == chunk
+    }
+
+    /// The rank with which most results are right, the lowest of several.
+    fn likely_root(&self) -> u32 {
+        let contract = &self.machine.contract;
+        let ranks = 0..self.sets.ranks;
+        let mut right = vec![0u64; ranks.len()];
+        for rank in ranks.clone() {
+            for (cell, chunk, from) in contract.end(rank, rank) {
+                let value = self.memory[cell as usize];
+                let root = if contract.sends_from_root() { value.set.wrapping_sub(1) } else { rank };
+                let wanted = if contract.sends_from_root() { From::One(root) } else { from };
+                if value.set != 0 && root < self.sets.ranks && self.is_right(value, chunk, wanted) {
+                    right[root as usize] += 1;
+                }
+            }
+        }
+        let candidates = ranks.rev().filter(|&rank| contract.can_be_root(rank));
+        candidates.max_by_key(|&rank| right[rank as usize]).unwrap_or(0)
+    }
+
+    fn check(&self, root: u32, flaws: &mut Findings) {
+        let mut wrong = 0;
+        for rank in 0..self.sets.ranks {
+            for (cell, chunk, from) in self.machine.contract.end(rank, root) {
+                let value = self.memory[cell as usize];
+                if self.is_right(value, chunk, from) {
+                    continue;
+                }
+                wrong += 1;
+                if wrong <= LISTED {
+                    let (kind, message) = self.mistake(rank, cell, value, (chunk, from));
+                    flaws.add(kind, Site::rank(rank), message);
+                }
+            }
+        }
+        flaws.omitted += wrong.saturating_sub(LISTED);
+    }
+
+    fn mistake(&self, rank: u32, cell: u32, value: Value, (chunk, from): (u32, From)) -> Wrong {
+        let whose = match from {
+            From::All => "all ranks".into(),
+            From::One(one) => format!("rank {one}"),
+        };
+        let lost = value.set == 0 || value.chunk == chunk && from == From::All;
+        let message = format!(
+            "ends with {} in {}; accepted: chunk {chunk} of {whose}",
+            self.sets.value(value),
+            self.place_of_result(rank, cell)
+        );
+        (if lost { Kind::Lost } else { Kind::Misplaced }, message)
+    }
+
+    /// In place, a result lies in both buffers; people look for it in the output.
+    fn place_of_result(&self, rank: u32, cell: u32) -> String {
+        let first = self.machine.contract.end(rank, rank).next().map_or(cell, |e| e.0);
+        format!("chunk {} of its output", cell - first)
+    }
+}

@@ -1,0 +1,310 @@
+//! The written form of a schedule, which is also the format of plan files (`syncline-plan`).
+//!
+//! The vocabulary is MSCCL's. A rank has an input, an output and a scratch buffer, counted in chunks, and
+//! runs its thread blocks side by side. A thread block sends to at most one peer and receives from at
+//! most one, and performs its steps in order. A step may wait for a step of another thread block of
+//! its rank. Messages of one connection (source, destination, channel) are received in the order in
+//! which they were sent.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the format that this engine reads.
+pub const VERSION: u32 = 1;
+
+/// The name of the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Format {
+    /// The only one.
+    #[default]
+    #[serde(rename = "syncline-plan")]
+    SynclinePlan,
+}
+
+/// What a schedule is to achieve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collective {
+    /// Everybody ends with the sum of all inputs.
+    #[serde(rename = "allreduce")]
+    AllReduce,
+    /// Everybody ends with everybody's input.
+    #[serde(rename = "allgather")]
+    AllGather,
+    /// Everybody ends with its part of the sum.
+    ReduceScatter,
+    /// Everybody ends with its part of everybody's input.
+    #[serde(rename = "alltoall")]
+    AllToAll,
+    /// Everybody ends with the root's input.
+    Broadcast,
+    /// The root ends with the sum of all inputs.
+    Reduce,
+    /// The root ends with everybody's input.
+    Gather,
+    /// Everybody ends with its part of the root's input.
+    Scatter,
+    /// Something else, which only its author could check.
+    Custom,
+}
+
+impl Collective {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Collective::AllReduce => "allreduce",
+            Collective::AllGather => "allgather",
+            Collective::ReduceScatter => "reduce_scatter",
+            Collective::AllToAll => "alltoall",
+            Collective::Broadcast => "broadcast",
+            Collective::Reduce => "reduce",
+            Collective::Gather => "gather",
+            Collective::Scatter => "scatter",
+            Collective::Custom => "custom",
+        }
+    }
+
+    /// Whether one rank is special.
+    pub const fn has_root(self) -> bool {
+        matches!(self, Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter)
+    }
+}
+
+/// How the runtime that a schedule is written for moves data; without meaning for its correctness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    /// Large messages.
+    #[default]
+    Simple,
+    /// Flags beside every word.
+    LL,
+    /// Flags in lines of 128 bytes.
+    LL128,
+}
+
+/// A schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// `syncline-plan`.
+    pub format: Format,
+    /// [`VERSION`].
+    pub version: u32,
+    /// What people call it.
+    #[serde(default)]
+    pub name: String,
+    /// What it is to achieve.
+    pub collective: Collective,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// The root, where there is one and the file says so.
+    #[serde(default)]
+    pub root: Option<u32>,
+    /// For the runtime.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Smallest message that a runtime uses the schedule for.
+    #[serde(default)]
+    pub min_bytes: Option<u64>,
+    /// Largest message that a runtime uses the schedule for.
+    #[serde(default)]
+    pub max_bytes: Option<u64>,
+    /// Threads of a thread block.
+    #[serde(default)]
+    pub threads: Option<u32>,
+    /// Channels, if the file states their number.
+    #[serde(default)]
+    pub channels: Option<u32>,
+    /// Chunks of the larger buffer, if the file states their number.
+    #[serde(default)]
+    pub chunks_per_loop: Option<u32>,
+    /// The ranks, in any order.
+    pub ranks: Vec<Rank>,
+}
+
+/// What one rank does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rank {
+    /// The rank's number.
+    pub id: u32,
+    /// Chunks of the input buffer.
+    pub input_chunks: u32,
+    /// Chunks of the output buffer.
+    pub output_chunks: u32,
+    /// Chunks of the scratch buffer.
+    pub scratch_chunks: u32,
+    /// What runs side by side, in any order.
+    pub thread_blocks: Vec<ThreadBlock>,
+}
+
+/// A sequence of steps with its connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadBlock {
+    /// Its number within the rank.
+    pub id: u32,
+    /// The rank that it sends to.
+    pub send: Option<u32>,
+    /// The rank that it receives from.
+    pub recv: Option<u32>,
+    /// The channel of both connections.
+    pub channel: u32,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Its number within the thread block.
+    pub id: u32,
+    /// What it does.
+    #[serde(rename = "type")]
+    pub action: Action,
+    /// The local chunks that it reads, for the actions of [`Action::has_src`].
+    #[serde(default)]
+    pub src: Option<Place>,
+    /// The local chunks that it writes, for the actions of [`Action::has_dst`].
+    #[serde(default)]
+    pub dst: Option<Place>,
+    /// Chunks; none for `nop`.
+    #[serde(default)]
+    pub count: u32,
+    /// The step that it waits for.
+    #[serde(default)]
+    pub depends_on: Option<Dependency>,
+    /// Whether a runtime has to announce its end, because some step waits for it.
+    #[serde(default)]
+    pub has_dependents: bool,
+}
+
+/// The first of some chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// The chunk's number within it.
+    pub offset: u32,
+}
+
+/// A buffer of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Buffer {
+    /// What the collective starts from.
+    #[serde(rename = "i")]
+    Input,
+    /// What it produces.
+    #[serde(rename = "o")]
+    Output,
+    /// Room for what is under way.
+    #[serde(rename = "s")]
+    Scratch,
+}
+
+impl Buffer {
+    /// The name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Buffer::Input => "input",
+            Buffer::Output => "output",
+            Buffer::Scratch => "scratch",
+        }
+    }
+}
+
+/// A step of the same rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dependency {
+    /// Its thread block.
+    pub thread_block: u32,
+    /// Its number there.
+    pub step: u32,
+}
+
+/// What a step does, in the order of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Sends `src`.
+    #[serde(rename = "s")]
+    Send,
+    /// Receives into `dst`.
+    #[serde(rename = "r")]
+    Recv,
+    /// Receives into `dst` and sends it on.
+    #[serde(rename = "rcs")]
+    RecvCopySend,
+    /// Receives, adds `src` and sends the sum, which is not kept.
+    #[serde(rename = "rrs")]
+    RecvReduceSend,
+    /// Receives, adds `src` and keeps the sum in `dst`.
+    #[serde(rename = "rrc")]
+    RecvReduceCopy,
+    /// Receives, adds `src`, keeps the sum in `dst` and sends it.
+    #[serde(rename = "rrcs")]
+    RecvReduceCopySend,
+    /// Copies `src` to `dst`.
+    #[serde(rename = "cpy")]
+    Copy,
+    /// Adds `src` to `dst`.
+    #[serde(rename = "re")]
+    Reduce,
+    /// Adds a residual, which is nobody's input.
+    #[serde(rename = "ra")]
+    ResidualAdd,
+    /// Only waits.
+    #[serde(rename = "nop")]
+    Nop,
+}
+
+impl Action {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Action::Send => "s",
+            Action::Recv => "r",
+            Action::RecvCopySend => "rcs",
+            Action::RecvReduceSend => "rrs",
+            Action::RecvReduceCopy => "rrc",
+            Action::RecvReduceCopySend => "rrcs",
+            Action::Copy => "cpy",
+            Action::Reduce => "re",
+            Action::ResidualAdd => "ra",
+            Action::Nop => "nop",
+        }
+    }
+
+    /// Whether the step takes a message.
+    pub const fn receives(self) -> bool {
+        matches!(
+            self,
+            Action::Recv
+                | Action::RecvCopySend
+                | Action::RecvReduceSend
+                | Action::RecvReduceCopy
+                | Action::RecvReduceCopySend
+        )
+    }
+
+    /// Whether the step sends a message.
+    pub const fn sends(self) -> bool {
+        matches!(self, Action::Send | Action::RecvCopySend | Action::RecvReduceSend | Action::RecvReduceCopySend)
+    }
+
+    /// Whether the step reads `src`.
+    pub const fn has_src(self) -> bool {
+        !matches!(self, Action::Recv | Action::RecvCopySend | Action::Nop)
+    }
+
+    /// Whether the step writes `dst`.
+    pub const fn has_dst(self) -> bool {
+        !matches!(self, Action::Send | Action::RecvReduceSend | Action::Nop)
+    }
+
+    /// Whether the step reads `dst` before it writes it.
+    pub const fn reads_dst(self) -> bool {
+        matches!(self, Action::Reduce | Action::ResidualAdd)
+    }
+}

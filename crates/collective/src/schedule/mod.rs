@@ -1,0 +1,187 @@
+//! Schedules from elsewhere, written out step by step in the manner of MSCCL, and their verification.
+//!
+//! ```text
+//!   form (JSON) ─▶ structure: is it a schedule?  ─▶ machine (flat arrays)
+//!                     limits: would MSCCL take it?       │
+//!                                                        ├─▶ execute: does it end?
+//!   contract: sizes, shared memory, promised results ────┼─▶ race: is every use of a chunk ordered?
+//!                                                        └─▶ data: are the results right?
+//! ```
+//!
+//! A schedule is verified for all sizes of chunks and all timings at once: data are symbols, and what
+//! is not ordered by the schedule is not assumed to be ordered. What runtimes may do within a step is
+//! taken from MSCCL: a step has read its source when its message can be received, and has written its
+//! destination before its own message can be.
+
+pub mod contract;
+pub mod data;
+pub mod execute;
+pub mod form;
+pub mod limits;
+pub mod machine;
+pub mod race;
+pub mod report;
+pub mod structure;
+
+pub use execute::Buffering;
+pub use form::{Action, Buffer, Collective, Dependency, Format, Place, Protocol, Rank, Schedule, Step, ThreadBlock};
+pub use report::{Counts, Finding, Kind, Report};
+
+use form::VERSION;
+use machine::{Machine, NONE};
+use report::Findings;
+use serde::Deserialize;
+use std::fmt;
+
+/// What is asked for, as it crosses the binding.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The root; from the schedule, or from what it does, if not given.
+    pub root: Option<u32>,
+    /// What connections hold.
+    pub buffering: Buffering,
+    /// The schedule.
+    pub schedule: Schedule,
+}
+
+/// Why a schedule is not verified at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The part of the request that it is about.
+    pub field: &'static str,
+    /// For a person.
+    pub message: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Verifies the schedule of a [`Request`] in JSON, and returns a [`Report`] in JSON.
+///
+/// # Errors
+/// [`Refusal`], also for what is not a request.
+pub fn verify_json(text: &str) -> Result<String, Refusal> {
+    let refusal = |e: serde_json::Error| Refusal { field: "schedule", message: e.to_string() };
+    let request: Request = serde_json::from_str(text).map_err(refusal)?;
+    let report = verify(&request.schedule, request.root, request.buffering)?;
+    serde_json::to_string(&report).map_err(refusal)
+}
+
+/// Verifies a schedule.
+///
+/// # Errors
+/// [`Refusal`], if there is nothing to hold it against.
+pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<Report, Refusal> {
+    refuse(schedule, root, buffering)?;
+    let given = root.or(schedule.root);
+    let (mut errors, mut flaws, mut warnings) = (Findings::default(), Findings::default(), Findings::default());
+    let checked = structure::check(schedule, &mut errors);
+    let mut found_root = given;
+    let mut counts = None;
+    if let Some(checked) = checked {
+        limits::warn(schedule, &checked.ranks, checked.contract.size, &mut warnings);
+        let machine = Machine::new(checked);
+        let order = execute::order(&machine, buffering, &mut flaws);
+        if let Some(order) = &order {
+            race::find(&machine, order, &mut flaws);
+            found_root = data::run(&machine, order, schedule.collective.has_root(), given, &mut flaws);
+        }
+        counts = Some(count(&machine, order.as_deref()));
+    }
+    Ok(Report {
+        name: schedule.name.clone(),
+        collective: schedule.collective,
+        in_place: schedule.in_place,
+        root: found_root,
+        root_inferred: found_root.is_some() && given.is_none(),
+        buffering,
+        verified: errors.is_empty() && flaws.is_empty(),
+        errors: errors.list,
+        errors_omitted: errors.omitted,
+        flaws: flaws.list,
+        flaws_omitted: flaws.omitted,
+        warnings: warnings.list,
+        warnings_omitted: warnings.omitted,
+        counts,
+    })
+}
+
+fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<(), Refusal> {
+    let refuse = |field, message: String| Err(Refusal { field, message });
+    if schedule.version != VERSION {
+        let message = format!("version {} of the format is not known; accepted: {VERSION}", schedule.version);
+        return refuse("version", message);
+    }
+    if schedule.collective == Collective::Custom {
+        let message = "a custom collective cannot be verified, since nothing says what its results must be; accepted: \
+                       allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter";
+        return refuse("collective", message.into());
+    }
+    if buffering == Buffering::Slots(0) {
+        let message = "connections that hold nothing pass nothing on; accepted: 1 or more, or rendezvous";
+        return refuse("buffering", message.into());
+    }
+    if let Some(root) = root.or(schedule.root) {
+        let name = schedule.collective.name();
+        if !schedule.collective.has_root() {
+            let message = format!("{name} has no root; accepted: a root for broadcast, reduce, gather, scatter");
+            return refuse("root", message);
+        }
+        if root as usize >= schedule.ranks.len() {
+            let last = schedule.ranks.len().saturating_sub(1);
+            return refuse("root", format!("{root} is not a rank of the schedule; accepted: 0 to {last}"));
+        }
+    }
+    Ok(())
+}
+
+fn count(machine: &Machine, order: Option<&[u32]>) -> Counts {
+    let mut sent = vec![0u64; machine.ranks.len()];
+    let (mut messages, mut nops) = (0, 0);
+    for instruction in &machine.steps {
+        nops += u64::from(instruction.action == Action::Nop);
+        if instruction.action.sends() {
+            messages += 1;
+            sent[machine.threads[instruction.thread as usize].rank as usize] += u64::from(instruction.count);
+        }
+    }
+    let mut channels: Vec<u32> = machine.connections.iter().map(|c| c.name.2).collect();
+    channels.sort_unstable();
+    channels.dedup();
+    let size = machine.contract.size;
+    let per_byte = |chunks: Option<&u64>| chunks.map_or(0.0, |&c| c as f64 / f64::from(size));
+    Counts {
+        ranks: machine.ranks.len() as u32,
+        channels: channels.len() as u32,
+        thread_blocks: machine.threads.len() as u32,
+        steps: machine.steps.len() as u64 - nops,
+        nops,
+        messages,
+        chunks_sent: sent.iter().sum(),
+        size_chunks: size,
+        sent_per_byte_min: per_byte(sent.iter().min()),
+        sent_per_byte_max: per_byte(sent.iter().max()),
+        longest_path_steps: order.map_or(0, |order| longest_path(machine, order)),
+    }
+}
+
+/// Steps of the longest chain in which each has to wait for the one before; those that only wait do not
+/// count.
+fn longest_path(machine: &Machine, order: &[u32]) -> u64 {
+    let mut depth = vec![0u64; machine.steps.len()];
+    for &step in order {
+        let instruction = &machine.steps[step as usize];
+        let start = machine.threads[instruction.thread as usize].steps.start;
+        let previous = if step == start { NONE } else { step - 1 };
+        let before = [previous, instruction.after, instruction.sender];
+        let deepest = before.into_iter().filter(|&b| b != NONE).map(|b| depth[b as usize]).max().unwrap_or(0);
+        depth[step as usize] = deepest + u64::from(instruction.action != Action::Nop);
+    }
+    depth.into_iter().max().unwrap_or(0)
+}

@@ -1,0 +1,208 @@
+//! Data races: two steps of different thread blocks of a rank that use the same chunk, one of them
+//! writing, while nothing says which comes first.
+//!
+//! What orders steps: their place in a thread block, dependencies, and messages (a step that sends
+//! comes before the one that receives). Room in a connection orders nothing here, since how much there
+//! is depends on the runtime.
+//!
+//! Every step gets a clock: for each thread of one rank, how many of its steps come before. A step that
+//! uses a chunk after step `n` of thread `u` did is in order if its clock for `u` is beyond `n`. Clocks that know
+//! only the rank itself are cheap, and most schedules need no more. What they cannot decide is decided
+//! by clocks that go through all ranks, for the threads in question, some at a time.
+
+use super::machine::{Machine, NONE};
+use super::report::{Findings, Kind};
+use std::ops::Range;
+
+/// Most races that are listed.
+const LISTED: usize = 8;
+/// Threads per pass through all ranks.
+const LANES: usize = 16;
+
+/// Step `step` uses a chunk after `other` did, and one of them writes.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    step: u32,
+    other: u32,
+    cell: u32,
+}
+
+/// The last steps of a thread that read and wrote a cell.
+#[derive(Clone, Copy)]
+struct Used {
+    thread: u32,
+    read: u32,
+    wrote: u32,
+}
+
+/// Finds races. `order` must be an order in which the steps can be performed.
+pub fn find(machine: &Machine, order: &[u32], flaws: &mut Findings) {
+    let mut by_rank: Vec<Vec<u32>> = vec![Vec::new(); machine.ranks.len()];
+    for &step in order {
+        let thread = machine.steps[step as usize].thread;
+        by_rank[machine.threads[thread as usize].rank as usize].push(step);
+    }
+    for (rank, order_of_rank) in (0u32..).zip(&by_rank) {
+        let suspects = suspects(machine, rank, order_of_rank);
+        let mut left = decide(machine, order, suspects);
+        left.sort_by_key(|s| (s.step.min(s.other), s.step.max(s.other)));
+        for (i, suspect) in left.iter().enumerate() {
+            if i < LISTED {
+                report(machine, *suspect, flaws);
+            } else {
+                flaws.omitted += 1;
+            }
+        }
+    }
+}
+
+/// Pairs that the order within the rank does not settle: the last for each step and other thread.
+fn suspects(machine: &Machine, rank: u32, order: &[u32]) -> Vec<Suspect> {
+    let threads = machine.ranks[rank as usize].clone();
+    let cells = machine.contract.cells_of(rank);
+    let clocks = local_clocks(machine, &threads, order);
+    let width = threads.len();
+    let mut users_of: Vec<Vec<Used>> = vec![Vec::new(); cells.len()];
+    let mut found = Vec::new();
+    let mut latest: Vec<Option<Suspect>> = vec![None; width];
+    for (at, &step) in order.iter().enumerate() {
+        let instruction = &machine.steps[step as usize];
+        let clock = &clocks[at * width..][..width];
+        let mut suspect = |cell: u32, other: u32| {
+            let lane = (machine.steps[other as usize].thread - threads.start) as usize;
+            if other >= clock[lane] && latest[lane].is_none_or(|l| l.other < other) {
+                latest[lane] = Some(Suspect { step, other, cell });
+            }
+        };
+        for i in 0..instruction.count {
+            let uses = [(instruction.src, false), (instruction.dst, true)];
+            for (first, writes) in uses.into_iter().filter(|u| u.0 != NONE) {
+                let cell = first + i;
+                let users = &mut users_of[(cell - cells.start) as usize];
+                for user in users.iter().filter(|u| u.thread != instruction.thread) {
+                    if user.wrote != NONE {
+                        suspect(cell, user.wrote);
+                    }
+                    if writes && user.read != NONE {
+                        suspect(cell, user.read);
+                    }
+                }
+                note(users, instruction.thread, step, writes);
+            }
+        }
+        found.extend(latest.iter_mut().filter_map(Option::take));
+    }
+    found
+}
+
+fn note(users: &mut Vec<Used>, thread: u32, step: u32, writes: bool) {
+    let at = users.iter().position(|u| u.thread == thread).unwrap_or_else(|| {
+        users.push(Used { thread, read: NONE, wrote: NONE });
+        users.len() - 1
+    });
+    if writes {
+        users[at].wrote = step;
+    } else {
+        users[at].read = step;
+    }
+}
+
+/// For each step of a rank and each of its threads, the first step of the thread that is not known to
+/// come before, by program order and dependencies.
+fn local_clocks(machine: &Machine, threads: &Range<u32>, order: &[u32]) -> Vec<u32> {
+    let width = threads.len();
+    let first_step = machine.threads[threads.start as usize..].first().map_or(0, |t| t.steps.start);
+    let starts: Vec<u32> = threads.clone().map(|t| machine.threads[t as usize].steps.start).collect();
+    let mut place = vec![NONE; order.len()]; // of a step in `order`
+    let mut clocks: Vec<u32> = Vec::with_capacity(order.len() * width);
+    for (at, &step) in (0u32..).zip(order) {
+        place[(step - first_step) as usize] = at;
+        clocks.extend(&starts);
+        for before in [previous(machine, step), machine.steps[step as usize].after] {
+            if before != NONE {
+                let from = place[(before - first_step) as usize] as usize * width;
+                let (known, clock) = clocks.split_at_mut(at as usize * width);
+                join(clock, &known[from..from + width]);
+                let lane = (machine.steps[before as usize].thread - threads.start) as usize;
+                clock[lane] = clock[lane].max(before + 1);
+            }
+        }
+    }
+    clocks
+}
+
+fn previous(machine: &Machine, step: u32) -> u32 {
+    let thread = machine.steps[step as usize].thread;
+    if step == machine.threads[thread as usize].steps.start { NONE } else { step - 1 }
+}
+
+fn join(clock: &mut [u32], other: &[u32]) {
+    for (mine, theirs) in clock.iter_mut().zip(other) {
+        *mine = (*mine).max(*theirs);
+    }
+}
+
+/// Those suspects that no chain of messages settles either.
+fn decide(machine: &Machine, order: &[u32], suspects: Vec<Suspect>) -> Vec<Suspect> {
+    let mut threads: Vec<u32> = suspects.iter().map(|s| machine.steps[s.other as usize].thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let mut left = Vec::new();
+    for lanes in threads.chunks(LANES) {
+        let clocks = global_clocks(machine, lanes, order);
+        left.extend(suspects.iter().filter(|s| {
+            let thread = machine.steps[s.other as usize].thread;
+            let lane = lanes.iter().position(|&t| t == thread);
+            lane.is_some_and(|lane| s.other >= clocks[s.step as usize][lane])
+        }));
+    }
+    left
+}
+
+/// For each step, the first step of the threads in question that is not known to come before it.
+fn global_clocks(machine: &Machine, lanes: &[u32], order: &[u32]) -> Vec<[u32; LANES]> {
+    let mut start = [0; LANES];
+    for (lane, &thread) in start.iter_mut().zip(lanes) {
+        *lane = machine.threads[thread as usize].steps.start;
+    }
+    let mut lane_of = vec![LANES; machine.threads.len()];
+    for (lane, &thread) in lanes.iter().enumerate() {
+        lane_of[thread as usize] = lane;
+    }
+    let mut clocks = vec![start; machine.steps.len()];
+    for &step in order {
+        let mut clock = clocks[step as usize];
+        let instruction = &machine.steps[step as usize];
+        for before in [previous(machine, step), instruction.after, instruction.sender] {
+            if before != NONE {
+                join(&mut clock, &clocks[before as usize]);
+                if let Some(mine) = clock.get_mut(lane_of[machine.steps[before as usize].thread as usize]) {
+                    *mine = (*mine).max(before + 1);
+                }
+            }
+        }
+        clocks[step as usize] = clock;
+    }
+    clocks
+}
+
+fn report(machine: &Machine, suspect: Suspect, flaws: &mut Findings) {
+    let (first, second) = (suspect.step.min(suspect.other), suspect.step.max(suspect.other));
+    let writes = |step: u32| {
+        let instruction = &machine.steps[step as usize];
+        instruction.dst != NONE && (instruction.dst..instruction.dst + instruction.count).contains(&suspect.cell)
+    };
+    let verb = |step| if writes(step) { "writes" } else { "reads" };
+    let other = machine.site(second);
+    let place = machine.contract.place(other.rank.unwrap_or(0), suspect.cell);
+    let message = format!(
+        "{} chunk {} of the {} buffer, which step {} of thread block {} {}; nothing says which comes first",
+        verb(first),
+        place.offset,
+        place.buffer.name(),
+        other.step.unwrap_or(0),
+        other.thread_block.unwrap_or(0),
+        verb(second)
+    );
+    flaws.add(Kind::Race, machine.site(first), message);
+}

@@ -1,0 +1,350 @@
+//! Schedules for tests: a small language to write them, and well-known algorithms in it.
+
+use syncline_collective::schedule::{
+    Action, Buffer, Collective, Dependency, Format, Place, Protocol, Rank, Schedule, Step, ThreadBlock,
+};
+
+pub const I: Buffer = Buffer::Input;
+pub const O: Buffer = Buffer::Output;
+pub const S: Buffer = Buffer::Scratch;
+
+/// A place in a buffer.
+pub fn at(buffer: Buffer, offset: u32) -> Option<Place> {
+    Some(Place { buffer, offset })
+}
+
+/// A schedule without steps; all ranks have equal buffers.
+pub fn empty(collective: Collective, in_place: bool, ranks: u32, [input, output, scratch]: [u32; 3]) -> Schedule {
+    let rank =
+        |id| Rank { id, input_chunks: input, output_chunks: output, scratch_chunks: scratch, thread_blocks: vec![] };
+    Schedule {
+        format: Format::SynclinePlan,
+        version: 1,
+        name: "test".into(),
+        collective,
+        in_place,
+        root: None,
+        protocol: Protocol::Simple,
+        min_bytes: None,
+        max_bytes: None,
+        threads: None,
+        channels: None,
+        chunks_per_loop: None,
+        ranks: (0..ranks).map(rank).collect(),
+    }
+}
+
+/// Adds a thread block and returns its number.
+pub fn block(schedule: &mut Schedule, rank: u32, send: Option<u32>, recv: Option<u32>, channel: u32) -> u32 {
+    let blocks = &mut schedule.ranks[rank as usize].thread_blocks;
+    let id = blocks.len() as u32;
+    blocks.push(ThreadBlock { id, send, recv, channel, steps: vec![] });
+    id
+}
+
+/// Adds a step.
+pub fn step(
+    schedule: &mut Schedule,
+    (rank, block): (u32, u32),
+    action: Action,
+    src: Option<Place>,
+    dst: Option<Place>,
+    count: u32,
+) {
+    let steps = &mut schedule.ranks[rank as usize].thread_blocks[block as usize].steps;
+    let id = steps.len() as u32;
+    steps.push(Step { id, action, src, dst, count, depends_on: None, has_dependents: false });
+}
+
+/// Lets the last step of a thread block wait for the last step, so far, of another of its rank.
+pub fn wait_for_last(schedule: &mut Schedule, (rank, block): (u32, u32), other: u32) {
+    let blocks = &mut schedule.ranks[rank as usize].thread_blocks;
+    let target = blocks[other as usize].steps.last_mut().expect("a step to wait for");
+    target.has_dependents = true;
+    let step = target.id;
+    let last = blocks[block as usize].steps.last_mut().expect("a step that waits");
+    last.depends_on = Some(Dependency { thread_block: other, step });
+}
+
+/// Adds a `nop` that waits, for the dependencies beyond the one that a step can have.
+pub fn nop_after_last(schedule: &mut Schedule, (rank, block): (u32, u32), other: u32) {
+    step(schedule, (rank, block), Action::Nop, None, None, 0);
+    wait_for_last(schedule, (rank, block), other);
+}
+
+/// Ring all-reduce; `count` chunks per block, `channels` rings side by side.
+pub fn ring_all_reduce(ranks: u32, channels: u32, count: u32, in_place: bool) -> Schedule {
+    let size = ranks * channels * count;
+    let mut s = empty(Collective::AllReduce, in_place, ranks, [size, size, 0]);
+    let out = if in_place { I } else { O };
+    for rank in 0..ranks {
+        for channel in 0..channels {
+            let (next, prev) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            let alone = ranks == 1;
+            let b = (rank, block(&mut s, rank, (!alone).then_some(next), (!alone).then_some(prev), channel));
+            let chunk = |back: u32| ((rank + 2 * ranks - back) % ranks * channels + channel) * count;
+            if alone {
+                if !in_place {
+                    step(&mut s, b, Action::Copy, at(I, chunk(0)), at(O, chunk(0)), count);
+                }
+                continue;
+            }
+            step(&mut s, b, Action::Send, at(I, chunk(0)), None, count);
+            for j in 1..ranks - 1 {
+                step(&mut s, b, Action::RecvReduceSend, at(I, chunk(j)), None, count);
+            }
+            let last = chunk(ranks - 1);
+            step(&mut s, b, Action::RecvReduceCopySend, at(I, last), at(out, last), count);
+            for j in 1..ranks {
+                let action = if j + 1 < ranks { Action::RecvCopySend } else { Action::Recv };
+                step(&mut s, b, action, None, at(out, chunk(j - 1)), count);
+            }
+        }
+    }
+    s
+}
+
+/// Ring all-gather.
+pub fn ring_all_gather(ranks: u32, channels: u32, count: u32, in_place: bool) -> Schedule {
+    let share = channels * count;
+    let mut s = empty(Collective::AllGather, in_place, ranks, [share, share * ranks, 0]);
+    for rank in 0..ranks {
+        for channel in 0..channels {
+            let (next, prev) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            let alone = ranks == 1;
+            let b = (rank, block(&mut s, rank, (!alone).then_some(next), (!alone).then_some(prev), channel));
+            let own = channel * count;
+            if !in_place {
+                step(&mut s, b, Action::Copy, at(I, own), at(O, rank * share + own), count);
+            }
+            if alone {
+                continue;
+            }
+            step(&mut s, b, Action::Send, at(I, own), None, count);
+            for j in 1..ranks {
+                let action = if j + 1 < ranks { Action::RecvCopySend } else { Action::Recv };
+                step(&mut s, b, action, None, at(O, (rank + ranks - j) % ranks * share + own), count);
+            }
+        }
+    }
+    s
+}
+
+/// Ring reduce-scatter.
+pub fn ring_reduce_scatter(ranks: u32, channels: u32, count: u32, in_place: bool) -> Schedule {
+    let share = channels * count;
+    let mut s = empty(Collective::ReduceScatter, in_place, ranks, [share * ranks, share, 0]);
+    for rank in 0..ranks {
+        for channel in 0..channels {
+            let (next, prev) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            let alone = ranks == 1;
+            let b = (rank, block(&mut s, rank, (!alone).then_some(next), (!alone).then_some(prev), channel));
+            let own = channel * count;
+            if alone {
+                if !in_place {
+                    step(&mut s, b, Action::Copy, at(I, own), at(O, own), count);
+                }
+                continue;
+            }
+            let chunk = |j: u32| (rank + 2 * ranks - 1 - j) % ranks * share + own;
+            step(&mut s, b, Action::Send, at(I, chunk(0)), None, count);
+            for j in 1..ranks - 1 {
+                step(&mut s, b, Action::RecvReduceSend, at(I, chunk(j)), None, count);
+            }
+            step(&mut s, b, Action::RecvReduceCopy, at(I, rank * share + own), at(O, own), count);
+        }
+    }
+    s
+}
+
+/// All-reduce on a binary tree (children of `r` are `2r+1` and `2r+2`), in place: one thread block per
+/// child, which takes the child's sum on the way up and hands the result down, and one for the parent.
+pub fn tree_all_reduce(ranks: u32, channels: u32, count: u32) -> Schedule {
+    let size = channels * count;
+    let mut s = empty(Collective::AllReduce, true, ranks, [size, 0, 0]);
+    for rank in 0..ranks {
+        for channel in 0..channels {
+            let chunk = at(I, channel * count);
+            let children: Vec<u32> = (2 * rank + 1..2 * rank + 3).filter(|&c| c < ranks).collect();
+            let mut last = None;
+            let mut down = vec![];
+            for &child in &children {
+                let b = (rank, block(&mut s, rank, Some(child), Some(child), channel));
+                step(&mut s, b, Action::RecvReduceCopy, chunk, chunk, count);
+                if let Some(other) = last {
+                    wait_for_last(&mut s, b, other);
+                }
+                last = Some(b.1);
+                down.push(b);
+            }
+            if rank > 0 {
+                let parent = (rank - 1) / 2;
+                let b = (rank, block(&mut s, rank, Some(parent), Some(parent), channel));
+                step(&mut s, b, Action::Send, chunk, None, count);
+                if let Some(other) = last {
+                    wait_for_last(&mut s, b, other);
+                }
+                step(&mut s, b, Action::Recv, None, chunk, count);
+                last = Some(b.1);
+            }
+            for b in down {
+                step(&mut s, b, Action::Send, chunk, None, count);
+                if last != Some(b.1) {
+                    wait_for_last(&mut s, b, last.expect("children"));
+                }
+            }
+        }
+    }
+    s
+}
+
+/// All-reduce in place that goes around twice: rank 0 to the last and back adds up, the second time the sum
+/// is written. That everybody has read before it writes, only the way of the messages says.
+pub fn twice_around(ranks: u32, channels: u32, chunks: u32) -> Schedule {
+    let size = channels * chunks;
+    let mut s = empty(Collective::AllReduce, true, ranks, [size, 0, 0]);
+    if ranks == 1 {
+        return s;
+    }
+    for rank in 0..ranks {
+        let (next, prev) = (Some((rank + 1) % ranks), Some((rank + ranks - 1) % ranks));
+        for channel in 0..channels {
+            let first = (rank, block(&mut s, rank, next, prev.filter(|_| rank > 0), channel));
+            let back = (rank == 0).then(|| (rank, block(&mut s, rank, None, prev, channel)));
+            let onward = next.filter(|&n| n > 0);
+            let second = (rank, block(&mut s, rank, onward, prev.filter(|_| rank > 0), channel + channels));
+            for chunk in channel * chunks..(channel + 1) * chunks {
+                let action = if rank == 0 { Action::Send } else { Action::RecvReduceSend };
+                step(&mut s, first, action, at(I, chunk), None, 1);
+                if let Some(back) = back {
+                    step(&mut s, back, Action::Recv, None, at(I, chunk), 1);
+                    step(&mut s, second, Action::Send, at(I, chunk), None, 1);
+                    wait_for_last(&mut s, second, back.1);
+                } else {
+                    let action = if onward.is_some() { Action::RecvCopySend } else { Action::Recv };
+                    step(&mut s, second, action, None, at(I, chunk), 1);
+                }
+            }
+        }
+    }
+    s
+}
+
+/// All-to-all with one thread block per peer and direction.
+pub fn direct_all_to_all(ranks: u32, channels: u32, count: u32) -> Schedule {
+    let share = channels * count;
+    let mut s = empty(Collective::AllToAll, false, ranks, [ranks * share, ranks * share, 0]);
+    for rank in 0..ranks {
+        for channel in 0..channels {
+            let chunk = |peer: u32| peer * share + channel * count;
+            let own = (rank, block(&mut s, rank, None, None, 0));
+            step(&mut s, own, Action::Copy, at(I, chunk(rank)), at(O, chunk(rank)), count);
+            for peer in (0..ranks).filter(|&p| p != rank) {
+                let b = (rank, block(&mut s, rank, Some(peer), None, channel));
+                step(&mut s, b, Action::Send, at(I, chunk(peer)), None, count);
+                let b = (rank, block(&mut s, rank, None, Some(peer), channel));
+                step(&mut s, b, Action::Recv, None, at(O, chunk(peer)), count);
+            }
+        }
+    }
+    s
+}
+
+/// All-reduce in place in one round: everybody sends everything to everybody; the received vectors
+/// wait in scratch until the own one has been sent.
+pub fn direct_all_reduce(ranks: u32, count: u32) -> Schedule {
+    let mut s = empty(Collective::AllReduce, true, ranks, [count, 0, ranks * count]);
+    for rank in 0..ranks {
+        let peers: Vec<u32> = (0..ranks).filter(|&p| p != rank).collect();
+        let sum = (rank, block(&mut s, rank, None, None, 0));
+        let mut others = vec![];
+        for &peer in &peers {
+            let b = (rank, block(&mut s, rank, Some(peer), Some(peer), 0));
+            step(&mut s, b, Action::Send, at(I, 0), None, count);
+            step(&mut s, b, Action::Recv, None, at(S, peer * count), count);
+            others.push(b.1);
+        }
+        for (i, &peer) in peers.iter().enumerate() {
+            if i == 0 {
+                for &other in &others[1..] {
+                    nop_after_last(&mut s, sum, other);
+                }
+            }
+            step(&mut s, sum, Action::Reduce, at(S, peer * count), at(I, 0), count);
+            if i == 0 {
+                wait_for_last(&mut s, sum, others[0]);
+            }
+        }
+    }
+    s
+}
+
+/// Broadcast down a chain that starts at the root.
+pub fn chain_broadcast(ranks: u32, root: u32, chunks: u32) -> Schedule {
+    let mut s = empty(Collective::Broadcast, false, ranks, [0, chunks, 0]);
+    s.ranks[root as usize].input_chunks = chunks;
+    for place in 0..ranks {
+        let rank = (root + place) % ranks;
+        let next = (place + 1 < ranks).then_some((rank + 1) % ranks);
+        let prev = (place > 0).then_some((rank + ranks - 1) % ranks);
+        let b = (rank, block(&mut s, rank, next, prev, 0));
+        for chunk in 0..chunks {
+            if place == 0 {
+                step(&mut s, b, Action::Copy, at(I, chunk), at(O, chunk), 1);
+            }
+            match (place == 0, next.is_some()) {
+                (true, true) => step(&mut s, b, Action::Send, at(O, chunk), None, 1),
+                (true, false) => {}
+                (false, true) => step(&mut s, b, Action::RecvCopySend, None, at(O, chunk), 1),
+                (false, false) => step(&mut s, b, Action::Recv, None, at(O, chunk), 1),
+            }
+        }
+    }
+    s
+}
+
+/// Reduction down a chain that ends at the root.
+pub fn chain_reduce(ranks: u32, root: u32, chunks: u32) -> Schedule {
+    let mut s = empty(Collective::Reduce, false, ranks, [chunks, 0, 0]);
+    s.ranks[root as usize].output_chunks = chunks;
+    for place in 0..ranks {
+        let rank = (root + 1 + place) % ranks;
+        let next = (rank != root).then_some((rank + 1) % ranks);
+        let prev = (place > 0).then_some((rank + ranks - 1) % ranks);
+        let b = (rank, block(&mut s, rank, next, prev, 0));
+        for chunk in 0..chunks {
+            match (prev.is_some(), next.is_some()) {
+                (false, false) => step(&mut s, b, Action::Copy, at(I, chunk), at(O, chunk), 1),
+                (false, true) => step(&mut s, b, Action::Send, at(I, chunk), None, 1),
+                (true, true) => step(&mut s, b, Action::RecvReduceSend, at(I, chunk), None, 1),
+                (true, false) => step(&mut s, b, Action::RecvReduceCopy, at(I, chunk), at(O, chunk), 1),
+            }
+        }
+    }
+    s
+}
+
+/// Gather straight to the root, or scatter straight from it.
+pub fn star(collective: Collective, ranks: u32, root: u32, share: u32, in_place: bool) -> Schedule {
+    let gathers = collective == Collective::Gather;
+    let sizes = if gathers { [share, 0, 0] } else { [0, share, 0] };
+    let mut s = empty(collective, in_place, ranks, sizes);
+    let (whole, part) = if gathers { (O, I) } else { (I, O) };
+    let r = &mut s.ranks[root as usize];
+    *(if gathers { &mut r.output_chunks } else { &mut r.input_chunks }) = share * ranks;
+    if !in_place {
+        let b = (root, block(&mut s, root, None, None, 0));
+        let (src, dst) = if gathers { (at(I, 0), at(O, root * share)) } else { (at(I, root * share), at(O, 0)) };
+        step(&mut s, b, Action::Copy, src, dst, share);
+    }
+    for rank in (0..ranks).filter(|&r| r != root) {
+        let (from, to) = if gathers { (rank, root) } else { (root, rank) };
+        let (here, there) =
+            if gathers { (at(part, 0), at(whole, rank * share)) } else { (at(whole, rank * share), at(part, 0)) };
+        let b = (from, block(&mut s, from, Some(to), None, 0));
+        step(&mut s, b, Action::Send, here, None, share);
+        let b = (to, block(&mut s, to, None, Some(from), 0));
+        step(&mut s, b, Action::Recv, None, there, share);
+    }
+    s
+}

@@ -1,0 +1,9 @@
+//! Verification of schedules that are written out step by step.
+
+mod broken;
+mod build;
+mod json;
+mod mutations;
+mod oracle;
+mod rooted;
+mod valid;

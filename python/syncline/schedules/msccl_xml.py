@@ -1,0 +1,340 @@
+"""MSCCL's XML, read and written.
+
+    <algo coll ngpus inplace ...><gpu id i_chunks o_chunks s_chunks><tb id send recv chan><step s type .../>
+
+Only elements and attributes mean something. Document types, and with them entities, are refused before
+anything is expanded. Attributes that are not known are ignored with a warning, as runtimes ignore them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
+from syncline.schedules import plan as form
+from syncline.schedules.plan import Buffer, Dependency, Place, Plan, Rank, Step, ThreadBlock
+from syncline.schedules.ring import MAX_BYTES
+
+MAX_PROBLEMS: Final = 100
+MAX_VALUE: Final = 2**31 - 1
+MAX_MESSAGE_BYTES: Final = 2**63 - 1
+
+CHILD: Final = {"": "algo", "algo": "gpu", "gpu": "tb", "tb": "step"}
+ATTRIBUTES: Final = {
+    "algo": frozenset(
+        {
+            *("name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace", "outofplace"),
+            *("minBytes", "maxBytes", "nthreads", "redop"),
+        }
+    ),
+    "gpu": frozenset({"id", "i_chunks", "o_chunks", "s_chunks"}),
+    "tb": frozenset({"id", "send", "recv", "chan"}),
+    "step": frozenset({"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"}),
+}
+SPELLINGS: Final = {"reducescatter": "reduce_scatter"}
+"""One of MSCCL's executors spells some collectives differently."""
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+Site = tuple[int | None, int | None, int | None]
+"""Rank, thread block and step, as far as they are known."""
+
+
+@dataclass(slots=True)
+class Document:
+    """What an XML file says, and where."""
+
+    plan: Plan
+    lines: dict[Site, int]
+    warnings: list[Problem]
+
+
+def read(text: str, file: str) -> Document:
+    """Parses a file. Raises [`InputError`] with everything that is wrong with its form."""
+    reader = _Reader(file)
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.characters
+    parser.StartDoctypeDeclHandler = reader.doctype
+    parser.buffer_text = True
+    reader.line = lambda: parser.CurrentLineNumber
+    try:
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code) or "unknown error"
+        reader.problems.append(Problem(file, error.lineno, "", None, f"this is not valid XML: {reason}"))
+    except _TooManyError:
+        pass
+    return reader.document()
+
+
+def write(plan: Plan) -> str:
+    """A plan as an XML file. It must be one that the engine has accepted."""
+    channels = max((block["channel"] + 1 for rank in plan["ranks"] for block in rank["thread_blocks"]), default=1)
+    size = max(max(rank["input_chunks"], rank["output_chunks"]) for rank in plan["ranks"])
+    head: dict[str, object] = {
+        "name": plan["name"],
+        "proto": plan["protocol"],
+        "nchannels": _or(plan.get("channels"), channels),
+        "nchunksperloop": _or(plan.get("chunks_per_loop"), size),
+        "ngpus": len(plan["ranks"]),
+        "coll": plan["collective"],
+        "inplace": int(plan["in_place"]),
+        # One of MSCCL's executors ignores a file in which one of these is missing.
+        "outofplace": int(not plan["in_place"]),
+        "minBytes": _or(plan.get("min_bytes"), 0),
+        "maxBytes": _or(plan.get("max_bytes"), MAX_BYTES),
+    }
+    if plan.get("threads") is not None:
+        head["nthreads"] = plan["threads"]
+    lines = [_tag("algo", head, 0, close=False)]
+    for rank in plan["ranks"]:
+        sizes = {
+            "i_chunks": rank["input_chunks"],
+            "o_chunks": rank["output_chunks"],
+            "s_chunks": rank["scratch_chunks"],
+        }
+        lines.append(_tag("gpu", {"id": rank["id"], **sizes}, 1, close=False))
+        for block in rank["thread_blocks"]:
+            peers = {"send": _or(block["send"], -1), "recv": _or(block["recv"], -1)}
+            lines.append(_tag("tb", {"id": block["id"], **peers, "chan": block["channel"]}, 2, close=False))
+            lines += [_tag("step", _step_attributes(step), 3, close=True) for step in block["steps"]]
+            lines.append("    </tb>")
+        lines.append("  </gpu>")
+    return "\n".join([*lines, "</algo>", ""])
+
+
+def _step_attributes(step: Step) -> dict[str, object]:
+    src = step.get("src") or {"buffer": "i", "offset": -1}
+    dst = step.get("dst") or {"buffer": "o", "offset": -1}
+    on = step.get("depends_on") or {"thread_block": -1, "step": -1}
+    return {
+        "s": step["id"],
+        "type": step["type"],
+        "srcbuf": src["buffer"],
+        "srcoff": src["offset"],
+        "dstbuf": dst["buffer"],
+        "dstoff": dst["offset"],
+        "cnt": step["count"],
+        "depid": on["thread_block"],
+        "deps": on["step"],
+        "hasdep": int(step.get("has_dependents", False)),
+    }
+
+
+def _tag(name: str, attributes: Mapping[str, object], depth: int, *, close: bool) -> str:
+    inside = " ".join(f"{key}={quoteattr(str(value))}" for key, value in attributes.items())
+    return f"{'  ' * depth}<{name} {inside}{'/' if close else ''}>"
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+class _TooManyError(Exception):
+    """Reading on would only add to what is wrong."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    file: str
+    line: Callable[[], int] = lambda: 1
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    lines: dict[Site, int] = field(default_factory=dict)
+    path: list[str] = field(default_factory=list)
+    plan: Plan | None = None
+    gpus: int | None = None
+    ignored: set[tuple[str, str]] = field(default_factory=set)
+
+    def document(self) -> Document:
+        """What was read."""
+        if self.plan is not None and self.gpus is not None and self.gpus != len(self.plan["ranks"]):
+            given = len(self.plan["ranks"])
+            message = f"there are {given} gpu elements"
+            self._refuse("algo.ngpus", self.gpus, message, str(given), self.lines[None, None, None])
+        if self.problems or self.plan is None:
+            raise InputError(self.problems or [Problem(self.file, None, "", None, "there is no algo element")])
+        return Document(self.plan, self.lines, self.warnings)
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        parent = self.path[-1] if self.path else ""
+        self.path.append(name)
+        if parent not in CHILD:  # within an element that was refused, or within a step
+            self.path[-1] = "refused"
+            if parent == "step":
+                self._refuse("step", None, f"an element '{shown(name)}' within a step", "nothing")
+            return
+        if name != CHILD[parent]:
+            self.path[-1] = "refused"
+            self._refuse_element(parent, name)
+            return
+        for key in attributes.keys() - ATTRIBUTES[name] - {k for e, k in self.ignored if e == name}:
+            self.ignored.add((name, key))
+            known = did_you_mean(key, ATTRIBUTES[name])
+            message = f"the attribute '{shown(key)}' is not known and is ignored{known}"
+            self.warnings.append(Problem(self.file, self.line(), name, None, message))
+        {"algo": self._algo, "gpu": self._gpu, "tb": self._block, "step": self._step}[name](attributes)
+
+    def end(self, _name: str) -> None:
+        self.path.pop()
+
+    def characters(self, text: str) -> None:
+        if text.strip() and self.path and self.path[-1] != "refused":
+            self._refuse(self.path[-1], text.strip(), "there is text between the elements", "elements only")
+
+    def doctype(self, *_: object) -> None:
+        self._refuse("", None, "a document type is not accepted: write everything out")
+        raise _TooManyError
+
+    def _algo(self, attributes: dict[str, str]) -> None:
+        self.lines[None, None, None] = self.line()
+        values = _Attributes(self, "algo", attributes)
+        collective = values.word("coll", form.COLLECTIVES, SPELLINGS)
+        self.gpus = values.number("ngpus")
+        self.plan = Plan(
+            format=form.FORMAT,
+            version=form.VERSION,
+            name=attributes.get("name", ""),
+            collective=collective,
+            in_place=values.flag("inplace", default=False),
+            protocol=values.word("proto", form.PROTOCOLS, {}, default="Simple"),
+            ranks=[],
+        )
+        if "minBytes" in attributes:
+            self.plan["min_bytes"] = values.number("minBytes", 0, MAX_MESSAGE_BYTES)
+        if "maxBytes" in attributes:
+            self.plan["max_bytes"] = values.number("maxBytes", 0, MAX_MESSAGE_BYTES)
+        if "nthreads" in attributes:
+            self.plan["threads"] = values.number("nthreads")
+        if "nchannels" in attributes:
+            self.plan["channels"] = values.number("nchannels")
+        if "nchunksperloop" in attributes:
+            self.plan["chunks_per_loop"] = values.number("nchunksperloop")
+
+    def _gpu(self, attributes: dict[str, str]) -> None:
+        assert self.plan is not None
+        values = _Attributes(self, "gpu", attributes)
+        rank = Rank(
+            id=values.number("id"),
+            input_chunks=values.number("i_chunks"),
+            output_chunks=values.number("o_chunks"),
+            scratch_chunks=values.number("s_chunks"),
+            thread_blocks=[],
+        )
+        self.plan["ranks"].append(rank)
+        self.lines.setdefault((rank["id"], None, None), self.line())
+
+    def _block(self, attributes: dict[str, str]) -> None:
+        assert self.plan is not None
+        values = _Attributes(self, "tb", attributes)
+        rank = self.plan["ranks"][-1]
+        send, recv = values.or_none("send"), values.or_none("recv")
+        # Without peers there is no connection, and so no channel: writers put 0 or -1.
+        channel = values.or_none("chan") if send is None and recv is None else values.number("chan")
+        block = ThreadBlock(id=values.number("id"), send=send, recv=recv, channel=channel or 0, steps=[])
+        rank["thread_blocks"].append(block)
+        self.lines.setdefault((rank["id"], block["id"], None), self.line())
+
+    def _step(self, attributes: dict[str, str]) -> None:
+        assert self.plan is not None
+        values = _Attributes(self, "step", attributes)
+        rank = self.plan["ranks"][-1]
+        block = rank["thread_blocks"][-1]
+        kind = values.word("type", form.STEP_TYPES, {})
+        step = Step(id=values.number("s"), type=kind, count=0 if kind == "nop" else values.number("cnt"))
+        # A receive names what its peer sends as its source, and so on; only local memory means something.
+        if kind in form.READS_LOCALLY:
+            step["src"] = values.place("srcbuf", "srcoff")
+        if kind in form.WRITES_LOCALLY:
+            step["dst"] = values.place("dstbuf", "dstoff")
+        on_block, on_step = values.or_none("depid"), values.or_none("deps")
+        if on_block is not None and on_step is not None:
+            step["depends_on"] = Dependency(thread_block=on_block, step=on_step)
+        elif on_block is not None or on_step is not None:
+            text = f"{attributes.get('depid')}, {attributes.get('deps')}"
+            self._refuse("step.depid", text, "of depid and deps only one is -1", "both -1, or neither")
+        if values.flag("hasdep", default=False):
+            step["has_dependents"] = True
+        block["steps"].append(step)
+        self.lines.setdefault((rank["id"], block["id"], step["id"]), self.line())
+
+    def _refuse_element(self, parent: str, name: str) -> None:
+        wanted = CHILD[parent]
+        if name == "op" and parent == "tb":
+            message = "the form with 'op' elements is not read: write the file with 'step' elements (old_format)"
+        elif parent:
+            message = f"an element '{shown(name)}' within '{parent}'"
+        else:
+            message = f"the file begins with an element '{shown(name)}'"
+        self._refuse(parent, name, message, wanted)
+
+    def _refuse(
+        self, path: str, value: object, message: str, accepted: str | None = None, line: int | None = None
+    ) -> None:
+        self.problems.append(Problem(self.file, line or self.line(), path, shown(value), message, accepted))
+        if len(self.problems) == MAX_PROBLEMS:
+            message = f"there may be more: reading stopped after {MAX_PROBLEMS} problems"
+            self.problems.append(Problem(self.file, line or self.line(), "", None, message))
+            raise _TooManyError
+
+
+@dataclass(slots=True)
+class _Attributes:
+    """The attributes of an element as values; what is wrong with them goes to the reader."""
+
+    reader: _Reader
+    element: str
+    given: dict[str, str]
+
+    def number(self, name: str, low: int = 0, high: int = MAX_VALUE) -> int:
+        """A number that must be there."""
+        text = self._text(name)
+        if text is None:
+            return low
+        if _INTEGER.fullmatch(text) and low <= int(text) <= high:
+            return int(text)
+        self._refuse(name, text, f"{low} to {high}")
+        return low
+
+    def or_none(self, name: str) -> int | None:
+        """A number, or -1 for nobody."""
+        value = self.number(name, -1)
+        return None if value == -1 else value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """0 or 1."""
+        return self.number(name, 0, 1) == 1 if name in self.given else default
+
+    def word(self, name: str, words: tuple[str, ...], spellings: Mapping[str, str], default: str | None = None) -> str:
+        """One of some words; in place of a wrong one, the last, which asks for nothing else."""
+        if default is not None and name not in self.given:
+            return default
+        text = self._text(name, one_of(words))
+        if text is None:
+            return words[-1]
+        text = spellings.get(text, text)
+        if text not in words:
+            self._refuse(name, text, one_of(words), did_you_mean(text, words))
+            return words[-1]
+        return text
+
+    def place(self, buffer: str, offset: str) -> Place:
+        """A buffer and an offset within it."""
+        return Place(buffer=cast(Buffer, self.word(buffer, form.BUFFERS, {})), offset=self.number(offset))
+
+    def _text(self, name: str, accepted: str = "a number") -> str | None:
+        if name not in self.given:
+            self.reader._refuse(f"{self.element}.{name}", None, "this attribute is missing", accepted)
+            return None
+        return self.given[name].strip()
+
+    def _refuse(self, name: str, text: str, accepted: str, hint: str = "") -> None:
+        message = f"'{shown(text)}' is not accepted{hint}"
+        self.reader._refuse(f"{self.element}.{name}", text, message, accepted)

@@ -1,0 +1,113 @@
+"""The form of a plan: the JSON of `crates/collective/src/schedule/form.rs`, which is also a format of files.
+
+What is typed here is a plan that this package has made. A plan from a file is text that the engine checks.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal, NotRequired, TypedDict
+
+FORMAT: Final = "syncline-plan"
+VERSION: Final = 1
+
+COLLECTIVES: Final = (
+    *("allreduce", "allgather", "reduce_scatter", "alltoall"),
+    *("broadcast", "reduce", "gather", "scatter", "custom"),
+)
+PROTOCOLS: Final = ("Simple", "LL", "LL128")
+BUFFERS: Final = ("i", "o", "s")
+
+READS_LOCALLY: Final = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re", "ra"})
+"""Types of steps that have a source on their own rank."""
+WRITES_LOCALLY: Final = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re", "ra"})
+"""Types of steps that have a destination on their own rank."""
+STEP_TYPES: Final = ("s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "ra", "nop")
+
+Buffer = Literal["i", "o", "s"]
+
+
+class Place(TypedDict):
+    """The first of some chunks of a rank's input, output or scratch buffer."""
+
+    buffer: Buffer
+    offset: int
+
+
+class Dependency(TypedDict):
+    """A step of another thread block of the same rank."""
+
+    thread_block: int
+    step: int
+
+
+class Step(TypedDict):
+    """One step of a thread block."""
+
+    id: int
+    type: str
+    src: NotRequired[Place | None]
+    dst: NotRequired[Place | None]
+    count: int
+    depends_on: NotRequired[Dependency | None]
+    has_dependents: NotRequired[bool]
+
+
+class ThreadBlock(TypedDict):
+    """Steps in order, with one peer to send to and one to receive from at most."""
+
+    id: int
+    send: int | None
+    recv: int | None
+    channel: int
+    steps: list[Step]
+
+
+class Rank(TypedDict):
+    """What one rank does."""
+
+    id: int
+    input_chunks: int
+    output_chunks: int
+    scratch_chunks: int
+    thread_blocks: list[ThreadBlock]
+
+
+class Plan(TypedDict):
+    """A schedule."""
+
+    format: str
+    version: int
+    name: str
+    collective: str
+    in_place: bool
+    root: NotRequired[int | None]
+    protocol: str
+    min_bytes: NotRequired[int | None]
+    max_bytes: NotRequired[int | None]
+    threads: NotRequired[int | None]
+    channels: NotRequired[int | None]
+    chunks_per_loop: NotRequired[int | None]
+    ranks: list[Rank]
+
+
+def dumps(plan: Plan) -> str:
+    """A plan as the text of a plan file."""
+    return json.dumps(plan, indent=1, ensure_ascii=True) + "\n"
+
+
+def step(
+    number: int,
+    kind: str,
+    *,
+    src: tuple[Buffer, int] | None = None,
+    dst: tuple[Buffer, int] | None = None,
+    count: int = 1,
+) -> Step:
+    """A step that waits for nothing."""
+    made = Step(id=number, type=kind, count=count)
+    if src is not None:
+        made["src"] = Place(buffer=src[0], offset=src[1])
+    if dst is not None:
+        made["dst"] = Place(buffer=dst[0], offset=dst[1])
+    return made

@@ -1,0 +1,250 @@
+"""MSCCL's XML: read, written, refused, and never anything else."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.schedules import RING4, edit_algo, edit_step
+from syncline import cli
+from syncline.errors import InputError
+from syncline.schedules import msccl_xml, plan, ring
+from syncline.schedules.plan import Dependency, Plan, Rank, ThreadBlock
+
+MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def complaints(text: str) -> list[str]:
+    """Everything that is wrong with a text: line, field and message."""
+    with pytest.raises(InputError) as error:
+        msccl_xml.read(text, "file.xml")
+    return [f"{p.line} {p.field}: {p.message}" for p in error.value.problems]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_round_trip(ranks: int, in_place: bool) -> None:
+    made = ring.all_reduce(ranks, 3, in_place=in_place)
+    assert msccl_xml.read(msccl_xml.write(made), "ring.xml").plan == made
+
+
+def test_round_trip_of_everything_that_a_step_can_say() -> None:
+    steps = [plan.step(i, kind, count=3) for i, kind in enumerate(plan.STEP_TYPES)]
+    for step in steps:
+        if step["type"] in plan.READS_LOCALLY:
+            step["src"] = {"buffer": "s", "offset": 7}
+        if step["type"] in plan.WRITES_LOCALLY:
+            step["dst"] = {"buffer": "o", "offset": 2}
+    steps[-1]["count"] = 0
+    steps[3]["depends_on"] = Dependency(thread_block=1, step=2)
+    steps[4]["has_dependents"] = True
+    made = Plan(
+        format=plan.FORMAT,
+        version=plan.VERSION,
+        name='<"name" & \u00fc>',
+        collective="reduce_scatter",
+        in_place=False,
+        protocol="LL128",
+        min_bytes=5,
+        max_bytes=2**62,
+        threads=64,
+        channels=9,
+        chunks_per_loop=12,
+        ranks=[
+            Rank(
+                id=0,
+                input_chunks=4,
+                output_chunks=2,
+                scratch_chunks=9,
+                thread_blocks=[ThreadBlock(id=0, send=1, recv=None, channel=8, steps=steps)],
+            )
+        ],
+    )
+    assert msccl_xml.read(msccl_xml.write(made), "all.xml").plan == made
+
+
+def test_lines_are_those_of_the_file() -> None:
+    read = msccl_xml.read("\n\n" + RING4, "ring4.xml")
+    lines = ("\n\n" + RING4).splitlines()
+    for (rank, block, step), line in read.lines.items():
+        wanted = (
+            "<algo" if rank is None else "<gpu" if block is None else "<tb" if step is None else f'<step s="{step}"'
+        )
+        assert wanted in lines[line - 1]
+    assert len(read.lines) == 1 + 4 + 8 + 56
+
+
+def test_what_only_means_something_elsewhere_is_dropped() -> None:
+    """A receive may name what its peer sends, and a send where it goes."""
+    text = edit_step(RING4, (0, 0, 0), dstbuf="s", dstoff=99)
+    text = edit_step(text, (0, 0, 6), srcbuf="s", srcoff=99)
+    assert msccl_xml.read(text, "x").plan == msccl_xml.read(RING4, "x").plan
+
+
+def test_spellings_of_other_writers() -> None:
+    read = msccl_xml.read(edit_algo(RING4, coll="reducescatter"), "x")
+    assert read.plan["collective"] == "reduce_scatter"
+    text = RING4.replace('<tb id="0" send="1" recv="3" chan="0">', '<tb id="0" send="-1" recv="-1" chan="-1">', 1)
+    block = msccl_xml.read(text, "x").plan["ranks"][0]["thread_blocks"][0]
+    assert (block["send"], block["recv"], block["channel"]) == (None, None, 0)
+    nop = edit_step(RING4, (0, 0, 0), type="nop", cnt=1)
+    assert msccl_xml.read(nop, "x").plan["ranks"][0]["thread_blocks"][0]["steps"][0]["count"] == 0
+
+
+MALFORMED = {
+    "nothing": ("<algo", ["1 : this is not valid XML: unclosed token"]),
+    "other root": ("<algos/>", ["1 : the file begins with an element 'algos'"]),
+    "no attributes": (
+        "<algo>\n</algo>",
+        ["1 algo.coll: this attribute is missing", "1 algo.ngpus: this attribute is missing"],
+    ),
+    "collective": (
+        edit_algo(RING4, coll="allreduc"),
+        ["1 algo.coll: 'allreduc' is not accepted; did you mean 'allreduce'?"],
+    ),
+    "protocol": (edit_algo(RING4, proto="LL64"), ["1 algo.proto: 'LL64' is not accepted; did you mean 'LL'?"]),
+    "flag": (edit_algo(RING4, inplace=2), ["1 algo.inplace: '2' is not accepted"]),
+    "GPUs": (edit_algo(RING4, ngpus=5), ["1 algo.ngpus: there are 4 gpu elements"]),
+    "type": (edit_step(RING4, (0, 0, 1), type="rrr"), ["5 step.type: 'rrr' is not accepted; did you mean 'rrs'?"]),
+    "buffer": (edit_step(RING4, (0, 0, 1), srcbuf="x"), ["5 step.srcbuf: 'x' is not accepted"]),
+    "offset": (edit_step(RING4, (0, 0, 1), srcoff=-1), ["5 step.srcoff: '-1' is not accepted"]),
+    "number": (edit_step(RING4, (0, 0, 1), cnt="1.0"), ["5 step.cnt: '1.0' is not accepted"]),
+    "huge number": (edit_step(RING4, (0, 0, 1), cnt="9" * 5000), [f"5 step.cnt: '{'9' * 57}...' is not accepted"]),
+    "half a dependency": (
+        edit_step(RING4, (0, 0, 1), depid=1),
+        ["5 step.depid: of depid and deps only one is -1"],
+    ),
+    "two at once": (
+        edit_step(edit_step(RING4, (0, 0, 1), srcbuf="x"), (3, 1, 6), type="x"),
+        ["5 step.srcbuf: 'x' is not accepted", "79 step.type: 'x' is not accepted"],
+    ),
+    "new form": (
+        RING4.replace("<step", "<op", 1),
+        ["4 tb: the form with 'op' elements is not read: write the file with 'step' elements (old_format)"],
+    ),
+    "element": (RING4.replace("</gpu>", "<copy/></gpu>", 1), ["21 gpu: an element 'copy' within 'gpu'"]),
+    "nested": (
+        "<algo coll='reduce' ngpus='0'><x><gpu/><y>text</y></x></algo>",
+        ["1 algo: an element 'x' within 'algo'"],
+    ),
+    "text": ("<algo coll='reduce' ngpus='0'>text</algo>", ["1 algo: there is text between the elements"]),
+    "entities": (
+        '<!DOCTYPE algo [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><algo name="&b;"/>',
+        ["1 : a document type is not accepted: write everything out"],
+    ),
+    "outside": (
+        '<!DOCTYPE algo SYSTEM "file:///etc/passwd"><algo/>',
+        ["1 : a document type is not accepted: write everything out"],
+    ),
+    "mismatch": ("<algo coll='reduce' ngpus='0'>\n<gpu></algo>", None),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_message(case: str) -> None:
+    text, expected = MALFORMED[case]
+    said = complaints(text)
+    if expected is not None:
+        assert said == expected
+    else:
+        assert said[-1] == "2 : this is not valid XML: mismatched tag"
+
+
+def test_reading_stops_when_all_is_wrong() -> None:
+    said = complaints(RING4.replace('cnt="1"', 'cnt="x"'))
+    assert len(said) == 56
+    said = complaints(RING4.replace('cnt="1"', 'cnt="x"').replace('depid="-1"', 'depid="y"'))
+    assert len(said) == msccl_xml.MAX_PROBLEMS + 1
+    assert "reading stopped" in said[-1]
+
+
+def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """`syncline verify --json`, with the promises about its output."""
+    status = cli.run(["verify", str(path), "--json"])
+    captured = capsys.readouterr()
+    if status == 2:
+        assert captured.out == ""
+        assert json.loads(captured.err)["errors"]
+    else:
+        document = json.loads(captured.out)
+        assert captured.err == ""
+        assert document["verified"] == (status == 0) == (not document["errors"] and not document["flaws"])
+    return status
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            "<algo",
+            "<gpu",
+            "<tb",
+            "<step",
+            "/>",
+            ">",
+            "</algo>",
+            "</gpu>",
+            "</tb>",
+            "<?xml version='1.0'?>",
+            "<!-- x -->",
+        ),
+        *(
+            "<!DOCTYPE algo [",
+            '<!ENTITY a "b">',
+            "]>",
+            "&a;",
+            "&lt;",
+            "&#0;",
+            "<![CDATA[x]]>",
+            "\x00",
+            "\ufeff",
+            "\u2028",
+        ),
+        *(
+            ' coll="allreduce"',
+            ' ngpus="1"',
+            ' inplace="1"',
+            ' id="0"',
+            ' i_chunks="1"',
+            ' o_chunks="1"',
+            ' s_chunks="0"',
+        ),
+        *(' send="-1"', ' recv="0"', ' chan="0"', ' type="s"', ' cnt="9999999999"', "\n", " ", "'", '"', "="),
+    ]
+)
+
+
+@MANY
+@given(text=st.lists(FRAGMENTS, max_size=40).map("".join))
+def test_fragments(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fuzz.xml"
+    path.write_text(text, encoding="utf-8")
+    verified(path, capsys)
+
+
+@MANY
+@given(data=st.binary(max_size=200), begin=st.sampled_from([b"", b"<", b"{", b"\xff\xfe<"]))
+def test_bytes(data: bytes, begin: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fuzz.xml"
+    path.write_bytes(begin + data)
+    verified(path, capsys)
+
+
+@MANY
+@given(seed=st.integers(0, 2**32), changes=st.integers(1, 4), fragment=FRAGMENTS, as_json=st.booleans())
+def test_damaged_schedules(
+    seed: int, changes: int, fragment: str, as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(seed)
+    text = plan.dumps(ring.all_reduce(2)) if as_json else RING4
+    for _ in range(changes):
+        at = chance.randrange(len(text))
+        until = at + chance.choice([0, 0, 1, 3, 20])
+        text = text[:at] + chance.choice([fragment, "", "7", text[at:until] * 2]) + text[until:]
+    path = tmp_path / "fuzz.xml"
+    path.write_text(text, encoding="utf-8")
+    verified(path, capsys)
