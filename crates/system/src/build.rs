@@ -1,6 +1,7 @@
 //! From a description to a running simulation, and to its results.
 
 use crate::admission::{Chunking, LaneUse, Policy};
+use crate::bound::{Bound, Task, lower_bound};
 use crate::driver::{CollectiveConfig, Simulation};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
@@ -132,6 +133,8 @@ pub struct Folded {
     pub unfolded: Option<String>,
     /// What people should know of how the run was set up.
     pub remarks: Vec<String>,
+    /// What no schedule of a single collective can beat.
+    pub bound: Option<Bound>,
 }
 
 /// What is to be run, independent of network and endpoint.
@@ -284,6 +287,14 @@ impl RunPlan {
             config.chunking = Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes), &mut remarks));
         }
         check_span(spec, &*fabric, &placement, &job, &config)?;
+        let bound = match spec.job {
+            JobSpec::Collective { bytes, root, collective } => {
+                let task = Task { kind: kind(collective), bytes, root };
+                let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
+                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, task))
+            }
+            JobSpec::Training { .. } => None,
+        };
         let even = job.is_even(&placement, &config);
         let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
             Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
@@ -293,7 +304,7 @@ impl RunPlan {
             Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
         let npus = machine.fabric().npus();
-        let folding = Folded { npus, multiplicity, unfolded, remarks };
+        let folding = Folded { npus, multiplicity, unfolded, remarks, bound };
         let layout = placement.layout(fabric.clone());
         Ok(RunPlan { fabric, job, layout, config, folding })
     }

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod admission;
+pub mod bound;
 pub mod build;
 pub mod driver;
 pub mod event;

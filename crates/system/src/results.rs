@@ -34,6 +34,10 @@ pub struct Summary {
     pub endpoint: EndpointSummary,
     /// Events handled.
     pub events: u64,
+    /// What no schedule of a single collective can beat, and why.
+    pub lower_bound_ps: u64,
+    /// What forces the bound.
+    pub lower_bound_by: String,
     /// Remarks on the result, for people.
     pub warnings: Vec<String>,
 }

@@ -173,8 +173,29 @@ where
                 fsms: report.fsms,
             },
             events: self.outcome.events,
-            warnings: self.folded.remarks.clone(),
+            lower_bound_ps: self.folded.bound.as_ref().map_or(0, |b| b.time.0),
+            lower_bound_by: self.folded.bound.as_ref().map_or(String::new(), |b| b.by.clone()),
+            warnings: self.folded.remarks.iter().cloned().chain(self.contention()).collect(),
         }
+    }
+
+    /// A link that had to carry more than it can in the time of the run: the backend ignores contention.
+    fn contention(&self) -> Option<String> {
+        let (fabric, usage) = (self.simulation.layout().fabric(), self.simulation.network().usage());
+        let end = self.outcome.end;
+        let finished = self.outcome.collectives.iter().all(|c| c.completed.is_some());
+        let (link, busy) =
+            (0..fabric.links()).map(|l| (l, usage.busy(l))).max_by_key(|&(l, busy)| (busy, u32::MAX - l))?;
+        if !finished || busy <= end {
+            return None;
+        }
+        let (node, port) = all_links(fabric).nth(link as usize)?;
+        Some(format!(
+            "this backend ignores contention: {} of {} alone would need {busy} for what it carries, but the result is \
+             {end}; the flow and packet backends share links",
+            fabric.port_name(node, port),
+            fabric.node_name(node),
+        ))
     }
 
     fn layers(&self) -> Table {

@@ -27,7 +27,7 @@ fn refused(spec: &Spec) -> String {
     run_spec(&folded(spec), None).err().map_or_else(|| panic!("folded {spec:?}"), |error| error.to_string())
 }
 
-fn product(dims: &[(BlockSpec, u32)]) -> Vec<DimSpec> {
+pub fn product(dims: &[(BlockSpec, u32)]) -> Vec<DimSpec> {
     let dim = |(i, &(block, size)): (u64, &(BlockSpec, u32))| DimSpec {
         block,
         size,
@@ -112,7 +112,7 @@ fn what_is_not_symmetric_is_refused() {
     assert!(summary.unfolded.is_some_and(|reason| reason.contains("NPU 5")));
 }
 
-fn blocks() -> impl Strategy<Value = Vec<(BlockSpec, u32)>> {
+pub fn blocks() -> impl Strategy<Value = Vec<(BlockSpec, u32)>> {
     let block = prop::sample::select(vec![BlockSpec::Ring, BlockSpec::FullyConnected, BlockSpec::Switch]);
     let any = prop::collection::vec((block, 1u32..5), 1..4);
     any.prop_filter("two NPUs or more", |b| b.iter().any(|b| b.1 > 1))

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod agreement;
+mod bounds;
 mod closed_forms;
 mod failures;
 mod folded;
