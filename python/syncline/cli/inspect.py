@@ -59,7 +59,7 @@ def topology_show(
       syncline topology show "Ring(4, rate=200GB/s, efficiency=94%)_Ring(8)" --json
     """
     from syncline.errors import command_line
-    from syncline.topology import TopologyError, parse
+    from syncline.topology import NAMES, TopologyError, parse
 
     try:
         parsed = parse(topology)
@@ -78,7 +78,7 @@ def topology_show(
         "diameter_s": results.seconds(parsed.diameter),
         "dims": [
             {
-                "block": "Ring",
+                "block": NAMES[d.block],
                 "size": d.size,
                 "links_per_npu": d.links_per_npu,
                 "link_bandwidth_bytes_per_s": d.rate,
