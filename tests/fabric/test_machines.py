@@ -190,7 +190,7 @@ def test_names_are_numbers_of_the_machine() -> None:
 
 def test_what_was_filled_in_is_listed() -> None:
     assert build("dgx-a100").assumptions == (
-        "a NVSwitch link takes 300ns",
+        "links of class NVSwitch take 300ns each",
         "all NVSwitches of a machine are one switch that never blocks",
         "payload gets all of an NVLink (efficiency=100%)",
     )

@@ -95,7 +95,7 @@ def pcie_rate(speed: str, width: int) -> tuple[int, Fraction, bool]:
     known = match is not None and 0 < per_lane <= MAX_PCIE_GT
     per_lane = per_lane if known else DEFAULT_PCIE_GT
     efficiency = PCIE_EFFICIENCY if per_lane >= DEFAULT_PCIE_GT else OLD_PCIE_EFFICIENCY
-    return int(per_lane * (width or DEFAULT_PCIE_WIDTH) * GB / 8), efficiency, known
+    return int(per_lane * width * GB / 8), efficiency, known
 
 
 def socket(arch: str, vendor: str, model: int) -> Socket:
@@ -111,4 +111,4 @@ def socket(arch: str, vendor: str, model: int) -> Socket:
 
 def latency_assumption(kind: str, latency: int) -> str:
     """The assumption about the latency of links of a class."""
-    return f"a {kind} link takes {quantities.TIME.format(latency)}"
+    return f"links of class {kind} take {quantities.TIME.format(latency)} each"
