@@ -100,6 +100,13 @@ class TestNccl:
         assert [node.name for node in graph.nodes] == ["node 0 GPU 0", "node 1 GPU 0", "node 0 CPU 0", "node 1 CPU 0"]
         assert graph.warnings[0].startswith("not every NPU reaches every other")
 
+    def test_unknown_tags_are_left_out(self) -> None:
+        text = (
+            '<system><a/><cpu><b/><pci busid="0:1:0.0" class="0x038000"><gpu dev="0" sm="90"><xgmi/></gpu></pci></cpu>'
+        )
+        said = read(f"{text}</system>").assumptions
+        assert {"<a> is left out", "<b> is left out", "<xgmi> is left out"} <= set(said)
+
     def test_links_to_gpus_that_are_not_there(self) -> None:
         text = f'<system><cpu><pci busid="0:1:0.0" class="0x030200" {PLAIN}><gpu dev="0">'
         nvlink = '<nvlink target="0:2:0.0" count="1" tclass="0x030200"/>'

@@ -98,7 +98,7 @@ class _Importer:
             elif child.tag in KNOWN:
                 self._refuse(child, "", f"<{child.tag}> must be inside a <cpu>", "<cpu>")
             else:
-                self.assumptions.append(f"<{child.tag[:20]}> is left out")
+                self._left_out(child)
 
     def _cpu(self, element: Element, host: int | None) -> None:
         numa = element.get("numaid") or str(len(self.cpus))
@@ -115,8 +115,12 @@ class _Importer:
                 self.assumptions.append(f"NICs without a PCI device are left out: {names or 'one without a name'}")
             elif child.tag == "gpu":
                 self._refuse(child, "", "a <gpu> must be inside a <pci>", "<pci>")
-            elif child.tag not in KNOWN:
-                self.assumptions.append(f"<{child.tag[:20]}> is left out")
+            else:
+                self._left_out(child)
+
+    def _left_out(self, element: Element) -> None:
+        if element.tag not in KNOWN:
+            self.assumptions.append(f"<{element.tag[:20]}> is left out")
 
     def _pci(self, element: Element, parent: int, cpu: int, host: int | None) -> None:
         device = element.get("class").lower()
@@ -125,6 +129,8 @@ class _Importer:
         gpu = next((child for child in element.children if child.tag == "gpu"), None)
         if gpu is not None or (device.startswith(GPU_CLASS) and not element.children):
             self.gpus.append(_Gpu(element, gpu, parent, cpu, host))
+            for child in gpu.children if gpu is not None else ():
+                self._left_out(child)
             return
         nets = [net for nic in element.children if nic.tag == "nic" for net in nic.children if net.tag == "net"]
         if nets or device.startswith(NIC_CLASS):
