@@ -129,6 +129,7 @@ class TestNccl:
             '<?xml version="1.0" encoding="nothing"?><system/>',
             "<system>" + "<cpu>" * 80,
             "<system><gpu/></system>",
+            "<system>" + "<cpu/>" * 600 + "</system>",
             "<system><cpu><gpu/></cpu></system>",
             "<",
         ],

@@ -2,8 +2,8 @@
 
 *DGX-1* (P100, V100): eight GPUs with direct NVLinks, the hybrid cube mesh of `_CUBE_MESH`. Each of the two sockets
 has two PCIe switches with two GPUs and one InfiniBand adapter each, so that GPUs without an NVLink between them can
-talk over PCIe. The pairs and their links are those that `nvidia-smi topo -m` and NCCL report on these machines
-(NVIDIA/nccl issues 301 and 671); the numbering is NVIDIA's, and other vendors number the same graph differently.
+talk over PCIe. The pairs and their links are those that `nvidia-smi topo -m` and NCCL's topology dumps show on these
+machines; the numbering is NVIDIA's, and other vendors number the same graph differently.
 
 *DGX-2, DGX A100, DGX H100*: every GPU has all its NVLinks to NVSwitches (NVIDIA's user guides), which together are
 one switch here: any GPU can send all it has to any other. A single machine is nothing but this star; its PCIe

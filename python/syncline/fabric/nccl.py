@@ -33,6 +33,8 @@ GPU_CLASS: Final = "0x03"
 NIC_CLASS: Final = "0x02"
 KNOWN: Final = frozenset({"system", "cpu", "pci", "gpu", "nvlink", "nic", "net", "c2c"})
 MAX_NVLINKS: Final = 64
+MAX_CPUS: Final = 512
+"""All CPUs of a machine are linked to each other."""
 MAX_WIDTH: Final = 32
 """Virtual machines report 63 or 255 lanes where they mean that they do not know."""
 MAX_C2C_RATE: Final = 10**15
@@ -88,6 +90,8 @@ class _Importer:
     nics: int = 0
 
     def system(self, root: Element) -> None:
+        if sum(child.tag == "cpu" for child in root.children) > MAX_CPUS:
+            return self._refuse(root, "", "there are too many CPUs", f"up to {MAX_CPUS}")
         hosts: dict[str, int] = {}
         for child in root.children:
             if child.tag == "cpu":
@@ -99,6 +103,7 @@ class _Importer:
                 self._refuse(child, "", f"<{child.tag}> must be inside a <cpu>", "<cpu>")
             else:
                 self._left_out(child)
+        return None
 
     def _cpu(self, element: Element, host: int | None) -> None:
         numa = element.get("numaid") or str(len(self.cpus))
