@@ -25,7 +25,9 @@ def test_the_slow_dimensions_bound_the_four_phases(shape: str, gbps: int) -> Non
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "ace-4-phase", "hierarchical-optimal", "six-phase"])
-@pytest.mark.parametrize("shape", ["Ring(1)", "Ring(2)", "Ring(7)", "Torus(3,1,5)", "Torus(4,8,4)"])
+@pytest.mark.parametrize(
+    "shape", ["Ring(1)", "Ring(2)", "Ring(7)", "Torus(3,1,5)", "Torus(4,8,4)", "FullyConnected(8)_Switch(4)"]
+)
 @pytest.mark.parametrize("kind", ["all-reduce", "reduce-scatter", "all-gather"])
 def test_nothing_sends_less_than_the_bound_assumes(algorithm: str, shape: str, kind: str) -> None:
     topology = parse(shape)
@@ -37,3 +39,9 @@ def test_small_messages_are_bound_by_latency() -> None:
     assert bounds.lower_bound_s("all-reduce", 2, parse("Torus(8,8, latency=1us)")) == pytest.approx(8e-6)
     assert bounds.lower_bound_s("all-reduce", 0, parse("Torus(8,8)")) == 0
     assert bounds.lower_bound_s("all-reduce", 10**9, parse("Ring(1)")) == 0
+
+
+def test_a_switch_is_two_hops_and_one_egress() -> None:
+    star = parse("Switch(8, rate=300GB/s, latency=1us)")
+    assert bounds.lower_bound_s("all-gather", 8, star) == pytest.approx(2e-6, rel=1e-4)
+    assert bounds.lower_bound_s("all-gather", 24 * 10**9, star) == pytest.approx(0.07 + 2e-6)

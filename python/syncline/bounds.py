@@ -1,12 +1,12 @@
-"""Closed forms: what no schedule on a torus can beat, and what a composition of rings sends.
+"""Closed forms: what no schedule on a product topology can beat, and what a composition of rings sends.
 
 *Lower bound.* An all-reduce of S bytes over N NPUs sends at least 2 (N-1) S bytes in all: every byte takes
 N-1 sends to be summed up and N-1 to be spread. A reduce-scatter or an all-gather is one half of that. All
-NPUs of a torus are alike, so at least one of them sends the mean, 2 (N-1)/N S, and its outgoing links carry
-at most their payload rates together, R; the last byte then still has a link to cross. Apart from that, some
-contribution comes from the far side of the torus. The bound is the larger of
+NPUs of a product are alike, so at least one of them sends the mean, 2 (N-1)/N S, and its outgoing links carry
+at most their payload rates together, R; the last byte then still has to reach a neighbour. Apart from that,
+some contribution comes from the far side of the topology. The bound is the larger of
 
-    2 (N-1)/N S / R + the smallest link latency        and        the diameter in link latency
+    2 (N-1)/N S / R + the smallest latency between neighbours     and     the diameter in link latency
 
 and zero for a single NPU or nothing to send. Packets and dimension order are left out: they only add.
 """
@@ -54,7 +54,7 @@ def lower_bound_s(kind: str, size: int, topology: Topology) -> float:
     if npus == 1 or size == 0:
         return 0.0
     bandwidth = Fraction(PASSES[kind] * (npus - 1) * size * PS_PER_S, npus * topology.egress_rate)
-    hop = min(dim.latency for dim in topology.dims if dim.size > 1)
+    hop = min(dim.hop_latency for dim in topology.dims if dim.size > 1)
     return float(max(bandwidth + hop, Fraction(topology.diameter)) / PS_PER_S)
 
 

@@ -100,9 +100,14 @@ def plain(node: Node) -> Plain:
 
 def read_text(path: Path, label: str, max_bytes: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file, or an [`InputError`] that says why there is none."""
+    return decode(read_bytes(path, label, max_bytes), label)
 
-    def refuse(message: str, line: int | None = None) -> InputError:
-        return InputError([Problem(label, line, "", None, message)])
+
+def read_bytes(path: Path, label: str, max_bytes: int) -> bytes:
+    """The content of a file, or an [`InputError`] that says why there is none."""
+
+    def refuse(message: str) -> InputError:
+        return InputError([Problem(label, None, "", None, message)])
 
     try:
         if path.is_dir():
@@ -118,10 +123,16 @@ def read_text(path: Path, label: str, max_bytes: int = MAX_BYTES) -> str:
         raise refuse(f"cannot be read: {reason}") from None
     if len(data) > max_bytes:
         raise refuse(f"the file is larger than {max_bytes} bytes")
+    return data
+
+
+def decode(data: bytes, label: str) -> str:
+    """UTF-8 as text, or an [`InputError`] with the line where it is not UTF-8."""
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise refuse("this is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError([Problem(label, line, "", None, "this is not UTF-8 text")]) from None
 
 
 def read(text: str, file: str) -> Node:

@@ -122,6 +122,7 @@ def specification(experiment: Experiment, astra_text: str | None = None) -> dict
     return {
         "dims": [
             {
+                "block": dim.block,
                 "size": dim.size,
                 "rate_bytes_per_s": dim.payload_rate,
                 "latency_ps": dim.latency,

@@ -1,8 +1,15 @@
-"""Topology strings: `Ring(4, rate=200GB/s, efficiency=94%)_Ring(8)`, `Torus(4,8,4, latency=1us)`.
+"""Topology strings: `Ring(4, rate=200GB/s, efficiency=94%)_Switch(8)`, `Torus(4,8,4, latency=1us)`.
 
-A topology is a product of dimensions, the first one innermost: NPU numbers run fastest along it. Every
-NPU of a ring of n has a link to each of its two neighbours; a ring of two keeps both links, a ring of one
-has none. `Torus(a,b,c, ...)` is short for three rings with the same parameters.
+A topology is a product of dimensions, the first one innermost: NPU numbers run fastest along it. The NPUs
+that differ only in their place along a dimension are a line of it. What connects a line of n NPUs is its
+block:
+
+*Ring*            a link from every NPU to each of its two neighbours; a ring of two keeps both.
+*FullyConnected*  a link from every NPU to each of the n-1 others.
+*Switch*          one switch, with a link up from every NPU and a link down to it; NPU to NPU is two hops.
+
+Every link exists `links` times, and a line of one NPU has none. `Torus(a,b,c, ...)` is short for rings with
+the same parameters.
 """
 
 from __future__ import annotations
@@ -11,21 +18,32 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, TypeVar
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from syncline import quantities
 from syncline.errors import did_you_mean, one_of
 from syncline.quantities import QuantityError
 
-BLOCKS: Final = ("Ring", "Torus")
-LATER_BLOCKS: Final = ("FullyConnected", "Switch")
+Block: TypeAlias = Literal["ring", "fully-connected", "switch"]
+
+BLOCKS: Final[MappingProxyType[str, Block]] = MappingProxyType(
+    {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}
+)
+"""The blocks, by their names in topology strings."""
+NAMES: Final[MappingProxyType[Block, str]] = MappingProxyType({block: name for name, block in BLOCKS.items()})
+TORUS: Final = "Torus"
 PARAMETERS: Final = ("rate", "latency", "links", "efficiency")
 MAX_NPUS: Final = 2**26
-MAX_PORTS: Final = 64
+MAX_PORTS: Final = 4096
+"""Links of an NPU."""
+MAX_SWITCH_PORTS: Final = 2**16
+"""Links of a switch: the engine's ports are numbered with 16 bits."""
 MAX_LINKS: Final = 32
 MAX_LENGTH: Final = 4096
 ACCEPTED: Final = (
-    "rings joined by _, such as Ring(4, rate=200GB/s, latency=72ns, links=1, efficiency=94%)_Ring(8), or Torus(4,8,4)"
+    "blocks (Ring, FullyConnected, Switch) joined by _, such as Ring(4, rate=200GB/s, latency=72ns, links=1, "
+    "efficiency=94%)_Switch(8), or Torus(4,8,4)"
 )
 
 DEFAULT_RATE: Final = 50_000_000_000
@@ -48,16 +66,18 @@ class TopologyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
-    """A dimension: a ring of `size` NPUs."""
+class Dimension:
+    """What connects NPUs that differ only in their place along this dimension."""
 
+    block: Block
     size: int
+    """NPUs along the dimension."""
     rate: int = DEFAULT_RATE
     """Bytes per second of one link and direction, on the wire."""
     latency: int = DEFAULT_LATENCY
-    """Picoseconds of one hop."""
+    """Picoseconds of one link; through a switch there are two."""
     links: int = DEFAULT_LINKS
-    """Parallel links per direction and neighbour."""
+    """Parallel links per direction and neighbour, or to the switch."""
     efficiency: Fraction = DEFAULT_EFFICIENCY
     """The share of the wire that payload gets."""
     filled_in: frozenset[str] = field(default=frozenset(), compare=False)
@@ -71,11 +91,24 @@ class Ring:
     @property
     def links_per_npu(self) -> int:
         """Outgoing links of an NPU along this dimension."""
-        return 2 * self.links if self.size > 1 else 0
+        if self.size == 1:
+            return 0
+        return self.links * {"ring": 2, "fully-connected": self.size - 1, "switch": 1}[self.block]
+
+    @property
+    def hop_latency(self) -> int:
+        """Picoseconds of link latency between neighbours."""
+        return 2 * self.latency if self.block == "switch" else self.latency
+
+    @property
+    def diameter(self) -> int:
+        """Picoseconds of link latency between two NPUs that are farthest apart along the dimension."""
+        hops = self.size // 2 if self.block == "ring" else min(1, self.size - 1)
+        return hops * self.hop_latency
 
     def __str__(self) -> str:
         return (
-            f"Ring({self.size}, rate={quantities.RATE.format(self.rate)}, "
+            f"{NAMES[self.block]}({self.size}, rate={quantities.RATE.format(self.rate)}, "
             f"latency={quantities.TIME.format(self.latency)}, links={self.links}, "
             f"efficiency={quantities.format_share(self.efficiency)})"
         )
@@ -83,9 +116,9 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A product of rings."""
+    """A product of dimensions."""
 
-    dims: tuple[Ring, ...]
+    dims: tuple[Dimension, ...]
 
     @property
     def npus(self) -> int:
@@ -108,7 +141,7 @@ class Topology:
     @property
     def diameter(self) -> int:
         """Picoseconds of link latency between two NPUs that are farthest apart."""
-        return sum(d.size // 2 * d.latency for d in self.dims)
+        return sum(d.diameter for d in self.dims)
 
     @property
     def shape(self) -> str:
@@ -125,7 +158,7 @@ def parse(text: str) -> Topology:
         raise TopologyError(f"the topology is longer than {MAX_LENGTH} characters")
     if not text.strip():
         raise TopologyError("the topology is empty")
-    dims: list[Ring] = []
+    dims: list[Dimension] = []
     at = 0
     while True:
         match = _BLOCK.match(text, at)
@@ -141,7 +174,7 @@ def parse(text: str) -> Topology:
     return checked(dims)
 
 
-def checked(dims: Sequence[Ring]) -> Topology:
+def checked(dims: Sequence[Dimension]) -> Topology:
     """A topology whose dimensions fit the engine."""
     if not dims:
         raise TopologyError("a topology needs at least one dimension")
@@ -153,15 +186,16 @@ def checked(dims: Sequence[Ring]) -> Topology:
     ports = sum(d.links_per_npu for d in dims)
     if ports > MAX_PORTS:
         raise TopologyError(f"an NPU would have {ports} links", f"up to {MAX_PORTS} links per NPU")
+    widest = max((d.size * d.links for d in dims if d.block == "switch"), default=0)
+    if widest > MAX_SWITCH_PORTS:
+        raise TopologyError(f"a switch would have {widest} links", f"up to {MAX_SWITCH_PORTS} links per switch")
     return topology
 
 
-def _block(name: str, arguments: str) -> list[Ring]:
-    if name in LATER_BLOCKS:
-        raise TopologyError(f"{name} is not available in this version", f"the blocks {one_of(BLOCKS)}")
-    if name not in BLOCKS:
-        hint = did_you_mean(name, (*BLOCKS, *LATER_BLOCKS))
-        raise TopologyError(f"'{name}' is not a block{hint}", f"the blocks {one_of(BLOCKS)}")
+def _block(name: str, arguments: str) -> list[Dimension]:
+    known = (*BLOCKS, TORUS)
+    if name not in known:
+        raise TopologyError(f"'{name}' is not a block{did_you_mean(name, known)}", f"the blocks {one_of(known)}")
     sizes: list[int] = []
     given: dict[str, str] = {}
     for argument in arguments.split(","):
@@ -174,11 +208,11 @@ def _block(name: str, arguments: str) -> list[Ring]:
             raise TopologyError(f"in {name}: {key} is given twice")
         else:
             given[_parameter(name, key)] = value
-    if name == "Ring" and len(sizes) != 1:
-        raise TopologyError(f"Ring takes one size, not {len(sizes)}; Torus(4,8,4) takes several")
+    if name != TORUS and len(sizes) != 1:
+        raise TopologyError(f"{name} takes one size, not {len(sizes)}; Torus(4,8,4) takes several")
     if not sizes:
         raise TopologyError(f"in {name}: the sizes are missing")
-    return [_ring(name, size, given) for size in sizes]
+    return [_dimension(name, size, given) for size in sizes]
 
 
 def _parameter(block: str, key: str) -> str:
@@ -190,20 +224,21 @@ def _parameter(block: str, key: str) -> str:
     return key
 
 
-def _ring(block: str, size: int, given: dict[str, str]) -> Ring:
+def _dimension(name: str, size: int, given: dict[str, str]) -> Dimension:
     def value(key: str, read: Callable[[str], T], default: T) -> T:
         if key not in given:
             return default
         try:
             return read(given[key])
         except QuantityError as error:
-            raise TopologyError(f"in {block}: {key}={given[key]}: {error.message}", error.accepted) from None
+            raise TopologyError(f"in {name}: {key}={given[key]}: {error.message}", error.accepted) from None
 
-    return Ring(
+    return Dimension(
+        block=BLOCKS.get(name, "ring"),
         size=size,
         rate=value("rate", quantities.rate, DEFAULT_RATE),
         latency=value("latency", lambda text: quantities.time(text, zero=True), DEFAULT_LATENCY),
-        links=_count(block, "links", given["links"], MAX_LINKS) if "links" in given else DEFAULT_LINKS,
+        links=_count(name, "links", given["links"], MAX_LINKS) if "links" in given else DEFAULT_LINKS,
         efficiency=value("efficiency", quantities.share, DEFAULT_EFFICIENCY),
         filled_in=frozenset(PARAMETERS) - given.keys(),
     )

@@ -43,6 +43,11 @@ def texts(*values: str) -> tuple[str, list[str]]:
     return "text", list(values)
 
 
+def fan_out(dim: dict[str, Any]) -> int:
+    """Neighbours of an NPU along a dimension; the switch is one."""
+    return {"ring": 2, "fully-connected": int(dim["size"]) - 1, "switch": 1}[dim["block"]]
+
+
 def check(spec_json: str) -> None:
     """As the engine's; everything that is JSON is legal."""
     json.loads(spec_json)
@@ -88,7 +93,7 @@ def run(spec_json: str) -> dict[str, Any]:
     npus = 1
     for dim in spec["dims"]:
         npus *= dim["size"]
-    egress = sum(2 * d["links"] * d["rate_bytes_per_s"] for d in spec["dims"] if d["size"] > 1)
+    egress = sum(fan_out(d) * d["links"] * d["rate_bytes_per_s"] for d in spec["dims"] if d["size"] > 1)
     job, endpoint = spec["job"], spec["endpoint"]
     size = job["bytes"] if job["kind"] == "collective" else 51_000_000
     sent = 2 * (npus - 1) * size // npus

@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import collective, inspect, reproduce, study, usage, verify
+from syncline.cli import collective, inspect, reproduce, study, topology, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -45,7 +45,7 @@ app.command("schema")(inspect.schema)
 topology_app = typer.Typer(
     help='Look at topologies.\n\n\b\n  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"', rich_markup_mode=None
 )
-topology_app.command("show")(inspect.topology_show)
+topology_app.command("show")(topology.show)
 app.add_typer(topology_app, name="topology")
 
 # What typer raises for flags that it does not know; the class itself is not public.

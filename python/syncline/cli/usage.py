@@ -20,12 +20,13 @@ def problem(error: Exception) -> Problem:
     message = str(error) if say is None else say()
     named = _NAMED.search(message)
     name = (named[1] or named[2]) if named else ""
-    if name in LATER_COMMANDS or name in LATER_FLAGS:
+    unknown = message.startswith("No such")
+    if unknown and (name in LATER_COMMANDS or name in LATER_FLAGS):
         message = f"'{name}' is not available in this version"
     commands, flags = _known(getattr(error, "ctx", None))
     if commands:
         return Problem("command line", None, "COMMAND", name or None, message, one_of(commands))
-    accepted = one_of(flags) if name in LATER_FLAGS or message.startswith("No such option") else None
+    accepted = one_of(flags) if unknown else None
     return Problem("command line", None, name, None, message, accepted)
 
 

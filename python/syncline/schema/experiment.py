@@ -260,16 +260,16 @@ def _workload_tag(value: Any) -> str | None:
 class Dimension(Section):
     """A dimension of a topology that is written as a mapping."""
 
-    block: Literal["Ring"] = "Ring"
-    """The kind of dimension."""
+    block: Literal["Ring", "FullyConnected", "Switch"] = "Ring"
+    """What connects the NPUs along the dimension."""
     size: Annotated[int, Field(ge=1, le=topology.MAX_NPUS)]
     """NPUs along the dimension."""
     rate: Rate = topology.DEFAULT_RATE
     """Rate of one link and direction, on the wire."""
     latency: TimeOrZero = topology.DEFAULT_LATENCY
-    """Latency of one hop."""
+    """Latency of one link."""
     links: Annotated[int, Field(ge=1, le=topology.MAX_LINKS)] = topology.DEFAULT_LINKS
-    """Parallel links per direction and neighbour."""
+    """Parallel links per direction and neighbour, or to the switch."""
     efficiency: Share = topology.DEFAULT_EFFICIENCY
     """The share of the wire that payload gets."""
 
@@ -284,7 +284,8 @@ class Dimensions(Section):
         """The topology."""
         return topology.checked(
             [
-                topology.Ring(
+                topology.Dimension(
+                    topology.BLOCKS[dim.block],
                     dim.size,
                     dim.rate,
                     dim.latency,

@@ -43,7 +43,6 @@ LATER = {
         "packed-trees",
         "themis",
     ),
-    "block": topology.LATER_BLOCKS,
     "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
     "collective": ("all-to-all", "broadcast", "reduce", "gather", "scatter"),
 }

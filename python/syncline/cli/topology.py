@@ -1,0 +1,172 @@
+"""`syncline topology show`: a fabric as tables, as a document and as a picture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from syncline.cli import options
+
+if TYPE_CHECKING:
+    from syncline.fabric.graph import Graph
+    from syncline.topology import Topology
+
+Machine = Annotated[
+    str | None, typer.Option(metavar="M", help='dgx1p, dgx1v, dgx2, dgx-a100, dgx-h100, or "dgx-a100(nodes=4)".')
+]
+Gpus = Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")]
+
+
+def show(
+    topology: Annotated[
+        str | None,
+        typer.Argument(metavar="T|FILE", help="A topology string, or a file: NCCL XML, nvidia-smi topo -m, YAML."),
+    ] = None,
+    machine: Machine = None,
+    gpus: Gpus = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it into an SVG file.")] = None,
+    json: options.AsJson = False,
+) -> int:
+    """Show a topology, a machine or a topology file, and the part of it that some GPUs have.
+
+    \b
+      syncline topology show "Torus(4,8,4)"
+      syncline topology show "Ring(4, rate=200GB/s, efficiency=94%)_Switch(8)" --svg fabric.svg
+      syncline topology show --machine dgx1v --gpus 0,1,4
+      syncline topology show --machine "dgx-h100(nodes=16, nics=rail)" --svg cluster.svg
+      syncline topology show topology.xml --json
+    """
+    from syncline.errors import command_line
+    from syncline.fabric.graph import Graph
+
+    if (topology is None) == (machine is None):
+        message = "there is nothing to show" if topology is None else "this is one thing too many beside --machine"
+        raise command_line("T", topology, message, "a topology string, a file, or --machine M")
+    fabric = machine_graph(machine) if machine is not None else _named(topology or "")
+    if not isinstance(fabric, Graph) and gpus is not None:
+        raise command_line("--gpus", gpus, "all NPUs of a topology string take part", "--machine M or a file with it")
+    chosen = allocated(fabric, gpus) if isinstance(fabric, Graph) else None
+    if svg is not None:
+        _draw(fabric, chosen, svg)
+    if isinstance(fabric, Graph):
+        _show_graph(fabric, chosen or (), json=json)
+    else:
+        _show_product(fabric, json=json)
+    return 0
+
+
+def machine_graph(text: str) -> Graph:
+    """The fabric of `--machine`."""
+    from syncline.errors import command_line
+    from syncline.fabric import notation
+    from syncline.fabric.notation import MachineError
+
+    try:
+        return notation.parse(text).graph()
+    except MachineError as error:
+        raise command_line("--machine", text, error.message, error.accepted) from None
+
+
+def allocated(graph: Graph, text: str | None) -> tuple[int, ...]:
+    """The NPUs of `--gpus`; all, where it is not given."""
+    from syncline.errors import command_line
+    from syncline.fabric import allocation
+    from syncline.fabric.allocation import AllocationError
+
+    if text is None:
+        return tuple(range(graph.npus))
+    try:
+        return allocation.parse(text, graph.npus)
+    except AllocationError as error:
+        raise command_line("--gpus", text, error.message, error.accepted) from None
+
+
+def _named(text: str) -> Graph | Topology:
+    """What a word of the command line stands for: a file if there is one, a path if it looks like one."""
+    from syncline.errors import command_line
+    from syncline.fabric import files, machines
+    from syncline.topology import TopologyError, parse
+
+    path = Path(text)
+    if "(" not in text or _is_file(path):
+        name = text.strip().lower()
+        if name in machines.MACHINES and not _is_file(path):
+            raise command_line("T", text, "this is a machine", f"--machine {name}")
+        if _is_file(path) or path.suffix or len(path.parts) > 1:
+            return files.load(path)
+    try:
+        return parse(text)
+    except TopologyError as error:
+        raise command_line("T", text, error.message, error.accepted) from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # longer than a path can be, or with zeros in it
+        return False
+
+
+def _show_graph(graph: Graph, gpus: tuple[int, ...], *, json: bool) -> None:
+    from syncline import results
+    from syncline.fabric import description
+
+    if json:
+        print(results.dumps({"schema_version": results.SCHEMA_VERSION, **description.document(graph, gpus)}))
+        return
+    from syncline.cli import fabric_tables, tables
+
+    for table in fabric_tables.all_of(graph, gpus):
+        tables.show(table)
+    for warning in graph.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    for assumption in graph.assumptions:
+        print(f"assumed: {assumption}", file=sys.stderr)
+
+
+def _show_product(topology: Topology, *, json: bool) -> None:
+    from syncline import results
+    from syncline.topology import NAMES
+
+    document: dict[str, Any] = {
+        "schema_version": results.SCHEMA_VERSION,
+        "topology": str(topology),
+        "npus": topology.npus,
+        "links_per_npu": sum(d.links_per_npu for d in topology.dims),
+        "payload_bandwidth_bytes_per_s": topology.egress_rate,
+        "wire_bandwidth_bytes_per_s": topology.wire_rate,
+        "diameter_s": results.seconds(topology.diameter),
+        "dims": [
+            {
+                "block": NAMES[d.block],
+                "size": d.size,
+                "links_per_npu": d.links_per_npu,
+                "link_bandwidth_bytes_per_s": d.rate,
+                "link_payload_bandwidth_bytes_per_s": d.payload_rate,
+                "latency_s": results.seconds(d.latency),
+                "efficiency": float(d.efficiency),
+            }
+            for d in topology.dims
+        ],
+    }
+    if json:
+        print(results.dumps(document))
+        return
+    from syncline.cli import tables
+
+    tables.show(tables.dimensions(document))
+
+
+def _draw(fabric: Graph | Topology, gpus: tuple[int, ...] | None, path: Path) -> None:
+    from syncline.errors import command_line
+    from syncline.fabric import picture
+
+    try:
+        path.write_text(picture.svg(fabric, gpus), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise command_line("--svg", str(path), f"this cannot be written: {reason}") from None
+    print(f"picture: {path}", file=sys.stderr)

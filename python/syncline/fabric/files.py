@@ -1,0 +1,49 @@
+"""Reads a fabric from a file, whichever of the formats it is in."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from pathlib import Path
+from typing import Final
+
+from syncline import document
+from syncline.errors import InputError, Problem
+from syncline.fabric import edges, elements, matrix, nccl
+from syncline.fabric.graph import Graph
+
+MAX_TEXT: Final = 2**20
+
+
+def load(path: Path, label: str | None = None) -> Graph:
+    """The fabric in a file. Raises [`InputError`] with everything that is wrong."""
+    name = str(path) if label is None else label
+    return read(document.read_bytes(path, name, elements.MAX_BYTES), name)
+
+
+def read(data: bytes, file: str) -> Graph:
+    """The fabric in the content of a file, by what it looks like."""
+    if (
+        data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        or data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"<"
+    ):
+        return nccl.read(data, file)
+    if len(data) > MAX_TEXT:
+        raise InputError([Problem(file, None, "", None, f"the file is larger than {MAX_TEXT} bytes")])
+    text = document.decode(data, file)
+    if not text.strip():
+        raise InputError([Problem(file, None, "", None, "the file is empty", edges.ACCEPTED)])
+    if matrix.looks_like(text):
+        return matrix.read(text, file)
+    return edges.read(_without_tabs(text), file)
+
+
+def _without_tabs(text: str) -> str:
+    """JSON may be indented with tabs, which YAML, as which it is read, does not accept; its strings have none."""
+    if "\t" in text and text.lstrip()[:1] in "{[":
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        return text.replace("\t", " ")
+    return text

@@ -1,0 +1,114 @@
+"""Rates and latencies of interconnects: published figures, and assumptions where there are none.
+
+NVLink     one link and direction: 20 GB/s (1st generation, P100), 25 GB/s (2nd to 4th, V100 to H100), 50 GB/s (5th,
+           B200); NVIDIA's architecture white papers. GA10x cards have four links of 14.0625 GB/s.
+PCIe       raw signalling over all lanes; payload is 75 % of it with 128b/130b coding (third generation and later)
+           and 60 % with 8b/10b, which is what NCCL's model of the machine counts (12 GB/s for gen 3 x16).
+sockets    between the CPUs of a machine: raw signalling of QPI at 9.6 GT/s; payload is what NCCL's model counts for
+           GPU traffic, which is far less (6 GB/s on Broadwell).
+InfiniBand EDR 100, HDR 200, NDR 400 Gb/s per port and direction.
+
+Latencies are those of one link with the switch behind it. Vendors publish them for switches only: 115 to 150 ns for
+PCIe, 90 to 150 ns for InfiniBand. Nothing is published for NVLink, between sockets, and for what NICs and cables add.
+So all latencies are assumptions, and are listed as such. Between GPUs that share both, NVSwitches are nearer than PCIe.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Final
+
+from syncline import quantities
+
+GB: Final = 10**9
+NS: Final = 10**3
+
+NVLINK_LATENCY: Final = 500 * NS
+"""GPU to GPU over a direct NVLink."""
+NVSWITCH_LATENCY: Final = 300 * NS
+"""GPU to NVSwitch, or the other way."""
+PCIE_LATENCY: Final = 400 * NS
+"""One PCIe link and the switch or device behind it."""
+SOCKET_LATENCY: Final = 200 * NS
+"""One hop between CPUs."""
+NETWORK_LATENCY: Final = 500 * NS
+"""One network link with the NIC or switch behind it."""
+
+PCIE_EFFICIENCY: Final = Fraction(3, 4)
+OLD_PCIE_EFFICIENCY: Final = Fraction(3, 5)
+"""Of the first two generations, with 8b/10b coding."""
+DEFAULT_PCIE_GT: Final = Fraction(8)
+DEFAULT_PCIE_WIDTH: Final = 16
+MAX_PCIE_GT: Final = 256
+
+NVLINK_RATES: Final = MappingProxyType({60: 20 * GB, 70: 25 * GB, 80: 25 * GB, 86: 14_062_500_000, 90: 25 * GB})
+"""Bytes per second of one NVLink and direction, by compute capability (times ten)."""
+BLACKWELL_SM: Final = 100
+BLACKWELL_NVLINK_RATE: Final = 50 * GB
+DEFAULT_NVLINK_RATE: Final = 25 * GB
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """What connects the CPUs of a machine."""
+
+    kind: str
+    rate: int
+    efficiency: Fraction
+
+
+QPI: Final = Socket("QPI", 19_200_000_000, Fraction(6 * GB, 19_200_000_000))
+"""Intel up to Broadwell: 9.6 GT/s x 2 bytes, of which GPU traffic gets 6 GB/s."""
+UPI: Final = Socket("UPI", 20_800_000_000, Fraction(10 * GB, 20_800_000_000))
+"""Intel Skylake to Ice Lake: 10.4 GT/s x 2 bytes; 10 GB/s for GPU traffic."""
+UPI_2: Final = Socket("UPI", 48 * GB, Fraction(22, 48))
+"""Intel Sapphire Rapids: 16 GT/s x 3 bytes; 22 GB/s for GPU traffic."""
+XGMI: Final = Socket("xGMI", 36 * GB, Fraction(16, 36))
+"""AMD: 18 GT/s x 2 bytes; 16 GB/s for GPU traffic."""
+OTHER_SOCKET: Final = Socket("SMP", 6 * GB, Fraction(1))
+"""Anything else: 6 GB/s, as NCCL counts it for Arm."""
+POWER_SOCKET: Final = Socket("X-Bus", 32 * GB, Fraction(1))
+"""POWER9: 32 GB/s."""
+
+SKYLAKE_MODEL: Final = 85
+SAPPHIRE_RAPIDS_MODEL: Final = 143
+
+_SPEED = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?) *GT/s(?: PCIe)?")
+
+
+def nvlink_rate(sm: int | None) -> int:
+    """Bytes per second of one NVLink and direction of a GPU, by its compute capability (times ten)."""
+    if sm is None:
+        return DEFAULT_NVLINK_RATE
+    if sm >= BLACKWELL_SM:
+        return BLACKWELL_NVLINK_RATE
+    return NVLINK_RATES[max((known for known in NVLINK_RATES if known <= sm), default=60)]
+
+
+def pcie_rate(speed: str, width: int) -> tuple[int, Fraction, bool]:
+    """Bytes per second of a PCIe link on the wire, the share of payload, and whether the speed was understood."""
+    match = _SPEED.fullmatch(speed.strip())
+    per_lane = Fraction(match[1]) if match else DEFAULT_PCIE_GT
+    known = match is not None and 0 < per_lane <= MAX_PCIE_GT
+    per_lane = per_lane if known else DEFAULT_PCIE_GT
+    efficiency = PCIE_EFFICIENCY if per_lane >= DEFAULT_PCIE_GT else OLD_PCIE_EFFICIENCY
+    return int(per_lane * width * GB / 8), efficiency, known
+
+
+def socket(arch: str, vendor: str, model: int) -> Socket:
+    """What connects CPUs of a kind (`familyid` is not needed to tell them apart)."""
+    if arch.startswith("ppc"):
+        return POWER_SOCKET
+    if vendor == "GenuineIntel":
+        if model >= SAPPHIRE_RAPIDS_MODEL:
+            return UPI_2
+        return UPI if model >= SKYLAKE_MODEL else QPI
+    return XGMI if vendor == "AuthenticAMD" else OTHER_SOCKET
+
+
+def latency_assumption(kind: str, latency: int) -> str:
+    """The assumption about the latency of links of a class."""
+    return f"links of class {kind} take {quantities.TIME.format(latency)} each"

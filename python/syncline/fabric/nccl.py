@@ -1,0 +1,329 @@
+"""NCCL topology XML: what `NCCL_TOPO_DUMP_FILE` writes and `NCCL_TOPO_FILE` reads.
+
+    <system> > <cpu numaid arch vendor modelid> > <pci busid class link_speed link_width> (nested)
+             > <gpu dev sm rank> > <nvlink target count tclass>;  <pci> > <nic> > <net name speed>
+
+A PCI device is told by its class: 0x0604 a PCIe switch, 0x03 a GPU, 0x02 a NIC; its link is the one upwards. Files
+that clouds provide list GPUs by class alone, without <gpu> and its NVLinks. An NVLink goes to a GPU, to a CPU
+(tclass 0x068001) or to an NVSwitch (tclass 0x068000, whatever the target says, which virtual machines hide); all
+NVSwitches are one switch here, as in NCCL. NVLinks without an equal in the other direction are refused, as NCCL
+refuses them. NICs without a PCI device, such as bridges, are left out, and so are unknown tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Final
+
+from syncline import quantities
+from syncline.errors import InputError, Problem
+from syncline.fabric import elements, hardware
+from syncline.fabric.elements import Element
+from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph, GraphError, Link, Node, NodeKind, both_ways, checked
+
+ACCEPTED: Final = "a <system> with <cpu> and <pci>, as NCCL writes to NCCL_TOPO_DUMP_FILE"
+C2C: Final = "C2C"
+SWITCH_CLASS: Final = "0x0604"
+NVSWITCH_CLASS: Final = "0x068000"
+CPU_BRIDGE_CLASS: Final = "0x068001"
+GPU_CLASS: Final = "0x03"
+NIC_CLASS: Final = "0x02"
+KNOWN: Final = frozenset({"system", "cpu", "pci", "gpu", "nvlink", "nic", "net", "c2c"})
+MAX_NVLINKS: Final = 64
+MAX_CPUS: Final = 512
+"""All CPUs of a machine are linked to each other."""
+MAX_WIDTH: Final = 32
+"""Virtual machines report 63 or 255 lanes where they mean that they do not know."""
+MAX_C2C_RATE: Final = 10**15
+C2C_UNIT: Final = 10**6
+"""`bw` of a <c2c> is in MB/s."""
+
+_BUS_ID = re.compile(r"([0-9a-fA-F]{1,8}):([0-9a-fA-F]{1,4}):([0-9a-fA-F]{1,4})\.([0-9a-fA-F]{1,2})")
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def read(data: bytes, file: str) -> Graph:
+    """The fabric in a file. Raises [`InputError`] with everything that is wrong."""
+    root = elements.read(data, file)
+    if root.tag != "system":
+        hint = {"topology": "; this is a file of hwloc", "graphs": "; this is a graph file of NCCL"}.get(root.tag, "")
+        message = f"this is not a topology of NCCL: it begins with <{root.tag[:20]}>{hint}"
+        raise InputError([Problem(file, root.line, "", None, message, ACCEPTED)])
+    importer = _Importer(file)
+    importer.system(root)
+    return importer.graph()
+
+
+@dataclass(slots=True)
+class _Gpu:
+    pci: Element
+    gpu: Element | None
+    parent: int
+    """The PCIe switch or CPU above, by its number among the nodes that are not GPUs."""
+    cpu: int
+    host: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cpu:
+    element: Element
+    number: int
+    host: int | None
+
+
+@dataclass(slots=True)
+class _Importer:
+    """Collects GPUs apart from other nodes, which are numbered from 0 and shifted behind the GPUs in the end."""
+
+    file: str
+    problems: list[Problem] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    gpus: list[_Gpu] = field(default_factory=list)
+    others: list[Node] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    """From an `_other` node, or from a GPU, to an `_other` node; GPUs are negative: -1 is the first."""
+    cpus: list[_Cpu] = field(default_factory=list)
+    nics: int = 0
+
+    def system(self, root: Element) -> None:
+        if sum(child.tag == "cpu" for child in root.children) > MAX_CPUS:
+            return self._refuse(root, "", "there are too many CPUs", f"up to {MAX_CPUS}")
+        hosts: dict[str, int] = {}
+        for child in root.children:
+            if child.tag == "cpu":
+                hosts.setdefault(child.get("host_hash"), len(hosts))
+        for child in root.children:
+            if child.tag == "cpu":
+                self._cpu(child, hosts[child.get("host_hash")] if len(hosts) > 1 else None)
+            elif child.tag in KNOWN:
+                self._refuse(child, "", f"<{child.tag}> must be inside a <cpu>", "<cpu>")
+            else:
+                self._left_out(child)
+        return None
+
+    def _cpu(self, element: Element, host: int | None) -> None:
+        numa = element.get("numaid") or str(len(self.cpus))
+        number = self._other(f"CPU {numa[:20]}", "cpu", host)
+        self.cpus.append(_Cpu(element, number, host))
+        self._below(element, number, number, host)
+
+    def _below(self, element: Element, parent: int, cpu: int, host: int | None) -> None:
+        for child in element.children:
+            if child.tag == "pci":
+                self._pci(child, parent, cpu, host)
+            elif child.tag == "nic":
+                names = ", ".join(net.get("name")[:20] for net in child.children if net.tag == "net")
+                self.assumptions.append(f"NICs without a PCI device are left out: {names or 'one without a name'}")
+            elif child.tag == "gpu":
+                self._refuse(child, "", "a <gpu> must be inside a <pci>", "<pci>")
+            else:
+                self._left_out(child)
+
+    def _left_out(self, element: Element) -> None:
+        if element.tag not in KNOWN:
+            self.assumptions.append(f"<{element.tag[:20]}> is left out")
+
+    def _pci(self, element: Element, parent: int, cpu: int, host: int | None) -> None:
+        device = element.get("class").lower()
+        if self._bus_id(element, "busid") is None:
+            return
+        gpu = next((child for child in element.children if child.tag == "gpu"), None)
+        if gpu is not None or (device.startswith(GPU_CLASS) and not element.children):
+            self.gpus.append(_Gpu(element, gpu, parent, cpu, host))
+            for child in gpu.children if gpu is not None else ():
+                self._left_out(child)
+            return
+        nets = [net for nic in element.children if nic.tag == "nic" for net in nic.children if net.tag == "net"]
+        if nets or device.startswith(NIC_CLASS):
+            names = "/".join(net.get("name")[:20] for net in nets if net.get("name"))
+            nic = self._other(f"NIC {self.nics}" + (f" {names}" if names else ""), "nic", host)
+            self.nics += 1
+            self._pcie(element, nic, parent)
+        elif any(child.tag == "pci" for child in element.children):
+            switch = self._other(f"PCIe switch {element.get('busid').lower()}", "switch", host)
+            self._pcie(element, switch, parent)
+            self._below(element, switch, cpu, host)
+
+    def graph(self) -> Graph:
+        self._number_gpus()
+        for index, gpu in enumerate(self.gpus):
+            self._pcie(gpu.pci, -1 - index, gpu.parent)
+            self._c2c(index, gpu)
+        pairs = list(both_ways([*self._nvlinks(), *self.links, *self._sockets()]))
+        if not self.gpus and not self.problems:
+            self.problems.append(Problem(self.file, None, "", None, "there is no GPU in it", ACCEPTED))
+        if self.problems:
+            raise InputError(self.problems)
+        shift = len(self.gpus)
+        nodes = [Node(name, "npu", gpu.host) for name, gpu in zip(self._gpu_names(), self.gpus, strict=True)]
+        links = [
+            Link(*_ends(link, shift), link.rate, link.latency, link.kind, link.count, link.efficiency) for link in pairs
+        ]
+        rates = {hardware.nvlink_rate(_sm(gpu)) for gpu in self.gpus if gpu.gpu is not None and gpu.gpu.children}
+        assumed = [*self.assumptions, *self._assumed(links)]
+        unit = rates.pop() if len(rates) == 1 else None
+        whole = Graph(
+            self.file, (*nodes, *_unique(self.others)), tuple(links), unit, tuple(assumed), tuple(self.warnings)
+        )
+        try:
+            return checked(whole)
+        except GraphError as error:
+            raise InputError(Problem(self.file, None, "", None, message) for message in error.messages) from None
+
+    def _number_gpus(self) -> None:
+        """GPUs in the order of `dev`, or of `rank` if `dev` is not enough; or else of the file."""
+        for attribute in ("dev", "rank"):
+            numbers = [_whole(gpu.gpu.get(attribute)) if gpu.gpu else None for gpu in self.gpus]
+            if None not in numbers and len(set(numbers)) == len(numbers):
+                order = sorted(range(len(numbers)), key=lambda index: numbers[index] or 0)
+                self.gpus = [self.gpus[index] for index in order]
+                return
+        if self.gpus:
+            self.assumptions.append("GPUs are numbered in the order of the file")
+
+    def _gpu_names(self) -> list[str]:
+        hosts = len({gpu.host for gpu in self.gpus}) > 1
+        names = []
+        for index, gpu in enumerate(self.gpus):
+            dev = _whole(gpu.gpu.get("dev")) if gpu.gpu else None
+            name = f"GPU {index if dev is None else dev}"
+            names.append(f"node {gpu.host} {name}" if hosts else name)
+        return names if len(set(names)) == len(names) else [f"GPU {index}" for index in range(len(names))]
+
+    def _nvlinks(self) -> Iterator[Link]:
+        """NVLinks of pairs of GPUs once, to NVSwitches and CPUs from the GPU."""
+        by_bus = {self._bus_id(gpu.pci, "busid"): index for index, gpu in enumerate(self.gpus)}
+        counts: dict[tuple[int, int], tuple[int, Element]] = {}
+        switch: dict[int, int] = {}
+        absent: list[str] = []
+        for index, gpu in enumerate(self.gpus):
+            for nvlink in gpu.gpu.children if gpu.gpu else ():
+                if nvlink.tag != "nvlink":
+                    continue
+                count = self._whole(nvlink, "count", 1, MAX_NVLINKS)
+                target = self._target(nvlink)
+                if nvlink.get("tclass").lower().startswith(NVSWITCH_CLASS):
+                    switch[index] = switch.get(index, 0) + count
+                elif nvlink.get("tclass").lower().startswith(CPU_BRIDGE_CLASS):
+                    yield self._nvlink(-1 - index, gpu.cpu, NVLINK, count, gpu)
+                elif target in by_bus:
+                    pair = (index, by_bus[target])
+                    counts[pair] = (counts.get(pair, (0, nvlink))[0] + count, nvlink)
+                else:
+                    absent.append(nvlink.get("target")[:20])
+        if absent:
+            self.warnings.append(f"NVLinks to what is not in the file are left out: {', '.join(dict.fromkeys(absent))}")
+        yield from self._pairs(counts)
+        yield from self._switched(switch)
+
+    def _pairs(self, counts: dict[tuple[int, int], tuple[int, Element]]) -> Iterator[Link]:
+        for (a, b), (count, element) in counts.items():
+            if a == b:
+                self._refuse(element, "target", "an NVLink leads from a GPU to itself", "another GPU")
+            elif counts.get((b, a), (0, element))[0] != count:
+                back = counts.get((b, a), (0, element))[0]
+                message = f"there are {count} NVLinks to this GPU, but {back} back"
+                self._refuse(element, "target", message, "as many in both directions")
+            elif a < b:
+                yield self._nvlink(-1 - a, -1 - b, NVLINK, count, self.gpus[a])
+
+    def _switched(self, switch: dict[int, int]) -> Iterator[Link]:
+        hosts = {self.gpus[index].host for index in switch}
+        number = {host: self._other("NVSwitch", "switch", host) for host in sorted(hosts, key=lambda h: h or 0)}
+        for index, count in switch.items():
+            gpu = self.gpus[index]
+            yield self._nvlink(-1 - index, number[gpu.host], NVSWITCH, count, gpu)
+
+    def _nvlink(self, src: int, dst: int, kind: str, count: int, gpu: _Gpu) -> Link:
+        latency = hardware.NVSWITCH_LATENCY if kind == NVSWITCH else hardware.NVLINK_LATENCY
+        return Link(src, dst, hardware.nvlink_rate(_sm(gpu)), latency, kind, count)
+
+    def _c2c(self, index: int, gpu: _Gpu) -> None:
+        for c2c in gpu.gpu.children if gpu.gpu else ():
+            if c2c.tag == "c2c":
+                count = self._whole(c2c, "count", 1, MAX_NVLINKS)
+                rate = self._whole(c2c, "bw", 1, MAX_C2C_RATE // C2C_UNIT) * C2C_UNIT
+                self.links.append(Link(-1 - index, gpu.cpu, rate, hardware.NVLINK_LATENCY, C2C, count))
+
+    def _sockets(self) -> Iterator[Link]:
+        for a, b in combinations(self.cpus, 2):
+            if a.host == b.host:
+                kind = a.element
+                wire = hardware.socket(kind.get("arch"), kind.get("vendor"), _whole(kind.get("modelid")) or 0)
+                yield Link(a.number, b.number, wire.rate, hardware.SOCKET_LATENCY, wire.kind, 1, wire.efficiency)
+
+    def _pcie(self, element: Element, node: int, parent: int) -> None:
+        width = _whole(element.get("link_width")) or 0
+        if not 1 <= width <= MAX_WIDTH:
+            width = hardware.DEFAULT_PCIE_WIDTH
+            self.assumptions.append(f"PCI devices without a usable link_width have {width} lanes")
+        rate, efficiency, known = hardware.pcie_rate(element.get("link_speed"), width)
+        if not known:
+            self.assumptions.append("PCI devices without a known link_speed are of PCIe gen 3")
+        self.links.append(Link(node, parent, rate, hardware.PCIE_LATENCY, PCIE, 1, efficiency))
+
+    def _assumed(self, links: Sequence[Link]) -> Iterator[str]:
+        for kind, latency in dict.fromkeys((link.kind, link.latency) for link in links):
+            yield hardware.latency_assumption(kind, latency)
+        if any(_sm(gpu) is None for gpu in self.gpus if gpu.gpu is not None):
+            rate = quantities.RATE.format(hardware.DEFAULT_NVLINK_RATE)
+            yield f"GPUs without a compute capability (sm) have NVLinks of {rate}"
+        if not any(link.kind in (NVLINK, NVSWITCH) for link in links):
+            yield "there are no NVLinks, since the file lists none"
+
+    def _other(self, name: str, kind: NodeKind, host: int | None) -> int:
+        self.others.append(Node(name if host is None else f"node {host} {name}", kind, host))
+        return len(self.others) - 1
+
+    def _target(self, element: Element) -> tuple[int, ...] | None:
+        match = _BUS_ID.fullmatch(element.get("target"))
+        return _bus(match) if match else None
+
+    def _bus_id(self, element: Element, attribute: str) -> tuple[int, ...] | None:
+        match = _BUS_ID.fullmatch(element.get(attribute))
+        if match is None:
+            self._refuse(element, attribute, "this is not the address of a PCI device", "such as 0000:07:00.0")
+            return None
+        return _bus(match)
+
+    def _whole(self, element: Element, attribute: str, least: int, most: int) -> int:
+        value = _whole(element.get(attribute))
+        if value is None or not least <= value <= most:
+            self._refuse(element, attribute, "this is not a number that can be", f"{least} to {most}")
+            return least
+        return value
+
+    def _refuse(self, element: Element, attribute: str, message: str, accepted: str) -> None:
+        self.problems.append(element.problem(self.file, attribute, message, accepted))
+
+
+def _ends(link: Link, gpus: int) -> tuple[int, int]:
+    """The ends of a link with GPUs first."""
+    src, dst = (-1 - end if end < 0 else end + gpus for end in (link.src, link.dst))
+    return src, dst
+
+
+def _unique(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with names that occur once: the second of a name becomes `name (2)`."""
+    seen: dict[str, int] = {}
+    unique = []
+    for node in nodes:
+        times = seen[node.name] = seen.get(node.name, 0) + 1
+        unique.append(node if times == 1 else Node(f"{node.name} ({times})", node.kind, node.host))
+    return unique
+
+
+def _sm(gpu: _Gpu) -> int | None:
+    return _whole(gpu.gpu.get("sm")) if gpu.gpu is not None else None
+
+
+def _bus(match: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(part, 16) for part in match.groups())
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None

@@ -1,0 +1,126 @@
+"""Machine strings: `dgx1v`, `dgx-a100(nodes=4)`, `dgx-h100(nodes=16, nics=rail, nic_rate=400Gb/s)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, TypeVar
+
+from syncline import quantities
+from syncline.errors import did_you_mean, one_of
+from syncline.fabric import hardware
+from syncline.fabric.machines import MACHINES, MAX_HOSTS, NICS, Cluster, Nics
+from syncline.quantities import QuantityError
+
+PARAMETERS: Final = ("nodes", "nics", "nic_rate", "latency", "oversubscription", "efficiency")
+NETWORK_PARAMETERS: Final = ("nics", "nic_rate", "latency", "oversubscription")
+"""What a single machine has no use for."""
+MACHINES_ACCEPTED: Final = one_of(MACHINES)
+ACCEPTED: Final = (
+    f"{MACHINES_ACCEPTED}, or a cluster such as dgx-a100(nodes=4, nics=rail, nic_rate=200Gb/s, latency=500ns)"
+)
+MAX_LENGTH: Final = 512
+MAX_OVERSUBSCRIPTION: Final = 64
+
+T = TypeVar("T")
+
+_MACHINE = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\(([^()]*)\)\s*)?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
+
+
+class MachineError(ValueError):
+    """A text that is not a machine."""
+
+    def __init__(self, message: str, accepted: str = ACCEPTED) -> None:
+        self.message = message
+        self.accepted = accepted
+        super().__init__(message)
+
+
+def parse(text: str) -> Cluster:
+    """Reads a machine string."""
+    if len(text) > MAX_LENGTH:
+        raise MachineError(f"the machine is longer than {MAX_LENGTH} characters")
+    match = _MACHINE.fullmatch(text)
+    if match is None:
+        raise MachineError("this is not a machine" if text.strip() else "the machine is empty")
+    machine = MACHINES.get(match[1].lower())
+    if machine is None:
+        raise MachineError(f"'{match[1]}' is not a machine{did_you_mean(match[1], MACHINES)}")
+    given = _arguments(machine.name, match[2] or "")
+
+    def value(key: str, read: Callable[[str], T], default: T) -> T:
+        if key not in given:
+            return default
+        try:
+            return read(given[key])
+        except QuantityError as error:
+            raise MachineError(f"in {machine.name}: {key}={given[key]}: {error.message}", error.accepted) from None
+
+    hosts = value("nodes", _hosts, 1)
+    cluster = Cluster(
+        machine=machine,
+        hosts=hosts,
+        nics=value("nics", _nics, "rail"),
+        nic_rate=value("nic_rate", quantities.rate, None),
+        latency=value("latency", lambda text: quantities.time(text, zero=True), hardware.NETWORK_LATENCY),
+        oversubscription=value("oversubscription", _oversubscription, Fraction(1)),
+        efficiency=value("efficiency", quantities.share, Fraction(1)),
+    )
+    _check_use(cluster, given)
+    return cluster
+
+
+def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
+    """Refuses parameters without effect, and rates of less than nothing."""
+    name = cluster.machine.name
+    idle = [key for key in NETWORK_PARAMETERS if key in given]
+    if idle and cluster.hosts == 1:
+        raise MachineError(f"in {name}: {idle[0]} has no meaning for a single machine", "nodes=2 or more with it")
+    if cluster.nics == "single" and "oversubscription" in given:
+        raise MachineError(f"in {name}: with nics=single there is one switch, and no spine", "nics=rail with it")
+    rate = cluster.machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate
+    if rate * cluster.hosts > quantities.LARGEST or rate * cluster.hosts < cluster.oversubscription:
+        raise MachineError(f"in {name}: nic_rate={given['nic_rate']}: this is beyond all bounds", "such as 400Gb/s")
+    if int(cluster.machine.nvlink_rate * cluster.efficiency) < 1:
+        raise MachineError(f"in {name}: efficiency={given['efficiency']}: nothing is left of an NVLink", "such as 94%")
+
+
+def _arguments(machine: str, text: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for argument in text.split(",") if text.strip() else ():
+        key, equals, value = (part.strip() for part in argument.partition("="))
+        if key not in PARAMETERS:
+            raise MachineError(
+                f"in {machine}: '{key}' is not a parameter{did_you_mean(key, PARAMETERS)}",
+                f"the parameters {one_of(PARAMETERS)}",
+            )
+        if not equals:
+            raise MachineError(f"in {machine}: {key} has no value", f"{key}=VALUE")
+        if key in given:
+            raise MachineError(f"in {machine}: {key} is given twice")
+        given[key] = value
+    return given
+
+
+def _hosts(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not 1 <= int(text) <= MAX_HOSTS:
+        raise QuantityError("this is not a number of machines", f"a whole number from 1 to {MAX_HOSTS}")
+    return int(text)
+
+
+def _nics(text: str) -> Nics:
+    for known in NICS:
+        if text == known:
+            return known
+    raise QuantityError(f"this is not known{did_you_mean(text, NICS)}", one_of(NICS))
+
+
+def _oversubscription(text: str) -> Fraction:
+    """A ratio such as 2 or 1.5, or 3:2."""
+    above, colon, below = text.partition(":")
+    parts = [Fraction(part) if _NUMBER.fullmatch(part) else Fraction(0) for part in (above, below if colon else "1")]
+    if 0 in parts or not 1 <= parts[0] / parts[1] <= MAX_OVERSUBSCRIPTION:
+        raise QuantityError("this is not a ratio", f"a ratio from 1 to {MAX_OVERSUBSCRIPTION}, such as 2 or 1.5")
+    return parts[0] / parts[1]

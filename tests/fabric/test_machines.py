@@ -1,0 +1,206 @@
+"""Facts about machines that hold whatever their GPUs are called."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from syncline.fabric import notation
+from syncline.fabric.allocation import nvlink_components, restricted
+from syncline.fabric.graph import INFINIBAND, NVLINK, NVSWITCH, PCIE, Graph, unreachable
+from syncline.fabric.machines import MACHINES
+
+Matrix = list[list[int]]
+PATHS = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "dgx1v(nodes=2)", "dgx2(nodes=3, nics=single)")
+
+
+def build(text: str) -> Graph:
+    """The machine of a string."""
+    return notation.parse(text).graph()
+
+
+def nvlinks(graph: Graph) -> Matrix:
+    """NVLinks between pairs of GPUs."""
+    counts = [[0] * graph.npus for _ in range(graph.npus)]
+    for link in graph.links:
+        if link.kind == NVLINK:
+            counts[link.src][link.dst] += link.count
+    return counts
+
+
+def neighbours(graph: Graph, node: int, kind: str) -> list[int]:
+    """Where the links of a class lead to."""
+    return [link.dst for link in graph.links if link.src == node and link.kind == kind]
+
+
+def relabelled(matrix: Matrix, order: tuple[int, ...]) -> Matrix:
+    """The matrix of some of the GPUs, in another order."""
+    return [[matrix[a][b] for b in order] for a in order]
+
+
+def test_the_v100_matrix_is_the_published_one() -> None:
+    rows = "01122000 10210200 12020010 21200001 20000112 02001021 00101202 00012120"
+    published = [[int(count) for count in row] for row in rows.split()]
+    assert nvlinks(build("dgx1v")) == published
+
+
+@pytest.mark.parametrize(("machine", "links"), [("dgx1p", 4), ("dgx1v", 6)])
+def test_every_gpu_uses_all_its_links(machine: str, links: int) -> None:
+    matrix = nvlinks(build(machine))
+    assert [sum(row) for row in matrix] == [links] * 8
+    assert matrix == [list(column) for column in zip(*matrix, strict=True)]
+    assert sum(count > 0 for row in matrix for count in row) == 2 * 16
+
+
+def test_the_two_generations_have_the_same_pairs() -> None:
+    p100, v100 = nvlinks(build("dgx1p")), nvlinks(build("dgx1v"))
+    assert p100 == [[min(count, 1) for count in row] for row in v100]
+
+
+def test_the_v100_links_are_two_hamiltonian_cycles() -> None:
+    matrix = nvlinks(build("dgx1v"))
+    for count, cycle in ((2, (0, 3, 2, 1, 5, 6, 7, 4)), (1, (0, 1, 3, 7, 5, 4, 6, 2))):
+        pairs = {frozenset(pair) for pair in zip(cycle, (*cycle[1:], cycle[0]), strict=True)}
+        assert pairs == {frozenset((a, b)) for a in range(8) for b in range(8) if matrix[a][b] == count}
+
+
+@pytest.mark.parametrize(
+    ("machine", "automorphisms", "orbits"), [("dgx1v", 4, [{0, 1, 4, 5}, {2, 3, 6, 7}]), ("dgx1p", 48, [set(range(8))])]
+)
+def test_symmetry(machine: str, automorphisms: int, orbits: list[set[int]]) -> None:
+    matrix = nvlinks(build(machine))
+    found = [order for order in itertools.permutations(range(8)) if relabelled(matrix, order) == matrix]
+    assert len(found) == automorphisms
+    assert [{order[gpu] for order in found} for gpu in (0, 2)] == (orbits if len(orbits) > 1 else orbits * 2)
+
+
+@pytest.mark.parametrize(("machine", "classes"), [("dgx1v", [5, 14, 14, 10, 2, 1]), ("dgx1p", [2, 4, 3, 3, 1, 1])])
+def test_the_allocations_that_blink_counts(machine: str, classes: list[int]) -> None:
+    """46 and 14 connected allocations of three GPUs or more that differ by more than labels."""
+    graph = build(machine)
+    matrix = nvlinks(graph)
+    apart = 0
+    found = []
+    for size in range(3, 9):
+        shapes = set()
+        for gpus in itertools.combinations(range(8), size):
+            if len(nvlink_components(graph, gpus)) > 1:
+                apart += 1
+            else:
+                shapes.add(canonical(relabelled(matrix, gpus)))
+        found.append(len(shapes))
+    assert found == classes
+    assert apart == 38
+
+
+def canonical(matrix: Matrix) -> tuple[tuple[int, ...], ...]:
+    """The same for matrices that differ by labels only: refined colours, then all orders of equals."""
+    colours: list[object] = [0] * len(matrix)
+    for _ in matrix:
+        seen = [
+            (str(colours[a]), sorted((row[b], str(colours[b])) for b in range(len(row)) if b != a))
+            for a, row in enumerate(matrix)
+        ]
+        colours = [sorted(map(str, seen)).index(str(signature)) for signature in seen]
+    groups = [[a for a in range(len(matrix)) if colours[a] == c] for c in sorted(set(colours), key=str)]
+    orders = itertools.product(*(itertools.permutations(group) for group in groups))
+    return min(tuple(tuple(row) for row in relabelled(matrix, tuple(itertools.chain(*order)))) for order in orders)
+
+
+def test_gpus_without_nvlinks_talk_over_pcie() -> None:
+    graph = build("dgx1v")
+    switches = [neighbours(graph, gpu, PCIE) for gpu in range(8)]
+    assert [switches[gpu] == switches[gpu + 1] for gpu in (0, 2, 4, 6)] == [True] * 4
+    assert len({switch for (switch,) in switches}) == 4
+    alone = restricted(graph, (1, 4))
+    assert nvlink_components(alone, (0, 1)) == [[0], [1]]
+    assert unreachable(alone, (0, 1)) == []
+    assert alone.warnings == ()
+    (between,) = [link for link in graph.links if link.kind == "QPI" and link.src < link.dst]
+    assert between.payload_rate == 6 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("machine", "gpus", "links", "egress"), [("dgx2", 16, 6, 150), ("dgx-a100", 8, 12, 300), ("dgx-h100", 8, 18, 450)]
+)
+def test_nvswitches_are_a_star_with_the_true_egress(machine: str, gpus: int, links: int, egress: int) -> None:
+    graph = build(machine)
+    assert (graph.npus, len(graph.nodes)) == (gpus, gpus + 1)
+    assert {link.count for link in graph.links} == {links}
+    assert [graph.egress_rate(gpu) for gpu in range(gpus)] == [egress * 10**9] * gpus
+    entries = graph.specification()["links"]
+    assert len(entries) == 2 * gpus
+    assert {entry["rate_bytes_per_s"] for entry in entries} == {egress * 10**9}
+
+
+def test_nvlinks_between_gpus_are_entries_of_their_own() -> None:
+    specification = build("dgx1v").specification()
+    number = specification["classes"].index(NVLINK)
+    entries = [entry for entry in specification["links"] if entry["class"] == number]
+    assert len(entries) == 2 * (8 * 2 + 8)
+    assert {entry["rate_bytes_per_s"] for entry in entries} == {25 * 10**9}
+    assert [entry for entry in entries if (entry["from"], entry["to"]) == (0, 3)] == [entries[0], entries[0]]
+
+
+@pytest.mark.parametrize("text", PATHS)
+def test_every_machine_is_connected_both_ways(text: str) -> None:
+    graph = build(text)
+    assert graph.warnings == ()
+    assert unreachable(graph, range(graph.npus)) == []
+    assert Counter((a.src, a.dst, a.kind, a.rate) for a in graph.links) == Counter(
+        (a.dst, a.src, a.kind, a.rate) for a in graph.links
+    )
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("nics", ["rail", "single"])
+def test_clusters(name: str, nics: str) -> None:
+    machine = MACHINES[name]
+    graph = build(f"{name}(nodes=4, nics={nics})")
+    assert graph.npus == 4 * machine.gpus
+    assert [node.host for node in graph.nodes[: graph.npus]] == [h for h in range(4) for _ in range(machine.gpus)]
+    adapters = [i for i, node in enumerate(graph.nodes) if node.kind == "nic"]
+    assert len(adapters) == 4 * (machine.nics if nics == "rail" else 1)
+    assert {link.rate for link in graph.links if link.src in adapters and link.kind == INFINIBAND} == {machine.nic_rate}
+
+
+def test_rails() -> None:
+    graph = build("dgx-h100(nodes=16, nics=rail, oversubscription=2, latency=1us, nic_rate=200Gb/s)")
+    number = {node.name: index for index, node in enumerate(graph.nodes)}
+    for host, nic in ((0, 0), (7, 3), (15, 7)):
+        assert neighbours(graph, number[f"node {host} NIC {nic}"], INFINIBAND) == [number[f"leaf {nic}"]]
+    up = [link for link in graph.links if link.src == number["leaf 3"] and link.dst == number["spine"]]
+    assert [(link.rate, link.latency) for link in up] == [(16 * 25 * 10**9 // 2, 1_000_000)]
+    assert not [node for node in graph.nodes if node.kind == "cpu"]
+
+
+def test_efficiency_is_the_share_of_payload_on_nvlinks() -> None:
+    graph = build("dgx1v(efficiency=80%)")
+    assert graph.link_unit == 20 * 10**9
+    assert {link.efficiency for link in graph.links if link.kind == NVLINK} == {Fraction(4, 5)}
+
+
+def test_names_are_numbers_of_the_machine() -> None:
+    assert [node.name for node in build("dgx2").nodes][:3] == ["GPU 0", "GPU 1", "GPU 2"]
+    assert build("dgx-a100(nodes=2)").nodes[9].name == "node 1 GPU 1"
+
+
+def test_what_was_filled_in_is_listed() -> None:
+    assert build("dgx-a100").assumptions == (
+        "links of class NVSwitch take 300ns each",
+        "all NVSwitches of a machine are one switch that never blocks",
+        "payload gets all of an NVLink (efficiency=100%)",
+    )
+    cluster = build("dgx-a100(nodes=2, efficiency=90%)").assumptions
+    assert "a NIC has 25GB/s each way (that of a DGX A100)" in cluster
+    assert not [line for line in cluster if "efficiency" in line]
+
+
+def test_nvswitch_is_nearer_than_pcie() -> None:
+    """Where both lead to a neighbour, the shortest way is the fast one."""
+    graph = build("dgx-a100(nodes=2)")
+    latency = {link.kind: link.latency for link in graph.links}
+    assert latency[NVSWITCH] < latency[PCIE]
