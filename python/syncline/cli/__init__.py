@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import collective, inspect, reproduce, study, usage
+from syncline.cli import calibrate, collective, inspect, reproduce, study, usage
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -37,6 +37,7 @@ app = typer.Typer(
 app.command("run")(study.run)
 app.command("check")(study.check)
 app.command("collective")(collective.collective)
+app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
