@@ -107,6 +107,9 @@ def run_of(table: Table, platform: Platform, kind: str | None = None, column: st
     if not table.nvls:
         fitting = _without_nvls(fitting)
     chosen = kind or table.kind or "all-reduce"
+    if kind is None and table.kind is None and table.bus_factor is not None and table.bus_factor < 1.005:
+        message = f"the table does not say of what, and a bus bandwidth of {table.bus_factor:.3g} is not all-reduce's"
+        refuse("collective", message, "--collective KIND")
     if table.kind is not None and kind is not None and kind != table.kind:
         refuse("collective", f"the table is of {table.kind}, not of {kind}", table.kind)
     if not problems and fitting.gpus > 1 and not algorithms(fitting, chosen, table.algorithm):

@@ -78,6 +78,8 @@ class Table:
     algorithm: str = "auto"
     nvls: bool = True
     """False if the run switched NVLS off."""
+    bus_factor: float | None = None
+    """Bus over algorithm bandwidth, where the table has both."""
     about: dict[str, str] = field(default_factory=dict)
     """`# name: value` lines of a CSV, and the `gpu` of a log."""
 
@@ -143,6 +145,7 @@ class _Reader:
             nodes=len(hosts) if len(ranks) == gpus else None,
             algorithm=algorithm,
             nvls=nvls,
+            bus_factor=self._factor(),
             about={"gpu": next(iter(ranks.values()))[1]} if ranks else {},
         )
 
@@ -168,6 +171,7 @@ class _Reader:
             nodes=self._count(about, "nodes"),
             algorithm=algorithm,
             nvls=nvls,
+            bus_factor=self._factor(),
             about=about,
         )
 
@@ -258,12 +262,18 @@ class _Reader:
             if found is not None:
                 yield int(found[1]), (found[2], found[3].strip())
 
+    def _factor(self) -> float | None:
+        """Bus over algorithm bandwidth of the fastest row, which has the most digits."""
+        return max(self.ratios)[1] if self.ratios else None
+
     def _gpus_from_bandwidths(self, kind: str | None) -> int | None:
         """The number of GPUs that the factor between the two bandwidths stands for, if it is clear."""
-        kind = kind or "all-reduce"
-        if not self.ratios or bus_factor(kind, 8) == 1:
+        factor = self._factor()
+        if factor is None or factor == 1 or bus_factor(kind or "all-reduce", 8) == 1:
             return None
-        _, factor = max(self.ratios)
+        if kind is None and factor < 1:
+            return None
+        kind = kind or "all-reduce"
         passes = 2 if kind == "all-reduce" else 1
         if not 0 < passes - factor <= passes / 2 + 0.01:
             return None
