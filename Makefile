@@ -1,6 +1,7 @@
 # make demo    the main study, from a fresh clone to its report
 # make test    formatting, lints, types and all tests
 # make bench   speed of the engine
+# make validation   fits the software model to measured tables, writes docs/validation.md
 #
 # Everything is installed into .venv, at the versions in requirements.txt; nothing outside this folder changes.
 
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 
-.PHONY: demo test bench tools
+.PHONY: demo test bench validation tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -28,6 +29,10 @@ test: $(VENV)/.engine
 
 bench: $(VENV)/.engine
 	cargo bench --workspace
+
+validation: $(VENV)/.packages
+	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit
+	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
 
 tools:
 	@command -v cargo >/dev/null || { \

@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import collective, inspect, reproduce, study, topology, usage, verify
+from syncline.cli import calibrate, collective, inspect, reproduce, study, topology, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -38,6 +38,7 @@ app = typer.Typer(
 app.command("run")(study.run)
 app.command("check")(study.check)
 app.command("collective")(collective.collective)
+app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("verify")(verify.verify)
 app.command("report")(inspect.report)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from syncline.errors import Problem, one_of
 
-LATER_COMMANDS: Final = frozenset({"bench", "calibrate", "trees", "sweep", "import"})
+LATER_COMMANDS: Final = frozenset({"bench", "trees", "sweep", "import"})
 LATER_FLAGS: Final = frozenset({"--machine", "--gpus", "--group", "--topology-file"})
 """What the blueprint has and this version has not."""
 

@@ -1,0 +1,12 @@
+"""The software model: how long a collective of NCCL takes on a known machine, as nccl-tests would measure it.
+
+* `platform`: the machines, as far as this model looks at them
+* `wire`: steps and bytes of every algorithm, in closed form
+* `constants`: what is fitted and what is published, and the files that hold it
+* `model`: `open_model` and `Model.predict`, the times
+* `printing`: predicted times in the columns of nccl-tests
+* `measurements`: reads what nccl-tests prints, and CSV
+* `calibration`: fits constants to measured tables; hold-out and the plain fit beside it
+* `systems`: which tables each class of machines is fitted on
+* `validation`: writes docs/validation.md
+"""

@@ -1,0 +1,243 @@
+"""Fits the constants of the software model to measured tables, and says how well they predict what they did not see.
+
+The fit is a maximum a posteriori estimate. Residuals are logarithms of predicted over measured time with a standard
+deviation of 4 %, softened beyond 5 % so that single outliers do not count; the logarithms of the constants have a
+normal prior around a starting set (`constants.START`, or the class of the machine) whose widths are those by which
+systems differ (`constants.WIDTH`). A constant that the table says nothing of therefore stays where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from syncline.errors import InputError, Problem
+from syncline.software import wire
+from syncline.software.constants import LIMITS, NAMES, START, WIDTH, Constants
+from syncline.software.measurements import Table
+from syncline.software.model import algorithms, time
+from syncline.software.platform import Platform
+from syncline.software.solver import minimise, soften
+
+NOISE: Final = 0.04
+SOFT: Final = 0.05
+MIB: Final = 2**20
+MIN_SIZES: Final = 4
+SMALL: Final = 64 * 1024
+"""Sizes that show the launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Measured times of one collective on one platform."""
+
+    name: str
+    platform: Platform
+    kind: str
+    algorithm: str
+    times: tuple[tuple[int, float], ...]
+    """Sizes in bytes and times in seconds, in order of size."""
+    weight: float = 1.0
+    """What a residual of this run counts; less than one for a run of several on one system."""
+
+    def part(self, parity: int) -> Run:
+        """Every other size."""
+        return replace(self, times=self.times[parity::2])
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A measured and a predicted time, in seconds."""
+
+    size: int
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """The relative error of the prediction."""
+        return self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AlphaBeta:
+    """The plain fit that the model is held against: T = alpha + S / beta."""
+
+    alpha: float
+    """Seconds."""
+    beta: float
+    """Bytes per second; infinite if the times do not grow."""
+
+    def time(self, size: int) -> float:
+        """Seconds."""
+        return self.alpha + size / self.beta
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Mean absolute errors; nothing where there is no size."""
+
+    large: float | None
+    """From 1 MiB up."""
+    small: float | None
+    """Below 1 MiB."""
+
+
+def run_of(table: Table, platform: Platform, kind: str | None = None, column: str = "out-of-place") -> Run:
+    """What a table says of a platform. Raises [`InputError`] if they do not fit together."""
+    problems: list[Problem] = []
+
+    def refuse(field: str, message: str, accepted: str | None = None) -> None:
+        problems.append(Problem(table.name, None, field, None, message, accepted))
+
+    fitting = platform
+    if table.nodes is not None and table.nodes != platform.nodes:
+        what = f"the table was measured on {table.nodes} nodes, {platform} has {platform.nodes}"
+        refuse("nodes", what, f"--machine {platform.name}(nodes={table.nodes})")
+    elif table.gpus is not None and table.gpus != platform.gpus:
+        local, rest = divmod(table.gpus, platform.nodes)
+        if rest or local > platform.gpus_per_node:
+            nodes = -(-table.gpus // platform.gpus_per_node)
+            accepted = f"--machine {platform.name}(nodes={nodes})"
+            refuse("gpus", f"the table was measured on {table.gpus} GPUs, {platform} has {platform.gpus}", accepted)
+        else:
+            fitting = platform.with_gpus(local)
+    if not table.nvls:
+        fitting = _without_nvls(fitting)
+    chosen = kind or table.kind or "all-reduce"
+    if kind is None and table.kind is None and table.bus_factor is not None and table.bus_factor < 1.005:
+        message = f"the table does not say of what, and a bus bandwidth of {table.bus_factor:.3g} is not all-reduce's"
+        refuse("collective", message, "--collective KIND")
+    if table.kind is not None and kind is not None and kind != table.kind:
+        refuse("collective", f"the table is of {table.kind}, not of {kind}", table.kind)
+    if not problems and fitting.gpus > 1 and not algorithms(fitting, chosen, table.algorithm):
+        refuse("NCCL_ALGO", f"{fitting} does not run {chosen} with '{table.algorithm}'", "auto, ring, tree or nvls")
+    times = tuple(table.times(column))
+    if len(times) < MIN_SIZES:
+        refuse("rows", f"{len(times)} sizes with a time {column} are too few to fit to", f"at least {MIN_SIZES} sizes")
+    if problems:
+        raise InputError(problems)
+    algorithm = table.algorithm if chosen == "all-reduce" else "auto"
+    return Run(table.name, fitting, chosen, algorithm, times)
+
+
+def fit(runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH) -> Constants:
+    """The constants that the runs together support best; of their launches, the geometric mean."""
+    return fit_each(runs, start, width)[0]
+
+
+def fit_each(
+    runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH
+) -> tuple[Constants, tuple[float, ...]]:
+    """The constants that the runs together support best, and the launch that each of them has of its own.
+
+    How a program launches a collective (one process for all GPUs or one for each, old software or new) is not the
+    machine's: every run has its own. The launch of all is the geometric mean of the runs that have small sizes.
+    """
+    shared = [name for name in NAMES if name != "launch" and _matters(name, runs)]
+    logs = [math.log(getattr(start, name)) for name in shared]
+    widths = [getattr(width, name) for name in shared]
+    launch = math.log(start.launch)
+
+    def constants(parameters: Sequence[float], run: int) -> Constants:
+        values = {name: _within(name, value) for name, value in zip(shared, parameters, strict=False)}
+        return start.changed(values | {"launch": _within("launch", parameters[len(shared) + run])})
+
+    def residuals(parameters: Sequence[float]) -> list[float]:
+        errors = []
+        for index, run in enumerate(runs):
+            here = constants(parameters, index)
+            for size, measured in run.times:
+                predicted = time(run.platform, here, run.kind, run.algorithm, size)
+                errors.append(run.weight * soften(math.log(predicted / measured), SOFT) / NOISE)
+        errors += [(a - b) / w for a, b, w in zip(parameters, logs, widths, strict=False)]
+        return errors + [(value - launch) / width.launch for value in parameters[len(shared) :]]
+
+    found = minimise(residuals, [*logs, *([launch] * len(runs))])
+    launches = found[len(shared) :]
+    seen = [value for value, run in zip(launches, runs, strict=True) if run.times[0][0] < SMALL]
+    together = [*found[: len(shared)], _mean(seen) or _mean(launches) or launch]
+    each = tuple(_within("launch", value) for value in launches)
+    return constants(together, 0), each
+
+
+def residuals_of(run: Run, constants: Constants) -> list[Residual]:
+    """Measured against predicted, size by size."""
+    return [
+        Residual(size, measured, time(run.platform, constants, run.kind, run.algorithm, size))
+        for size, measured in run.times
+    ]
+
+
+def alpha_beta(times: Sequence[tuple[int, float]]) -> AlphaBeta:
+    """The two parameters with the least sum of squared relative errors."""
+    weights = [1 / t**2 for _, t in times]
+    n = math.fsum(weights)
+    s = math.fsum(w * size for w, (size, _) in zip(weights, times, strict=True))
+    ss = math.fsum(w * size * size for w, (size, _) in zip(weights, times, strict=True))
+    t = math.fsum(w * time for w, (_, time) in zip(weights, times, strict=True))
+    st = math.fsum(w * size * time for w, (size, time) in zip(weights, times, strict=True))
+    determinant = n * ss - s * s
+    if determinant <= 0:
+        return AlphaBeta(t / n, math.inf)
+    slope = (n * st - s * t) / determinant
+    alpha = (ss * t - s * st) / determinant
+    if slope <= 0:
+        return AlphaBeta(t / n, math.inf)
+    return AlphaBeta(alpha, 1 / slope) if alpha > 0 else AlphaBeta(0.0, ss / st)
+
+
+def alpha_beta_residuals(run: Run, plain: AlphaBeta) -> list[Residual]:
+    """The plain fit against the measured times."""
+    return [Residual(size, measured, plain.time(size)) for size, measured in run.times]
+
+
+def errors_of(residuals: Iterable[Residual]) -> Errors:
+    """Mean absolute errors from 1 MiB up and below."""
+    large: list[float] = []
+    small: list[float] = []
+    for residual in residuals:
+        (large if residual.size >= MIB else small).append(abs(residual.error))
+    return Errors(_mean(large), _mean(small))
+
+
+def hold_out(run: Run, start: Constants = START) -> list[Residual]:
+    """Every size as predicted by a fit on the sizes next to it: on every other one, from the first or the second."""
+    found: list[Residual] = []
+    for parity in (0, 1):
+        constants = fit([run.part(parity)], start)
+        found += residuals_of(run.part(1 - parity), constants)
+    return sorted(found, key=lambda r: r.size)
+
+
+def alpha_beta_hold_out(run: Run) -> list[Residual]:
+    """The same for the plain fit."""
+    found: list[Residual] = []
+    for parity in (0, 1):
+        found += alpha_beta_residuals(run.part(1 - parity), alpha_beta(run.part(parity).times))
+    return sorted(found, key=lambda r: r.size)
+
+
+def _matters(name: str, runs: Sequence[Run]) -> bool:
+    """Whether the times of any run depend on a constant."""
+    if name in ("network_latency_scale", "efficiency_network"):
+        return any(run.platform.nodes > 1 for run in runs)
+    if name in ("nvls_latency", "efficiency_nvls"):
+        nvls = {wire.NVLS, wire.NVLS_TREE}
+        return any(nvls & set(algorithms(run.platform, run.kind, run.algorithm)) for run in runs)
+    return True
+
+
+def _within(name: str, logarithm: float) -> float:
+    low, high = LIMITS[name]
+    return min(high, max(low, math.exp(min(logarithm, 50.0))))
+
+
+def _without_nvls(platform: Platform) -> Platform:
+    return replace(platform, nvls=False)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,122 @@
+"""Which measured systems each class of constants is fitted on, and how.
+
+A class is fitted in two stages: first the constants of a node, on the tables of single nodes; then, with these held
+fast, the two of the network, on the tables of several nodes. Tables of the same machine share one vote.
+`python -m syncline.software.validation --refit` writes the class files anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from syncline.software import measurements
+from syncline.software.calibration import SMALL, Run, fit, fit_each, run_of
+from syncline.software.constants import NAMES, START, WIDTH, Constants, Fitted, Software
+from syncline.software.platform import platform
+
+NETWORK: Final = ("network_latency_scale", "efficiency_network")
+LEAST_SPREAD: Final = 0.35
+"""How far latencies stray where too few systems are known to say: as far as those of five A100 systems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A class: its machines and the systems, each one or several tables, that it is fitted on."""
+
+    name: str
+    about: str
+    machines: tuple[str, ...]
+    systems: tuple[tuple[str, ...], ...]
+
+    @property
+    def tables(self) -> list[str]:
+        """All tables."""
+        return [table for system in self.systems for table in system]
+
+
+PLANS: Final = (
+    Plan(
+        "v100-mesh",
+        "V100 in a hybrid cube mesh (DGX-1V); P100 (DGX-1P) uses it unfitted",
+        ("dgx1v", "dgx1p"),
+        (("v100-8-dgx1",),),
+    ),
+    Plan("v100-nvswitch", "V100 behind NVSwitch (DGX-2)", ("dgx2",), (("v100-12-dgx2",),)),
+    Plan(
+        "a100-nvswitch",
+        "A100 behind NVSwitch (DGX A100, HGX A100)",
+        ("dgx-a100",),
+        (
+            ("a100-8-oci",),
+            ("a100-8-superbench",),
+            ("a100-8-note-threads", "a100-8-note-processes"),
+            ("a100-8-note-2.19",),
+            ("a100-32-deepops",),
+            ("a100-16-oci",),
+        ),
+    ),
+    Plan(
+        "h100-nvswitch",
+        "H100 behind NVSwitch, with NVLS where all GPUs of a node take part (DGX H100, HGX H100)",
+        ("dgx-h100",),
+        (
+            ("h100-8-nvls",),
+            ("h20-8-nvls",),
+            ("h100-8-nvls-large",),
+            ("h100-8-reduce-scatter-ring",),
+            ("h100-2",),
+            ("h100-16-ring",),
+        ),
+    ),
+)
+
+CHECKS: Final = (
+    ("a100-8-superbench-all-gather", "a100-nvswitch"),
+    ("a100-8-superbench-reduce-scatter", "a100-nvswitch"),
+    ("a100-8-superbench-broadcast", "a100-nvswitch"),
+    ("a100-8-superbench-reduce", "a100-nvswitch"),
+    ("a100-8-superbench-all-to-all", "a100-nvswitch"),
+    ("v100-12-dgx2-broadcast", "v100-nvswitch"),
+    ("v100-12-dgx2", "v100-mesh"),
+    ("v100-8-dgx1", "v100-nvswitch"),
+    ("h100-16-efa", "h100-nvswitch"),
+)
+"""Tables that were not fitted, and the class that predicts them."""
+
+
+def run(table: str) -> Run:
+    """A table that comes with the package, on the machine that it names."""
+    read = measurements.packaged(table)
+    return run_of(read, platform(read.about["machine"]))
+
+
+def fit_class(plan: Plan, without: Iterable[str] = ()) -> Software:
+    """The class as fitted on its systems, but for those of which a table is named."""
+    left_out = set(without)
+    systems = [tables for tables in plan.systems if not left_out & set(tables)]
+    runs = [replace(run(table), weight=len(tables) ** -0.5) for tables in systems for table in tables]
+    single = [r for r in runs if r.platform.nodes == 1]
+    several = [r for r in runs if r.platform.nodes > 1]
+    constants, launches = fit_each(single) if single else (START, ())
+    if several:
+        constants = constants.changed(_network(several, constants))
+    seen = [math.log(launch) for launch, r in zip(launches, single, strict=True) if r.times[0][0] < SMALL]
+    sources = [Fitted(r.name, measurements.packaged(r.name).about["source"]) for r in runs]
+    return Software(plan.name, plan.about, plan.machines, constants, tuple(sources), max(LEAST_SPREAD, _spread(seen)))
+
+
+def _network(runs: list[Run], constants: Constants) -> dict[str, float]:
+    """The constants of the network, with those of the node held fast."""
+    fast = WIDTH.changed({name: 0.01 for name in NAMES if name not in NETWORK} | {"launch": 0.2})
+    found = fit(runs, constants, fast)
+    return {name: getattr(found, name) for name in NETWORK}
+
+
+def _spread(logarithms: list[float]) -> float:
+    if len(logarithms) < 3:
+        return 0.0
+    mean = math.fsum(logarithms) / len(logarithms)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in logarithms) / (len(logarithms) - 1))

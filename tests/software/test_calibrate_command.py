@@ -1,0 +1,85 @@
+"""`syncline calibrate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from support.command import Ended
+from syncline.software import constants, measurements
+
+Command = Callable[..., Ended]
+
+OCI = str(measurements.FOLDER / "a100-8-oci.csv")
+NVLS = str(measurements.FOLDER / "h100-8-nvls.csv")
+
+
+def test_the_tables(syncline_command: Command, snapshot: SnapshotAssertion) -> None:
+    ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out == snapshot
+
+
+def test_json_is_one_document(syncline_command: Command) -> None:
+    ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--json")
+    document = json.loads(ended.out)
+    assert (ended.status, ended.err) == (0, "")
+    assert list(document)[:7] == [
+        *("schema_version", "version", "status", "seed", "assumptions", "warnings", "fidelity"),
+    ]
+    assert (document["machine"], document["collective"], document["gpus"]) == ("dgx-a100", "all-reduce", 8)
+    first = document["residuals"][0]
+    assert first["size_bytes"] == 64
+    assert first["error"] == pytest.approx(first["fitted_s"] / first["measured_s"] - 1)
+    assert document["mean_absolute_error"]["held_out"]["from_1MiB"] < 0.05
+    assert set(document["software"]["constants"]) >= {"launch_s", "efficiency_simple"}
+    assert set(document["cost"]) == {"wall_time_s", "peak_rss_bytes", "events"}
+
+
+def test_two_runs_are_equal_outside_cost(syncline_command: Command) -> None:
+    documents = [json.loads(syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--json").out) for _ in "ab"]
+    for document in documents:
+        document.pop("cost")
+    assert documents[0] == documents[1]
+
+
+def test_out_writes_what_can_be_loaded(syncline_command: Command, tmp_path: Path) -> None:
+    target = tmp_path / "mine.yaml"
+    ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--out", str(target), "--json")
+    written = json.loads(ended.out)["software"]["constants"]
+    loaded = constants.load(str(target)).constants
+    assert f"constants: {target}" in ended.err
+    assert loaded.launch == pytest.approx(written["launch_s"], rel=1e-3)
+    again = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--software", str(target), "-q")
+    assert (again.status, again.err) == (0, "")
+
+
+def test_outliers_are_named(syncline_command: Command) -> None:
+    ended = syncline_command("calibrate", NVLS, "--machine", "dgx-h100")
+    assert "warning: an outlier hardly counts: 32 bytes took 68.1 us" in ended.err
+
+
+def test_every_error_at_once(syncline_command: Command) -> None:
+    ended = syncline_command(
+        *("calibrate", "none.log", "--machine", "dgx-a10", "--collective", "allgatter", "--column", "in", "--json")
+    )
+    assert (ended.status, ended.out) == (2, "")
+    errors = json.loads(ended.err)["errors"]
+    assert {e["field"] for e in errors} == {"--collective", "--column", "--machine", ""}
+    assert "Traceback" not in ended.err
+
+
+def test_a_table_of_another_machine(syncline_command: Command) -> None:
+    ended = syncline_command("calibrate", str(measurements.FOLDER / "h100-16-ring.csv"), "--machine", "dgx-h100")
+    assert ended.status == 2
+    assert "accepted: --machine dgx-h100(nodes=2)" in ended.err
+
+
+def test_a_place_that_cannot_be_written(syncline_command: Command, tmp_path: Path) -> None:
+    ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--out", str(tmp_path))
+    assert ended.status == 2
+    assert "--out: this cannot be written" in ended.err
