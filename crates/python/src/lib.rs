@@ -25,10 +25,11 @@ fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
     returned(py, &results)
 }
 
-/// Raises what `run` would raise before its first event.
+/// Raises what `run` would raise before its first event; else says in JSON what it would do.
 #[pyfunction]
-fn check(py: Python<'_>, spec_json: &str) -> PyResult<()> {
-    py.detach(|| syncline_system::check(spec_json)).map_err(raised)
+fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let preview = py.detach(|| syncline_system::check(spec_json)).map_err(raised)?;
+    serde_json::to_string(&preview).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// Verifies the schedule in a JSON text, and returns a report in JSON.

@@ -1,6 +1,6 @@
 //! From a description to a fabric, and to where collectives run on it.
 
-use crate::build::{RunError, illegal};
+use crate::errors::{RunError, illegal};
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
     GroupsSpec, LanesSpec, NodeSpec, Spec,

@@ -12,13 +12,13 @@
 //!
 //! Times are picoseconds.
 
-use crate::build::Folded;
 use crate::driver::{Outcome, PhaseSlice, Simulation};
 use crate::event::Timer;
 use crate::executor::pass_name;
 use crate::results::{
     Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, ResourceSummary, Results, Summary, Table,
 };
+use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_core::{NodeId, PortId, Ps, Windows};

@@ -22,6 +22,9 @@ use syncline_core::{NodeId, PortId};
 /// What can be seen of a link from its sending node, given the colours of nodes.
 type View = (u64, u64, u8, u32, u16);
 
+/// All that tells a node from others: its colour, whether it is an NPU, and what it sees.
+type Signature = (u32, bool, Box<[View]>);
+
 fn view(fabric: &dyn Fabric, colours: &[u32], node: NodeId, port: PortId) -> View {
     let LinkSpec { rate, latency, class } = fabric.link(node, port);
     let (there, arrives) = fabric.next(node, port);
@@ -37,9 +40,9 @@ pub fn refine(fabric: &dyn Fabric, colours: &[u32]) -> Vec<u32> {
     loop {
         let count = colours.iter().max().map_or(0, |&c| c + 1);
         let mut around: Vec<View> = Vec::new();
-        let mut seen: BTreeMap<(u32, bool, Box<[View]>), u32> = BTreeMap::new();
+        let mut seen: BTreeMap<Signature, u32> = BTreeMap::new();
         let mut next = Vec::with_capacity(colours.len());
-        let mut last: Option<((u32, bool, Box<[View]>), u32)> = None;
+        let mut last: Option<(Signature, u32)> = None;
         for node in (0..fabric.nodes()).map(NodeId) {
             let is_npu = node.0 < fabric.npus();
             around.clear();

@@ -1,0 +1,267 @@
+//! A run before its network and endpoints: what is run, where, how its collectives are laid out, and
+//! whether it is folded.
+
+use crate::admission::{Chunking, LaneUse, Policy};
+use crate::bound::{Bound, Task, lower_bound};
+use crate::driver::CollectiveConfig;
+use crate::errors::{RunError, illegal};
+use crate::fold::{Folding, fold};
+use crate::job::{Job, job};
+use crate::place::{Machine, Placement, kind};
+use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
+use serde::Serialize;
+use std::sync::Arc;
+use syncline_collective::{Plan, Slot};
+use syncline_core::{Bytes, NodeId};
+use syncline_endpoint::{Ace, Chunk, Layout};
+use syncline_topology::{Fabric, all_links};
+
+/// How a run was folded.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    /// NPUs of the machine.
+    pub npus: u32,
+    /// NPUs for which each simulated NPU that takes part stands.
+    pub multiplicity: u64,
+    /// Why it was not folded, if it was not.
+    pub unfolded: Option<String>,
+    /// What people should know of how the run was set up.
+    pub remarks: Vec<String>,
+    /// What no schedule of a single collective can beat.
+    pub bound: Option<Bound>,
+}
+
+/// What is to be run, where, and how its collectives are laid out.
+pub struct RunPlan {
+    /// What is simulated: the machine, or its quotient.
+    pub fabric: Arc<dyn Fabric>,
+    /// What is run.
+    pub job: Job,
+    /// Where its collectives lead.
+    pub layout: Layout,
+    /// How they are carried out.
+    pub config: CollectiveConfig,
+    /// What became of the machine.
+    pub folding: Folded,
+}
+
+impl RunPlan {
+    /// Sets a run up.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if the description is not a legal run.
+    pub fn new(spec: &Spec) -> Result<RunPlan, RunError> {
+        let machine = Machine::new(spec)?;
+        if spec.output.window_ps == 0 {
+            return Err(illegal("output.window_ps: a window needs a length"));
+        }
+        let c = &spec.collectives;
+        if c.element_bytes == 0 || c.inflight == 0 {
+            return Err(illegal("collectives: element_bytes and inflight must be positive"));
+        }
+        let job = job(spec)?;
+        let fabric = machine.fabric();
+        let mut placement = Placement::new(spec, &machine, &job.kinds, job.root)?;
+        let split = placement.split;
+        let mut config = CollectiveConfig {
+            policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
+            chunking: chunking(c.chunking)?,
+            lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
+            split,
+            padding: c.padding,
+            drain: job.drain,
+        };
+        let mut remarks = Vec::new();
+        if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
+            config.chunking = Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes), &mut remarks));
+        }
+        check_span(spec, &*fabric, &placement, &job, &config)?;
+        let bound = match spec.job {
+            JobSpec::Collective { bytes, root, collective } => {
+                let task = Task { kind: kind(collective), bytes, root };
+                let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
+                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, task))
+            }
+            JobSpec::Training { .. } => None,
+        };
+        let even = job.is_even(&placement, &config);
+        let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
+            Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
+            Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
+                return Err(illegal(format!("fold: the run cannot be folded: {reason}; accepted: auto, off")));
+            }
+            Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
+        };
+        let npus = machine.fabric().npus();
+        let folding = Folded { npus, multiplicity, unfolded, remarks, bound };
+        let layout = placement.layout(fabric.clone());
+        Ok(RunPlan { fabric, job, layout, config, folding })
+    }
+
+    /// No chunk of the run is larger.
+    pub fn largest_chunk(&self) -> Bytes {
+        let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, self.job.largest));
+        Bytes(pieces.map(|p| if p.count() == 0 { 0 } else { p.piece(0).0 }).max().unwrap_or(0))
+    }
+}
+
+/// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
+/// exceeds: every byte through the slowest server four times per phase and one after the other,
+/// every step of every chunk waiting for the longest link.
+fn check_span(
+    spec: &Spec,
+    fabric: &dyn Fabric,
+    placement: &Placement,
+    job: &Job,
+    config: &CollectiveConfig,
+) -> Result<(), RunError> {
+    const SPAN: f64 = (1u64 << 63) as f64;
+    let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
+    let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
+    match &spec.endpoint {
+        EndpointSpec::Ideal { .. } => {}
+        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
+            slowest = slowest.min(*m).min(*s).min(*b);
+        }
+        EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
+    }
+    let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
+    let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
+    let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
+    let bytes = job.total.0 as f64 * f64::from(job.iterations);
+    let chunks = match config.chunking {
+        Chunking::Size(size) => bytes / size as f64 + f64::from(job.iterations) * job.collectives as f64,
+        Chunking::Count(n) => f64::from(n) * f64::from(job.iterations) * job.collectives as f64,
+    };
+    let compute = job.compute_ps * f64::from(job.iterations);
+    let carried = bytes * phases * 2.0 * f64::from(fabric.npus());
+    if carried >= SPAN {
+        return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
+    }
+    let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    if most < SPAN {
+        return Ok(());
+    }
+    let days = most / 1e12 / 86_400.0;
+    Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
+}
+
+/// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no
+/// more than the largest collective has, or than the SRAM of an ACE can take.
+fn grown(spec: &Spec, placement: &Placement, job: &Job, (bytes, least): (u64, u64), remarks: &mut Vec<String>) -> u64 {
+    let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
+    let wanted = least.saturating_mul(finest).min(job.largest.0).max(bytes);
+    if wanted == bytes {
+        return bytes;
+    }
+    let (plans, split) = (&placement.plans, placement.split);
+    let fits = |chunk: u64| match &spec.endpoint {
+        EndpointSpec::Ace(ace) => Ace::sram_needed(plans.iter(), split, Bytes(chunk)) <= ace.sram_bytes,
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
+    };
+    let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());
+    let (mut low, mut high) = (bytes / unit, wanted / unit); // in units; `low` is taken if nothing fits
+    if fits(wanted) {
+        low = high;
+    }
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if fits(middle * unit) { low = middle } else { high = middle }
+    }
+    let chunk = (low * unit).max(bytes);
+    let block = chunk / finest;
+    let why = format!(
+        "chunks of {chunk} B instead of {bytes} B, so that steps carry {block} B instead of {} B",
+        bytes / finest
+    );
+    remarks.push(match chunk < wanted / unit * unit {
+        true => format!("{why}; the SRAM has no room for steps of {least} B"),
+        false => why,
+    });
+    chunk
+}
+
+fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
+    match spec {
+        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => {
+            Err(illegal("collectives.chunking: a chunk needs bytes, a collective chunks"))
+        }
+        ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
+        ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
+    }
+}
+
+/// What a run will do, known before its first event; counts are those of the first NPU that takes part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// NPUs of the machine.
+    pub npus: u32,
+    /// NPUs that will be simulated.
+    pub simulated_npus: u32,
+    /// Why the run will not be folded, if it will not.
+    pub unfolded: Option<String>,
+    /// Rounds of messages of a chunk.
+    pub steps: u32,
+    /// Chunks of all collectives.
+    pub chunks: u64,
+    /// Messages sent.
+    pub messages_per_npu: u64,
+    /// Bytes sent.
+    pub bytes_sent_per_npu: u64,
+    /// What no schedule of a single collective can beat.
+    pub lower_bound_ps: u64,
+    /// Remarks for people.
+    pub warnings: Vec<String>,
+}
+
+impl RunPlan {
+    /// Looks ahead.
+    pub fn preview(&self) -> Preview {
+        let layout = &self.layout;
+        let npu = (0..layout.npus()).map(NodeId).find(|&n| layout.takes_part(n)).unwrap_or(NodeId(0));
+        let (mut chunks, mut messages, mut bytes) = (0, 0, 0u64);
+        for (plan, number) in layout.plans().zip(0u8..) {
+            for &size in &self.job.sizes {
+                let pieces = self.config.pieces(plan, Bytes(size));
+                let Some(last) = pieces.count().checked_sub(1) else { continue };
+                // All pieces are like the first, but for the last.
+                for (piece, count) in [(0, last), (last, 1)] {
+                    let len = Bytes(pieces.piece(piece).0);
+                    let (sends, sent) = self.sends(npu, Chunk { len, plan: number, lane: 0 });
+                    chunks += count;
+                    messages += sends * count;
+                    bytes = bytes.saturating_add(sent.saturating_mul(count));
+                }
+            }
+        }
+        let times = u64::from(self.job.iterations);
+        Preview {
+            npus: self.folding.npus,
+            simulated_npus: layout.npus(),
+            unfolded: self.folding.unfolded.clone(),
+            steps: layout.plans().map(Plan::steps).max().unwrap_or(0),
+            chunks: chunks * times,
+            messages_per_npu: messages * times,
+            bytes_sent_per_npu: bytes.saturating_mul(times),
+            lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
+            warnings: self.folding.remarks.clone(),
+        }
+    }
+
+    /// Messages and bytes that an NPU sends for a chunk.
+    fn sends(&self, npu: NodeId, chunk: Chunk) -> (u64, u64) {
+        let (mut messages, mut bytes) = (0, 0);
+        for phase in 0..self.layout.phases(chunk.plan) {
+            let view = self.layout.view(npu, chunk, phase);
+            for thread in 0..view.threads() {
+                for pc in 0..view.steps(thread) {
+                    let (step, len) = view.step(Slot { thread, pc });
+                    if step.op.sends() {
+                        (messages, bytes) = (messages + 1, bytes + len);
+                    }
+                }
+            }
+        }
+        (messages, bytes)
+    }
+}
