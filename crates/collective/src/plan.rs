@@ -30,19 +30,53 @@ pub const MAX_PHASES: usize = 16;
 /// What a phase does along its dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// A ring.
+    /// A ring; all-to-all is relayed by neighbours.
     Ring,
+    /// The rooted collectives of a ring: a chain, whose broadcast and reduce are pipelined.
+    Chain {
+        /// Blocks of the pipeline, at least 1.
+        slices: u32,
+    },
     /// Everybody to everybody at once.
     Direct,
+    /// Recursive halving and doubling; binomial trees for rooted collectives.
+    HalvingDoubling,
+    /// Two complementary binary trees, pipelined.
+    DoubleBinaryTree {
+        /// Blocks of each tree's pipeline, at least 1.
+        slices: u32,
+    },
+    /// A tree of depth one per rank, pipelined.
+    OneHopTrees {
+        /// Blocks of each tree's pipeline, at least 1.
+        slices: u32,
+    },
 }
 
 impl Algorithm {
     /// Whether there is a program for a collective.
     pub const fn supports(self, kind: Kind) -> bool {
         match self {
-            Algorithm::Ring => matches!(kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather),
+            Algorithm::Ring => !kind.is_rooted(),
+            Algorithm::Chain { .. } => kind.is_rooted(),
             Algorithm::Direct => true,
+            Algorithm::HalvingDoubling => !matches!(kind, Kind::AllToAll),
+            Algorithm::DoubleBinaryTree { .. } | Algorithm::OneHopTrees { .. } => {
+                matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce)
+            }
         }
+    }
+
+    /// One of each, with so many slices.
+    pub const fn examples(slices: u32) -> [Algorithm; 6] {
+        [
+            Algorithm::Ring,
+            Algorithm::Chain { slices },
+            Algorithm::Direct,
+            Algorithm::HalvingDoubling,
+            Algorithm::DoubleBinaryTree { slices },
+            Algorithm::OneHopTrees { slices },
+        ]
     }
 }
 
@@ -224,8 +258,14 @@ impl Plan {
     pub fn program(&self, phase: usize, up: bool) -> Program {
         let Phase { kind, algorithm, ranks, root, .. } = self.phases[phase];
         match algorithm {
+            Algorithm::Ring if kind == Kind::AllToAll => Program::Relay { ranks, up },
             Algorithm::Ring => Program::Ring { kind, ranks, up },
+            Algorithm::Chain { slices } => Program::Chain { kind, ranks, root, slices, up },
             Algorithm::Direct => Program::Direct { kind, ranks, root },
+            Algorithm::HalvingDoubling if kind.is_rooted() => Program::Binomial { kind, ranks, root },
+            Algorithm::HalvingDoubling => Program::HalvingDoubling { kind, ranks },
+            Algorithm::DoubleBinaryTree { slices } => Program::DoubleBinaryTree { kind, ranks, root, slices },
+            Algorithm::OneHopTrees { slices } => Program::OneHopTrees { kind, ranks, root, slices },
         }
     }
 

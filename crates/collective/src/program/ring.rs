@@ -62,9 +62,7 @@ mod tests {
         for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce] {
             for ranks in 1..10 {
                 let ring = Program::Ring { kind, ranks, up: true };
-                let list = |r| (0..ring.steps(r, 0)).map(|pc| ring.step(r, Slot { thread: 0, pc })).collect();
-                let steps: Vec<Vec<Step>> = (0..ranks).map(list).collect();
-                let explicit = Program::Explicit { parts: ranks, steps: steps.into() };
+                let explicit = ring.written_out();
                 assert_eq!(ring.last_send(0), explicit.last_send(0), "{kind:?} {ranks}");
             }
         }
