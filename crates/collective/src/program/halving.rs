@@ -27,7 +27,7 @@
 //! | all-gather, folded | `L + 2` | received: `(N-1)/N * S`, by a resting rank `S` |
 //! | all-reduce, folded | `2L + 2` | sent: `(2P-2)/P * S` by a rank that is a node, `(5P-4)/(2P) * S` by an active one, `3/2 * S` by a resting one |
 //!
-//! With a single pair, `N = P + 1`, folded reduce-scatter and all-gather take only `L + 1` rounds.
+//! (`L + 1` rounds instead of `L + 2` if `N - P` is a power of two: see [`rounds`].)
 //! Folding therefore costs an all-reduce two rounds and at most half a vector.
 
 use super::{Blocks, Op, Slot, Step};
@@ -49,10 +49,13 @@ pub fn levels(ranks: u32) -> u32 {
 #[inline]
 pub fn rounds(kind: Kind, ranks: u32) -> u32 {
     let (levels, pairs) = (levels(ranks), ranks - (1 << levels(ranks)));
-    match kind {
-        Kind::AllReduce => 2 * levels + 2 * pairs.min(1),
-        // Folding leads into one half of the nodes, handing over out of the other, unless that has a pair too.
-        _ => levels + pairs.min(2),
+    match (kind, pairs) {
+        (Kind::AllReduce, 0) => 2 * levels,
+        (Kind::AllReduce, _) => 2 * levels + 2,
+        (_, 0) => levels,
+        // With a message in every round, the way from a node leads to its complement. Evenly spread
+        // over a power of two, none of a power of two of pairs has a pair for its complement.
+        _ => levels + if pairs.is_power_of_two() { 1 } else { 2 },
     }
 }
 
