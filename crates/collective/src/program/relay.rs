@@ -27,7 +27,7 @@ pub fn step(ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
         let first = if up { nearest } else { below(nearest + ranks + 1 - count) };
         Blocks { origin, first, count }
     };
-    if pc % 2 == 0 {
+    if pc.is_multiple_of(2) {
         Step::send(run(to), to, Slot { thread: 0, pc: pc + 1 })
     } else {
         Step::receive(Op::Recv, run(rank), from)
