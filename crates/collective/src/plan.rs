@@ -67,6 +67,16 @@ impl Algorithm {
         }
     }
 
+    /// The blocks of its pipeline, if it has one.
+    pub const fn slices(self) -> Option<u32> {
+        match self {
+            Algorithm::Chain { slices }
+            | Algorithm::DoubleBinaryTree { slices }
+            | Algorithm::OneHopTrees { slices } => Some(slices),
+            Algorithm::Ring | Algorithm::Direct | Algorithm::HalvingDoubling => None,
+        }
+    }
+
     /// One of each, with so many slices.
     pub const fn examples(slices: u32) -> [Algorithm; 6] {
         [
@@ -141,6 +151,8 @@ pub enum PlanError {
     Unsupported { algorithm: Algorithm, kind: Kind },
     /// A root that is no rank.
     NoSuchRoot { root: u32, ranks: u32 },
+    /// A pipeline without slices.
+    NoSlices { algorithm: Algorithm },
 }
 
 impl fmt::Display for PlanError {
@@ -151,6 +163,7 @@ impl fmt::Display for PlanError {
             PlanError::NoSuchRoot { root, ranks } => {
                 write!(f, "root {root}: there is no such rank; accepted: 0 to {}", ranks - 1)
             }
+            PlanError::NoSlices { algorithm } => write!(f, "{algorithm:?}: no slices; accepted: 1 or more"),
         }
     }
 }
@@ -240,6 +253,9 @@ impl Plan {
         }
         if let Some(p) = phases.iter().find(|p| !p.algorithm.supports(p.kind)) {
             return Err(PlanError::Unsupported { algorithm: p.algorithm, kind: p.kind });
+        }
+        if let Some(p) = phases.iter().find(|p| p.algorithm.slices() == Some(0)) {
+            return Err(PlanError::NoSlices { algorithm: p.algorithm });
         }
         Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates })
     }
@@ -406,6 +422,15 @@ mod tests {
         };
         assert_eq!((0..6).map(entering).collect::<Vec<_>>(), [12, 6, 3, 1, 3, 6]);
         assert_eq!(plan.equal_blocks(), 12);
+    }
+
+    #[test]
+    fn a_pipeline_needs_a_slice() {
+        let algorithm = Algorithm::DoubleBinaryTree { slices: 0 };
+        let axes = [Axis { size: 4, algorithm }];
+        let (kind, composition) = (Kind::AllReduce, Composition::PerDimension);
+        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None });
+        assert_eq!(plan, Err(PlanError::NoSlices { algorithm }));
     }
 
     #[test]

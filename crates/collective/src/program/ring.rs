@@ -56,6 +56,19 @@ pub fn step(kind: Kind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
 mod tests {
     use super::*;
     use crate::program::Program;
+    use crate::program::walk::sent_blocks;
+
+    #[test]
+    fn what_each_rank_sends() {
+        for (ranks, up) in (1..40).flat_map(|n| [(n, true), (n, false)]) {
+            let sent = |kind, rank| sent_blocks(&Program::Ring { kind, ranks, up }, rank);
+            for rank in 0..ranks {
+                assert_eq!(sent(Kind::ReduceScatter, rank), ranks - 1);
+                assert_eq!(sent(Kind::AllGather, rank), ranks - 1);
+                assert_eq!(sent(Kind::AllReduce, rank), 2 * (ranks - 1));
+            }
+        }
+    }
 
     #[test]
     fn the_last_send() {

@@ -45,17 +45,17 @@ fn every_program_of_up_to_33_ranks() {
 
 #[test]
 fn every_program_of_64_ranks() {
-    check_all([64].into_iter(), |n| vec![1, 2 * n + 3], &[1, 3]);
+    check_all([64].into_iter(), |n| vec![0, 1, n, 2 * n + 3], &[1, 3]);
 }
 
 #[test]
 fn every_program_of_100_ranks() {
-    check_all([100].into_iter(), |n| vec![1, 2 * n + 3], &[2]);
+    check_all([100].into_iter(), |n| vec![0, 1, n, 2 * n + 3], &[2]);
 }
 
 #[test]
 fn every_program_of_128_ranks() {
-    check_all([128].into_iter(), |n| vec![1, 2 * n + 3], &[2]);
+    check_all([128].into_iter(), |n| vec![0, 1, n, 2 * n + 3], &[2]);
 }
 
 #[test]
