@@ -77,8 +77,8 @@ impl Algorithm {
         }
     }
 
-    /// One of each, with so many slices.
-    pub const fn examples(slices: u32) -> [Algorithm; 6] {
+    /// One of each, their pipelines with so many slices.
+    pub const fn all(slices: u32) -> [Algorithm; 6] {
         [
             Algorithm::Ring,
             Algorithm::Chain { slices },

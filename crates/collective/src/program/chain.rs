@@ -83,7 +83,7 @@ pub fn step(kind: Kind, ranks: u32, root: u32, up: bool, rank: u32, pc: u32) -> 
 mod tests {
     use super::*;
     use crate::program::Program;
-    use crate::program::walk::sent_blocks;
+    use crate::program::walk::volume::sent_blocks;
 
     #[test]
     fn what_each_rank_sends() {

@@ -77,7 +77,7 @@ fn rooted(kind: Kind, root: u32, rank: u32, (peer, turn): (u32, u32)) -> Step {
 mod tests {
     use super::*;
     use crate::program::Program;
-    use crate::program::walk::sent_blocks;
+    use crate::program::walk::volume::sent_blocks;
 
     #[test]
     fn what_each_rank_sends() {

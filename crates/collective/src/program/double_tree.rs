@@ -4,9 +4,9 @@
 //! tree they are broadcast. A rank that has children in one tree is a leaf in the other, so that all
 //! links are busy both ways.
 //!
-//! A tree stands on positions `0..N`. Position 0 is the root and has one child; the others form an
-//! in-order binary tree: position `p` with lowest set bit `b` is `b`'s trailing zeros above the leaves, its
-//! children are `p - b/2` and `p + b/2` and its parent is `p` with bit `b` cleared and bit `2b` set. Where
+//! A tree stands on positions `0..N`. Position 0 is the root and has one child, the largest power of two
+//! below `N`; the others form an in-order binary tree. Position `p`, whose lowest set bit is `b`, has the
+//! children `p - b/2` and `p + b/2`, and its parent is `p` with bit `b` cleared and bit `2b` set. Where
 //! `p + b/2` does not exist its place is taken by the first existing one of `p + b/4, p + b/8, ...`. So
 //! odd positions are leaves, and the tree is `ceil(log2 N)` deep.
 //!
@@ -192,7 +192,7 @@ pub fn step(trees: Trees, slices: u32, rank: u32, at: Slot) -> Step {
 mod tests {
     use super::*;
     use crate::program::Program;
-    use crate::program::walk::sent_blocks;
+    use crate::program::walk::volume::sent_blocks;
 
     fn trees(kind: Kind, ranks: u32, root: u32) -> Trees {
         Trees { kind, ranks, root }

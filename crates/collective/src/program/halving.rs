@@ -25,9 +25,10 @@
 //! | all-reduce on `2^L` | `2L` | `2(N-1)/N * S` |
 //! | reduce-scatter, folded | `L + 2` | sent: `(N-1)/N * S`, by a resting rank `S` |
 //! | all-gather, folded | `L + 2` | received: `(N-1)/N * S`, by a resting rank `S` |
-//! | all-reduce, folded | `2L + 2` | sent: `(2P-2)/P * S` by a rank that is a node, `(5P-4)/(2P) * S` by an active one, `3/2 * S` by a resting one |
+//! | all-reduce, folded | `2L + 2` | sent, in `S/P`: `2P-2` by a node of one, `(5P-4)/2` if active, `3P/2` if resting |
 //!
-//! (`L + 1` rounds instead of `L + 2` if `N - P` is a power of two: see [`rounds`].)
+//! (`L + 1` rounds instead of `L + 2` if `N - P` is a power of two: see [`rounds`].) In a folded
+//! all-gather an active rank sends about `3/2 * S`, since its half goes to two ranks in the end.
 //! Folding therefore costs an all-reduce two rounds and at most half a vector.
 
 use super::{Blocks, Op, Slot, Step};
@@ -307,7 +308,7 @@ impl Nodes {
 mod tests {
     use super::*;
     use crate::program::Program;
-    use crate::program::walk::{received_blocks, sent_blocks};
+    use crate::program::walk::volume::{received_blocks, sent_blocks};
 
     #[test]
     fn what_each_rank_sends_and_receives() {
@@ -319,6 +320,7 @@ mod tests {
                 let context = format!("rank {rank} of {ranks}");
                 assert_eq!(sent_blocks(&halving(Kind::ReduceScatter), rank), ranks - 1 + rests, "{context}");
                 assert_eq!(received_blocks(&halving(Kind::AllGather), rank), ranks - 1 + rests, "{context}");
+                assert!(2 * sent_blocks(&halving(Kind::AllGather), rank) <= 3 * ranks + 2 * levels(ranks), "{context}");
                 let all_reduce = match Nodes::new(Kind::AllReduce, ranks).place(rank).role {
                     Role::Single => 2 * power - 2,
                     Role::Active => (5 * power - 4) / 2,

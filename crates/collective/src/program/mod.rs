@@ -212,7 +212,7 @@ pub enum Program {
     Explicit {
         /// Blocks that the vector is cut into.
         parts: u32,
-        /// The steps of each rank by thread; a rank may have fewer threads than another.
+        /// The steps of each rank by thread, up to 255 of them; a rank may have fewer than another.
         steps: std::sync::Arc<[Vec<Vec<Step>>]>,
     },
 }
@@ -292,6 +292,15 @@ impl Program {
     /// A step, whose number must be below [`Program::steps`].
     #[inline]
     pub fn step(&self, rank: u32, at: Slot) -> Step {
+        match *self {
+            Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
+            _ => self.step_beside_rings(rank, at),
+        }
+    }
+
+    /// Apart, so that the step of a ring, the most frequent by far, is small enough to be inlined.
+    #[inline(never)]
+    fn step_beside_rings(&self, rank: u32, at: Slot) -> Step {
         match *self {
             Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
             Program::Relay { ranks, up } => relay::step(ranks, up, rank, at.pc),

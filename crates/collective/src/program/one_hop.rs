@@ -150,7 +150,7 @@ fn rooted(
 mod tests {
     use super::*;
     use crate::program::Program;
-    use crate::program::walk::sent_blocks;
+    use crate::program::walk::volume::sent_blocks;
 
     #[test]
     fn what_each_rank_sends() {

@@ -37,7 +37,7 @@ pub fn step(ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
 #[cfg(test)]
 mod tests {
     use crate::program::Program;
-    use crate::program::walk::sent_blocks;
+    use crate::program::walk::volume::sent_blocks;
 
     #[test]
     fn a_block_travels_half_the_ring() {

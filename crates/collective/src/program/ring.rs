@@ -56,7 +56,7 @@ pub fn step(kind: Kind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
 mod tests {
     use super::*;
     use crate::program::Program;
-    use crate::program::walk::sent_blocks;
+    use crate::program::walk::volume::sent_blocks;
 
     #[test]
     fn what_each_rank_sends() {

@@ -1,27 +1,7 @@
-//! Walking through programs: what a rank sends, and the longest way of messages.
+//! Walking through programs: the longest way of messages.
 
-use super::{Program, Slot, Step};
+use super::{Program, Slot};
 use std::collections::BTreeMap;
-
-/// The steps of a thread, in order.
-fn thread(program: &Program, rank: u32, thread: u8) -> impl Iterator<Item = Step> {
-    (0..program.steps(rank, thread)).map(move |pc| program.step(rank, Slot { thread, pc }))
-}
-
-/// All steps of a rank.
-fn steps(program: &Program, rank: u32) -> impl Iterator<Item = Step> {
-    (0..program.threads()).flat_map(move |t| thread(program, rank, t))
-}
-
-/// Blocks that a rank sends.
-pub fn sent_blocks(program: &Program, rank: u32) -> u32 {
-    steps(program, rank).filter(|s| s.op.sends()).map(|s| s.blocks.count).sum()
-}
-
-/// Blocks that a rank receives.
-pub fn received_blocks(program: &Program, rank: u32) -> u32 {
-    steps(program, rank).filter(|s| s.op.receives()).map(|s| s.blocks.count).sum()
-}
 
 /// Messages that follow one another on the longest way: the time that a program takes if a message takes
 /// one unit and nothing else takes any. What waits for ever is left out.
@@ -54,6 +34,27 @@ pub fn rounds(program: &Program) -> u32 {
 }
 
 #[cfg(test)]
+pub(super) mod volume {
+    use super::{Program, Slot};
+    use crate::program::Step;
+
+    fn steps(program: &Program, rank: u32) -> impl Iterator<Item = Step> {
+        let slots = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
+        (0..program.threads()).flat_map(slots).map(move |at| program.step(rank, at))
+    }
+
+    /// Blocks that a rank sends.
+    pub fn sent_blocks(program: &Program, rank: u32) -> u32 {
+        steps(program, rank).filter(|s| s.op.sends()).map(|s| s.blocks.count).sum()
+    }
+
+    /// Blocks that a rank receives.
+    pub fn received_blocks(program: &Program, rank: u32) -> u32 {
+        steps(program, rank).filter(|s| s.op.receives()).map(|s| s.blocks.count).sum()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::kind::Kind;
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn rounds_are_those_of_the_longest_way() {
         for ranks in (1..40).chain([64, 100]) {
-            for (algorithm, kind) in Algorithm::examples(3).into_iter().flat_map(|a| Kind::ALL.map(|k| (a, k))) {
+            for (algorithm, kind) in Algorithm::all(3).into_iter().flat_map(|a| Kind::ALL.map(|k| (a, k))) {
                 if !algorithm.supports(kind) {
                     continue;
                 }

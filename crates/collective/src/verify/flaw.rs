@@ -34,6 +34,9 @@ pub enum Flaw {
     Deadlock { stuck: Vec<Wait> },
 }
 
+/// Waits that the message of a deadlock lists.
+const MOST_LISTED: usize = 16;
+
 /// Why a step does not take a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdirection {
@@ -147,7 +150,11 @@ impl fmt::Display for Flaw {
             }
             Flaw::Deadlock { stuck } => {
                 write!(f, "deadlock")?;
-                stuck.iter().try_for_each(|wait| write!(f, "; {wait}"))
+                stuck.iter().take(MOST_LISTED).try_for_each(|wait| write!(f, "; {wait}"))?;
+                match stuck.len().saturating_sub(MOST_LISTED) {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more"),
+                }
             }
         }
     }

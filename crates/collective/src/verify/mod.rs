@@ -37,6 +37,10 @@
 //! | one-hop trees, all-reduce | none | a thread only waits for threads of an earlier stage |
 //! | one-hop trees, rooted | none | |
 //!
+//! Threads need slots of their own: where those of a rank share a connection, the messages of one can keep
+//! out those that the receiver waits for. The all-reduce of one-hop trees then deadlocks with fewer slots than
+//! slices, that of double binary trees can on two ranks, where each is above and below the other.
+//!
 //! Elements that a program works on are those of [`Plan::vector`] cut by [`Split`] into elements of one
 //! byte, so all sizes can be tried: empty blocks travel as empty messages.
 
@@ -58,6 +62,9 @@ pub enum Buffering {
     Eager,
     /// At most so many messages (at least 1).
     Slots(u32),
+    /// At most so many messages (at least 1) of all threads together. Now threads contend, and who comes
+    /// first matters: a deadlock found is one, but none found proves nothing for several threads.
+    SharedSlots(u32),
     /// Nothing: a send completes together with its receive.
     Rendezvous,
 }
@@ -89,7 +96,11 @@ impl<'a> Verifier<'a> {
     ///
     /// # Errors
     /// The first [`Flaw`] found.
+    ///
+    /// # Panics
+    /// If there is not one program per phase.
     pub fn verify(&self) -> Result<(), Flaw> {
+        assert_eq!(self.programs.len(), self.plan.phases().len(), "one program per phase");
         for (phase, (program, expected)) in (0..).zip(self.programs.iter().zip(self.plan.phases())) {
             if program.ranks() != expected.ranks {
                 return Err(Flaw::WrongSize { phase, expected: expected.ranks, got: program.ranks() });

@@ -30,7 +30,7 @@ pub(super) struct Run<'v, 'a> {
     clocks: Vec<Clocks>,
     /// Per receiver, by phase and step.
     mail: Vec<BTreeMap<(u32, Slot), Message>>,
-    /// Messages on their way from a thread of a rank to a rank.
+    /// Messages on their way through each connection.
     under_way: BTreeMap<(u32, u8, u32), u32>,
 }
 
@@ -179,8 +179,7 @@ impl<'v, 'a> Run<'v, 'a> {
         let thread = usize::from(at.thread);
         if work.step.op.receives() && self.cursors[rank as usize].threads[thread].1.is_none() {
             let Some(message) = self.mail[rank as usize].remove(&(phase, at)) else { return Ok(false) };
-            let (from, from_thread) = message.from;
-            *self.under_way.get_mut(&(from, from_thread, rank)).expect("it was under way") -= 1;
+            *self.under_way.get_mut(&self.connection(message.from, rank)).expect("it was under way") -= 1;
             let sets = self.receive(&work, message)?;
             if work.step.op.sends() {
                 self.cursors[rank as usize].threads[thread].1 = Some(sets);
@@ -235,7 +234,7 @@ impl<'v, 'a> Run<'v, 'a> {
         };
         let message = Message { from: (rank, at.thread), sets, clock: self.clocks[rank as usize].stamp(at.thread) };
         self.mail[to as usize].insert((phase, step.into), message);
-        *self.under_way.entry((rank, at.thread, to)).or_default() += 1;
+        *self.under_way.entry(self.connection((rank, at.thread), to)).or_default() += 1;
         Ok(true)
     }
 
@@ -291,11 +290,18 @@ impl<'v, 'a> Run<'v, 'a> {
         Ok(())
     }
 
+    /// What a thread of a rank sends through to another rank.
+    fn connection(&self, (rank, thread): (u32, u8), to: u32) -> (u32, u8, u32) {
+        let shared = matches!(self.v.buffering, Buffering::SharedSlots(_));
+        (rank, if shared { 0 } else { thread }, to)
+    }
+
     fn has_room(&self, work: &Work, to: u32) -> bool {
-        let under_way = || self.under_way.get(&(work.rank, work.at.thread, to)).copied().unwrap_or(0);
+        let connection = self.connection((work.rank, work.at.thread), to);
+        let under_way = || self.under_way.get(&connection).copied().unwrap_or(0);
         match self.v.buffering {
             Buffering::Eager => true,
-            Buffering::Slots(slots) => under_way() < slots,
+            Buffering::Slots(slots) | Buffering::SharedSlots(slots) => under_way() < slots,
             Buffering::Rendezvous => {
                 let (cursor, into) = (&self.cursors[to as usize], work.step.into);
                 cursor.phase == work.phase

@@ -32,6 +32,20 @@ fn what_a_program_needs_of_its_buffers() {
 }
 
 #[test]
+fn threads_need_slots_of_their_own() {
+    let deadlocks = |algorithm, ranks, slots| {
+        let pair = (algorithm, Kind::AllReduce);
+        let verdict = verify_line(pair, ranks, 0, 12, true, Buffering::SharedSlots(slots));
+        matches!(verdict, Err(Flaw::Deadlock { .. }))
+    };
+    for ranks in 3..20 {
+        let trees = Algorithm::OneHopTrees { slices: 8 };
+        assert!(deadlocks(trees, ranks, 7) && !deadlocks(trees, ranks, 8), "{ranks}");
+    }
+    assert!(deadlocks(Algorithm::DoubleBinaryTree { slices: 8 }, 2, 2));
+}
+
+#[test]
 fn a_ring_without_buffers_waits_for_itself() {
     let verdict = verify_line((Algorithm::Ring, Kind::AllReduce), 4, 0, 8, true, Buffering::Rendezvous);
     let Err(Flaw::Deadlock { stuck }) = verdict else { panic!("{verdict:?}") };

@@ -14,7 +14,7 @@ fn collectives() -> impl Iterator<Item = (Kind, Composition)> {
 
 /// The `i`-th algorithm, cyclically, for what the phases along a dimension do.
 fn algorithm(kind: Kind, i: usize) -> Algorithm {
-    let able: Vec<_> = Algorithm::examples(2).into_iter().filter(|a| a.supports(kind)).collect();
+    let able: Vec<_> = Algorithm::all(2).into_iter().filter(|a| a.supports(kind)).collect();
     able[i % able.len()]
 }
 
@@ -124,12 +124,14 @@ fn every_assignment_of_algorithms_to_two_dimensions() {
 }
 
 #[test]
-fn every_factorisation_of_128_ranks() {
-    for (shift, sizes) in factorisations(128).into_iter().enumerate() {
+fn every_factorisation_of_33_to_128_ranks() {
+    for (shift, sizes) in (33..=128).flat_map(factorisations).enumerate() {
         let order: Vec<u8> = (0..sizes.len() as u8).collect();
+        let ranks: u32 = sizes.iter().product();
         for collective in collectives() {
-            let (sizes, order, root) = (&sizes, &order, (37 * shift + 5) as u32 % 128);
-            Case { collective, sizes, order, root, elements: 259, up: shift % 2 == 0, shift }.check();
+            let (sizes, order, root) = (&sizes, &order, (37 * shift + 5) as u32 % ranks);
+            let elements = u64::from(2 * ranks + 3);
+            Case { collective, sizes, order, root, elements, up: shift % 2 == 0, shift }.check();
         }
     }
 }

@@ -8,7 +8,7 @@ pub const COMPOSITIONS: [Composition; 3] =
 
 /// All pairs of an algorithm and a collective that it has a program for.
 pub fn programs(slices: u32) -> impl Iterator<Item = (Algorithm, Kind)> {
-    let pairs = Algorithm::examples(slices).into_iter().flat_map(|a| Kind::ALL.map(|k| (a, k)));
+    let pairs = Algorithm::all(slices).into_iter().flat_map(|a| Kind::ALL.map(|k| (a, k)));
     pairs.filter(|(algorithm, kind)| algorithm.supports(*kind))
 }
 
