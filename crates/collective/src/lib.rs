@@ -4,7 +4,8 @@
 //!   algorithm + dimensions ─▶ Plan: phases ─▶ Program per phase ─▶ Step(rank, pc)
 //!                                       │
 //!                                       └─▶ share: which bytes a node works on
-//!   verify: runs any plan on symbolic data and rejects what loses, doubles, misplaces or deadlocks
+//!   themis: the order of dimensions for each chunk
+//!   verify: runs any plan on symbolic data and rejects what loses, doubles, misplaces, races or deadlocks
 //! ```
 //!
 //! Programs are pure and shared by all chunks; a chunk carries only a cursor (phase, step).
@@ -13,6 +14,7 @@ pub mod kind;
 pub mod plan;
 pub mod program;
 pub mod schedule;
+pub mod themis;
 pub mod verify;
 
 pub use kind::Kind;

@@ -30,19 +30,63 @@ pub const MAX_PHASES: usize = 16;
 /// What a phase does along its dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// A ring.
+    /// A ring; all-to-all is relayed by neighbours.
     Ring,
+    /// The rooted collectives of a ring: a chain, whose broadcast and reduce are pipelined.
+    Chain {
+        /// Blocks of the pipeline, at least 1.
+        slices: u32,
+    },
     /// Everybody to everybody at once.
     Direct,
+    /// Recursive halving and doubling; binomial trees for rooted collectives.
+    HalvingDoubling,
+    /// Two complementary binary trees, pipelined.
+    DoubleBinaryTree {
+        /// Blocks of each tree's pipeline, at least 1.
+        slices: u32,
+    },
+    /// A tree of depth one per rank, pipelined.
+    OneHopTrees {
+        /// Blocks of each tree's pipeline, at least 1.
+        slices: u32,
+    },
 }
 
 impl Algorithm {
     /// Whether there is a program for a collective.
     pub const fn supports(self, kind: Kind) -> bool {
         match self {
-            Algorithm::Ring => matches!(kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather),
+            Algorithm::Ring => !kind.is_rooted(),
+            Algorithm::Chain { .. } => kind.is_rooted(),
             Algorithm::Direct => true,
+            Algorithm::HalvingDoubling => !matches!(kind, Kind::AllToAll),
+            Algorithm::DoubleBinaryTree { .. } | Algorithm::OneHopTrees { .. } => {
+                matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce)
+            }
         }
+    }
+
+    /// The blocks of its pipeline, if it has one.
+    pub const fn slices(self) -> Option<u32> {
+        match self {
+            Algorithm::Chain { slices }
+            | Algorithm::DoubleBinaryTree { slices }
+            | Algorithm::OneHopTrees { slices } => Some(slices),
+            Algorithm::Ring | Algorithm::Direct | Algorithm::HalvingDoubling => None,
+        }
+    }
+
+    /// One of each, their pipelines with so many slices.
+    pub const fn all(slices: u32) -> [Algorithm; 6] {
+        [
+            Algorithm::Ring,
+            Algorithm::Chain { slices },
+            Algorithm::Direct,
+            Algorithm::HalvingDoubling,
+            Algorithm::DoubleBinaryTree { slices },
+            Algorithm::OneHopTrees { slices },
+        ]
     }
 }
 
@@ -107,6 +151,8 @@ pub enum PlanError {
     Unsupported { algorithm: Algorithm, kind: Kind },
     /// A root that is no rank.
     NoSuchRoot { root: u32, ranks: u32 },
+    /// A pipeline without slices.
+    NoSlices { algorithm: Algorithm },
 }
 
 impl fmt::Display for PlanError {
@@ -117,6 +163,7 @@ impl fmt::Display for PlanError {
             PlanError::NoSuchRoot { root, ranks } => {
                 write!(f, "root {root}: there is no such rank; accepted: 0 to {}", ranks - 1)
             }
+            PlanError::NoSlices { algorithm } => write!(f, "{algorithm:?}: no slices; accepted: 1 or more"),
         }
     }
 }
@@ -207,6 +254,9 @@ impl Plan {
         if let Some(p) = phases.iter().find(|p| !p.algorithm.supports(p.kind)) {
             return Err(PlanError::Unsupported { algorithm: p.algorithm, kind: p.kind });
         }
+        if let Some(p) = phases.iter().find(|p| p.algorithm.slices() == Some(0)) {
+            return Err(PlanError::NoSlices { algorithm: p.algorithm });
+        }
         Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates })
     }
 
@@ -224,8 +274,14 @@ impl Plan {
     pub fn program(&self, phase: usize, up: bool) -> Program {
         let Phase { kind, algorithm, ranks, root, .. } = self.phases[phase];
         match algorithm {
+            Algorithm::Ring if kind == Kind::AllToAll => Program::Relay { ranks, up },
             Algorithm::Ring => Program::Ring { kind, ranks, up },
+            Algorithm::Chain { slices } => Program::Chain { kind, ranks, root, slices, up },
             Algorithm::Direct => Program::Direct { kind, ranks, root },
+            Algorithm::HalvingDoubling if kind.is_rooted() => Program::Binomial { kind, ranks, root },
+            Algorithm::HalvingDoubling => Program::HalvingDoubling { kind, ranks },
+            Algorithm::DoubleBinaryTree { slices } => Program::DoubleBinaryTree { kind, ranks, root, slices },
+            Algorithm::OneHopTrees { slices } => Program::OneHopTrees { kind, ranks, root, slices },
         }
     }
 
@@ -384,6 +440,15 @@ mod tests {
         };
         assert_eq!((0..6).map(entering).collect::<Vec<_>>(), [12, 6, 3, 1, 3, 6]);
         assert_eq!(plan.equal_blocks(), 12);
+    }
+
+    #[test]
+    fn a_pipeline_needs_a_slice() {
+        let algorithm = Algorithm::DoubleBinaryTree { slices: 0 };
+        let axes = [Axis { size: 4, algorithm }];
+        let (kind, composition) = (Kind::AllReduce, Composition::PerDimension);
+        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None });
+        assert_eq!(plan, Err(PlanError::NoSlices { algorithm }));
     }
 
     #[test]

@@ -127,9 +127,16 @@ impl<'a> PhaseView<'a> {
     pub fn step(&self, at: Slot) -> (Step, u64) {
         let step = self.lane.program.step(self.rank, at);
         let (parts, blocks) = (self.lane.program.parts(), step.blocks);
-        // The block of a place is the share of the rank there.
-        let first = self.ring().map_or(blocks.first, |ring| ring.ranks[blocks.first as usize]);
-        (step, self.layout.split.run(self.vector, parts, first, blocks.count))
+        let split = self.layout.split;
+        let len = match self.ring() {
+            None => split.run(self.vector, parts, blocks.first, blocks.count),
+            Some(ring) => {
+                // The block of a place is the share of the rank there.
+                let rank = |i: u32| ring.ranks[(blocks.first + i) as usize % ring.ranks.len()];
+                (0..blocks.count).map(|i| split.share(self.vector, parts, rank(i)).1).sum()
+            }
+        };
+        (step, len)
     }
 
     /// The port by which everything leaves, if it is the same throughout the phase.
@@ -340,8 +347,12 @@ impl Layout {
 fn lanes(plan: &Plan, phase: usize, wires: &Wires) -> Vec<Lane> {
     let Phase { algorithm, kind, .. } = plan.phases()[phase];
     match wires {
-        // Only rings go along wires; the root of a chain is a rank, not a place.
-        _ if algorithm != Algorithm::Ring || kind.is_rooted() => {
+        // Only what goes from neighbour to neighbour goes along wires.
+        _ if !matches!(algorithm, Algorithm::Ring | Algorithm::Chain { .. }) => {
+            vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
+        }
+        // The root of a chain is a rank, not a place.
+        Wires::Orders(_) if kind.is_rooted() => {
             vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
         }
         Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }],

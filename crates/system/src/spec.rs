@@ -136,6 +136,8 @@ pub enum FoldSpec {
 pub enum NetworkSpec {
     /// [`syncline_network::Analytical`].
     Analytical {},
+    /// [`syncline_network::Flow`].
+    Flow {},
     /// The packet backend.
     Packet {
         /// Payload bytes of a packet.
@@ -222,6 +224,9 @@ pub struct CollectiveSpec {
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
+    /// Blocks that trees and chains are pipelined over; 0 for as many as suit the chunk and the links.
+    #[serde(default)]
+    pub slices: u32,
     /// Whether every chunk is padded so that all blocks are equal.
     #[serde(default)]
     pub padding: bool,
@@ -246,6 +251,12 @@ pub enum AlgorithmSpec {
     Ring,
     /// Everybody to everybody at once.
     Direct,
+    /// Recursive halving and doubling; binomial trees for rooted collectives.
+    HalvingDoubling,
+    /// Two complementary binary trees, pipelined.
+    DoubleBinaryTree,
+    /// A tree of depth one per rank, pipelined.
+    OneHopTrees,
     /// One dimension after the other, each with the algorithm that suits it.
     Hierarchical,
     /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
@@ -255,6 +266,8 @@ pub enum AlgorithmSpec {
     HierarchicalOptimal,
     /// Reduce-scatter in every dimension, then all-gather in reverse order.
     SixPhase,
+    /// The same, every chunk through the dimensions in the order that balances their load.
+    Themis,
 }
 
 /// What phases along a dimension do.
@@ -265,6 +278,12 @@ pub enum DimAlgorithmSpec {
     Ring,
     /// Everybody to everybody at once.
     Direct,
+    /// Recursive halving and doubling; binomial trees for rooted collectives.
+    HalvingDoubling,
+    /// Two complementary binary trees, pipelined.
+    DoubleBinaryTree,
+    /// A tree of depth one per rank, pipelined.
+    OneHopTrees,
 }
 
 /// How a collective is cut into chunks.

@@ -2,7 +2,14 @@
 //!
 //! Rank `r` serves the others in the order `r + 1, r + 2, ...` (a *rotated* schedule), so that at any
 //! time every rank is the destination of one other. An all-reduce is a reduce-scatter followed by an
-//! all-gather. Every rank sends `(N-1)/N * S` bytes for either half, in one round of latency.
+//! all-gather.
+//!
+//! | | rounds | bytes sent by a rank |
+//! |---|---|---|
+//! | reduce-scatter, all-gather, all-to-all | 1 | `(N-1)/N * S` |
+//! | all-reduce | 2 | `2(N-1)/N * S` |
+//! | broadcast, scatter | 1 | `(N-1) * S`, `(N-1)/N * S` by the root, nothing by the others |
+//! | reduce, gather | 1 | `S`, `S/N`; the root nothing |
 
 use super::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
@@ -63,5 +70,27 @@ fn rooted(kind: Kind, root: u32, rank: u32, (peer, turn): (u32, u32)) -> Step {
         (false, false) => Step::send(blocks, peer, Slot { thread: 0, pc: turn }),
         (true, false) if kind == Kind::Reduce => Step::receive(Op::RecvReduce, blocks, peer),
         (true, false) | (false, true) => Step::receive(Op::Recv, blocks, peer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Program;
+    use crate::program::walk::volume::sent_blocks;
+
+    #[test]
+    fn what_each_rank_sends() {
+        for (ranks, root) in (1..12).flat_map(|n| (0..n).map(move |root| (n, root))) {
+            for (rank, kind) in (0..ranks).flat_map(|r| Kind::ALL.map(|k| (r, k))) {
+                let expected = match (kind, rank == root) {
+                    (Kind::AllReduce, _) => 2 * (ranks - 1),
+                    (Kind::ReduceScatter | Kind::AllGather | Kind::AllToAll, _) => ranks - 1,
+                    (Kind::Broadcast | Kind::Scatter, is_root) => (ranks - 1) * u32::from(is_root),
+                    (Kind::Reduce | Kind::Gather, is_root) => u32::from(!is_root),
+                };
+                assert_eq!(sent_blocks(&Program::Direct { kind, ranks, root }, rank), expected, "{kind}");
+            }
+        }
     }
 }

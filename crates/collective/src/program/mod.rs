@@ -10,12 +10,26 @@
 //! | module | algorithms |
 //! |---|---|
 //! | [`ring`] | rings, one direction each |
+//! | [`relay`] | all-to-all by neighbours of a ring |
+//! | [`chain`] | rooted collectives along a ring that is cut at the root, pipelined |
 //! | [`direct`] | everybody to everybody at once |
+//! | [`halving`] | recursive halving and doubling |
+//! | [`binomial`] | the same for rooted collectives: binomial trees |
+//! | [`double_tree`] | two complementary binary trees, pipelined |
+//! | [`one_hop`] | a tree of depth one per rank, pipelined |
 
+pub mod binomial;
+pub mod chain;
 pub mod direct;
+pub mod double_tree;
+pub mod halving;
+pub mod one_hop;
+pub mod relay;
 pub mod ring;
+pub mod walk;
 
 use crate::kind::Kind;
+use double_tree::Trees;
 
 /// What a step does, in the order of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +141,26 @@ pub enum Program {
         /// Whether data goes to the next higher rank (else the next lower).
         up: bool,
     },
+    /// An all-to-all by the neighbours of a ring, in one direction.
+    Relay {
+        /// Ranks of the group.
+        ranks: u32,
+        /// Whether data goes to the next higher rank (else the next lower).
+        up: bool,
+    },
+    /// A chain from or to the root.
+    Chain {
+        /// What it achieves: one of the rooted collectives.
+        kind: Kind,
+        /// Ranks of the group.
+        ranks: u32,
+        /// The root.
+        root: u32,
+        /// Blocks that a broadcast or reduce is pipelined over, at least 1.
+        slices: u32,
+        /// Whether data goes to the next higher rank (else the next lower).
+        up: bool,
+    },
     /// Everybody sends to everybody whom it has something for.
     Direct {
         /// What it achieves.
@@ -136,20 +170,73 @@ pub enum Program {
         /// The root of a rooted collective.
         root: u32,
     },
-    /// Written-out steps, one list per rank: tests and schedules of other tools.
+    /// Recursive halving and doubling.
+    HalvingDoubling {
+        /// What it achieves: all-reduce, reduce-scatter or all-gather.
+        kind: Kind,
+        /// Ranks of the group.
+        ranks: u32,
+    },
+    /// A binomial tree.
+    Binomial {
+        /// What it achieves: one of the rooted collectives.
+        kind: Kind,
+        /// Ranks of the group.
+        ranks: u32,
+        /// The root.
+        root: u32,
+    },
+    /// Two complementary binary trees.
+    DoubleBinaryTree {
+        /// What they achieve: all-reduce, broadcast or reduce.
+        kind: Kind,
+        /// Ranks of the group.
+        ranks: u32,
+        /// The root of a rooted collective.
+        root: u32,
+        /// Blocks that each tree is pipelined over, at least 1.
+        slices: u32,
+    },
+    /// A tree of depth one per rank.
+    OneHopTrees {
+        /// What they achieve: all-reduce, broadcast or reduce.
+        kind: Kind,
+        /// Ranks of the group.
+        ranks: u32,
+        /// The root of a rooted collective.
+        root: u32,
+        /// Blocks that each tree is pipelined over, at least 1.
+        slices: u32,
+    },
+    /// Written-out steps: tests and schedules of other tools.
     Explicit {
         /// Blocks that the vector is cut into.
         parts: u32,
-        /// The steps of each rank, in one thread.
-        steps: std::sync::Arc<[Vec<Step>]>,
+        /// The steps of each rank by thread, up to 255 of them; a rank may have fewer than another.
+        steps: std::sync::Arc<[Vec<Vec<Step>>]>,
     },
 }
 
 impl Program {
+    /// The same program written out.
+    #[must_use]
+    pub fn written_out(&self) -> Program {
+        let thread = |rank, thread| (0..self.steps(rank, thread)).map(move |pc| self.step(rank, Slot { thread, pc }));
+        let rank = |rank| (0..self.threads()).map(|t| thread(rank, t).collect()).collect();
+        Program::Explicit { parts: self.parts(), steps: (0..self.ranks()).map(rank).collect() }
+    }
+
     /// Ranks of the group.
     pub fn ranks(&self) -> u32 {
         match self {
-            Program::Ring { ranks, .. } | Program::Direct { ranks, .. } => *ranks,
+            Program::Ring { ranks, .. }
+            | Program::Relay { ranks, .. }
+            | Program::Chain { ranks, .. }
+            | Program::Direct { ranks, .. }
+            | Program::HalvingDoubling { ranks, .. }
+            | Program::Binomial { ranks, .. }
+            | Program::DoubleBinaryTree { ranks, .. }
+            | Program::OneHopTrees { ranks, .. } => *ranks,
             Program::Explicit { steps, .. } => steps.len() as u32,
         }
     }
@@ -158,8 +245,13 @@ impl Program {
     #[inline]
     pub fn parts(&self) -> u32 {
         match *self {
-            Program::Ring { ranks, .. } => ranks,
+            Program::Ring { ranks, .. } | Program::Relay { ranks, .. } => ranks,
+            Program::Chain { kind, ranks, slices, .. } => chain::parts(kind, ranks, slices),
             Program::Direct { kind, ranks, .. } => direct::parts(kind, ranks),
+            Program::HalvingDoubling { kind, ranks } => halving::parts(kind, ranks),
+            Program::Binomial { kind, ranks, .. } => binomial::parts(kind, ranks),
+            Program::DoubleBinaryTree { slices, .. } => 2 * slices,
+            Program::OneHopTrees { kind, ranks, slices, .. } => one_hop::shares(kind, ranks) * slices,
             Program::Explicit { parts, .. } => parts,
         }
     }
@@ -167,18 +259,33 @@ impl Program {
     /// Threads of a rank, at least 1.
     #[inline]
     pub fn threads(&self) -> u8 {
-        match self {
-            Program::Ring { .. } | Program::Direct { .. } | Program::Explicit { .. } => 1,
+        match *self {
+            Program::DoubleBinaryTree { kind, .. } => double_tree::threads(kind),
+            Program::OneHopTrees { kind, .. } => one_hop::threads(kind),
+            Program::Explicit { ref steps, .. } => steps.iter().map(Vec::len).max().unwrap_or(0).max(1) as u8,
+            _ => 1,
         }
     }
 
     /// Number of steps of a thread of a rank.
     #[inline]
-    pub fn steps(&self, rank: u32, _thread: u8) -> u32 {
+    pub fn steps(&self, rank: u32, thread: u8) -> u32 {
         match *self {
             Program::Ring { kind, ranks, .. } => ring::steps(kind, ranks),
+            Program::Relay { ranks, .. } => relay::steps(ranks),
+            Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root, slices, up, rank),
             Program::Direct { kind, ranks, root } => direct::steps(kind, ranks, root, rank),
-            Program::Explicit { ref steps, .. } => steps[rank as usize].len() as u32,
+            Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank),
+            Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root, rank),
+            Program::DoubleBinaryTree { kind, ranks, root, slices } => {
+                double_tree::steps(Trees { kind, ranks, root }, slices, rank, thread)
+            }
+            Program::OneHopTrees { kind, ranks, root, slices } => {
+                one_hop::steps(kind, ranks, root, slices, rank, thread)
+            }
+            Program::Explicit { ref steps, .. } => {
+                steps[rank as usize].get(usize::from(thread)).map_or(0, |steps| steps.len() as u32)
+            }
         }
     }
 
@@ -187,8 +294,25 @@ impl Program {
     pub fn step(&self, rank: u32, at: Slot) -> Step {
         match *self {
             Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
+            _ => self.step_beside_rings(rank, at),
+        }
+    }
+
+    /// Apart, so that the step of a ring, the most frequent by far, is small enough to be inlined.
+    #[inline(never)]
+    fn step_beside_rings(&self, rank: u32, at: Slot) -> Step {
+        match *self {
+            Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
+            Program::Relay { ranks, up } => relay::step(ranks, up, rank, at.pc),
+            Program::Chain { kind, ranks, root, up, .. } => chain::step(kind, ranks, root, up, rank, at.pc),
             Program::Direct { kind, ranks, root } => direct::step(kind, ranks, root, rank, at.pc),
-            Program::Explicit { ref steps, .. } => steps[rank as usize][at.pc as usize],
+            Program::HalvingDoubling { kind, ranks } => halving::step(kind, ranks, rank, at.pc),
+            Program::Binomial { kind, ranks, root } => binomial::step(kind, ranks, root, rank, at.pc),
+            Program::DoubleBinaryTree { kind, ranks, root, slices } => {
+                double_tree::step(Trees { kind, ranks, root }, slices, rank, at)
+            }
+            Program::OneHopTrees { kind, ranks, root, slices } => one_hop::step(kind, ranks, root, slices, rank, at),
+            Program::Explicit { ref steps, .. } => steps[rank as usize][usize::from(at.thread)][at.pc as usize],
         }
     }
 
@@ -196,22 +320,30 @@ impl Program {
     /// same distance (modulo the ranks), and numbered alike.
     pub const fn is_rotation_symmetric(&self) -> bool {
         match self {
-            Program::Ring { .. } => true,
-            Program::Direct { kind, .. } => !kind.is_rooted(),
-            Program::Explicit { .. } => false,
+            Program::Ring { .. } | Program::Relay { .. } => true,
+            Program::Direct { kind, .. } | Program::OneHopTrees { kind, .. } => !kind.is_rooted(),
+            Program::Chain { .. }
+            | Program::HalvingDoubling { .. }
+            | Program::Binomial { .. }
+            | Program::DoubleBinaryTree { .. }
+            | Program::Explicit { .. } => false,
         }
     }
 
     /// Messages that follow one another on the longest way through the program: what its latency counts.
     pub fn rounds(&self) -> u32 {
         match *self {
-            Program::Ring { ranks: 0 | 1, .. } => 0,
+            Program::Explicit { .. } => walk::rounds(self),
+            _ if self.ranks() < 2 => 0,
             Program::Ring { kind: Kind::AllReduce, ranks, .. } => 2 * (ranks - 1),
-            Program::Ring { ranks, .. } => ranks - 1,
-            Program::Direct { ranks: 0 | 1, .. } => 0,
+            Program::Ring { ranks, .. } | Program::Relay { ranks, .. } | Program::Chain { ranks, .. } => ranks - 1,
             Program::Direct { kind: Kind::AllReduce, .. } => 2,
             Program::Direct { .. } => 1,
-            Program::Explicit { ref steps, .. } => steps.iter().map(|s| s.len() as u32).max().unwrap_or(0),
+            Program::HalvingDoubling { kind, ranks } => halving::rounds(kind, ranks),
+            Program::Binomial { ranks, .. } => ranks.ilog2(),
+            Program::DoubleBinaryTree { kind: Kind::AllReduce, ranks, .. } => 2 * double_tree::depth(ranks),
+            Program::DoubleBinaryTree { ranks, .. } => double_tree::depth(ranks),
+            Program::OneHopTrees { kind, ranks, .. } => one_hop::rounds(kind, ranks),
         }
     }
 

@@ -56,15 +56,26 @@ pub fn step(kind: Kind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
 mod tests {
     use super::*;
     use crate::program::Program;
+    use crate::program::walk::volume::sent_blocks;
+
+    #[test]
+    fn what_each_rank_sends() {
+        for (ranks, up) in (1..40).flat_map(|n| [(n, true), (n, false)]) {
+            let sent = |kind, rank| sent_blocks(&Program::Ring { kind, ranks, up }, rank);
+            for rank in 0..ranks {
+                assert_eq!(sent(Kind::ReduceScatter, rank), ranks - 1);
+                assert_eq!(sent(Kind::AllGather, rank), ranks - 1);
+                assert_eq!(sent(Kind::AllReduce, rank), 2 * (ranks - 1));
+            }
+        }
+    }
 
     #[test]
     fn the_last_send() {
         for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce] {
             for ranks in 1..10 {
                 let ring = Program::Ring { kind, ranks, up: true };
-                let list = |r| (0..ring.steps(r, 0)).map(|pc| ring.step(r, Slot { thread: 0, pc })).collect();
-                let steps: Vec<Vec<Step>> = (0..ranks).map(list).collect();
-                let explicit = Program::Explicit { parts: ranks, steps: steps.into() };
+                let explicit = ring.written_out();
                 assert_eq!(ring.last_send(0), explicit.last_send(0), "{kind:?} {ranks}");
             }
         }

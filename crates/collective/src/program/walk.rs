@@ -1,0 +1,81 @@
+//! Walking through programs: the longest way of messages.
+
+use super::{Program, Slot};
+use std::collections::BTreeMap;
+
+/// Messages that follow one another on the longest way: the time that a program takes if a message takes
+/// one unit and nothing else takes any. What waits for ever is left out.
+pub fn rounds(program: &Program) -> u32 {
+    let (ranks, threads) = (program.ranks(), program.threads());
+    // When each thread has finished the step before its current one, and when messages arrive.
+    let mut cursors = vec![(0u32, 0u32); ranks as usize * usize::from(threads)];
+    let mut arrivals: BTreeMap<(u32, Slot), u32> = BTreeMap::new();
+    let mut ready: Vec<(u32, u8)> = (0..ranks).flat_map(|r| (0..threads).map(move |t| (r, t))).collect();
+    let mut longest = 0;
+    while let Some((rank, thread)) = ready.pop() {
+        let cursor = &mut cursors[rank as usize * usize::from(threads) + usize::from(thread)];
+        let steps = program.steps(rank, thread);
+        while cursor.0 < steps {
+            let at = Slot { thread, pc: cursor.0 };
+            let step = program.step(rank, at);
+            if step.op.receives() {
+                let Some(time) = arrivals.remove(&(rank, at)) else { break };
+                cursor.1 = cursor.1.max(time);
+            }
+            if step.op.sends() {
+                arrivals.insert((step.to, step.into), cursor.1 + 1);
+                ready.push((step.to, step.into.thread));
+                longest = longest.max(cursor.1 + 1);
+            }
+            cursor.0 += 1;
+        }
+    }
+    longest
+}
+
+#[cfg(test)]
+pub(super) mod volume {
+    use super::{Program, Slot};
+    use crate::program::Step;
+
+    fn steps(program: &Program, rank: u32) -> impl Iterator<Item = Step> {
+        let slots = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
+        (0..program.threads()).flat_map(slots).map(move |at| program.step(rank, at))
+    }
+
+    /// Blocks that a rank sends.
+    pub fn sent_blocks(program: &Program, rank: u32) -> u32 {
+        steps(program, rank).filter(|s| s.op.sends()).map(|s| s.blocks.count).sum()
+    }
+
+    /// Blocks that a rank receives.
+    pub fn received_blocks(program: &Program, rank: u32) -> u32 {
+        steps(program, rank).filter(|s| s.op.receives()).map(|s| s.blocks.count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Kind;
+    use crate::plan::{Algorithm, Axis, Composition, Plan, Request};
+
+    #[test]
+    fn rounds_are_those_of_the_longest_way() {
+        for ranks in (1..40).chain([64, 100]) {
+            for (algorithm, kind) in Algorithm::all(3).into_iter().flat_map(|a| Kind::ALL.map(|k| (a, k))) {
+                if !algorithm.supports(kind) {
+                    continue;
+                }
+                let axes = [Axis { size: ranks, algorithm }];
+                let root = ranks / 2;
+                let composition = Composition::PerDimension;
+                let plan = Plan::new(Request { kind, composition, axes: &axes, root, order: None }).unwrap();
+                if ranks > 1 {
+                    let program = plan.program(0, true);
+                    assert_eq!(program.rounds(), rounds(&program), "{kind} by {algorithm:?} on {ranks}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The symbolic verifier.
+//!
+//! Runs a plan on data that records who contributed to it, one set of ranks per element, and rejects a
+//! schedule that loses, doubles or misplaces a contribution, uses what is not there, sends a message to a
+//! step that does not expect it, lets two threads race, or can deadlock under the stated [`Buffering`].
+//!
+//! # What is executed
+//! A rank goes through the phases in order, by itself; messages belong to a phase, so a rank may be a phase
+//! ahead of another. In a phase its threads advance independently, each through its steps in order, a step
+//! first receiving, then sending. Whether a step can be performed is decided by its own thread and by
+//! messages that nobody else can take, and performing one never keeps another from being performed (a
+//! Kahn network: for that reason slots are counted per *connection*, from one thread of a rank to
+//! another rank, as in NCCL's channels). So if one order of execution deadlocks, every order does, and what
+//! arrives where does not depend on the order either.
+//!
+//! What could depend on the order is the data that threads of a rank share. Two accesses to an element
+//! by different threads of a rank in a phase, of which one at least is a write, must be ordered by
+//! messages (*happened before*, tracked with vector clocks); else it is a [`Flaw::Race`], also where both
+//! add to the element, since a read-modify-write is not atomic. With no race, one execution stands for all.
+//!
+//! # All-to-all
+//! Data is not an element but a *token*, what one rank has for another. When a rank enters a phase, its
+//! block `j` is everything it holds for ranks with coordinate `j` along the phase's dimension; when it
+//! leaves, it holds what arrived for its own coordinate. Sizes play no part.
+//!
+//! # Freedom from deadlock
+//! What each algorithm needs, on more ranks than two (the tests hold this table):
+//!
+//! | program | slots per connection | why not less |
+//! |---|---|---|
+//! | ring, relayed all-to-all | 1 | all ranks send before they receive |
+//! | direct: rooted | none | |
+//! | direct: others | 1 | all ranks send before they receive |
+//! | chain, binomial tree | none | no cycles of ranks |
+//! | halving-doubling | 1 | partners send to each other before they receive |
+//! | double binary trees | none | a thread only waits for threads nearer to the leaf it began with |
+//! | one-hop trees, all-reduce | none | a thread only waits for threads of an earlier stage |
+//! | one-hop trees, rooted | none | |
+//!
+//! Threads need slots of their own: where those of a rank share a connection, the messages of one can keep
+//! out those that the receiver waits for. The all-reduce of one-hop trees then deadlocks with fewer slots than
+//! slices, that of double binary trees can on two ranks, where each is above and below the other.
+//!
+//! Elements that a program works on are those of [`Plan::vector`] cut by [`Split`] into elements of one
+//! byte, so all sizes can be tried: empty blocks travel as empty messages.
+
+mod clocks;
+mod flaw;
+mod run;
+mod values;
+
+pub use flaw::{Awaited, Flaw, Misdirection, Wait};
+
+use crate::plan::{Plan, Split};
+use crate::program::Program;
+use syncline_core::Bytes;
+
+/// What a connection, from a thread of a rank to another rank, holds while the receiver is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffering {
+    /// Any number of messages.
+    Eager,
+    /// At most so many messages (at least 1).
+    Slots(u32),
+    /// At most so many messages (at least 1) of all threads together. Now threads contend, and who comes
+    /// first matters: a deadlock found is one, but none found proves nothing for several threads.
+    SharedSlots(u32),
+    /// Nothing: a send completes together with its receive.
+    Rendezvous,
+}
+
+/// The ranks of a product of dimensions, and the programs they run.
+pub struct Verifier<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Sizes of the dimensions.
+    pub sizes: &'a [u32],
+    /// Elements of the chunk.
+    pub elements: u64,
+    /// What connections hold.
+    pub buffering: Buffering,
+    /// The program of each phase.
+    pub programs: Vec<Program>,
+}
+
+const ELEMENTS: Split = Split { element: 1 };
+
+impl<'a> Verifier<'a> {
+    /// A verifier for a plan whose rings all go up (or all down).
+    pub fn new(plan: &'a Plan, sizes: &'a [u32], elements: u64, up: bool, buffering: Buffering) -> Verifier<'a> {
+        let programs = (0..plan.phases().len()).map(|p| plan.program(p, up)).collect();
+        Verifier { plan, sizes, elements, buffering, programs }
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// The first [`Flaw`] found.
+    ///
+    /// # Panics
+    /// If there is not one program per phase.
+    pub fn verify(&self) -> Result<(), Flaw> {
+        assert_eq!(self.programs.len(), self.plan.phases().len(), "one program per phase");
+        for (phase, (program, expected)) in (0..).zip(self.programs.iter().zip(self.plan.phases())) {
+            if program.ranks() != expected.ranks {
+                return Err(Flaw::WrongSize { phase, expected: expected.ranks, got: program.ranks() });
+            }
+        }
+        run::Run::new(self).run_all()
+    }
+
+    fn ranks(&self) -> u32 {
+        self.sizes.iter().product()
+    }
+
+    fn stride(&self, dim: u8) -> u32 {
+        self.sizes[..usize::from(dim)].iter().product()
+    }
+
+    fn coordinate(&self, rank: u32, dim: u8) -> u32 {
+        rank / self.stride(dim) % self.sizes[usize::from(dim)]
+    }
+
+    /// The rank of a line that has another coordinate in the line's dimension.
+    fn peer(&self, rank: u32, dim: u8, there: u32) -> u32 {
+        let stride = self.stride(dim);
+        rank - self.coordinate(rank, dim) * stride + there * stride
+    }
+
+    fn takes_part(&self, rank: u32, phase: u32) -> bool {
+        self.plan.takes_part(phase as usize, |d| self.coordinate(rank, d))
+    }
+
+    /// Offset and length of the part of the chunk that a rank works on.
+    fn vector(&self, rank: u32, phase: u32) -> (u64, u64) {
+        self.plan.vector(phase as usize, Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+    }
+
+    /// Offset and length of what a rank holds at first and at last.
+    fn ends(&self, rank: u32) -> [(u64, u64); 2] {
+        self.plan.ends(Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+    }
+}

@@ -1,0 +1,345 @@
+//! The execution of a plan, step by step.
+
+use super::clocks::{Clock, Clocks};
+use super::values::{Sets, Tokens, Vectors};
+use super::{Awaited, Buffering, ELEMENTS, Flaw, Misdirection, Verifier, Wait};
+use crate::kind::Kind;
+use crate::plan::Split;
+use crate::program::{Blocks, Op, Slot, Step};
+use std::collections::BTreeMap;
+
+/// Data on its way.
+struct Message {
+    /// Who sent it: rank and thread.
+    from: (u32, u8),
+    sets: Sets,
+    clock: Clock,
+}
+
+/// Where a rank is.
+struct Cursor {
+    phase: u32,
+    /// Per thread the number of its step and, once that has received, what it will send on.
+    threads: Vec<(u32, Option<Sets>)>,
+}
+
+pub(super) struct Run<'v, 'a> {
+    v: &'v Verifier<'a>,
+    data: Data,
+    cursors: Vec<Cursor>,
+    clocks: Vec<Clocks>,
+    /// Per receiver, by phase and step.
+    mail: Vec<BTreeMap<(u32, Slot), Message>>,
+    /// Messages on their way through each connection.
+    under_way: BTreeMap<(u32, u8, u32), u32>,
+}
+
+enum Data {
+    Vectors(Vectors),
+    Tokens(Tokens),
+}
+
+/// A step of a rank, and the data that it works on.
+#[derive(Clone, Copy)]
+struct Work {
+    rank: u32,
+    phase: u32,
+    at: Slot,
+    step: Step,
+    /// Elements of the chunk, or cells of an all-to-all: up to two ranges, the second one if blocks wrap.
+    cells: [(u64, u64); 2],
+}
+
+impl Work {
+    fn cells(&self) -> impl Iterator<Item = u64> + use<> {
+        let [a, b] = self.cells;
+        (a.0..a.1).chain(b.0..b.1)
+    }
+
+    fn place(&self) -> (u32, u32, Slot) {
+        (self.rank, self.phase, self.at)
+    }
+}
+
+impl<'v, 'a> Run<'v, 'a> {
+    pub(super) fn new(v: &'v Verifier<'a>) -> Self {
+        let ranks = v.ranks() as usize;
+        let data = match v.plan.kind() {
+            Kind::AllToAll => Data::Tokens(Tokens::new(v)),
+            _ => Data::Vectors(Vectors::new(v)),
+        };
+        Run {
+            v,
+            data,
+            cursors: (0..ranks).map(|_| Cursor { phase: 0, threads: Vec::new() }).collect(),
+            clocks: (0..ranks).map(|_| Clocks::default()).collect(),
+            mail: (0..ranks).map(|_| BTreeMap::new()).collect(),
+            under_way: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn run_all(mut self) -> Result<(), Flaw> {
+        let ranks = self.v.ranks();
+        (0..ranks).for_each(|rank| self.enter(rank));
+        let mut progress = true;
+        while progress {
+            progress = false;
+            for rank in 0..ranks {
+                while self.advance_rank(rank)? {
+                    progress = true;
+                }
+            }
+        }
+        let stuck: Vec<Wait> = (0..ranks).flat_map(|rank| self.waits(rank)).collect();
+        if !stuck.is_empty() {
+            return Err(Flaw::Deadlock { stuck });
+        }
+        match &mut self.data {
+            Data::Vectors(vectors) => vectors.check(self.v),
+            Data::Tokens(tokens) => tokens.check(),
+        }
+    }
+
+    /// Prepares a rank for its phase, or for the next one that it takes part in.
+    fn enter(&mut self, rank: u32) {
+        let v = self.v;
+        let cursor = &mut self.cursors[rank as usize];
+        while (cursor.phase as usize) < v.programs.len() && !v.takes_part(rank, cursor.phase) {
+            cursor.phase += 1;
+        }
+        let phase = cursor.phase;
+        let Some(program) = v.programs.get(phase as usize) else { return cursor.threads.clear() };
+        cursor.threads = (0..program.threads()).map(|_| (0, None)).collect();
+        let line = v.plan.phases()[phase as usize];
+        let cells = match &mut self.data {
+            Data::Vectors(_) => v.elements as usize,
+            Data::Tokens(tokens) => {
+                tokens.enter(v, rank, phase);
+                (line.ranks * line.ranks) as usize
+            }
+        };
+        let at = v.coordinate(rank, line.dim);
+        self.clocks[rank as usize] = Clocks::new((rank, phase), at, line.ranks, program.threads(), cells);
+    }
+
+    /// One receive or send of each thread of a rank, or its change of phase; false if it must wait.
+    fn advance_rank(&mut self, rank: u32) -> Result<bool, Flaw> {
+        let phase = self.cursors[rank as usize].phase;
+        let Some(program) = self.v.programs.get(phase as usize) else { return Ok(false) };
+        let own = self.v.coordinate(rank, self.v.plan.phases()[phase as usize].dim);
+        let (mut progress, mut finished) = (false, true);
+        for thread in 0..program.threads() {
+            let pc = self.cursors[rank as usize].threads[usize::from(thread)].0;
+            if pc < program.steps(own, thread) {
+                finished = false;
+                progress |= self.advance(rank, phase, Slot { thread, pc })?;
+            }
+        }
+        if finished {
+            if let Data::Tokens(tokens) = &mut self.data {
+                tokens.leave(self.v, rank, phase);
+            }
+            self.cursors[rank as usize].phase += 1;
+            self.enter(rank);
+        }
+        Ok(progress || finished)
+    }
+
+    /// A step with its data, if it makes sense.
+    fn work(&self, rank: u32, phase: u32, at: Slot) -> Result<Work, Flaw> {
+        let (program, line) = (&self.v.programs[phase as usize], self.v.plan.phases()[phase as usize]);
+        let own = self.v.coordinate(rank, line.dim);
+        let step = program.step(own, at);
+        let peers = [(step.op.receives(), step.from), (step.op.sends(), step.to)];
+        if let Some(&(_, peer)) = peers.iter().find(|p| p.0 && (p.1 == own || p.1 >= line.ranks)) {
+            return Err(Flaw::NoSuchPeer { rank, phase, at, peer });
+        }
+        let (blocks, parts) = (step.blocks, program.parts());
+        let tokens = line.kind == Kind::AllToAll;
+        let fits = blocks.first < parts && (1..=parts).contains(&blocks.count);
+        if !fits || tokens && (parts != line.ranks || blocks.origin >= parts) {
+            return Err(Flaw::NoSuchBlocks { rank, phase, at, blocks });
+        }
+        if tokens && step.op.reduces() {
+            return Err(Flaw::NothingToAdd { rank, phase, at });
+        }
+        let cells = if tokens {
+            let base = u64::from(blocks.origin) * u64::from(parts);
+            ranges(base, parts.into(), parts, blocks)
+        } else {
+            let (base, len) = self.v.vector(rank, phase);
+            ranges(base, len, parts, blocks)
+        };
+        Ok(Work { rank, phase, at, step, cells })
+    }
+
+    /// One receive or one send of a thread; false if it must wait.
+    fn advance(&mut self, rank: u32, phase: u32, at: Slot) -> Result<bool, Flaw> {
+        let work = self.work(rank, phase, at)?;
+        let thread = usize::from(at.thread);
+        if work.step.op.receives() && self.cursors[rank as usize].threads[thread].1.is_none() {
+            let Some(message) = self.mail[rank as usize].remove(&(phase, at)) else { return Ok(false) };
+            *self.under_way.get_mut(&self.connection(message.from, rank)).expect("it was under way") -= 1;
+            let sets = self.receive(&work, message)?;
+            if work.step.op.sends() {
+                self.cursors[rank as usize].threads[thread].1 = Some(sets);
+                return Ok(true);
+            }
+        }
+        if work.step.op.sends() && !self.send(&work)? {
+            return Ok(false);
+        }
+        self.cursors[rank as usize].threads[thread].0 += 1;
+        Ok(true)
+    }
+
+    /// Takes a message: returns what is to be sent on.
+    fn receive(&mut self, work: &Work, message: Message) -> Result<Sets, Flaw> {
+        let (clocks, mut sets) = (&mut self.clocks[work.rank as usize], message.sets);
+        clocks.begin(work.at);
+        clocks.join(work.at.thread, &message.clock);
+        let op = work.step.op;
+        for (access, write) in [(op.reduces(), false), (op.stores(), true)] {
+            if access {
+                work.cells().try_for_each(|cell| clocks.touch(work.at, cell as usize, write))?;
+            }
+        }
+        match &mut self.data {
+            Data::Vectors(vectors) => {
+                if op.reduces() {
+                    vectors.add(work.place(), work.cells(), &mut sets)?;
+                }
+                if op.stores() {
+                    vectors.store(work.rank, work.cells(), &sets);
+                }
+            }
+            Data::Tokens(tokens) => tokens.store(work.rank, work.cells()),
+        }
+        Ok(sets)
+    }
+
+    /// Sends what the step has in hand, or local data; false if there is no room.
+    fn send(&mut self, work: &Work) -> Result<bool, Flaw> {
+        let Work { rank, phase, at, step, .. } = *work;
+        let dim = self.v.plan.phases()[phase as usize].dim;
+        let to = self.v.peer(rank, dim, step.to);
+        self.check_receiver(work, to)?;
+        if !self.has_room(work, to) {
+            return Ok(false);
+        }
+        let in_hand = self.cursors[rank as usize].threads[usize::from(at.thread)].1.take();
+        let sets = match in_hand {
+            Some(sets) => sets,
+            None => self.local(work)?,
+        };
+        let message = Message { from: (rank, at.thread), sets, clock: self.clocks[rank as usize].stamp(at.thread) };
+        self.mail[to as usize].insert((phase, step.into), message);
+        *self.under_way.entry(self.connection((rank, at.thread), to)).or_default() += 1;
+        Ok(true)
+    }
+
+    /// Local data to be sent.
+    fn local(&mut self, work: &Work) -> Result<Sets, Flaw> {
+        debug_assert_eq!(work.step.op, Op::Send);
+        let clocks = &mut self.clocks[work.rank as usize];
+        clocks.begin(work.at);
+        work.cells().try_for_each(|cell| clocks.touch(work.at, cell as usize, false))?;
+        let (rank, phase, at) = work.place();
+        match &self.data {
+            Data::Vectors(vectors) => vectors.copy(work.place(), work.cells()),
+            Data::Tokens(tokens) => match tokens.has(rank, work.cells()) {
+                Ok(()) => Ok(Sets::new()),
+                Err(cell) => {
+                    let parts = u64::from(self.v.programs[phase as usize].parts());
+                    Err(Flaw::Absent { rank, phase, at, element: cell % parts })
+                }
+            },
+        }
+    }
+
+    /// Whether the step that a message names is there to take it.
+    fn check_receiver(&self, work: &Work, to: u32) -> Result<(), Flaw> {
+        let Work { rank, phase, at, step, .. } = *work;
+        let into = step.into;
+        let wrong = |why| Err(Flaw::WrongStep { rank, phase, at, to, into, why });
+        let program = &self.v.programs[phase as usize];
+        if into.thread >= program.threads() || into.pc >= program.steps(step.to, into.thread) {
+            return wrong(Misdirection::NoSuchStep);
+        }
+        let takes = program.step(step.to, into);
+        let dim = self.v.plan.phases()[phase as usize].dim;
+        if !takes.op.receives() {
+            return wrong(Misdirection::DoesNotReceive);
+        }
+        if takes.from != self.v.coordinate(rank, dim) {
+            return wrong(Misdirection::OtherSender);
+        }
+        let cursor = &self.cursors[to as usize];
+        let passed = cursor.phase > phase
+            || cursor.phase == phase && {
+                let (pc, in_hand) = &cursor.threads[usize::from(into.thread)];
+                *pc > into.pc || *pc == into.pc && in_hand.is_some()
+            };
+        if passed || self.mail[to as usize].contains_key(&(phase, into)) {
+            return wrong(Misdirection::Taken);
+        }
+        if takes.blocks != step.blocks {
+            let (expected, got) = (takes.blocks, step.blocks);
+            return Err(Flaw::Mismatch { rank: to, phase, at: into, expected, got });
+        }
+        Ok(())
+    }
+
+    /// What a thread of a rank sends through to another rank.
+    fn connection(&self, (rank, thread): (u32, u8), to: u32) -> (u32, u8, u32) {
+        let shared = matches!(self.v.buffering, Buffering::SharedSlots(_));
+        (rank, if shared { 0 } else { thread }, to)
+    }
+
+    fn has_room(&self, work: &Work, to: u32) -> bool {
+        let connection = self.connection((work.rank, work.at.thread), to);
+        let under_way = || self.under_way.get(&connection).copied().unwrap_or(0);
+        match self.v.buffering {
+            Buffering::Eager => true,
+            Buffering::Slots(slots) | Buffering::SharedSlots(slots) => under_way() < slots,
+            Buffering::Rendezvous => {
+                let (cursor, into) = (&self.cursors[to as usize], work.step.into);
+                cursor.phase == work.phase
+                    && matches!(cursor.threads[usize::from(into.thread)], (pc, None) if pc == into.pc)
+            }
+        }
+    }
+
+    /// What the threads of a rank wait for.
+    fn waits(&self, rank: u32) -> Vec<Wait> {
+        let cursor = &self.cursors[rank as usize];
+        let phase = cursor.phase;
+        let Some(program) = self.v.programs.get(phase as usize) else { return Vec::new() };
+        let dim = self.v.plan.phases()[phase as usize].dim;
+        let own = self.v.coordinate(rank, dim);
+        let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {
+            let at = Slot { thread, pc: *pc };
+            (*pc < program.steps(own, thread)).then(|| {
+                let step = program.step(own, at);
+                let awaited = if step.op.receives() && in_hand.is_none() {
+                    Awaited::Message(self.v.peer(rank, dim, step.from))
+                } else {
+                    Awaited::Room(self.v.peer(rank, dim, step.to))
+                };
+                Wait { rank, phase, at, awaited }
+            })
+        };
+        (0..).zip(&cursor.threads).filter_map(wait).collect()
+    }
+}
+
+/// Where blocks of a vector at `base` are: from, to; a second range if they wrap.
+fn ranges(base: u64, len: u64, parts: u32, blocks: Blocks) -> [(u64, u64); 2] {
+    let start = |block: u32| base + if block == parts { len } else { Split::share(ELEMENTS, len, parts, block).0 };
+    let end = blocks.first + blocks.count;
+    if end <= parts {
+        [(start(blocks.first), start(end)), (0, 0)]
+    } else {
+        [(start(blocks.first), base + len), (base, start(end - parts))]
+    }
+}

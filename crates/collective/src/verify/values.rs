@@ -1,0 +1,202 @@
+//! Symbolic data: per rank and element the set of contributors, as bits; in an all-to-all, tokens.
+
+use super::{Flaw, Verifier};
+use crate::kind::Kind;
+use crate::program::Slot;
+use std::ops::Range;
+
+/// Sets of contributors of consecutive elements, so many words each.
+pub(super) type Sets = Vec<u64>;
+
+/// The elements of all ranks.
+pub(super) struct Vectors {
+    elements: usize,
+    /// Words of a set.
+    words: usize,
+    sets: Sets,
+}
+
+fn first_bit(words: impl Iterator<Item = u64>) -> Option<u32> {
+    (0..).zip(words).find(|w| w.1 != 0).map(|(i, w)| i * 64 + w.trailing_zeros())
+}
+
+impl Vectors {
+    pub(super) fn new(v: &Verifier<'_>) -> Vectors {
+        let (ranks, elements) = (v.ranks(), v.elements as usize);
+        let words = ranks.div_ceil(64) as usize;
+        let mut vectors = Vectors { elements, words, sets: vec![0; ranks as usize * elements * words] };
+        for rank in 0..ranks {
+            let [(offset, len), _] = v.ends(rank);
+            for element in offset..offset + len {
+                vectors.set_mut(rank, element)[rank as usize / 64] = 1 << (rank % 64);
+            }
+        }
+        vectors
+    }
+
+    fn range(&self, rank: u32, element: u64) -> Range<usize> {
+        let start = (rank as usize * self.elements + element as usize) * self.words;
+        start..start + self.words
+    }
+
+    fn set(&self, rank: u32, element: u64) -> &[u64] {
+        &self.sets[self.range(rank, element)]
+    }
+
+    fn set_mut(&mut self, rank: u32, element: u64) -> &mut [u64] {
+        let range = self.range(rank, element);
+        &mut self.sets[range]
+    }
+
+    /// Copies local elements out; each must have a contributor.
+    pub(super) fn copy(
+        &self,
+        (rank, phase, at): (u32, u32, Slot),
+        elements: impl Iterator<Item = u64>,
+    ) -> Result<Sets, Flaw> {
+        let mut sets = Sets::new();
+        for element in elements {
+            let set = self.set(rank, element);
+            if set.iter().all(|&w| w == 0) {
+                return Err(Flaw::Absent { rank, phase, at, element });
+            }
+            sets.extend_from_slice(set);
+        }
+        Ok(sets)
+    }
+
+    /// Adds local elements to what was received.
+    pub(super) fn add(
+        &self,
+        (rank, phase, at): (u32, u32, Slot),
+        elements: impl Iterator<Item = u64>,
+        received: &mut Sets,
+    ) -> Result<(), Flaw> {
+        for (element, theirs) in elements.zip(received.chunks_exact_mut(self.words)) {
+            let mine = self.set(rank, element);
+            if mine.iter().all(|&w| w == 0) {
+                return Err(Flaw::Absent { rank, phase, at, element });
+            }
+            if let Some(contributor) = first_bit(mine.iter().zip(&*theirs).map(|(a, b)| a & b)) {
+                return Err(Flaw::Doubled { rank, element, contributor });
+            }
+            theirs.iter_mut().zip(mine).for_each(|(a, b)| *a |= b);
+        }
+        Ok(())
+    }
+
+    /// Keeps what was received.
+    pub(super) fn store(&mut self, rank: u32, elements: impl Iterator<Item = u64>, received: &Sets) {
+        let words = self.words;
+        for (element, theirs) in elements.zip(received.chunks_exact(words)) {
+            self.set_mut(rank, element).copy_from_slice(theirs);
+        }
+    }
+
+    /// Whether everybody has what it must have in the end.
+    pub(super) fn check(&self, v: &Verifier<'_>) -> Result<(), Flaw> {
+        let ranks = v.ranks();
+        let sums = matches!(v.plan.kind(), Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
+        let mut expected: Vec<Sets> = vec![vec![0; self.words]; self.elements];
+        for rank in 0..ranks {
+            let [(offset, len), _] = v.ends(rank);
+            // Who had an element at first has to be in all results: one rank, or in sums all of them.
+            debug_assert!(!sums || len == v.elements);
+            for set in &mut expected[offset as usize..(offset + len) as usize] {
+                set[rank as usize / 64] |= 1 << (rank % 64);
+            }
+        }
+        for rank in 0..ranks {
+            let [_, (offset, len)] = v.ends(rank);
+            for element in offset..offset + len {
+                let (expected, got) = (&expected[element as usize], self.set(rank, element));
+                let only = |a: &[u64], b: &[u64]| first_bit(a.iter().zip(b).map(|(a, b)| a & !b));
+                if let Some(contributor) = only(expected, got) {
+                    return Err(Flaw::Lost { rank, element, contributor });
+                }
+                if let Some(contributor) = only(got, expected) {
+                    return Err(Flaw::Misplaced { rank, element, contributor });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one rank has for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Token {
+    from: u32,
+    to: u32,
+}
+
+/// The tokens of an all-to-all.
+pub(super) struct Tokens {
+    /// Per rank: what it holds between phases.
+    held: Vec<Vec<Token>>,
+    /// Per phase and rank: what its blocks were when it entered.
+    blocks: Vec<Vec<Vec<Vec<Token>>>>,
+    /// Per rank: which blocks of which ranks of its line it has, in the current phase.
+    present: Vec<Vec<bool>>,
+}
+
+impl Tokens {
+    pub(super) fn new(v: &Verifier<'_>) -> Tokens {
+        let ranks = v.ranks();
+        Tokens {
+            held: (0..ranks).map(|from| (0..ranks).map(|to| Token { from, to }).collect()).collect(),
+            blocks: vec![vec![Vec::new(); ranks as usize]; v.programs.len()],
+            present: vec![Vec::new(); ranks as usize],
+        }
+    }
+
+    pub(super) fn enter(&mut self, v: &Verifier<'_>, rank: u32, phase: u32) {
+        let p = v.plan.phases()[phase as usize];
+        let mut blocks = vec![Vec::new(); p.ranks as usize];
+        for token in self.held[rank as usize].drain(..) {
+            blocks[v.coordinate(token.to, p.dim) as usize].push(token);
+        }
+        self.blocks[phase as usize][rank as usize] = blocks;
+        let own = v.coordinate(rank, p.dim);
+        self.present[rank as usize] = (0..p.ranks * p.ranks).map(|cell| cell / p.ranks == own).collect();
+    }
+
+    pub(super) fn leave(&mut self, v: &Verifier<'_>, rank: u32, phase: u32) {
+        let p = v.plan.phases()[phase as usize];
+        let own = v.coordinate(rank, p.dim);
+        for origin in (0..p.ranks).filter(|o| self.present[rank as usize][(o * p.ranks + own) as usize]) {
+            let origin = v.peer(rank, p.dim, origin);
+            let arrived = &self.blocks[phase as usize][origin as usize][own as usize];
+            self.held[rank as usize].extend_from_slice(arrived);
+        }
+    }
+
+    /// Whether a rank has all of these blocks; the first missing one is the error.
+    pub(super) fn has(&self, rank: u32, mut cells: impl Iterator<Item = u64>) -> Result<(), u64> {
+        cells.find(|&cell| !self.present[rank as usize][cell as usize]).map_or(Ok(()), Err)
+    }
+
+    /// Keeps what was received.
+    pub(super) fn store(&mut self, rank: u32, cells: impl Iterator<Item = u64>) {
+        cells.for_each(|cell| self.present[rank as usize][cell as usize] = true);
+    }
+
+    /// Whether everybody has what is for it, once, and nothing else.
+    pub(super) fn check(&mut self) -> Result<(), Flaw> {
+        for (rank, held) in (0..).zip(&mut self.held) {
+            held.sort_unstable();
+            let element = u64::from(rank);
+            if let Some(token) = held.iter().find(|t| t.to != rank) {
+                return Err(Flaw::Misplaced { rank, element: token.to.into(), contributor: token.from });
+            }
+            if let Some(twice) = held.windows(2).find(|w| w[0] == w[1]) {
+                return Err(Flaw::Doubled { rank, element, contributor: twice[0].from });
+            }
+            let ranks = self.present.len() as u32;
+            if let Some(from) = (0..ranks).find(|&from| held.get(from as usize).is_none_or(|t| t.from != from)) {
+                return Err(Flaw::Lost { rank, element, contributor: from });
+            }
+        }
+        Ok(())
+    }
+}

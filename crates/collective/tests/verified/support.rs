@@ -1,0 +1,40 @@
+//! Plans to be verified.
+
+use syncline_collective::verify::{Buffering, Flaw, Verifier};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Program, Request};
+
+pub const COMPOSITIONS: [Composition; 3] =
+    [Composition::PerDimension, Composition::LocalFirst, Composition::AllScattered];
+
+/// All pairs of an algorithm and a collective that it has a program for.
+pub fn programs(slices: u32) -> impl Iterator<Item = (Algorithm, Kind)> {
+    let pairs = Algorithm::all(slices).into_iter().flat_map(|a| Kind::ALL.map(|k| (a, k)));
+    pairs.filter(|(algorithm, kind)| algorithm.supports(*kind))
+}
+
+/// A plan on one dimension.
+pub fn line(kind: Kind, algorithm: Algorithm, ranks: u32, root: u32) -> Plan {
+    let axes = [Axis { size: ranks, algorithm }];
+    let composition = Composition::PerDimension;
+    Plan::new(Request { kind, composition, axes: &axes, root, order: None }).expect("a program that exists")
+}
+
+pub fn verify_line(
+    (algorithm, kind): (Algorithm, Kind),
+    ranks: u32,
+    root: u32,
+    elements: u64,
+    up: bool,
+    buffering: Buffering,
+) -> Result<(), Flaw> {
+    let plan = line(kind, algorithm, ranks, root);
+    Verifier::new(&plan, &[ranks], elements, up, buffering).verify()
+}
+
+/// Verifies a program in place of the one of a plan on one dimension.
+pub fn verdict(plan: &Plan, program: Program, elements: u64, buffering: Buffering) -> Result<(), Flaw> {
+    let sizes = [program.ranks()];
+    let mut verifier = Verifier::new(plan, &sizes, elements, true, buffering);
+    verifier.programs = vec![program];
+    verifier.verify()
+}
