@@ -24,7 +24,7 @@
 //! leaves, it holds what arrived for its own coordinate. Sizes play no part.
 //!
 //! # Freedom from deadlock
-//! What each algorithm needs, on more ranks than two (the tests hold this table):
+//! What each algorithm needs, on two ranks or more (a test holds this table):
 //!
 //! | program | slots per connection | why not less |
 //! |---|---|---|

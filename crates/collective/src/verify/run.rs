@@ -17,8 +17,13 @@ struct Message {
 }
 
 /// Where a rank is.
+#[derive(Default)]
 struct Cursor {
     phase: u32,
+    /// Its number in the phase.
+    own: u32,
+    /// The part of the chunk that it works on: offset and length.
+    vector: (u64, u64),
     /// Per thread the number of its step and, once that has received, what it will send on.
     threads: Vec<(u32, Option<Sets>)>,
 }
@@ -71,7 +76,7 @@ impl<'v, 'a> Run<'v, 'a> {
         Run {
             v,
             data,
-            cursors: (0..ranks).map(|_| Cursor { phase: 0, threads: Vec::new() }).collect(),
+            cursors: (0..ranks).map(|_| Cursor::default()).collect(),
             clocks: (0..ranks).map(|_| Clocks::default()).collect(),
             mail: (0..ranks).map(|_| BTreeMap::new()).collect(),
             under_way: BTreeMap::new(),
@@ -94,6 +99,7 @@ impl<'v, 'a> Run<'v, 'a> {
         if !stuck.is_empty() {
             return Err(Flaw::Deadlock { stuck });
         }
+        debug_assert!(self.mail.iter().all(BTreeMap::is_empty), "a message is for a step, and all steps are done");
         match &mut self.data {
             Data::Vectors(vectors) => vectors.check(self.v),
             Data::Tokens(tokens) => tokens.check(),
@@ -118,15 +124,14 @@ impl<'v, 'a> Run<'v, 'a> {
                 (line.ranks * line.ranks) as usize
             }
         };
-        let at = v.coordinate(rank, line.dim);
-        self.clocks[rank as usize] = Clocks::new((rank, phase), at, line.ranks, program.threads(), cells);
+        (cursor.own, cursor.vector) = (v.coordinate(rank, line.dim), v.vector(rank, phase));
+        self.clocks[rank as usize] = Clocks::new((rank, phase), cursor.own, line.ranks, program.threads(), cells);
     }
 
     /// One receive or send of each thread of a rank, or its change of phase; false if it must wait.
     fn advance_rank(&mut self, rank: u32) -> Result<bool, Flaw> {
-        let phase = self.cursors[rank as usize].phase;
+        let Cursor { phase, own, .. } = self.cursors[rank as usize];
         let Some(program) = self.v.programs.get(phase as usize) else { return Ok(false) };
-        let own = self.v.coordinate(rank, self.v.plan.phases()[phase as usize].dim);
         let (mut progress, mut finished) = (false, true);
         for thread in 0..program.threads() {
             let pc = self.cursors[rank as usize].threads[usize::from(thread)].0;
@@ -148,7 +153,7 @@ impl<'v, 'a> Run<'v, 'a> {
     /// A step with its data, if it makes sense.
     fn work(&self, rank: u32, phase: u32, at: Slot) -> Result<Work, Flaw> {
         let (program, line) = (&self.v.programs[phase as usize], self.v.plan.phases()[phase as usize]);
-        let own = self.v.coordinate(rank, line.dim);
+        let Cursor { own, vector: (base, len), .. } = self.cursors[rank as usize];
         let step = program.step(own, at);
         let peers = [(step.op.receives(), step.from), (step.op.sends(), step.to)];
         if let Some(&(_, peer)) = peers.iter().find(|p| p.0 && (p.1 == own || p.1 >= line.ranks)) {
@@ -167,7 +172,6 @@ impl<'v, 'a> Run<'v, 'a> {
             let base = u64::from(blocks.origin) * u64::from(parts);
             ranges(base, parts.into(), parts, blocks)
         } else {
-            let (base, len) = self.v.vector(rank, phase);
             ranges(base, len, parts, blocks)
         };
         Ok(Work { rank, phase, at, step, cells })
@@ -267,11 +271,10 @@ impl<'v, 'a> Run<'v, 'a> {
             return wrong(Misdirection::NoSuchStep);
         }
         let takes = program.step(step.to, into);
-        let dim = self.v.plan.phases()[phase as usize].dim;
         if !takes.op.receives() {
             return wrong(Misdirection::DoesNotReceive);
         }
-        if takes.from != self.v.coordinate(rank, dim) {
+        if takes.from != self.cursors[rank as usize].own {
             return wrong(Misdirection::OtherSender);
         }
         let cursor = &self.cursors[to as usize];
@@ -313,10 +316,9 @@ impl<'v, 'a> Run<'v, 'a> {
     /// What the threads of a rank wait for.
     fn waits(&self, rank: u32) -> Vec<Wait> {
         let cursor = &self.cursors[rank as usize];
-        let phase = cursor.phase;
+        let Cursor { phase, own, .. } = *cursor;
         let Some(program) = self.v.programs.get(phase as usize) else { return Vec::new() };
         let dim = self.v.plan.phases()[phase as usize].dim;
-        let own = self.v.coordinate(rank, dim);
         let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {
             let at = Slot { thread, pc: *pc };
             (*pc < program.steps(own, thread)).then(|| {

@@ -2,6 +2,7 @@
 
 use crate::support::COMPOSITIONS;
 use proptest::prelude::*;
+use std::ops::RangeInclusive;
 use syncline_collective::verify::{Buffering, Flaw, Verifier};
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request};
 
@@ -124,8 +125,17 @@ fn every_assignment_of_algorithms_to_two_dimensions() {
 }
 
 #[test]
-fn every_factorisation_of_33_to_128_ranks() {
-    for (shift, sizes) in (33..=128).flat_map(factorisations).enumerate() {
+fn every_factorisation_of_33_to_100_ranks() {
+    every_factorisation(33..=100);
+}
+
+#[test]
+fn every_factorisation_of_101_to_128_ranks() {
+    every_factorisation(101..=128);
+}
+
+fn every_factorisation(ranks: RangeInclusive<u32>) {
+    for (shift, sizes) in ranks.flat_map(factorisations).enumerate() {
         let order: Vec<u8> = (0..sizes.len() as u8).collect();
         let ranks: u32 = sizes.iter().product();
         for collective in collectives() {
