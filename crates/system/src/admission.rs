@@ -6,8 +6,9 @@
 //! policy among the collectives that *it* has issued; everybody else follows. An NPU that comes to
 //! a collective it has not issued yet waits for its own training loop.
 
-use syncline_collective::Split;
-use syncline_core::{Bytes, NodeId};
+use syncline_collective::themis::next_order;
+use syncline_collective::{Kind, Split};
+use syncline_core::{Bytes, NodeId, Rate};
 use syncline_endpoint::Chunk;
 
 /// A collective of a run, numbered in the order of its graph node.
@@ -95,8 +96,31 @@ impl Pieces {
     }
 }
 
+/// How every chunk gets an order of dimensions of its own.
+#[derive(Clone, Debug)]
+pub struct Balance {
+    /// The orders, in that of the plans of one kind.
+    pub orders: Vec<Vec<u8>>,
+    /// Ranks along each dimension.
+    pub sizes: Vec<u32>,
+    /// What a rank sends along each dimension in a second.
+    pub rates: Vec<Rate>,
+}
+
+impl Balance {
+    /// The place among the orders of that for the next chunk, whose load is added.
+    fn next(&self, loads: &mut [u128], len: Bytes, kind: Kind) -> u8 {
+        let order = next_order(loads, &self.sizes, &self.rates, len, kind);
+        let matters = |d: &u8| self.sizes[usize::from(*d)] > 1;
+        let order: Vec<u8> = order.into_iter().filter(matters).collect();
+        self.orders.iter().position(|o| *o == order).unwrap_or(0) as u8
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Collective {
+    kind: Kind,
+    /// Its first plan.
     plan: u8,
     pieces: Pieces,
     /// The next piece to enter the log.
@@ -118,6 +142,9 @@ struct Follower {
 #[derive(Debug)]
 pub struct Admission {
     policy: Policy,
+    balance: Option<Balance>,
+    /// With a balance, time that each dimension is busy with the chunks so far, in ps.
+    loads: Vec<u128>,
     collectives: Vec<Collective>,
     /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue.
     open: Vec<CollectiveId>,
@@ -137,15 +164,16 @@ pub struct Next {
 }
 
 impl Admission {
-    /// An empty log for `npus` NPUs.
-    pub fn new(policy: Policy, npus: u32) -> Admission {
+    /// An empty log for `npus` NPUs. With a `balance` collectives have as many plans as it has orders.
+    pub fn new(policy: Policy, balance: Option<Balance>, npus: u32) -> Admission {
+        let loads = vec![0; balance.as_ref().map_or(0, |b| b.sizes.len())];
         let npus = vec![Follower::default(); npus as usize];
-        Admission { policy, collectives: Vec::new(), open: Vec::new(), log: Vec::new(), npus }
+        Admission { policy, balance, loads, collectives: Vec::new(), open: Vec::new(), log: Vec::new(), npus }
     }
 
-    /// Makes the next collective known.
-    pub fn add(&mut self, plan: u8, pieces: Pieces) {
-        self.collectives.push(Collective { plan, pieces, next: 0, entered: 0 });
+    /// Makes the next collective known; `plan` is its first.
+    pub fn add(&mut self, kind: Kind, plan: u8, pieces: Pieces) {
+        self.collectives.push(Collective { kind, plan, pieces, next: 0, entered: 0 });
     }
 
     /// Number of known collectives.
@@ -187,13 +215,17 @@ impl Admission {
         let c = &self.collectives[collective as usize];
         let (len, lane) = c.pieces.piece(c.next);
         let lane = lane.unwrap_or(self.log.len() as u32);
-        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan, lane }, new: true })
+        let order = self.balance.as_ref().map_or(0, |b| b.next(&mut self.loads.clone(), Bytes(len), c.kind));
+        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan + order, lane }, new: true })
     }
 
     /// Enters a chunk that [`Admission::next`] proposed.
     pub fn enter(&mut self, id: CollectiveId, chunk: Chunk) {
         self.log.push((id, chunk));
         let c = &mut self.collectives[id as usize];
+        if let Some(balance) = &self.balance {
+            balance.next(&mut self.loads, chunk.len, c.kind);
+        }
         c.next += 1;
         c.entered += 1;
         skip_empty(c);
@@ -246,8 +278,8 @@ mod tests {
     }
 
     fn order(policy: Policy, issue: &[u32], sizes: &[u64]) -> Vec<u32> {
-        let mut a = Admission::new(policy, 1);
-        sizes.iter().for_each(|&s| a.add(0, pieces(s, Chunking::Size(10))));
+        let mut a = Admission::new(policy, None, 1);
+        sizes.iter().for_each(|&s| a.add(Kind::AllReduce, 0, pieces(s, Chunking::Size(10))));
         issue.iter().for_each(|&id| {
             a.issue(NodeId(0), id);
         });
@@ -268,9 +300,9 @@ mod tests {
 
     #[test]
     fn a_follower_waits_until_it_has_issued_what_the_log_says() {
-        let mut a = Admission::new(Policy::Lifo, 2);
-        a.add(0, pieces(5, Chunking::Size(10)));
-        a.add(0, pieces(5, Chunking::Size(10)));
+        let mut a = Admission::new(Policy::Lifo, None, 2);
+        a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
+        a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
         a.issue(NodeId(0), 1);
         let first = a.next(NodeId(0)).expect("it has issued 1");
         assert!(first.new);
@@ -284,8 +316,8 @@ mod tests {
 
     #[test]
     fn nothing_is_complete_at_once() {
-        let mut a = Admission::new(Policy::Lifo, 1);
-        a.add(0, pieces(0, Chunking::Size(10)));
+        let mut a = Admission::new(Policy::Lifo, None, 1);
+        a.add(Kind::AllReduce, 0, pieces(0, Chunking::Size(10)));
         assert!(a.issue(NodeId(0), 0));
         assert_eq!(a.next(NodeId(0)), None);
     }

@@ -1,6 +1,6 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
-use crate::admission::{Admission, Chunking, CollectiveId, LaneUse, Next, Pieces, Policy, cut};
+use crate::admission::{Admission, Balance, Chunking, CollectiveId, LaneUse, Next, Pieces, Policy, cut};
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
 use std::fmt;
@@ -13,7 +13,7 @@ use syncline_network::{NetOut, Network};
 const COMPUTED: u8 = 0;
 
 /// How collectives are carried out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CollectiveConfig {
     /// Which issued collective goes first.
     pub policy: Policy,
@@ -25,6 +25,8 @@ pub struct CollectiveConfig {
     pub split: Split,
     /// Whether chunks are padded so that all blocks are equal.
     pub padding: bool,
+    /// How a chunk's order of dimensions is chosen, if it has a choice.
+    pub balance: Option<Balance>,
     /// Whether the run goes on until all collectives are done.
     pub drain: bool,
 }
@@ -178,7 +180,7 @@ where
             net,
             ep,
             executor,
-            admission: Admission::new(config.policy, npus),
+            admission: Admission::new(config.policy, config.balance.clone(), npus),
             participants: (0..npus).filter(|&n| layout.takes_part(NodeId(n))).count() as u32,
             layout,
             config,
@@ -317,7 +319,7 @@ where
             let plan = plans
                 .find_map(|(p, i)| (p.kind() == c.kind).then_some(i))
                 .expect("a plan is built for every kind in the graph");
-            self.admission.add(plan, self.config.pieces(self.layout.plan(plan), Bytes(c.bytes)));
+            self.admission.add(c.kind, plan, self.config.pieces(self.layout.plan(plan), Bytes(c.bytes)));
             self.times.push(CollectiveTimes::default());
             self.incomplete += 1;
         }
@@ -477,6 +479,7 @@ mod tests {
             lanes: LaneUse::Alternate,
             split,
             padding: false,
+            balance: None,
             drain: false,
         };
         let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, layout, config);

@@ -3,7 +3,7 @@
 use crate::driver::CollectiveConfig;
 use crate::errors::{RunError, illegal};
 use crate::place::{Placement, kind};
-use crate::spec::{JobSpec, KernelsSpec, Spec, WorkloadSpec};
+use crate::spec::{ChunkingSpec, CollectiveSpec, JobSpec, KernelsSpec, Spec, WorkloadSpec};
 use syncline_collective::Kind;
 use syncline_core::Bytes;
 use syncline_workload::compute::Npu;
@@ -97,6 +97,14 @@ fn layers(workload: &WorkloadSpec) -> Result<Vec<Layer>, RunError> {
 }
 
 impl Job {
+    /// Bytes of its largest chunk, before padding.
+    pub fn largest_chunk(&self, spec: &CollectiveSpec) -> u64 {
+        match spec.chunking {
+            ChunkingSpec::Size { bytes, .. } => bytes.min(self.largest.0),
+            ChunkingSpec::Count { chunks } => self.largest.0.div_ceil(u64::from(chunks.max(1))),
+        }
+    }
+
     /// Whether all blocks of all its chunks are of equal length on all ranks; if not, why.
     pub fn is_even(&self, placement: &Placement, config: &CollectiveConfig) -> Result<(), String> {
         for plan in &placement.plans {

@@ -1,13 +1,15 @@
 //! From a description to a fabric, and to where collectives run on it.
 
+use crate::admission::Balance;
 use crate::errors::{RunError, illegal};
+use crate::job::Job;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
     GroupsSpec, LanesSpec, NodeSpec, Spec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
-use syncline_core::{NodeId, PortId, Ps, Rate};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Rate};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Way};
@@ -123,8 +125,10 @@ fn participants(groups: Option<&GroupsSpec>, npus: u32) -> Result<Vec<NodeId>, R
 pub struct Placement {
     /// Who runs them.
     pub space: Space,
-    /// A plan of each kind.
+    /// The plans of each kind: one, or one for every order of dimensions.
     pub plans: Vec<Plan>,
+    /// How a chunk's order of dimensions is chosen, if it has a choice.
+    pub balance: Option<Balance>,
     /// How rings run along each dimension of the space.
     pub wires: Vec<Wires>,
     /// How blocks are cut.
@@ -132,11 +136,11 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Where collectives of the given kinds run.
+    /// Where the collectives of a job run.
     ///
     /// # Errors
     /// [`RunError::Spec`] if the algorithm does not suit.
-    pub fn new(spec: &Spec, machine: &Machine, kinds: &[Kind], root: u32) -> Result<Placement, RunError> {
+    pub fn new(spec: &Spec, machine: &Machine, job: &Job) -> Result<Placement, RunError> {
         let c = &spec.collectives;
         let npus = machine.fabric().npus();
         participants(spec.groups.as_ref(), npus)?;
@@ -152,15 +156,31 @@ impl Placement {
         let grid = grid(spec, whole, ranks)?;
         let flat = is_flat(c.algorithm, whole);
         let sizes = if flat { vec![ranks] } else { grid.clone() };
-        let algorithms = algorithms(c, whole, flat, sizes.len())?;
-        let axes: Vec<Axis> = sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
         let composition = match c.algorithm {
-            AlgorithmSpec::Ring | AlgorithmSpec::Direct | AlgorithmSpec::Hierarchical => Composition::PerDimension,
             AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Composition::LocalFirst,
-            AlgorithmSpec::SixPhase => Composition::AllScattered,
+            AlgorithmSpec::SixPhase | AlgorithmSpec::Themis => Composition::AllScattered,
+            _ => Composition::PerDimension,
         };
-        let plan = |&kind: &Kind| Plan::new(Request { kind, composition, axes: &axes, root, order: None });
-        let plans = kinds.iter().map(plan).collect::<Result<Vec<_>, _>>().map_err(illegal)?;
+        let pipeline = Pipeline { slices: c.slices, chunk: job.largest_chunk(c), fabric: &*machine.fabric() };
+        let orders = match c.algorithm {
+            AlgorithmSpec::Themis => orders_of(&sizes)?,
+            _ => vec![None],
+        };
+        let mut plans = Vec::new();
+        for &kind in &job.kinds {
+            let algorithms = algorithms(c, whole, flat, sizes.len(), kind, &pipeline)?;
+            let axes: Vec<Axis> =
+                sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+            for order in &orders {
+                let request = Request { kind, composition, axes: &axes, root: job.root, order: order.as_deref() };
+                plans.push(Plan::new(request).map_err(illegal)?);
+            }
+        }
+        let balance = (orders.len() > 1).then(|| Balance {
+            rates: (0..sizes.len()).map(|dim| rate_along(whole, &*machine.fabric(), dim)).collect(),
+            orders: orders.into_iter().flatten().collect(),
+            sizes: sizes.clone(),
+        });
         let mut wires: Vec<Wires> = match (whole, flat) {
             (Some(product), false) => (0..sizes.len()).map(|dim| wires_of(product, dim)).collect(),
             (Some(product), true) if product.dims().len() == 1 => vec![wires_of(product, 0)],
@@ -171,16 +191,17 @@ impl Placement {
             wires.iter_mut().for_each(first_lane);
         }
         let split = Split { element: c.element_bytes };
-        Ok(Placement { space: Space { sizes, groups, representatives: None }, plans, wires, split })
+        Ok(Placement { space: Space { sizes, groups, representatives: None }, plans, balance, wires, split })
     }
 
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> u32 {
         let phases = self.plans.iter().flat_map(|p| p.phases());
-        let rings = phases.filter(|p| p.algorithm == Algorithm::Ring && !p.kind.is_rooted());
+        let rings = phases.filter(|p| matches!(p.algorithm, Algorithm::Ring | Algorithm::Chain { .. }));
         let lanes = rings.map(|p| match &self.wires[usize::from(p.dim)] {
             Wires::Routed => 1,
             Wires::Ports(ports) => ports.len(),
+            Wires::Orders(_) if p.kind.is_rooted() => 1,
             Wires::Orders(lanes) => lanes.len(),
         });
         lanes.max().unwrap_or(1) as u32
@@ -208,9 +229,71 @@ fn grid(spec: &Spec, whole: Option<&Product>, ranks: u32) -> Result<Vec<u32>, Ru
 /// Whether an algorithm sees a group as a line, whatever its shape.
 fn is_flat(algorithm: AlgorithmSpec, whole: Option<&Product>) -> bool {
     match algorithm {
-        AlgorithmSpec::Direct => true,
+        AlgorithmSpec::Direct
+        | AlgorithmSpec::HalvingDoubling
+        | AlgorithmSpec::DoubleBinaryTree
+        | AlgorithmSpec::OneHopTrees => true,
         AlgorithmSpec::Ring => whole.is_none(),
         _ => false,
+    }
+}
+
+/// Every order of the dimensions that have more than one rank, the natural one first.
+fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
+    const MOST: usize = 5; // 120 orders, of at most 255 plans
+    let dims: Vec<u8> = (0u8..).zip(sizes).filter(|(_, size)| **size > 1).map(|(dim, _)| dim).collect();
+    if dims.len() > MOST {
+        return Err(illegal(format!(
+            "collectives.algorithm: {} dimensions to order; accepted: up to {MOST}",
+            dims.len()
+        )));
+    }
+    let mut orders: Vec<Vec<u8>> = vec![Vec::new()];
+    for _ in &dims {
+        let longer = |order: &Vec<u8>| {
+            let rest = dims.iter().filter(|d| !order.contains(d));
+            rest.map(|&d| [&order[..], &[d]].concat()).collect::<Vec<_>>()
+        };
+        orders = orders.iter().flat_map(longer).collect();
+    }
+    Ok(orders.into_iter().map(Some).collect())
+}
+
+/// What a rank sends along a dimension in a second.
+fn rate_along(whole: Option<&Product>, fabric: &dyn Fabric, dim: usize) -> Rate {
+    let node = NodeId(0);
+    let of_dim = |port: &PortId| whole.is_none() || usize::from(fabric.link(node, *port).class) == dim;
+    let ports = (0..fabric.ports(node)).map(PortId).filter(of_dim);
+    let sum: u64 = ports.map(|port| fabric.link(node, port).rate.bytes_per_s()).fold(0, u64::saturating_add);
+    Rate::new(sum).unwrap_or(Rate::UNLIMITED)
+}
+
+/// What the length of pipelines depends on.
+struct Pipeline<'a> {
+    /// Blocks of a pipeline, if they are given.
+    slices: u32,
+    /// Bytes of the largest chunk.
+    chunk: u64,
+    fabric: &'a dyn Fabric,
+}
+
+impl Pipeline<'_> {
+    /// Blocks of a pipeline of `stages` stages, each tree of which carries one of `share` parts of a chunk.
+    ///
+    /// `k` blocks of `S/k` bytes take `(stages + k)` times (latency + S/k / rate); that is least at
+    /// `k = sqrt(stages S / (latency rate))`.
+    fn slices(&self, stages: u32, share: u64) -> u32 {
+        const MOST: u32 = 4096;
+        if self.slices > 0 {
+            return self.slices;
+        }
+        let node = NodeId(0);
+        let links = || (0..self.fabric.ports(node)).map(|p| self.fabric.link(node, PortId(p)));
+        let latency = links().map(|l| l.latency.0).max().unwrap_or(0).max(1);
+        let rate = links().map(|l| l.rate).max().unwrap_or(Rate::UNLIMITED);
+        let carried = u128::from(rate.time(Bytes(self.chunk / share.max(1))).0);
+        let square = u128::from(stages) * carried / u128::from(latency);
+        square.isqrt().clamp(1, MOST.into()) as u32
     }
 }
 
@@ -220,30 +303,54 @@ fn algorithms(
     whole: Option<&Product>,
     flat: bool,
     dims: usize,
+    kind: Kind,
+    pipeline: &Pipeline<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
-    if let Some(given) = &c.per_dimension {
-        if given.len() != dims || flat {
-            return Err(illegal(format!(
-                "collectives.per_dimension: {} algorithms; accepted: {}",
-                given.len(),
-                if flat {
-                    "none with an algorithm that knows no dimensions".into()
-                } else {
-                    format!("{dims}, one per dimension")
-                }
-            )));
-        }
-        let algorithm = |a: &DimAlgorithmSpec| match a {
+    let (product, fabric) = (whole.map(Product::dims), pipeline.fabric);
+    let ranks = |dim: usize| match product {
+        Some(dims) if !flat => dims[dim].size,
+        _ => fabric.npus(),
+    };
+    let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| {
+        let depth = u32::BITS - ranks(dim).leading_zeros();
+        match a {
+            DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices: pipeline.slices(ranks(dim), 1) },
             DimAlgorithmSpec::Ring => Algorithm::Ring,
             DimAlgorithmSpec::Direct => Algorithm::Direct,
-        };
-        return Ok(given.iter().map(algorithm).collect());
-    }
-    let suits = |dim: usize| match (c.algorithm, whole.map(|p| p.dims()[dim].block)) {
-        (AlgorithmSpec::Ring, _) | (_, None | Some(Block::Ring)) => Algorithm::Ring,
-        (_, Some(Block::FullyConnected | Block::Switch)) => Algorithm::Direct,
+            DimAlgorithmSpec::HalvingDoubling => Algorithm::HalvingDoubling,
+            DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices: pipeline.slices(2 * depth, 2) },
+            DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices: pipeline.slices(2, ranks(dim).into()) },
+        }
     };
-    Ok((0..dims).map(|dim| if c.algorithm == AlgorithmSpec::Direct { Algorithm::Direct } else { suits(dim) }).collect())
+    let everywhere = match c.algorithm {
+        AlgorithmSpec::Ring => Some(DimAlgorithmSpec::Ring),
+        AlgorithmSpec::Direct => Some(DimAlgorithmSpec::Direct),
+        AlgorithmSpec::HalvingDoubling => Some(DimAlgorithmSpec::HalvingDoubling),
+        AlgorithmSpec::DoubleBinaryTree => Some(DimAlgorithmSpec::DoubleBinaryTree),
+        AlgorithmSpec::OneHopTrees => Some(DimAlgorithmSpec::OneHopTrees),
+        _ => None,
+    };
+    let suits = |dim: usize| match product.map(|dims| dims[dim].block) {
+        None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
+        Some(Block::Switch) if kind != Kind::AllToAll => DimAlgorithmSpec::HalvingDoubling,
+        Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
+    };
+    let each: Vec<DimAlgorithmSpec> = match (&c.per_dimension, everywhere) {
+        (None, Some(a)) => vec![a; dims],
+        (None, None) => (0..dims).map(suits).collect(),
+        (Some(given), None) if given.len() == dims => given.clone(),
+        (Some(given), everywhere) => {
+            let accepted = match everywhere {
+                Some(_) => "none with an algorithm that is the same in all dimensions".to_string(),
+                None => format!("{dims}, one per dimension"),
+            };
+            return Err(illegal(format!(
+                "collectives.per_dimension: {} algorithms; accepted: {accepted}",
+                given.len()
+            )));
+        }
+    };
+    Ok(each.into_iter().enumerate().map(algorithm).collect())
 }
 
 /// How rings run along a dimension of a product.

@@ -61,7 +61,7 @@ impl RunPlan {
         }
         let job = job(spec)?;
         let fabric = machine.fabric();
-        let mut placement = Placement::new(spec, &machine, &job.kinds, job.root)?;
+        let mut placement = Placement::new(spec, &machine, &job)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
@@ -69,6 +69,7 @@ impl RunPlan {
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
             padding: c.padding,
+            balance: placement.balance.clone(),
             drain: job.drain,
         };
         let mut remarks = Vec::new();

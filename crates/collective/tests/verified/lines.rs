@@ -2,7 +2,7 @@
 
 use crate::support::{programs, verify_line};
 use syncline_collective::verify::Buffering;
-use syncline_collective::{Algorithm, Kind};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Program, Request, Slot, Step};
 
 const SLOT: Buffering = Buffering::Slots(1);
 
@@ -79,4 +79,49 @@ fn double_trees_of_every_number_of_ranks() {
             check((Algorithm::DoubleBinaryTree { slices: 2 }, kind), ranks, ranks / 3, 9, true);
         }
     }
+}
+
+/// What lets one rank stand for all: programs that call themselves rotation symmetric are.
+#[test]
+fn rotation_symmetric_programs_are() {
+    let relative = |program: &Program, rank: u32, all_to_all: bool| {
+        let n = program.ranks();
+        let mut steps = Vec::new();
+        for thread in 0..program.threads() {
+            for pc in 0..program.steps(rank, thread) {
+                let Step { op, blocks, from, to, into } = program.step(rank, Slot { thread, pc });
+                let shift = rank * (program.parts() / n);
+                let first = (blocks.first + program.parts() - shift) % program.parts();
+                let away = |peer: u32| (peer + n - rank) % n;
+                let origin = if all_to_all { away(blocks.origin) } else { 0 };
+                let from = if op.receives() { away(from) } else { 0 };
+                let sends = if op.sends() { (away(to), into) } else { Default::default() };
+                steps.push((op, origin, first, blocks.count, from, sends));
+            }
+        }
+        steps
+    };
+    let mut symmetric = 0;
+    for (kind, algorithm) in Kind::ALL.into_iter().flat_map(|k| Algorithm::all(3).map(|a| (k, a))) {
+        for ranks in [2, 3, 6, 8] {
+            if !algorithm.supports(kind) {
+                continue;
+            }
+            let axes = [Axis { size: ranks, algorithm }];
+            let request = Request { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
+            let plan = Plan::new(request).expect("a program exists");
+            for up in [true, false] {
+                let program = plan.program(0, up);
+                if program.is_rotation_symmetric() {
+                    symmetric += 1;
+                    let of_first = relative(&program, 0, kind == Kind::AllToAll);
+                    assert!(
+                        (1..ranks).all(|r| relative(&program, r, kind == Kind::AllToAll) == of_first),
+                        "{program:?}"
+                    );
+                }
+            }
+        }
+    }
+    assert_eq!(symmetric, (4 + 4 + 1) * 4 * 2, "rings, direct and one-hop trees");
 }

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod agreement;
+mod algorithms;
 mod bounds;
 mod closed_forms;
 mod failures;

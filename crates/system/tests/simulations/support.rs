@@ -92,6 +92,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::AceFourPhase,
             per_dimension: None,
+            slices: 0,
             padding: false,
             chunking: chunks_of(65_536),
             inflight: 32,
