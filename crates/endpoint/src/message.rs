@@ -6,6 +6,8 @@
 //! works on it for a time that the cost model gives; then the step's message, if it has one, goes to
 //! the network as a whole and the thread's next step begins. At most `inflight` chunks of an NPU run at
 //! once. A message carries the number of the step that takes it; one that comes before its step waits.
+//! A step that sends local data right after another send of its thread begins when that one's message
+//! has left the NPU: a thread puts no more than one message into its port ahead of those of others.
 //!
 //! # Ideal
 //! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
@@ -209,6 +211,8 @@ struct Thread {
     decoded: bool,
     op: Op,
     pc: u32,
+    /// Whether the thread's next step waits until this one's message has left.
+    paced: bool,
     /// Bytes that it carries, where they go and which step takes them there.
     len: u64,
     route: Route,
@@ -221,6 +225,7 @@ const FRESH: Thread = Thread {
     decoded: false,
     op: Op::Send,
     pc: 0,
+    paced: false,
     len: 0,
     route: Route::Port(PortId(0)),
     into: Slot { thread: 0, pc: 0 },
@@ -335,6 +340,9 @@ impl<C: StepCost> MessageEndpoint<C> {
         (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
         if step.op.sends() {
             t.route = view.route(&step);
+            let next = Slot { thread, pc: t.pc + 1 };
+            t.paced =
+                view.program().sends_in_bursts() && next.pc < view.steps(thread) && view.step(next).0.op == Op::Send;
         }
         true
     }
@@ -424,8 +432,14 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     where
         Q: Schedule<StepDone> + Schedule<N::Event>,
     {
-        let NetOut::Arrived { at: npu, tag, .. } = report else { return };
-        let tag = Tag(tag);
+        let (npu, tag) = match report {
+            NetOut::Arrived { at, tag, .. } => (at, Tag(tag)),
+            NetOut::Left { at, receipt } => {
+                let tag = Tag(receipt);
+                return self.advance(at, tag.seq(), tag.slot().thread, ctx);
+            }
+            NetOut::Room { .. } => return,
+        };
         let Slot { thread, pc } = tag.slot();
         let window = &mut self.npus[npu.index()];
         let (chunk, at) = window.chunk(tag.seq(), self.threads);
@@ -449,12 +463,16 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         let t = self.thread(npu, seq, thread);
         t.working = false;
         t.pc += 1;
-        let Thread { op, len, route, into, .. } = *t;
+        let Thread { op, len, route, into, pc, paced, .. } = *t;
         if op.sends() {
             self.sent += len;
             let tag = Tag::new(seq, phase, into).0;
-            let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag };
+            let receipt = paced.then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
+            let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt };
             ctx.net.send(ctx.now, message, ctx.q);
+            if paced {
+                return;
+            }
         }
         self.advance(npu, seq, thread, ctx);
     }

@@ -100,6 +100,7 @@ fn main() {
         len: MESSAGE,
         delivery: Delivery::Whole,
         tag: u64::from(sender),
+        receipt: None,
     };
     for (name, trains) in [("one hop, packets", false), ("one hop, trains", true)] {
         let mut next = |sender| message(sender / ports, Route::Port(PortId((sender % ports) as u16)), sender);

@@ -20,9 +20,14 @@ struct InFlight {
     dst_port: PortId,
 }
 
-/// A message is complete at its destination.
+/// What happens to a message.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival(MsgId);
+pub enum Event {
+    /// Its last byte is on the wire.
+    Left(MsgId),
+    /// It is complete at its destination.
+    Arrival(MsgId),
+}
 
 /// The analytical backend on a fabric.
 #[derive(Debug)]
@@ -52,8 +57,8 @@ impl<F: Fabric> Analytical<F> {
         }
     }
 
-    fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Arrival>) {
-        let Message { src, route, len, .. } = self.messages[id.index()].message;
+    fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
+        let Message { src, route, len, receipt, .. } = self.messages[id.index()].message;
         self.path.clear();
         match route {
             Route::Port(port) => self.path.push(port),
@@ -62,6 +67,7 @@ impl<F: Fabric> Analytical<F> {
         self.audit.injected += len.0;
         let (mut start, mut latency, mut bottleneck) = (now, Ps::ZERO, Rate::UNLIMITED);
         let (mut at, mut arrives_by) = (src, PortId(0));
+        let mut left = now;
         for (hop, &port) in self.path.iter().enumerate() {
             let (link, number) = (self.fabric.link(at, port), self.fabric.first_link(at) + u32::from(port.0));
             let serialisation = link.rate.time(len);
@@ -69,6 +75,7 @@ impl<F: Fabric> Analytical<F> {
                 let free = &mut self.port_free[number as usize];
                 start = now.max(*free);
                 *free = start + serialisation;
+                left = *free;
             }
             latency += link.latency;
             bottleneck = bottleneck.min(link.rate);
@@ -78,12 +85,16 @@ impl<F: Fabric> Analytical<F> {
         let m = &mut self.messages[id.index()];
         (m.dst, m.dst_port) = (at, arrives_by);
         let local = u32::from(arrives_by.0);
-        q.at(start + bottleneck.time(len) + latency, Key::new(class::ARRIVAL, local), Arrival(id));
+        q.at(start + bottleneck.time(len) + latency, Key::new(class::ARRIVAL, local), Event::Arrival(id));
+        if receipt.is_some() {
+            let port = self.path.first().map_or(0, |p| u32::from(p.0));
+            q.at(left, Key::new(class::LEFT, port), Event::Left(id));
+        }
     }
 }
 
 impl<F: Fabric> Network for Analytical<F> {
-    type Event = Arrival;
+    type Event = Event;
 
     fn open(&mut self, message: Message) -> MsgId {
         let entry = InFlight { message, fed: 0, dst: message.src, dst_port: PortId(0) };
@@ -99,7 +110,7 @@ impl<F: Fabric> Network for Analytical<F> {
         }
     }
 
-    fn feed<Q: Schedule<Arrival>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
+    fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
         let m = &mut self.messages[id.index()];
         m.fed += len.0;
         debug_assert!(m.fed <= m.message.len.0, "fed more than the message holds");
@@ -108,7 +119,7 @@ impl<F: Fabric> Network for Analytical<F> {
         }
     }
 
-    fn send<Q: Schedule<Arrival>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+    fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
         let id = self.open(message);
         self.launch(now, id, q);
     }
@@ -119,9 +130,17 @@ impl<F: Fabric> Network for Analytical<F> {
         if free.0 <= now.0 + held.0 { Room::Now } else { Room::At(free - held) }
     }
 
-    fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
+    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
 
-    fn handle<Q: Schedule<Arrival>>(&mut self, now: Ps, Arrival(id): Arrival, _: &mut Q, out: &mut Vec<NetOut>) {
+    fn handle<Q: Schedule<Event>>(&mut self, now: Ps, event: Event, _: &mut Q, out: &mut Vec<NetOut>) {
+        let id = match event {
+            Event::Arrival(id) => id,
+            Event::Left(id) => {
+                let Message { src: at, receipt, .. } = self.messages[id.index()].message;
+                out.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
+                return;
+            }
+        };
         let InFlight { message: Message { len, tag, .. }, dst: at, dst_port: port, .. } = self.messages[id.index()];
         self.audit.delivered += len.0;
         self.free.push(id);

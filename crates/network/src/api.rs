@@ -63,6 +63,9 @@ pub struct Message {
     pub delivery: Delivery,
     /// Carried along and reported on arrival; means nothing to the network.
     pub tag: u64,
+    /// Reported to the sender when the last byte has left its port ([`NetOut::Left`]); `None` if the
+    /// sender does not want to know.
+    pub receipt: Option<u64>,
 }
 
 /// `packets` packets of a message, the first at `t0`, then one every `gap`; `len` bytes in all. Every
@@ -94,6 +97,13 @@ pub enum NetOut {
         segment: Segment,
         /// Whether the message is complete with them.
         last: bool,
+    },
+    /// The last byte of a message is on the wire: its sender could reuse the memory.
+    Left {
+        /// The sending node.
+        at: NodeId,
+        /// What the sender gave the message for this purpose.
+        receipt: u64,
     },
     /// A port that had been reported as [`Room::Unknown`] has space again (see [`Network::room`]).
     Room {
@@ -156,6 +166,8 @@ pub trait Network {
 
 /// Event classes of this layer in the order key; see [`syncline_core::Key`].
 pub mod class {
+    /// Messages have left their sender: before anything of the same time that may end them.
+    pub const LEFT: u8 = 15;
     /// Packets and messages arrive.
     pub const ARRIVAL: u8 = 16;
     /// Timers inside a backend: credits come back, links fall idle.

@@ -399,7 +399,7 @@ mod tests {
     use syncline_collective::{Algorithm, Axis, Composition, Kind, Request};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
-    use syncline_network::analytical::Arrival;
+    use syncline_network::analytical::Event as Arrival;
     use syncline_network::{LinkUsage, Message, MsgId, Room};
     use syncline_topology::{Block, Dimension, Product};
     use syncline_workload::compute::Npu;

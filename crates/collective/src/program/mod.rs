@@ -316,6 +316,12 @@ impl Program {
         }
     }
 
+    /// Whether a thread may send several messages of its own in a row.
+    #[inline]
+    pub const fn sends_in_bursts(&self) -> bool {
+        !matches!(self, Program::Ring { .. } | Program::Relay { .. } | Program::HalvingDoubling { .. })
+    }
+
     /// Whether every rank does the same as rank 0, seen from its own place: with blocks and peers at the
     /// same distance (modulo the ranks), and numbered alike.
     pub const fn is_rotation_symmetric(&self) -> bool {

@@ -489,6 +489,7 @@ impl Ace {
                     len: Bytes(u64::from(left.unwrap_or(0))),
                     delivery: Delivery::Stream,
                     tag: Self::tag(seq, chunk.phase),
+                    receipt: None,
                 };
                 let id = ctx.net.open(message);
                 chunk.message = Some(id);

@@ -514,6 +514,7 @@ impl<N: Network> Endpoint<N> for Ace {
     {
         match report {
             NetOut::Arrived { at, port, tag, segment, .. } => self.arrived(at, port, tag, segment, ctx),
+            NetOut::Left { .. } => {}
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
         }
     }

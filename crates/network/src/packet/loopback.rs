@@ -41,6 +41,8 @@ impl<F: Fabric> Packet<F> {
         if !self.messages.get(train.msg).is_whole() {
             loopback.held += u64::from(train.packets);
         }
+        let receipt = self.messages.get(train.msg).message.receipt.filter(|_| train.place.is_tail());
+        news.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
         self.announce(now, at, PORT, Ps::ZERO, train, news);
     }
 }

@@ -161,6 +161,8 @@ enum Timer {
     Head(LinkId, u8),
     /// A node hears of what it sent to itself.
     Loopback(NodeId),
+    /// The last packet of a message has left its sender.
+    Left(MsgId),
 }
 
 /// The packet backend on a fabric.
@@ -287,6 +289,10 @@ impl<F: Fabric> Network for Packet<F> {
             Timer::Wake(link) => self.woken(now, link, q, out),
             Timer::Head(link, vc) => self.head(now, link, vc, q),
             Timer::Loopback(node) => self.looped_back(now, node, out),
+            Timer::Left(msg) => {
+                let Message { src: at, receipt, .. } = self.messages.get(msg).message;
+                out.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use super::rule::Lane;
 use super::series::Series;
 use super::trains::{Place, Train};
 use super::{Event, Packet, Timer};
-use crate::api::{MsgId, NetOut, Room, Segment};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
+use crate::api::{MsgId, NetOut, Room, Segment, class};
+use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
 use syncline_topology::Fabric;
 
 /// What a train asks of an output port.
@@ -175,6 +175,11 @@ impl<F: Fabric> Packet<F> {
             q.at(first, link.arrival_key(), Event(Timer::Arrive(out)));
         }
         let end = link.free;
+        if d.input == LinkId::LOCAL && moving.place.is_tail() && self.messages.get(moving.msg).message.receipt.is_some()
+        {
+            let port = u32::from(d.hop.port.0);
+            q.at(end, Key::new(class::LEFT, port), Event(Timer::Left(moving.msg)));
+        }
         if d.input != LinkId::LOCAL {
             self.vacate(start, end, d.input, came_on, q);
         } else if starts.last() > now {

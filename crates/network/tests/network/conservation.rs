@@ -52,6 +52,7 @@ fn a_message_that_is_not_fed_is_waited_for() {
         len: Bytes(2 * P),
         delivery: Delivery::Stream,
         tag: 0,
+        receipt: None,
     };
     let mut queue = EventQueue::new();
     let id = net.open(message);

@@ -10,7 +10,14 @@ const LATENCY: u64 = 100_000;
 const PORT: PortId = PortId(0);
 
 fn stream(len: u64) -> Message {
-    Message { src: NodeId(0), route: Route::Port(PORT), len: Bytes(len), delivery: Delivery::Stream, tag: 0 }
+    Message {
+        src: NodeId(0),
+        route: Route::Port(PORT),
+        len: Bytes(len),
+        delivery: Delivery::Stream,
+        tag: 0,
+        receipt: None,
+    }
 }
 
 #[test]
@@ -49,6 +56,7 @@ fn a_blocked_port_says_so_and_calls_back_once() {
             for news in out.drain(..) {
                 match news {
                     NetOut::Arrived { at, port, .. } => net.release(now, at, port, &mut queue),
+                    NetOut::Left { .. } => {}
                     NetOut::Room { at, port } => calls.push((now, at, port)),
                 }
             }

@@ -166,6 +166,7 @@ impl<N: Network> Player<'_, N> {
                 match news {
                     NetOut::Arrived { at, port, tag, segment, last } => self.arrived(at, port, tag, segment, last),
                     NetOut::Room { at, port } => self.room(now, at, port),
+                    NetOut::Left { .. } => {}
                 }
             }
         }
@@ -190,6 +191,7 @@ impl<N: Network> Player<'_, N> {
             len: Bytes(play.len),
             delivery: play.delivery,
             tag: u64::from(i),
+            receipt: None,
         };
         if play.supply == Supply::AtOnce {
             self.net.send(now, message, &mut Timers(&mut self.queue));
