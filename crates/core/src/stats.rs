@@ -85,6 +85,9 @@ impl Windows {
         if busy == span {
             return self.add(from, to);
         }
+        if busy == Ps::ZERO {
+            return;
+        }
         while (to.0 - 1) / self.length >= MAX_WINDOWS as u64 {
             self.coarsen();
         }

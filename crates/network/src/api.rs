@@ -160,4 +160,7 @@ pub mod class {
     pub const ARRIVAL: u8 = 16;
     /// Timers inside a backend: credits come back, links fall idle.
     pub const INTERNAL: u8 = 17;
+    /// Links are shared out anew among all messages: after everything else of an instant, whatever layer it
+    /// belongs to, since every send of that instant counts.
+    pub const SHARE: u8 = 200;
 }

@@ -1,0 +1,59 @@
+//! Messages that have drained, in the order in which they will be reported.
+//!
+//! Several messages may reach a port in the same picosecond: equal flows that share a link do. Each has an
+//! event of its own, all of them alike, and whichever fires reports the message that comes first.
+
+use crate::api::MsgId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use syncline_core::{Bytes, NodeId, Ps, id_type};
+
+id_type!(
+    /// Where messages arrive: behind the reverse link of an input port, or at the node that sent them.
+    Slot
+);
+
+/// A message that will be complete. The fields up to `len` tell messages apart that reach the same port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Due {
+    pub time: Ps,
+    pub sent: Ps,
+    pub order: u32,
+    pub tag: u64,
+    pub len: Bytes,
+    pub id: MsgId,
+}
+
+/// All that have drained and have not been reported.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals {
+    links: u32,
+    due: Vec<BinaryHeap<Reverse<Due>>>,
+}
+
+impl Arrivals {
+    pub fn new(links: u32, nodes: u32) -> Arrivals {
+        Arrivals { links, due: vec![BinaryHeap::new(); (links + nodes) as usize] }
+    }
+
+    /// The slot of an input port, named by the link that leaves from there.
+    pub fn behind(&self, link: u32) -> Slot {
+        Slot(link)
+    }
+
+    /// The slot of what a node sends to itself.
+    pub fn at_home(&self, node: NodeId) -> Slot {
+        Slot(self.links + node.0)
+    }
+
+    pub fn push(&mut self, slot: Slot, due: Due) {
+        self.due[slot.index()].push(Reverse(due));
+    }
+
+    /// The next message of a slot, when one is due.
+    pub fn pop(&mut self, slot: Slot, now: Ps) -> Due {
+        let Reverse(due) = self.due[slot.index()].pop().expect("one event for each message");
+        debug_assert_eq!(due.time, now, "an event at the time of each message");
+        due
+    }
+}
