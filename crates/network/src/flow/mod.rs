@@ -14,9 +14,9 @@
 //!   served. `k` equal messages that share a link all take `k` times as long.
 //! * A route that takes a link twice has half of it: on a folded fabric a link stands for several.
 //!
-//! Work that remains is counted exactly, in fixed point, so that the times of changes do not drift. A
-//! share is rounded down by less than `1 / Share::PER_UNIT` B/s, which makes a message late by at most a
-//! few picoseconds (as `1 / (PER_UNIT x rate)`: 1 ps in 10^6 s at 1 GB/s for each flow that it shares with).
+//! Work that remains is counted exactly, in fixed point, so that times do not drift as rates change. A flow
+//! drains at a whole picosecond, the first one by which all is done. Shares are rounded down by less than
+//! `1 / Share::PER_UNIT` B/s, which at 1 GB/s makes up a picosecond in 6000 s.
 //!
 //! # What senders are told
 //! A port's backlog is what its flows have left; bytes of a message that is not complete do not count.
