@@ -40,6 +40,8 @@ struct Flow {
 pub struct Filling {
     resources: Vec<Resource>,
     flows: Vec<Flow>,
+    /// Flows (added together counted once) that still grow.
+    growing: usize,
     /// The resources that flows use, by flow.
     uses: Vec<u32>,
     /// Where the users of each resource begin, and the users by resource.
@@ -100,7 +102,8 @@ impl Filling {
         let limits = (0u32..).zip(&self.resources).filter(|(_, r)| r.growing > 0 && r.left < Share::UNLIMITED);
         levels.extend(limits.map(|(i, r)| Reverse((r.level(), i))));
         self.levels = levels.into();
-        while self.round() {}
+        self.growing = self.flows.len();
+        while self.growing > 0 && self.round() {}
     }
 
     /// Finds the users of each resource.
@@ -197,6 +200,7 @@ impl Filling {
             return;
         }
         flow.share = level;
+        self.growing -= 1;
         let taken = level.times(flow.count);
         for &r in &self.uses[flow.first as usize..end] {
             let resource = &mut self.resources[r as usize];

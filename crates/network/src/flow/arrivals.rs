@@ -1,7 +1,7 @@
 //! Messages that have drained, in the order in which they will be reported.
 //!
-//! Several messages may reach a port in the same picosecond: equal flows that share a link do. Each has an
-//! event of its own, all of them alike, and whichever fires reports the message that comes first.
+//! Several messages may reach a port in the same picosecond: equal flows that share a link do. One event
+//! reports them all.
 
 use crate::api::MsgId;
 use std::cmp::Reverse;
@@ -46,14 +46,19 @@ impl Arrivals {
         Slot(self.links + node.0)
     }
 
-    pub fn push(&mut self, slot: Slot, due: Due) {
-        self.due[slot.index()].push(Reverse(due));
+    /// Adds a message; says whether its time needs an event.
+    pub fn push(&mut self, slot: Slot, due: Due) -> bool {
+        let slot = &mut self.due[slot.index()];
+        let has_event = slot.peek().is_some_and(|Reverse(first)| first.time == due.time);
+        slot.push(Reverse(due));
+        !has_event
     }
 
-    /// The next message of a slot, when one is due.
-    pub fn pop(&mut self, slot: Slot, now: Ps) -> Due {
-        let Reverse(due) = self.due[slot.index()].pop().expect("one event for each message");
-        debug_assert_eq!(due.time, now, "an event at the time of each message");
-        due
+    /// The next message of a slot that is due now.
+    pub fn pop(&mut self, slot: Slot, now: Ps) -> Option<Due> {
+        let slot = &mut self.due[slot.index()];
+        let Reverse(first) = slot.peek()?;
+        debug_assert!(first.time >= now, "an event at the time of each message");
+        if first.time == now { slot.pop().map(|Reverse(due)| due) } else { None }
     }
 }

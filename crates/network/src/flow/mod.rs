@@ -34,6 +34,22 @@
 //! between two changes of its flows. It is noted at such changes: of a run that is cut short, what is
 //! under way since the last change is missing.
 //!
+//! # How far it is from packets
+//! Under load the two differ where a fluid is no picture of queues. Of 600 random loads (20 to 220 messages
+//! of up to 100 kB between random nodes of small tori, meshes and switches, sent within 0, 1 or 10 us) the
+//! packet backend, with buffers that are never full, finishes the last message after 0.93 to 1.8 times
+//! the time of this backend; the median is 1.00 to 1.02, one load in ten takes more than 1.2 to 1.4 times
+//! as long. Mean times of messages are 0.67 to 1.6 times as long, median 0.95. The reasons:
+//! * Order. A port sends one message after the other, so most of them are there sooner than if all
+//!   shared it (mean below 1), but the links further on fall idle while it is not their turn (end above 1).
+//! * Waiting for others. A packet behind the head of an input queue waits even if its own output is
+//!   idle, and a short message waits for the long one before it. One message alone may take anything
+//!   from 1/50 to 400 times as long.
+//! * Full buffers, which fluid does not know. With automatic buffers, fabrics without rings need up to
+//!   2.1 times as long, rings up to 2.6 times with a dateline. Rings under bubble flow control that are
+//!   offered everything at once fill up until a single free slot goes round per round trip: up to 12.6
+//!   times. Where that is the question, this backend has no answer.
+//!
 //! # How it is computed
 //! Messages between the same nodes form a *bundle*: they have the same rate, so it is enough to know what
 //! each of them has been given so far, and the one with the least to go is the next to drain. A
@@ -80,7 +96,7 @@ const _: () = assert!(size_of::<Event>() <= 8);
 
 #[derive(Clone, Copy, Debug)]
 enum Timer {
-    /// A message is complete at its destination: the first one that is due at this port.
+    /// Messages are complete at this port.
     Arrive(arrivals::Slot),
     /// Flows have come or gone. A timer with an older number than the last one means nothing.
     Share(u32),
@@ -122,6 +138,7 @@ pub struct Flow<F> {
     /// When the valid timer fires, and its number.
     next: Ps,
     timer: u32,
+    recomputations: u64,
     audit: Conservation,
     path: Vec<PortId>,
     uses: Vec<ResourceId>,
@@ -146,11 +163,17 @@ impl<F: Fabric> Flow<F> {
             meter: Meter::new(capacities, LinkUsage::new(&fabric, window)),
             next: Ps::MAX,
             timer: 0,
+            recomputations: 0,
             audit: Conservation::default(),
             path: Vec::new(),
             uses: Vec::new(),
             fabric,
         }
+    }
+
+    /// How often rates have been found anew.
+    pub fn recomputations(&self) -> u64 {
+        self.recomputations
     }
 
     /// All bytes of a message are there.
@@ -222,6 +245,7 @@ impl<F: Fabric> Flow<F> {
     fn share(&mut self, now: Ps, q: &mut impl Schedule<Event>) {
         self.drain(now, q);
         self.pool.recompute();
+        self.recomputations += 1;
         for &link in self.pool.solved() {
             self.meter.set(link.0, now, self.pool.used(link));
         }
@@ -270,8 +294,9 @@ impl<F: Fabric> Flow<F> {
         } else {
             self.arrivals.behind(self.fabric.first_link(dst) + u32::from(dst_port.0))
         };
-        self.arrivals.push(slot, Due { time, sent, order, tag, len, id });
-        q.at(time, Key::new(class::ARRIVAL, u32::from(dst_port.0)), Event(Timer::Arrive(slot)));
+        if self.arrivals.push(slot, Due { time, sent, order, tag, len, id }) {
+            q.at(time, Key::new(class::ARRIVAL, u32::from(dst_port.0)), Event(Timer::Arrive(slot)));
+        }
     }
 }
 
@@ -329,12 +354,13 @@ impl<F: Fabric> Network for Flow<F> {
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, Event(timer): Event, q: &mut Q, out: &mut Vec<NetOut>) {
         match timer {
             Timer::Arrive(slot) => {
-                let Due { id, len, tag, .. } = self.arrivals.pop(slot, now);
-                let InFlight { dst: at, dst_port: port, .. } = self.messages[id.index()];
-                self.audit.delivered += len.0;
-                self.unused.push(id);
-                let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
-                out.push(NetOut::Arrived { at, port, tag, segment, last: true });
+                while let Some(Due { id, len, tag, .. }) = self.arrivals.pop(slot, now) {
+                    let InFlight { dst: at, dst_port: port, .. } = self.messages[id.index()];
+                    self.audit.delivered += len.0;
+                    self.unused.push(id);
+                    let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
+                    out.push(NetOut::Arrived { at, port, tag, segment, last: true });
+                }
             }
             Timer::Share(number) if number == self.timer => self.share(now, q),
             Timer::Share(_) => {}

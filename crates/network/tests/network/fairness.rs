@@ -1,6 +1,6 @@
 //! Flows share links max-min fairly.
 
-use crate::support::{Outcome, Play, Supply, below, flows, packets, play, star, torus};
+use crate::support::{Outcome, Play, Supply, below, flows, packets, play, play_shuffled, star, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate};
 use syncline_network::flow::Event;
@@ -112,13 +112,9 @@ fn a_slow_link_behind_holds_up_only_its_own_flows() {
 #[test]
 fn messages_that_arrive_together_are_reported_as_they_were_sent() {
     let fabric = line(4);
-    let plays = [message(0, 0, 1, 3_000), message(1_000, 0, 1, 2_500), message(2_000, 0, 1, 2_000)];
-    // Sent later and shorter: they drain at different times, but the later part of the way is as long.
-    let outcome = play(flows(&fabric), &fabric, &plays).finished();
     let equal = play(flows(&fabric), &fabric, &[message(0, 0, 1, 1_000); 5]).finished();
-    let told = |outcome: &Outcome| outcome.reports.iter().find(|r| !r.is_empty()).cloned().expect("reports");
-    assert_eq!(told(&equal), [0, 1, 2, 3, 4]);
-    assert!(outcome.arrivals.is_sorted());
+    let told = equal.reports.iter().find(|r| !r.is_empty()).expect("reports");
+    assert_eq!(told, &[0, 1, 2, 3, 4]);
 }
 
 #[test]
@@ -274,17 +270,36 @@ fn random_loads_keep_the_bounds_of_their_links() {
 
 #[test]
 fn loaded_fabrics_take_about_as_long_as_with_packets() {
-    let (mut least, mut most) = (f64::MAX, 0f64);
-    for case in 0..200 {
+    // The bounds are findings, not laws: see the documentation of the flow backend for the reasons.
+    let mut ratios = Vec::new();
+    for case in 0..150 {
         let rng = &mut SplitMix64(case);
         let fabric = random_fabric(rng);
-        let count = 20 + rng.below(200);
-        let plays = random_plays(rng, &fabric, count, 0);
-        let packets = play(packets(&fabric, DeadlockRule::Bubble, None, true), &fabric, &plays).finished();
-        let flows = play(flows(&fabric), &fabric, &plays).finished();
-        let ratio = end(&packets) / end(&flows);
-        (least, most) = (least.min(ratio), most.max(ratio));
-        println!("{case}: {ratio:.3} {fabric:?}");
+        let (count, spread) = (20 + rng.below(200), [0, 1_000_000, 10_000_000][case as usize % 3]);
+        let plays = random_plays(rng, &fabric, count, spread);
+        let fluid = end(&play(flows(&fabric), &fabric, &plays).finished());
+        let with = |rule, buffer| {
+            let net = packets(&fabric, rule, buffer, true);
+            end(&play(net, &fabric, &plays).finished()) / fluid
+        };
+        let (never_full, automatic) = (with(DeadlockRule::Bubble, Some(1 << 20)), with(DeadlockRule::Dateline, None));
+        assert!((0.9..1.9).contains(&never_full), "SEED={case}: {never_full} times as long");
+        assert!((0.9..2.7).contains(&automatic), "SEED={case}: {automatic} times as long");
+        ratios.push(never_full);
     }
-    println!("{least} {most}");
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios[ratios.len() / 2];
+    assert!((0.98..1.05).contains(&median), "in the median {median} times as long");
+}
+
+#[test]
+fn thousands_of_flows_finish() {
+    // 30 messages from each of 256 nodes to random ones, of random length: nearly all end at a time of
+    // their own, and all change the rates of all others.
+    let fabric = star(256, 25_000_000_000, LATENCY);
+    let rng = &mut SplitMix64(9);
+    let plays = random_plays(rng, &fabric, 256 * 30, 1_000);
+    let outcome = play(flows(&fabric), &fabric, &plays).finished();
+    let shuffled = play_shuffled(flows(&fabric), &fabric, &plays, 1).finished();
+    assert_eq!((outcome.arrivals, outcome.total_busy), (shuffled.arrivals, shuffled.total_busy));
 }
