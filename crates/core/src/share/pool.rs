@@ -433,8 +433,8 @@ mod tests {
                     Step::Join(_) | Step::Leave(_) => {}
                     Step::Recompute => {
                         pool.recompute();
-                        let problem =
-                            Problem { capacities: capacities.clone(), flows: groups.iter().map(|g| g.1.clone()).collect() };
+                        let flows = groups.iter().map(|g| g.1.clone()).collect();
+                        let problem = Problem { capacities: capacities.clone(), flows };
                         let expected = fill(&problem);
                         let got: Vec<Share> = groups.iter().map(|g| pool.share(g.0)).collect();
                         prop_assert_eq!(&got, &expected);

@@ -5,7 +5,7 @@ use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate};
 use syncline_network::flow::Event;
 use syncline_network::{DeadlockRule, Delivery, Flow, Message, NetOut, Network, Room, Route};
-use syncline_topology::{Block, Dimension, Fabric, Product};
+use syncline_topology::{Block, Dimension, Fabric, LinkSpec, Product};
 
 /// 1 GB/s: a byte takes a nanosecond.
 const RATE: u64 = 1_000_000_000;
@@ -290,6 +290,81 @@ fn loaded_fabrics_take_about_as_long_as_with_packets() {
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
     assert!((0.98..1.05).contains(&median), "in the median {median} times as long");
+}
+
+/// One node of a ring that stands for all of them: its links lead back to it.
+#[derive(Debug)]
+struct Folded;
+
+impl Fabric for Folded {
+    fn nodes(&self) -> u32 {
+        1
+    }
+
+    fn npus(&self) -> u32 {
+        1
+    }
+
+    fn ports(&self, _: NodeId) -> u16 {
+        2
+    }
+
+    fn first_link(&self, _: NodeId) -> u32 {
+        0
+    }
+
+    fn links(&self) -> u32 {
+        2
+    }
+
+    fn next(&self, node: NodeId, port: PortId) -> (NodeId, PortId) {
+        (node, PortId(1 - port.0))
+    }
+
+    fn link(&self, _: NodeId, _: PortId) -> LinkSpec {
+        LinkSpec { rate: Rate::new(RATE).expect("positive"), latency: Ps(LATENCY), class: 0 }
+    }
+
+    fn class_names(&self) -> Vec<String> {
+        vec!["ring".to_owned()]
+    }
+
+    fn route(&self, _: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        path.extend((0..dst.0).map(|_| PortId(0)));
+    }
+
+    fn node_name(&self, _: NodeId) -> String {
+        "NPU".to_owned()
+    }
+
+    fn port_name(&self, _: NodeId, port: PortId) -> String {
+        port.0.to_string()
+    }
+}
+
+#[test]
+fn a_link_that_stands_for_all_shares_like_all() {
+    // Every node sends one, two and three hops up. On the folded ring a route takes its link as often.
+    let (n, lens) = (9, [700, 1_234, 4_321]);
+    let sends = |src| (1..).zip(lens).map(move |(hops, len)| message(0, src, (src + hops) % n, len));
+    let whole = play(flows(&line(n)), &line(n), &(0..n).flat_map(sends).collect::<Vec<_>>()).finished();
+    let mut net = Flow::new(Folded, Ps(1_000_000));
+    let (mut queue, mut out) = (EventQueue::<Event>::new(), Vec::new());
+    for (hops, len) in (1..).zip(lens) {
+        let (route, tag) = (Route::To(NodeId(hops)), u64::from(hops - 1));
+        let message = Message { src: NodeId(0), route, len: Bytes(len), delivery: Delivery::Whole, tag };
+        net.send(Ps::ZERO, message, &mut queue);
+    }
+    let mut arrivals = [Ps::MAX; 3];
+    while let Some((now, _, event)) = queue.pop() {
+        net.handle(now, event, &mut queue, &mut out);
+        for news in out.drain(..) {
+            let NetOut::Arrived { tag, .. } = news else { continue };
+            arrivals[tag as usize] = now;
+        }
+    }
+    assert!(whole.arrivals.chunks(3).all(|node| node == arrivals), "{arrivals:?}");
+    assert_eq!(whole.total_busy, u128::from(n) * u128::from(net.usage().busy(0).0));
 }
 
 #[test]
