@@ -4,6 +4,7 @@
 //!   units   Ps, Bytes, Rate, Clock      integer physics: no float decides an order of events
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
+//!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
 //!   stats   Windows, Wait, Conservation what layers report about themselves
 //! ```
 //!
@@ -12,6 +13,7 @@
 
 pub mod ids;
 pub mod queue;
+pub mod share;
 pub mod stats;
 pub mod units;
 

@@ -77,6 +77,34 @@ impl Windows {
         self.busy[last] += (to - from) * weight;
     }
 
+    /// Adds `busy` picoseconds spread evenly over an interval that is at least as long. What windows get is
+    /// rounded, their sum is not.
+    pub fn add_spread(&mut self, from: Ps, to: Ps, busy: Ps) {
+        let span = to.since(from);
+        debug_assert!(busy <= span, "busy for longer than the interval");
+        if busy == span {
+            return self.add(from, to);
+        }
+        if busy == Ps::ZERO {
+            return;
+        }
+        while (to.0 - 1) / self.length >= MAX_WINDOWS as u64 {
+            self.coarsen();
+        }
+        let last = ((to.0 - 1) / self.length) as usize;
+        if last >= self.busy.len() {
+            self.busy.resize(last + 1, 0);
+        }
+        let until = |t: u64| (u128::from(busy.0) * u128::from(t - from.0) / u128::from(span.0)) as u64;
+        let mut done = 0;
+        for window in (from.0 / self.length) as usize..last {
+            let now = until((window as u64 + 1) * self.length);
+            self.busy[window] += now - done;
+            done = now;
+        }
+        self.busy[last] += busy.0 - done;
+    }
+
     /// Joins windows in pairs.
     fn coarsen(&mut self) {
         let joined = self.busy.chunks(2).map(|pair| pair.iter().sum()).collect();
@@ -117,6 +145,14 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_an_interval_is_spread_over_it() {
+        let mut w = Windows::new(Ps(10));
+        w.add_spread(Ps(5), Ps(35), Ps(10));
+        w.add_spread(Ps(7), Ps(7), Ps(0));
+        assert_eq!(w.busy(), [1, 4, 3, 2]);
+    }
+
+    #[test]
     fn too_many_windows_are_joined() {
         let mut w = Windows::new(Ps(1));
         w.add(Ps(0), Ps(3));
@@ -132,8 +168,9 @@ mod tests {
             let mut w = Windows::new(Ps(length));
             for &(from, span) in &intervals {
                 w.add(Ps(from), Ps(from + span));
+                w.add_spread(Ps(from), Ps(from + span), Ps(span / 3));
             }
-            let total: u64 = intervals.iter().map(|i| i.1).sum();
+            let total: u64 = intervals.iter().map(|i| i.1 + i.1 / 3).sum();
             prop_assert_eq!(w.busy().iter().sum::<u64>(), total);
         }
     }

@@ -10,7 +10,8 @@
 //!
 //! * Bytes enter through a *port* of the source in the order in which they become available: a port
 //!   is a first-come first-served queue. What is not on the wire yet is the port's backlog; an
-//!   endpoint that models a finite port buffer asks [`Network::room`] before it feeds.
+//!   endpoint that models a finite port buffer asks [`Network::room`] before it feeds. (Messages of the
+//!   flow backend share their port instead, from the time when they are complete.)
 //! * With [`Delivery::Whole`] the destination hears once, when the last byte has arrived, and the
 //!   network frees the buffer itself (the data went to a memory that always has room). With
 //!   [`Delivery::Stream`] it hears of every segment when its first packet has arrived, and must give
@@ -119,7 +120,7 @@ pub enum NetOut {
 pub enum Room {
     /// It does.
     Now,
-    /// It will at this time, unless something is fed before.
+    /// It will at this time, unless something is fed before or rates change: ask again then.
     At(Ps),
     /// Nobody knows: the port waits for a credit. The network reports [`NetOut::Room`] once when the
     /// blocked packet has left; ask again then.
@@ -172,4 +173,7 @@ pub mod class {
     pub const ARRIVAL: u8 = 16;
     /// Timers inside a backend: credits come back, links fall idle.
     pub const INTERNAL: u8 = 17;
+    /// Links are shared out anew among all messages: after everything else of an instant, whatever layer it
+    /// belongs to, since every send of that instant counts.
+    pub const SHARE: u8 = 200;
 }

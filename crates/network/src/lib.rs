@@ -8,14 +8,18 @@
 //! | backend | models |
 //! |---|---|
 //! | [`analytical`] | the sender's port, then hop latency and serialisation at the bottleneck; no contention beyond the first link |
+//! | [`flow`] | concurrent messages share links max-min fairly; no packets |
 //! | [`packet`] | packets, input-buffered routers, credits, dimension-order routes; exact packet trains |
 
 pub mod analytical;
 pub mod api;
+pub mod flow;
 pub mod packet;
 pub mod usage;
+mod words;
 
 pub use analytical::Analytical;
 pub use api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment};
+pub use flow::Flow;
 pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
 pub use usage::LinkUsage;

@@ -37,6 +37,21 @@ impl LinkUsage {
         self.windows[usize::from(self.classes[link])].add(from, to);
     }
 
+    /// A link will carry a message of `len` bytes; [`LinkUsage::add_busy`] says when.
+    #[inline]
+    pub fn add_message(&mut self, link: u32, len: Bytes) {
+        self.bytes[link as usize] += len.0;
+        self.packet_hops += 1;
+    }
+
+    /// A link was busy for `busy` of the time from `from` to `to`, evenly.
+    #[inline]
+    pub fn add_busy(&mut self, link: u32, from: Ps, to: Ps, busy: Ps) {
+        let link = link as usize;
+        self.busy[link] += busy.0;
+        self.windows[usize::from(self.classes[link])].add_spread(from, to, busy);
+    }
+
     /// Bytes that a link carried.
     pub fn bytes(&self, link: u32) -> Bytes {
         Bytes(self.bytes[link as usize])

@@ -2,8 +2,8 @@
 
 use super::Packet;
 use super::port::{Link, LinkId};
-use crate::api::{Message, Route};
-use syncline_core::Wait;
+use crate::words;
+use syncline_core::{Bytes, Wait};
 use syncline_topology::Fabric;
 
 impl<F: Fabric> Packet<F> {
@@ -15,9 +15,7 @@ impl<F: Fabric> Packet<F> {
             self.waiting_behind_the_head(link, &mut waits);
         }
         for flight in self.messages.hungry() {
-            let Message { len, .. } = flight.message;
-            let what = format!("its sender to feed {} of its {} B", len.0 - flight.fed, len.0);
-            waits.push(Wait { who: self.name(&flight.message), what });
+            waits.push(words::hungry(&self.fabric, &flight.message, Bytes(flight.fed)));
         }
         waits
     }
@@ -32,7 +30,7 @@ impl<F: Fabric> Packet<F> {
         };
         for request in link.lanes.iter().flatten() {
             let train = request.train;
-            let message = self.name(&self.messages.get(train.msg).message);
+            let message = words::message(&self.fabric, &self.messages.get(train.msg).message);
             let node = self.fabric.node_name(link.from);
             let at = match request.input {
                 LinkId::LOCAL => format!("at the port {} of {node}", self.fabric.port_name(link.from, link.out)),
@@ -57,14 +55,5 @@ impl<F: Fabric> Packet<F> {
 
     fn buffer_name(&self, link: &Link) -> String {
         format!("the input buffer {} of {}", self.fabric.port_name(link.to, link.input), self.fabric.node_name(link.to))
-    }
-
-    fn name(&self, message: &Message) -> String {
-        let src = self.fabric.node_name(message.src);
-        let way = match message.route {
-            Route::Port(port) => format!("one hop {}", self.fabric.port_name(message.src, port)),
-            Route::To(dst) => format!("to {}", self.fabric.node_name(dst)),
-        };
-        format!("message of {} B from {src} {way}", message.len.0)
     }
 }

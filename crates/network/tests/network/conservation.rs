@@ -1,6 +1,6 @@
 //! What goes in comes out, and the links carried it.
 
-use crate::support::{P, Play, Supply, below, packets, play, torus};
+use crate::support::{P, Play, Supply, below, flows, packets, play, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps};
 use syncline_network::{Analytical, DeadlockRule, Delivery, Message, Network, Route};
@@ -30,6 +30,8 @@ fn links_carry_every_byte_once_per_hop() {
     }
     let outcome = play(Analytical::new(fabric.clone(), Ps(1_000_000)), &fabric, &plays).finished();
     assert_eq!((outcome.total_bytes, outcome.packet_hops), (bytes, hops));
+    let outcome = play(flows(&fabric), &fabric, &plays).finished();
+    assert_eq!((outcome.total_bytes, outcome.packet_hops), (bytes, hops));
 }
 
 #[test]
@@ -40,12 +42,12 @@ fn busy_time_is_serialisation_time() {
         let outcome = play(net, &fabric, &[Play::whole(0, Route::To(NodeId(2)), 100 * P + 128)]).finished();
         assert_eq!(outcome.total_busy, 2 * (100 * 10_000 + 5_000));
     }
+    let outcome = play(flows(&fabric), &fabric, &[Play::whole(0, Route::To(NodeId(2)), 100 * P + 128)]).finished();
+    assert_eq!(outcome.total_busy, 2 * (100 * 10_000 + 5_000));
 }
 
-#[test]
-fn a_message_that_is_not_fed_is_waited_for() {
-    let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
-    let mut net = packets(&fabric, DeadlockRule::Bubble, None, true);
+/// Feeds half of a message; what the backend says then.
+fn half_fed<N: Network>(mut net: N) -> N {
     let message = Message {
         src: NodeId(3),
         route: Route::Port(PortId(1)),
@@ -64,7 +66,16 @@ fn a_message_that_is_not_fed_is_waited_for() {
     let [wait] = &net.waits()[..] else { panic!("one message waits") };
     assert_eq!(wait.who, "message of 512 B from NPU 3 (3) one hop dim 0 down");
     assert_eq!(wait.what, "its sender to feed 256 of its 512 B");
+    net
+}
+
+#[test]
+fn a_message_that_is_not_fed_is_waited_for() {
+    let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
+    let net = half_fed(packets(&fabric, DeadlockRule::Bubble, None, true));
     assert!(net.audit().holds(), "what was fed has arrived");
+    let net = half_fed(flows(&fabric));
+    assert_eq!((net.audit().injected, net.audit().delivered), (P, 0), "a flow starts when all is there");
 }
 
 #[test]

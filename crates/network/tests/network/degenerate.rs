@@ -1,6 +1,6 @@
 //! Odd inputs do something sensible.
 
-use crate::support::{P, Play, Supply, packets, play, torus};
+use crate::support::{P, Play, Supply, flows, packets, play, torus};
 use syncline_core::{Bytes, NodeId, PortId, Ps};
 use syncline_network::{DeadlockRule, Delivery, Packet, PacketConfig, PacketError, Route};
 
@@ -20,6 +20,8 @@ fn a_single_node_talks_to_itself() {
         assert_eq!(outcome.arrivals, [Ps(0), Ps(0), Ps(0), Ps(10), Ps(0)]);
         assert_eq!(outcome.packet_hops, 0);
     }
+    let outcome = play(flows(&fabric), &fabric, &plays).finished();
+    assert_eq!((&outcome.arrivals[..], outcome.packet_hops), (&[Ps(0), Ps(0), Ps(0), Ps(10), Ps(0)][..], 0));
 }
 
 #[test]
@@ -47,6 +49,9 @@ fn empty_messages_take_the_latency() {
                 assert_eq!(outcome.arrivals[0], Ps(12_000));
                 assert_eq!(outcome.packet_hops, 18);
             }
+            let empty = Play { supply, delivery, ..Play::whole(0, Route::To(NodeId(5)), 0) };
+            let outcome = play(flows(&fabric), &fabric, &[empty; 9]).finished();
+            assert_eq!((outcome.arrivals[0], outcome.packet_hops), (Ps(12_000), 18));
         }
     }
 }
@@ -61,6 +66,8 @@ fn unlimited_links_take_the_latency() {
             assert_eq!(outcome.arrivals, [Ps(5_000)]);
         }
     }
+    let outcome = play(flows(&fabric), &fabric, &[Play::whole(0, Route::To(NodeId(1)), 2 * P)]).finished();
+    assert_eq!((outcome.arrivals[0], outcome.total_busy), (Ps(5_000), 0));
 }
 
 #[test]

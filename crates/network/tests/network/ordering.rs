@@ -3,7 +3,7 @@
 //! The premise is that links have a latency: without one, what a node does reaches its neighbour in
 //! the same instant, and then the order of events is part of the model.
 
-use crate::support::{P, Play, Supply, below, packets, play, play_shuffled, torus};
+use crate::support::{P, Play, Supply, below, flows, packets, play, play_shuffled, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId, PortId, Ps};
 use syncline_network::{DeadlockRule, Delivery, Route};
@@ -45,6 +45,8 @@ fn nodes_that_are_alike_stay_alike() {
                 }
             }
         }
+        let arrivals = play(flows(&fabric), &fabric, &plays).finished().arrivals;
+        assert!(arrivals.chunks(per_node).all(|node| node == &arrivals[..per_node]), "{delivery:?}, flows");
     }
 }
 
@@ -62,6 +64,13 @@ fn shuffled_ties_change_nothing() {
         })
         .collect();
     for plays in [symmetric(&fabric, Delivery::Whole), symmetric(&fabric, Delivery::Stream), random] {
+        let expected = play(flows(&fabric), &fabric, &plays).finished();
+        for seed in 0..20 {
+            let shuffled = play_shuffled(flows(&fabric), &fabric, &plays, seed).finished();
+            assert_eq!(shuffled.arrivals, expected.arrivals, "seed {seed}, flows");
+            assert_eq!(shuffled.reports, expected.reports, "seed {seed}, flows");
+            assert_eq!(shuffled.total_busy, expected.total_busy, "seed {seed}, flows");
+        }
         for (rule, buffer) in
             [(DeadlockRule::Bubble, Some(2)), (DeadlockRule::Dateline, Some(4)), (DeadlockRule::Bubble, None)]
         {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, Conservation, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{
-    DeadlockRule, Delivery, Message, MsgId, NetOut, Network, Packet, PacketConfig, Room, Route, Segment,
+    DeadlockRule, Delivery, Flow, Message, MsgId, NetOut, Network, Packet, PacketConfig, Room, Route, Segment,
 };
 use syncline_topology::{Block, Dimension, Fabric, Product};
 
@@ -62,6 +62,8 @@ pub struct Outcome {
     pub arrivals: Vec<Ps>,
     /// What was told of each message, in order.
     pub segments: Vec<Vec<Segment>>,
+    /// Per node and input port, the messages that were complete there, in order.
+    pub reports: Vec<Vec<u64>>,
     pub waits: Vec<Wait>,
     pub audit: Conservation,
     pub total_bytes: u64,
@@ -113,6 +115,7 @@ struct Player<'a, N: Network> {
     waiting: Vec<VecDeque<u32>>,
     arrivals: Vec<Ps>,
     segments: Vec<Vec<Segment>>,
+    reports: Vec<Vec<u64>>,
     /// Orders the messages of one node.
     locals: Vec<u32>,
 }
@@ -144,6 +147,8 @@ fn play_on<N: Network>(net: N, fabric: &Product, plays: &[Play], queue: EventQue
         waiting: vec![VecDeque::new(); fabric.links() as usize],
         arrivals: vec![Ps::MAX; plays.len()],
         segments: vec![Vec::new(); plays.len()],
+        // A node without ports hears of what it sends itself in the slot after all others.
+        reports: vec![Vec::new(); fabric.links() as usize + 1],
         locals: locals.collect(),
     };
     player.run()
@@ -180,6 +185,7 @@ impl<N: Network> Player<'_, N> {
             events: self.queue.popped(),
             arrivals: self.arrivals,
             segments: self.segments,
+            reports: self.reports,
         }
     }
 
@@ -234,6 +240,8 @@ impl<N: Network> Player<'_, N> {
         }
         self.segments[tag as usize].push(segment);
         if last {
+            let input = self.link(at, port);
+            self.reports[input].push(tag);
             assert_eq!(self.arrivals[tag as usize], Ps::MAX, "a message arrived twice");
             self.arrivals[tag as usize] = segment.t0 + segment.gap.times(u64::from(segment.packets) - 1);
             let len: u64 = self.segments[tag as usize].iter().map(|s| s.len.0).sum();
@@ -279,10 +287,22 @@ pub fn torus(dims: &[(u32, u64, u64)]) -> Product {
     Product::new(dims.iter().map(dimension).collect()).expect("a small torus")
 }
 
+/// NPUs around one switch, with a rate (bytes per second) and a latency (ps).
+pub fn star(npus: u32, rate: u64, latency: u64) -> Product {
+    let rate = Rate::new(rate).expect("positive");
+    let line = Dimension { block: Block::Switch, size: npus, rate, latency: Ps(latency), links: 1 };
+    Product::new(vec![line]).expect("a small star")
+}
+
 /// A packet backend.
 pub fn packets(fabric: &Product, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<Product> {
     let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, ..PacketConfig::DEFAULT };
     Packet::new(fabric.clone(), config).expect("a legal configuration")
+}
+
+/// A flow backend.
+pub fn flows(fabric: &Product) -> Flow<Product> {
+    Flow::new(fabric.clone(), Ps(1_000_000))
 }
 
 /// A random number below `n`.

@@ -1,6 +1,6 @@
 //! One message on an empty network takes what the formula says, on every backend.
 
-use crate::support::{P, Play, packets, play, torus};
+use crate::support::{P, Play, flows, packets, play, torus};
 use proptest::prelude::*;
 use syncline_core::{Bytes, NodeId, Ps, Rate};
 use syncline_network::{Analytical, DeadlockRule, Delivery, Route};
@@ -38,6 +38,7 @@ fn equal_links_follow_the_closed_form() {
         let no_packets = Ps(n * 10_000 + u64::from(hops) * 100_000);
         let net = Analytical::new(fabric.clone(), Ps(1_000_000));
         assert_eq!(play(net, &fabric, &[whole]).finished().arrivals, [no_packets]);
+        assert_eq!(play(flows(&fabric), &fabric, &[whole]).finished().arrivals, [no_packets]);
     }
 }
 
@@ -67,6 +68,7 @@ proptest! {
         // The analytical backend leaves out one packet's serialisation per hop, and the rounding.
         let message = Play { delivery: Delivery::Whole, ..message };
         let smooth = play(Analytical::new(fabric.clone(), Ps(1_000_000)), &fabric, &[message]).finished().arrivals[0];
+        prop_assert_eq!(play(flows(&fabric), &fabric, &[message]).finished().arrivals[0], smooth);
         let packet = |rate: Rate| rate.time(Bytes(P.min(len))).0;
         let mut at = src;
         let mut store: u64 = 0;

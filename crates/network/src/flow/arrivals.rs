@@ -1,0 +1,64 @@
+//! Messages that have drained, in the order in which they will be reported.
+//!
+//! Several messages may reach a port in the same picosecond: equal flows that share a link do. One event
+//! reports them all.
+
+use crate::api::MsgId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use syncline_core::{Bytes, NodeId, Ps, id_type};
+
+id_type!(
+    /// Where messages arrive: behind the reverse link of an input port, or at the node that sent them.
+    Slot
+);
+
+/// A message that will be complete. The fields up to `len` tell messages apart that reach the same port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Due {
+    pub time: Ps,
+    pub sent: Ps,
+    pub order: u32,
+    pub tag: u64,
+    pub len: Bytes,
+    pub id: MsgId,
+}
+
+/// All that have drained and have not been reported.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals {
+    links: u32,
+    due: Vec<BinaryHeap<Reverse<Due>>>,
+}
+
+impl Arrivals {
+    pub fn new(links: u32, nodes: u32) -> Arrivals {
+        Arrivals { links, due: vec![BinaryHeap::new(); (links + nodes) as usize] }
+    }
+
+    /// The slot of an input port, named by the link that leaves from there.
+    pub fn behind(&self, link: u32) -> Slot {
+        Slot(link)
+    }
+
+    /// The slot of what a node sends to itself.
+    pub fn at_home(&self, node: NodeId) -> Slot {
+        Slot(self.links + node.0)
+    }
+
+    /// Adds a message; says whether its time needs an event.
+    pub fn push(&mut self, slot: Slot, due: Due) -> bool {
+        let slot = &mut self.due[slot.index()];
+        let has_event = slot.peek().is_some_and(|Reverse(first)| first.time == due.time);
+        slot.push(Reverse(due));
+        !has_event
+    }
+
+    /// The next message of a slot that is due now.
+    pub fn pop(&mut self, slot: Slot, now: Ps) -> Option<Due> {
+        let slot = &mut self.due[slot.index()];
+        let Reverse(first) = slot.peek()?;
+        debug_assert!(first.time >= now, "an event at the time of each message");
+        if first.time == now { slot.pop().map(|Reverse(due)| due) } else { None }
+    }
+}

@@ -1,0 +1,56 @@
+//! How busy links are: the bytes that they move over their rate.
+
+use crate::usage::LinkUsage;
+use syncline_core::share::{Share, Work};
+use syncline_core::{Bytes, Ps};
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    capacity: Share,
+    /// What it moves, and since when.
+    rate: Share,
+    since: Ps,
+    /// What has been moved and was too little to make the link busy for a picosecond.
+    rest: Work,
+}
+
+/// Notes the usage of links whenever their load changes.
+#[derive(Clone, Debug)]
+pub(super) struct Meter {
+    links: Vec<Link>,
+    usage: LinkUsage,
+}
+
+impl Meter {
+    pub fn new(capacities: Vec<Share>, usage: LinkUsage) -> Meter {
+        let link = |capacity| Link { capacity, rate: Share::ZERO, since: Ps::ZERO, rest: Work::ZERO };
+        Meter { links: capacities.into_iter().map(link).collect(), usage }
+    }
+
+    /// A message will take a link.
+    pub fn message(&mut self, link: u32, len: Bytes) {
+        self.usage.add_message(link, len);
+    }
+
+    /// From now on a link moves this much.
+    pub fn set(&mut self, number: u32, now: Ps, rate: Share) {
+        let link = &mut self.links[number as usize];
+        let (from, old) = (link.since, link.rate);
+        (link.since, link.rate) = (now, rate);
+        if old == Share::ZERO || from == now {
+            return;
+        }
+        let busy = if old == link.capacity {
+            now - from
+        } else {
+            let (busy, rest) = link.capacity.whole_time(link.rest + old.work(now - from));
+            link.rest = rest;
+            busy
+        };
+        self.usage.add_busy(number, from, now, busy);
+    }
+
+    pub fn usage(&self) -> &LinkUsage {
+        &self.usage
+    }
+}

@@ -1,0 +1,21 @@
+//! Messages and their waits in words, alike in every backend.
+
+use crate::api::{Message, Route};
+use syncline_core::{Bytes, Wait};
+use syncline_topology::Fabric;
+
+/// A message, as people would call it.
+pub(crate) fn message(fabric: &impl Fabric, message: &Message) -> String {
+    let src = fabric.node_name(message.src);
+    let way = match message.route {
+        Route::Port(port) => format!("one hop {}", fabric.port_name(message.src, port)),
+        Route::To(dst) => format!("to {}", fabric.node_name(dst)),
+    };
+    format!("message of {} B from {src} {way}", message.len.0)
+}
+
+/// A message of which only `fed` has been fed.
+pub(crate) fn hungry(fabric: &impl Fabric, unfed: &Message, fed: Bytes) -> Wait {
+    let what = format!("its sender to feed {} of its {} B", unfed.len.0 - fed.0, unfed.len.0);
+    Wait { who: message(fabric, unfed), what }
+}
