@@ -57,7 +57,14 @@ fn run(name: &str, fabric: Product, senders: u32, messages: u32, mut next: impl 
 }
 
 fn message(src: u32, route: Route, len: u64, sender: u32) -> Message {
-    Message { src: NodeId(src), route, len: Bytes(len), delivery: Delivery::Whole, tag: u64::from(sender) }
+    Message {
+        src: NodeId(src),
+        route,
+        len: Bytes(len),
+        delivery: Delivery::Whole,
+        tag: u64::from(sender),
+        receipt: None,
+    }
 }
 
 /// Every sender of a node keeps one message of random length to a random node under way.

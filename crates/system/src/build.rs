@@ -11,7 +11,7 @@ use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, NetworkSpec, Spec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
-use syncline_network::{Analytical, Network, packet};
+use syncline_network::{Analytical, Flow, Network, packet};
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
 ///
@@ -56,6 +56,10 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
     match spec.network {
         NetworkSpec::Analytical {} => {
             let net = Analytical::new(plan.fabric.clone(), window);
+            with_network(spec, plan, net, goal)
+        }
+        NetworkSpec::Flow {} => {
+            let net = Flow::new(plan.fabric.clone(), window);
             with_network(spec, plan, net, goal)
         }
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {

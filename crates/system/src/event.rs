@@ -5,7 +5,7 @@
 use syncline_core::{EventQueue, Key, Ps, Schedule};
 use syncline_endpoint::ace::AceEvent;
 use syncline_endpoint::message::StepDone;
-use syncline_network::{analytical, packet};
+use syncline_network::{analytical, flow, packet};
 
 /// Anything that happens at a time.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ macro_rules! timers {
     };
 }
 
-timers!(Network, NetworkEvent, "Timers of network backends.": Analytical(analytical::Event), Packet(packet::Event));
+timers!(Network, NetworkEvent, "Timers of network backends.": Analytical(analytical::Event), Flow(flow::Event), Packet(packet::Event));
 timers!(Endpoint, EndpointEvent, "Timers of endpoints.": Message(StepDone), Ace(AceEvent));
 
 #[cfg(test)]

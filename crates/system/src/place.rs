@@ -332,7 +332,6 @@ fn algorithms(
     };
     let suits = |dim: usize| match product.map(|dims| dims[dim].block) {
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
-        Some(Block::Switch) if kind != Kind::AllToAll => DimAlgorithmSpec::HalvingDoubling,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
     };
     let each: Vec<DimAlgorithmSpec> = match (&c.per_dimension, everywhere) {

@@ -136,6 +136,8 @@ pub enum FoldSpec {
 pub enum NetworkSpec {
     /// [`syncline_network::Analytical`].
     Analytical {},
+    /// [`syncline_network::Flow`].
+    Flow {},
     /// The packet backend.
     Packet {
         /// Payload bytes of a packet.

@@ -106,6 +106,8 @@ enum Timer {
     Arrive(arrivals::Slot),
     /// Flows have come or gone. A timer with an older number than the last one means nothing.
     Share(u32),
+    /// A message that takes no time has left its sender.
+    Left(MsgId),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -207,6 +209,9 @@ impl<F: Fabric> Flow<F> {
         (m.open, m.stays, m.dst, m.dst_port) = (false, self.path.is_empty(), at, arrives_by);
         (m.sent, m.order) = (now, order);
         if len == Bytes::ZERO || self.uses.is_empty() {
+            if self.messages[id.index()].message.receipt.is_some() {
+                q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(id)));
+            }
             return self.on_its_way(now + latency, id, q);
         }
         let first = self.fabric.first_link(src) + u32::from(self.path[0].0);
@@ -248,8 +253,8 @@ impl<F: Fabric> Flow<F> {
     }
 
     /// Flows that have drained go, and all that are left get their rates.
-    fn share(&mut self, now: Ps, q: &mut impl Schedule<Event>) {
-        self.drain(now, q);
+    fn share(&mut self, now: Ps, q: &mut impl Schedule<Event>, out: &mut Vec<NetOut>) {
+        self.drain(now, q, out);
         self.pool.recompute();
         self.recomputations += 1;
         for &link in self.pool.solved() {
@@ -268,7 +273,7 @@ impl<F: Fabric> Flow<F> {
     }
 
     /// Takes out the flows that have drained by now.
-    fn drain(&mut self, now: Ps, q: &mut impl Schedule<Event>) {
+    fn drain(&mut self, now: Ps, q: &mut impl Schedule<Event>, out: &mut Vec<NetOut>) {
         let mut due = std::mem::take(&mut self.due);
         self.deadlines.until(now, &mut due);
         for group in due.drain(..).map(GroupId) {
@@ -277,6 +282,7 @@ impl<F: Fabric> Flow<F> {
             while let Some((id, excess)) = self.bundles[group].take_drained() {
                 self.ports[first_link].drained(excess);
                 self.pool.leave(group);
+                out.extend(self.left(id));
                 self.on_its_way(now + latency, id, q);
             }
             let bundle = &mut self.bundles[group];
@@ -290,6 +296,12 @@ impl<F: Fabric> Flow<F> {
             }
         }
         self.due = due;
+    }
+
+    /// What a sender hears when its message has left, if it wants to.
+    fn left(&self, id: MsgId) -> Option<NetOut> {
+        let Message { src: at, receipt, .. } = self.messages[id.index()].message;
+        receipt.map(|receipt| NetOut::Left { at, receipt })
     }
 
     /// The last byte of a message has left its port and will be there at `time`.
@@ -368,8 +380,9 @@ impl<F: Fabric> Network for Flow<F> {
                     out.push(NetOut::Arrived { at, port, tag, segment, last: true });
                 }
             }
-            Timer::Share(number) if number == self.timer => self.share(now, q),
+            Timer::Share(number) if number == self.timer => self.share(now, q, out),
             Timer::Share(_) => {}
+            Timer::Left(id) => out.extend(self.left(id)),
         }
     }
 

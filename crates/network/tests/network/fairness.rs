@@ -147,8 +147,14 @@ fn room_comes_as_the_backlog_drains() {
     let mut net = flows(&fabric);
     let mut queue: EventQueue<Event> = EventQueue::new();
     let port = PortId(0);
-    let message =
-        |tag| Message { src: NodeId(0), route: Route::Port(port), len: Bytes(1_000), delivery: Delivery::Whole, tag };
+    let message = |tag| Message {
+        src: NodeId(0),
+        route: Route::Port(port),
+        len: Bytes(1_000),
+        delivery: Delivery::Whole,
+        tag,
+        receipt: None,
+    };
     let mut out = Vec::new();
     net.send(Ps::ZERO, message(0), &mut queue);
     net.send(Ps::ZERO, message(1), &mut queue);
@@ -180,7 +186,8 @@ fn a_shared_link_is_busy_for_its_part() {
     let mut queue: EventQueue<Event> = EventQueue::new();
     for src in [1, 2] {
         let route = Route::To(NodeId(0));
-        let message = Message { src: NodeId(src), route, len: Bytes(2_000), delivery: Delivery::Whole, tag: 0 };
+        let message =
+            Message { src: NodeId(src), route, len: Bytes(2_000), delivery: Delivery::Whole, tag: 0, receipt: None };
         net.send(Ps::ZERO, message, &mut queue);
     }
     let mut out = Vec::new();
@@ -352,7 +359,7 @@ fn a_link_that_stands_for_all_shares_like_all() {
     let (mut queue, mut out) = (EventQueue::<Event>::new(), Vec::new());
     for (hops, len) in (1..).zip(lens) {
         let (route, tag) = (Route::To(NodeId(hops)), u64::from(hops - 1));
-        let message = Message { src: NodeId(0), route, len: Bytes(len), delivery: Delivery::Whole, tag };
+        let message = Message { src: NodeId(0), route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
         net.send(Ps::ZERO, message, &mut queue);
     }
     let mut arrivals = [Ps::MAX; 3];

@@ -59,7 +59,7 @@ fn everything_everywhere() {
         &[(BlockSpec::Ring, 3), (BlockSpec::FullyConnected, 2), (BlockSpec::Switch, 3)],
         &[(BlockSpec::Ring, 1)],
     ];
-    for network in [NetworkSpec::Analytical {}, packet(true)] {
+    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)] {
         for (blocks, algorithm, kind) in
             fabrics.into_iter().flat_map(|f| ALGORITHMS.into_iter().flat_map(move |a| KINDS.map(|k| (f, a, k))))
         {
@@ -114,7 +114,7 @@ fn double_binary_trees_keep_their_links_busy() {
     for npus in [4, 7, 16, 33] {
         let mut tree = spec(&[(BlockSpec::Switch, npus)], AlgorithmSpec::DoubleBinaryTree, KINDS[0], 256_000_000);
         tree.collectives.chunking = chunks_of(256_000_000);
-        tree.network = packet(true);
+        tree.network = NetworkSpec::Flow {};
         let s = run(&tree).summary;
         let wire = 2 * 256_000_000 * 5;
         assert!(s.total_ps > wire * 99 / 100 * (npus as u64 - 1) / npus as u64, "{npus}: {}", s.total_ps);
@@ -224,7 +224,7 @@ proptest! {
     #[test]
     fn ties_do_not_matter(
         blocks in crate::folded::blocks(), algorithm in 0usize..10, kind in 0usize..8, bytes in 1u64..100_000,
-        slices in 0u32..5, seed: u64, network in 0usize..2, root in any::<u32>(),
+        slices in 0u32..5, seed: u64, network in 0usize..3, root in any::<u32>(),
     ) {
         prop_assume!(!is_missing(ALGORITHMS[algorithm], KINDS[kind]));
         let mut spec = spec(&blocks, ALGORITHMS[algorithm], KINDS[kind], bytes);
@@ -234,7 +234,7 @@ proptest! {
         spec.collectives.slices = slices;
         spec.collectives.inflight = 3;
         spec.collectives.chunking = chunks_of(20_000);
-        spec.network = [NetworkSpec::Analytical {}, packet(true)][network].clone();
+        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
         let shuffled = run_spec(&spec, Some(seed)).expect("a legal run");
         prop_assert_eq!(fingerprint(&run(&spec)), fingerprint(&shuffled));
     }

@@ -59,7 +59,7 @@ fn every_endpoint_on_a_torus() {
 
 #[test]
 fn rotated_schedules_on_switches_and_groups() {
-    for network in [NetworkSpec::Analytical {}, packet(true), packet(false)] {
+    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
         for blocks in [
             &[(BlockSpec::Switch, 6)][..],
             &[(BlockSpec::FullyConnected, 5)],
@@ -123,11 +123,11 @@ proptest! {
 
     #[test]
     fn random_machines(
-        blocks in blocks(), endpoint in 0usize..2, network in 0usize..3, algorithm in 0usize..4, kind in 0usize..3,
+        blocks in blocks(), endpoint in 0usize..2, network in 0usize..4, algorithm in 0usize..4, kind in 0usize..3,
         bytes in 1u64..200_000, chunk in 1u64..90_000, inflight in 1u32..5, by_count: bool, lanes in 0usize..3,
     ) {
         let mut spec = spec(&blocks, [ideal(), baseline()][endpoint].clone());
-        spec.network = [NetworkSpec::Analytical {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
         spec.collectives.algorithm =
             [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
         let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather];
