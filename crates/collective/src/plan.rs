@@ -21,6 +21,7 @@
 
 use crate::kind::Kind;
 use crate::program::Program;
+use crate::program::direct::Grid;
 use std::fmt;
 use syncline_core::Bytes;
 
@@ -139,6 +140,8 @@ pub struct Plan {
     scattered: Vec<(u8, u32)>,
     /// Coordinates of the root.
     root: Vec<u32>,
+    /// How the ranks of a line stand, if that is not a line.
+    shape: Option<Grid>,
 }
 
 /// Why a plan cannot be made.
@@ -257,7 +260,13 @@ impl Plan {
         if let Some(p) = phases.iter().find(|p| p.algorithm.slices() == Some(0)) {
             return Err(PlanError::NoSlices { algorithm: p.algorithm });
         }
-        Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates })
+        Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates, shape: None })
+    }
+
+    /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances.
+    #[must_use]
+    pub fn on_grid(self, sizes: &[u32]) -> Plan {
+        Plan { shape: Grid::new(sizes), ..self }
     }
 
     /// The collective.
@@ -277,7 +286,10 @@ impl Plan {
             Algorithm::Ring if kind == Kind::AllToAll => Program::Relay { ranks, up },
             Algorithm::Ring => Program::Ring { kind, ranks, up },
             Algorithm::Chain { slices } => Program::Chain { kind, ranks, root, slices, up },
-            Algorithm::Direct => Program::Direct { kind, ranks, root },
+            Algorithm::Direct => match self.shape {
+                Some(grid) if !kind.is_rooted() && grid.ranks() == ranks => Program::DirectOnGrid { kind, grid },
+                _ => Program::Direct { kind, ranks, root },
+            },
             Algorithm::HalvingDoubling if kind.is_rooted() => Program::Binomial { kind, ranks, root },
             Algorithm::HalvingDoubling => Program::HalvingDoubling { kind, ranks },
             Algorithm::DoubleBinaryTree { slices } => Program::DoubleBinaryTree { kind, ranks, root, slices },

@@ -8,6 +8,7 @@
 //! Left out: contention on every link but the first, packet overheads, finite buffers.
 
 use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::arrivals::{Arrivals, Due, Slot};
 use crate::usage::LinkUsage;
 use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::Fabric;
@@ -27,6 +28,8 @@ pub enum Event {
     Left(MsgId),
     /// It is complete at its destination.
     Arrival(MsgId),
+    /// Routed messages are complete at this port.
+    Arrivals(Slot),
 }
 
 /// The analytical backend on a fabric.
@@ -37,6 +40,11 @@ pub struct Analytical<F> {
     messages: Vec<InFlight>,
     free: Vec<MsgId>,
     path: Vec<PortId>,
+    /// Routed messages on their way, which may reach a port from several sources at once; made for the
+    /// first of them.
+    arrivals: Option<Arrivals>,
+    /// Messages that have been sent.
+    sent: Vec<u32>,
     audit: Conservation,
     usage: LinkUsage,
 }
@@ -52,6 +60,8 @@ impl<F: Fabric> Analytical<F> {
             messages: Vec::new(),
             free: Vec::new(),
             path: Vec::new(),
+            arrivals: None,
+            sent: Vec::new(),
             audit: Conservation::default(),
             usage,
         }
@@ -84,12 +94,44 @@ impl<F: Fabric> Analytical<F> {
         }
         let m = &mut self.messages[id.index()];
         (m.dst, m.dst_port) = (at, arrives_by);
+        let time = start + bottleneck.time(len) + latency;
         let local = u32::from(arrives_by.0);
-        q.at(start + bottleneck.time(len) + latency, Key::new(class::ARRIVAL, local), Event::Arrival(id));
+        match route {
+            Route::Port(_) => q.at(time, Key::new(class::ARRIVAL, local), Event::Arrival(id)),
+            Route::To(_) => self.expect(time, now, id, q),
+        }
         if receipt.is_some() {
             let port = self.path.first().map_or(0, |p| u32::from(p.0));
             q.at(left, Key::new(class::LEFT, port), Event::Left(id));
         }
+    }
+}
+
+impl<F: Fabric> Analytical<F> {
+    /// A routed message that was sent at `sent` will be complete at `time`.
+    fn expect(&mut self, time: Ps, sent: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
+        const ROUTED: u32 = 1 << 16; // after messages that came over the last link alone
+        let InFlight { message: Message { src, len, tag, .. }, dst, dst_port, .. } = self.messages[id.index()];
+        let arrivals = self.arrivals.get_or_insert_with(|| Arrivals::new(self.fabric.links(), self.fabric.nodes()));
+        self.sent.resize(self.fabric.nodes() as usize, 0);
+        let order = self.sent[src.index()];
+        self.sent[src.index()] = order.wrapping_add(1);
+        let slot = match self.path.is_empty() {
+            true => arrivals.at_home(dst),
+            false => arrivals.behind(self.fabric.first_link(dst) + u32::from(dst_port.0)),
+        };
+        if arrivals.push(slot, Due { time, sent, order, tag, len, id }) {
+            q.at(time, Key::new(class::ARRIVAL, ROUTED | u32::from(dst_port.0)), Event::Arrivals(slot));
+        }
+    }
+
+    /// A message is complete.
+    fn arrived(&mut self, now: Ps, id: MsgId, out: &mut Vec<NetOut>) {
+        let InFlight { message: Message { len, tag, .. }, dst: at, dst_port: port, .. } = self.messages[id.index()];
+        self.audit.delivered += len.0;
+        self.free.push(id);
+        let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
+        out.push(NetOut::Arrived { at, port, tag, segment, last: true });
     }
 }
 
@@ -133,19 +175,18 @@ impl<F: Fabric> Network for Analytical<F> {
     fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
 
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, event: Event, _: &mut Q, out: &mut Vec<NetOut>) {
-        let id = match event {
-            Event::Arrival(id) => id,
+        match event {
+            Event::Arrival(id) => self.arrived(now, id, out),
+            Event::Arrivals(slot) => {
+                while let Some(due) = self.arrivals.as_mut().and_then(|a| a.pop(slot, now)) {
+                    self.arrived(now, due.id, out);
+                }
+            }
             Event::Left(id) => {
                 let Message { src: at, receipt, .. } = self.messages[id.index()].message;
                 out.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
-                return;
             }
-        };
-        let InFlight { message: Message { len, tag, .. }, dst: at, dst_port: port, .. } = self.messages[id.index()];
-        self.audit.delivered += len.0;
-        self.free.push(id);
-        let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
-        out.push(NetOut::Arrived { at, port, tag, segment, last: true });
+        }
     }
 
     fn packet_size(&self) -> Option<Bytes> {

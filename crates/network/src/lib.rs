@@ -13,6 +13,7 @@
 
 pub mod analytical;
 pub mod api;
+mod arrivals;
 pub mod flow;
 pub mod packet;
 pub mod usage;

@@ -9,6 +9,7 @@ use crate::place::{Machine, Placement};
 use crate::spec::{FoldSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use syncline_collective::{Plan, Program};
 use syncline_core::{NodeId, Ps};
 use syncline_endpoint::{Space, Wires};
 use syncline_topology::quotient::refine;
@@ -98,7 +99,10 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
     let Some(groups) = &placement.space.groups else {
         // Ranks are NPU numbers, so a rank's peers are at the same displacements from everywhere. A group
         // that sees the product as a line is one only if there is no more than a line.
-        let flat = placement.space.sizes.len() == 1 && product.dims().iter().filter(|d| d.size > 1).count() > 1;
+        let on_grid = |p: &Plan| matches!(p.program(0, true), Program::DirectOnGrid { .. });
+        let shaped = placement.plans.iter().all(|p| p.phases().len() == 1 && on_grid(p));
+        let line = product.dims().iter().filter(|d| d.size > 1).count() <= 1;
+        let flat = placement.space.sizes.len() == 1 && !line && !shaped;
         return if flat {
             by_displacement(product, &[(0..product.npus()).map(NodeId).collect()], placement, &lines)
         } else {

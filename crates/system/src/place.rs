@@ -173,7 +173,8 @@ impl Placement {
                 sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
             for order in &orders {
                 let request = Request { kind, composition, axes: &axes, root: job.root, order: order.as_deref() };
-                plans.push(Plan::new(request).map_err(illegal)?);
+                let plan = Plan::new(request).map_err(illegal)?;
+                plans.push(if flat && whole.is_some() { plan.on_grid(&grid) } else { plan });
             }
         }
         let balance = (orders.len() > 1).then(|| Balance {

@@ -12,6 +12,7 @@
 //!
 //! Times are picoseconds.
 
+use crate::bound::Bound;
 use crate::driver::{Outcome, PhaseSlice, Simulation};
 use crate::event::Timer;
 use crate::executor::pass_name;
@@ -186,6 +187,14 @@ where
         let finished = self.outcome.collectives.iter().all(|c| c.completed.is_some());
         let (link, busy) =
             (0..fabric.links()).map(|l| (l, usage.busy(l))).max_by_key(|&(l, busy)| (busy, u32::MAX - l))?;
+        let bound = self.folded.bound.as_ref().filter(|bound| bound.time > end);
+        if let (true, true, Some(bound)) = (finished, busy <= end, bound) {
+            let Bound { time, by } = bound;
+            return Some(format!(
+                "this backend ignores contention: the result is {end}, but no schedule takes less than {time} ({by}); \
+                 the flow and packet backends share links"
+            ));
+        }
         if !finished || busy <= end {
             return None;
         }

@@ -2,7 +2,7 @@
 //!
 //! Rank `r` serves the others in the order `r + 1, r + 2, ...` (a *rotated* schedule), so that at any
 //! time every rank is the destination of one other. An all-reduce is a reduce-scatter followed by an
-//! all-gather.
+//! all-gather. On a torus the distances are those of its [`Grid`].
 //!
 //! | | rounds | bytes sent by a rank |
 //! |---|---|---|
@@ -38,12 +38,83 @@ pub fn steps(kind: Kind, ranks: u32, root: u32, rank: u32) -> u32 {
 /// Step `pc` of `rank`.
 #[inline]
 pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, pc: u32) -> Step {
-    let others = ranks - 1;
-    // The half of a round that the step is in, and the distance to its peer.
-    let (half, k) = (pc / others, pc % others + 1);
     let below = |n: u32| if n >= ranks { n - ranks } else { n };
-    let (ahead, behind) = (below(rank + k), below(rank + ranks - k));
-    let slot = |half: u32| Slot { thread: 0, pc: half * others + k - 1 };
+    let k = pc % (ranks - 1) + 1;
+    let peers = (below(rank + k), below(rank + ranks - k));
+    match kind.is_rooted() {
+        false => exchange(kind, ranks, rank, pc, peers),
+        // The root serves the others in turn, each of them only the root.
+        true if rank == root => rooted(kind, root, rank, (peers.0, k - 1)),
+        true => rooted(kind, root, rank, (root, below(rank + ranks - root) - 1)),
+    }
+}
+
+/// Step `pc` of `rank` on a grid, where `r + k` means: as many coordinates further along every dimension
+/// as `k` has itself. So the schedule looks the same from every place of a torus.
+#[inline]
+pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
+    let ranks = grid.ranks();
+    let k = pc % (ranks - 1) + 1;
+    exchange(kind, ranks, rank, pc, (grid.ahead(rank, k), grid.behind(rank, k)))
+}
+
+/// The sizes of a grid of ranks, the first dimension innermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    sizes: [u32; Grid::MOST],
+}
+
+impl Grid {
+    /// The most dimensions.
+    pub const MOST: usize = 8;
+
+    /// A grid; `None` if it has more than [`Grid::MOST`] dimensions of two or more ranks.
+    pub fn new(sizes: &[u32]) -> Option<Grid> {
+        let mut grid = Grid { sizes: [1; Self::MOST] };
+        let longer = sizes.iter().filter(|&&size| size > 1);
+        for (i, &size) in longer.enumerate() {
+            *grid.sizes.get_mut(i)? = size;
+        }
+        Some(grid)
+    }
+
+    /// Ranks in all.
+    #[inline]
+    pub fn ranks(self) -> u32 {
+        self.sizes.iter().product()
+    }
+
+    /// The rank whose coordinates are those of `rank`, each moved by what `step` makes of it.
+    #[inline]
+    fn moved(self, rank: u32, by: u32, step: impl Fn(u32, u32, u32) -> u32) -> u32 {
+        let (mut rank, mut by, mut stride, mut there) = (rank, by, 1, 0);
+        for size in self.sizes.into_iter().take_while(|&size| size > 1) {
+            there += step(rank % size, by % size, size) % size * stride;
+            (rank, by, stride) = (rank / size, by / size, stride * size);
+        }
+        there
+    }
+
+    /// The rank at the displacement `by` from another one.
+    #[inline]
+    pub fn ahead(self, rank: u32, by: u32) -> u32 {
+        self.moved(rank, by, |at, by, _| at + by)
+    }
+
+    /// The rank from which another one is at the displacement `by`.
+    #[inline]
+    pub fn behind(self, rank: u32, by: u32) -> u32 {
+        self.moved(rank, by, |at, by, size| at + size - by)
+    }
+}
+
+/// A step of a collective without a root, between a rank and the peers ahead of it and behind it.
+#[inline]
+fn exchange(kind: Kind, ranks: u32, rank: u32, pc: u32, (ahead, behind): (u32, u32)) -> Step {
+    let others = ranks - 1;
+    // The half of a round that the step is in, and the turn of its peer.
+    let (half, turn) = (pc / others, pc % others);
+    let slot = |half: u32| Slot { thread: 0, pc: half * others + turn };
     let part = |origin, block| Blocks { origin, first: block, count: 1 };
     match (kind, half) {
         (Kind::AllReduce | Kind::ReduceScatter, 0) => Step::send(Blocks::one(ahead), ahead, slot(1)),
@@ -53,10 +124,8 @@ pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, pc: u32) -> Step {
         (Kind::AllGather, 0) => Step::send(Blocks::one(rank), ahead, slot(1)),
         (Kind::AllGather, _) => Step::receive(Op::Recv, Blocks::one(behind), behind),
         (Kind::AllToAll, 0) => Step::send(part(rank, ahead), ahead, slot(1)),
-        (Kind::AllToAll, _) => Step::receive(Op::Recv, part(behind, rank), behind),
-        _ => {
-            rooted(kind, root, rank, if rank == root { (ahead, k - 1) } else { (root, below(rank + ranks - root) - 1) })
-        }
+        // The second half of an all-to-all.
+        _ => Step::receive(Op::Recv, part(behind, rank), behind),
     }
 }
 

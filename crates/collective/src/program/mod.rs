@@ -170,6 +170,13 @@ pub enum Program {
         /// The root of a rooted collective.
         root: u32,
     },
+    /// The same without a root, for ranks that stand on a grid.
+    DirectOnGrid {
+        /// What it achieves.
+        kind: Kind,
+        /// Where the ranks stand.
+        grid: direct::Grid,
+    },
     /// Recursive halving and doubling.
     HalvingDoubling {
         /// What it achieves: all-reduce, reduce-scatter or all-gather.
@@ -237,6 +244,7 @@ impl Program {
             | Program::Binomial { ranks, .. }
             | Program::DoubleBinaryTree { ranks, .. }
             | Program::OneHopTrees { ranks, .. } => *ranks,
+            Program::DirectOnGrid { grid, .. } => grid.ranks(),
             Program::Explicit { steps, .. } => steps.len() as u32,
         }
     }
@@ -248,6 +256,7 @@ impl Program {
             Program::Ring { ranks, .. } | Program::Relay { ranks, .. } => ranks,
             Program::Chain { kind, ranks, slices, .. } => chain::parts(kind, ranks, slices),
             Program::Direct { kind, ranks, .. } => direct::parts(kind, ranks),
+            Program::DirectOnGrid { kind, grid } => direct::parts(kind, grid.ranks()),
             Program::HalvingDoubling { kind, ranks } => halving::parts(kind, ranks),
             Program::Binomial { kind, ranks, .. } => binomial::parts(kind, ranks),
             Program::DoubleBinaryTree { slices, .. } => 2 * slices,
@@ -275,6 +284,7 @@ impl Program {
             Program::Relay { ranks, .. } => relay::steps(ranks),
             Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root, slices, up, rank),
             Program::Direct { kind, ranks, root } => direct::steps(kind, ranks, root, rank),
+            Program::DirectOnGrid { kind, grid } => direct::steps(kind, grid.ranks(), 0, rank),
             Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank),
             Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root, rank),
             Program::DoubleBinaryTree { kind, ranks, root, slices } => {
@@ -306,6 +316,7 @@ impl Program {
             Program::Relay { ranks, up } => relay::step(ranks, up, rank, at.pc),
             Program::Chain { kind, ranks, root, up, .. } => chain::step(kind, ranks, root, up, rank, at.pc),
             Program::Direct { kind, ranks, root } => direct::step(kind, ranks, root, rank, at.pc),
+            Program::DirectOnGrid { kind, grid } => direct::step_on_grid(kind, grid, rank, at.pc),
             Program::HalvingDoubling { kind, ranks } => halving::step(kind, ranks, rank, at.pc),
             Program::Binomial { kind, ranks, root } => binomial::step(kind, ranks, root, rank, at.pc),
             Program::DoubleBinaryTree { kind, ranks, root, slices } => {
@@ -326,7 +337,7 @@ impl Program {
     /// same distance (modulo the ranks), and numbered alike.
     pub const fn is_rotation_symmetric(&self) -> bool {
         match self {
-            Program::Ring { .. } | Program::Relay { .. } => true,
+            Program::Ring { .. } | Program::Relay { .. } | Program::DirectOnGrid { .. } => true,
             Program::Direct { kind, .. } | Program::OneHopTrees { kind, .. } => !kind.is_rooted(),
             Program::Chain { .. }
             | Program::HalvingDoubling { .. }
@@ -343,8 +354,8 @@ impl Program {
             _ if self.ranks() < 2 => 0,
             Program::Ring { kind: Kind::AllReduce, ranks, .. } => 2 * (ranks - 1),
             Program::Ring { ranks, .. } | Program::Relay { ranks, .. } | Program::Chain { ranks, .. } => ranks - 1,
-            Program::Direct { kind: Kind::AllReduce, .. } => 2,
-            Program::Direct { .. } => 1,
+            Program::Direct { kind: Kind::AllReduce, .. } | Program::DirectOnGrid { kind: Kind::AllReduce, .. } => 2,
+            Program::Direct { .. } | Program::DirectOnGrid { .. } => 1,
             Program::HalvingDoubling { kind, ranks } => halving::rounds(kind, ranks),
             Program::Binomial { ranks, .. } => ranks.ilog2(),
             Program::DoubleBinaryTree { kind: Kind::AllReduce, ranks, .. } => 2 * double_tree::depth(ranks),

@@ -1,7 +1,7 @@
 //! Every algorithm and collective on one dimension.
 
 use crate::support::{programs, verify_line};
-use syncline_collective::verify::Buffering;
+use syncline_collective::verify::{Buffering, Verifier};
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Program, Request, Slot, Step};
 
 const SLOT: Buffering = Buffering::Slots(1);
@@ -77,6 +77,23 @@ fn double_trees_of_every_number_of_ranks() {
     for ranks in 34..=131 {
         for kind in [Kind::AllReduce, Kind::Broadcast, Kind::Reduce] {
             check((Algorithm::DoubleBinaryTree { slices: 2 }, kind), ranks, ranks / 3, 9, true);
+        }
+    }
+}
+
+/// Direct algorithms by the distances of a grid.
+#[test]
+fn direct_on_grids() {
+    for sizes in [&[2, 3][..], &[3, 1, 2], &[4, 2, 2], &[1], &[5]] {
+        let ranks: u32 = sizes.iter().product();
+        for kind in Kind::ALL {
+            let axes = [Axis { size: ranks, algorithm: Algorithm::Direct }];
+            let request = Request { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
+            let plan = Plan::new(request).expect("a program exists").on_grid(sizes);
+            for elements in [0, 1, u64::from(2 * ranks) + 3] {
+                let verdict = Verifier::new(&plan, &[ranks], elements, true, SLOT).verify();
+                assert_eq!(verdict, Ok(()), "{kind} on {sizes:?}");
+            }
         }
     }
 }

@@ -24,9 +24,8 @@
 //! link is all there is: whoever is told a time asks again then. It is late only if rates rise meanwhile.
 //!
 //! # Order
-//! Messages that reach one port at the same time are reported in the order in which they were sent: by
-//! time, then by how many messages their source had sent before, then by tag and length. What is still
-//! equal is told apart by nothing that the destination hears of. So results depend neither on the order
+//! Messages that reach one port at the same time are reported in the order of `arrivals`. What is equal
+//! there is told apart by nothing that the destination hears of. So results depend neither on the order
 //! of simultaneous events nor on node numbers.
 //!
 //! # Usage
@@ -66,7 +65,6 @@
 //! | `bundle` | flows between the same nodes |
 //! | `deadlines` | the first drain of all |
 //! | `port` | what a sender's port still has to send |
-//! | `arrivals` | messages that have drained and are on their last way |
 //! | `meter` | how busy links are |
 //!
 //! # Left out
@@ -75,16 +73,15 @@
 //! (round trips of a transport). A flow holds the last link from the start, though its first byte is not
 //! there yet, and leaves the first link at once with the last.
 
-mod arrivals;
 mod bundle;
 mod deadlines;
 mod meter;
 mod port;
 
 use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::arrivals::{self, Arrivals, Due};
 use crate::usage::LinkUsage;
 use crate::words;
-use arrivals::{Arrivals, Due};
 use bundle::{Bundles, Way};
 use deadlines::Deadlines;
 use meter::Meter;

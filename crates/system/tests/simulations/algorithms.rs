@@ -105,7 +105,7 @@ fn closed_forms_on_a_switch() {
     close(time(halving, AllReduce, 8), 2 * (wire(bytes / 8 * 7) + 3 * hop), 12);
     close(time(halving, AllGather, 16), wire(bytes / 16 * 15) + 4 * hop, 8);
     // A binomial broadcast: the root sends the whole vector three times, the last ends a level deeper at most.
-    close(time(halving, Broadcast, 8), 3 * (wire(bytes) + hop) - 0, 6);
+    close(time(halving, Broadcast, 8), 3 * (wire(bytes) + hop), 6);
 }
 
 /// Trees pipeline: about twice the vector over the wire, however many ranks there are.
@@ -118,7 +118,7 @@ fn double_binary_trees_keep_their_links_busy() {
         let s = run(&tree).summary;
         let wire = 2 * 256_000_000 * 5;
         assert!(s.total_ps > wire * 99 / 100 * (npus as u64 - 1) / npus as u64, "{npus}: {}", s.total_ps);
-        eprintln!("{npus}: {} of {wire}", s.total_ps);
+        assert!(s.total_ps < wire * 110 / 100, "{npus}: {} of {wire}", s.total_ps);
     }
 }
 
@@ -155,7 +155,7 @@ fn an_algorithm_for_each_dimension() {
     mixed.collectives.per_dimension = Some(vec![DimAlgorithmSpec::Direct, DimAlgorithmSpec::HalvingDoubling]);
     assert_eq!(run(&mixed).summary.steps, 1 + 2 + 2 + 1);
     mixed.collectives.per_dimension = Some(vec![DimAlgorithmSpec::Ring]);
-    let error = run_spec(&mixed, None).err().expect("one algorithm for two dimensions").to_string();
+    let error = run_spec(&mixed, None).expect_err("one algorithm for two dimensions").to_string();
     assert!(error.contains("per_dimension: 1 algorithms; accepted: 2, one per dimension"), "{error}");
     mixed.collectives.algorithm = AlgorithmSpec::Direct;
     assert!(run_spec(&mixed, None).is_err());
@@ -195,7 +195,7 @@ fn six_rings_of_a_dgx1() {
     let line = GroupsSpec { members: vec![vec![0, 1, 4]], grid: None };
     assert!(run(&dgx1v(Some(line))).summary.total_ps > 0);
     let apart = GroupsSpec { members: vec![vec![1, 4]], grid: None };
-    let error = run_spec(&dgx1v(Some(apart)), None).err().expect("not connected").to_string();
+    let error = run_spec(&dgx1v(Some(apart)), None).expect_err("not connected").to_string();
     assert_eq!(error, "there is no way from GPU 4 to GPU 1");
 }
 
@@ -203,7 +203,7 @@ fn six_rings_of_a_dgx1() {
 fn groups_that_are_none_are_refused() {
     let refused = |members: Vec<Vec<u32>>, grid| {
         let spec = dgx1v(Some(GroupsSpec { members, grid }));
-        run_spec(&spec, None).err().expect("no groups").to_string()
+        run_spec(&spec, None).expect_err("no groups").to_string()
     };
     assert!(refused(vec![], None).contains("accepted: at least one"));
     assert!(refused(vec![vec![]], None).contains("group 0 has 0 members"));
@@ -213,7 +213,7 @@ fn groups_that_are_none_are_refused() {
     assert!(refused(vec![vec![0, 1, 2]], Some(vec![2, 2])).contains("groups.grid"));
     let mut rooted = dgx1v(None);
     rooted.job = JobSpec::Collective { collective: CollectiveKindSpec::Broadcast, bytes: 8, root: 8 };
-    let error = run_spec(&rooted, None).err().expect("no such root").to_string();
+    let error = run_spec(&rooted, None).expect_err("no such root").to_string();
     assert!(error.contains("root 8"), "{error}");
 }
 

@@ -74,6 +74,27 @@ fn rotated_schedules_on_switches_and_groups() {
 }
 
 #[test]
+fn all_to_all_over_many_hops() {
+    let shapes = [
+        &RINGS[..],
+        &[(BlockSpec::Ring, 4), (BlockSpec::Switch, 3)],
+        &[(BlockSpec::Ring, 7)],
+        &[(BlockSpec::Ring, 2); 3],
+    ];
+    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
+        for (blocks, endpoint) in shapes.iter().flat_map(|b| [ideal(), baseline()].map(|e| (*b, e))) {
+            let mut spec = spec(blocks, endpoint);
+            spec.network = network.clone();
+            spec.job = collective_job(CollectiveKindSpec::AllToAll, 100_000);
+            for algorithm in [AlgorithmSpec::Direct, AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical] {
+                spec.collectives.algorithm = algorithm;
+                same_both_ways(&spec);
+            }
+        }
+    }
+}
+
+#[test]
 fn groups_that_look_alike() {
     // Lines of the first dimension, and pairs that stand side by side on a ring.
     let lines: Vec<Vec<u32>> = (0..8).map(|g| (3 * g..3 * g + 3).collect()).collect();
@@ -119,18 +140,18 @@ pub fn blocks() -> impl Strategy<Value = Vec<(BlockSpec, u32)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
     fn random_machines(
-        blocks in blocks(), endpoint in 0usize..2, network in 0usize..4, algorithm in 0usize..4, kind in 0usize..3,
+        blocks in blocks(), endpoint in 0usize..2, network in 0usize..4, algorithm in 0usize..5, kind in 0usize..4,
         bytes in 1u64..200_000, chunk in 1u64..90_000, inflight in 1u32..5, by_count: bool, lanes in 0usize..3,
     ) {
         let mut spec = spec(&blocks, [ideal(), baseline()][endpoint].clone());
         spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
         spec.collectives.algorithm =
-            [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
-        let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather];
+            [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
+        let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather, CollectiveKindSpec::AllToAll];
         spec.job = collective_job(kinds[kind], bytes);
         spec.collectives.chunking = if by_count { ChunkingSpec::Count { chunks: 1 + (chunk % 9) as u32 } } else { chunks_of(chunk) };
         spec.collectives.inflight = inflight;

@@ -1,7 +1,8 @@
-//! Messages that have drained, in the order in which they will be reported.
+//! Messages on their last way, in the order in which they will be reported.
 //!
-//! Several messages may reach a port in the same picosecond: equal flows that share a link do. One event
-//! reports them all.
+//! In a backend without packets several messages may reach a port in the same picosecond. One event
+//! reports them all, in an order that no node's number has a part in: by the time at which they were
+//! sent, by how many messages their source had sent before, then by tag and length.
 
 use crate::api::MsgId;
 use std::cmp::Reverse;
@@ -15,7 +16,7 @@ id_type!(
 
 /// A message that will be complete. The fields up to `len` tell messages apart that reach the same port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Due {
+pub(crate) struct Due {
     pub time: Ps,
     pub sent: Ps,
     pub order: u32,
@@ -24,14 +25,15 @@ pub(super) struct Due {
     pub id: MsgId,
 }
 
-/// All that have drained and have not been reported.
+/// All that are on their last way.
 #[derive(Clone, Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     links: u32,
     due: Vec<BinaryHeap<Reverse<Due>>>,
 }
 
 impl Arrivals {
+    /// None yet, on a fabric with so many links and nodes.
     pub fn new(links: u32, nodes: u32) -> Arrivals {
         Arrivals { links, due: vec![BinaryHeap::new(); (links + nodes) as usize] }
     }
