@@ -20,7 +20,7 @@ fn rings(dims: &[(u32, u64, u64)]) -> FabricSpec {
         latency_ps,
         links: 1,
     };
-    FabricSpec::Product { dims: dims.iter().map(dim).collect() }
+    FabricSpec::Product { dims: dims.iter().map(dim).collect(), odd_links: vec![] }
 }
 
 /// The torus of the ACE paper (Table V).
@@ -99,6 +99,7 @@ fn resnet50(fold: FoldSpec) -> Spec {
         overlap: true,
         drain: true,
         update: false,
+        stragglers: vec![],
         compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069 },
     };
     spec

@@ -30,9 +30,22 @@ impl Machine {
     /// [`RunError::Spec`] if it describes none.
     pub fn new(spec: &Spec) -> Result<Machine, RunError> {
         match &spec.fabric {
-            FabricSpec::Product { dims } => {
+            FabricSpec::Product { dims, odd_links } => {
                 let dims = dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
-                Ok(Machine::Product(Arc::new(Product::new(dims).map_err(illegal)?)))
+                let mut product = Product::new(dims).map_err(illegal)?;
+                for (i, l) in odd_links.iter().enumerate() {
+                    let ports = product.ports(NodeId(0));
+                    if l.npu >= product.npus() || l.port >= ports {
+                        let (npus, npu, port) = (product.npus(), l.npu, l.port);
+                        return Err(illegal(format!(
+                            "fabric.odd_links.{i}: there is no port {port} of NPU {npu}; accepted: NPUs 0 to {}, {ports} ports",
+                            npus - 1
+                        )));
+                    }
+                    let rate = link_rate(|| format!("fabric.odd_links.{i}"), l.rate_bytes_per_s)?;
+                    product.set_link(NodeId(l.npu), PortId(l.port), rate, Ps(l.latency_ps));
+                }
+                Ok(Machine::Product(Arc::new(product)))
             }
             FabricSpec::Graph { npus, nodes, classes, links } => {
                 let participants = participants(spec.groups.as_ref(), *npus)?;

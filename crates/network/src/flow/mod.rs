@@ -80,6 +80,7 @@ mod port;
 
 use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
 use crate::arrivals::{self, Arrivals, Due};
+use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::words;
 use bundle::{Bundles, Way};
@@ -103,8 +104,8 @@ enum Timer {
     Arrive(arrivals::Slot),
     /// Flows have come or gone. A timer with an older number than the last one means nothing.
     Share(u32),
-    /// A message that takes no time has left its sender.
-    Left(MsgId),
+    /// A message that takes no time has left this node.
+    Left(NodeId),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +140,9 @@ pub struct Flow<F> {
     due: Vec<u32>,
     ports: Vec<Port>,
     arrivals: Arrivals,
+    /// Senders that want to know, of messages that take no time and of those that drain now.
+    receipts: Receipts,
+    left: Vec<(u64, NodeId)>,
     meter: Meter,
     /// When the valid timer fires, and its number.
     next: Ps,
@@ -165,6 +169,8 @@ impl<F: Fabric> Flow<F> {
             due: Vec::new(),
             ports: vec![Port::default(); capacities.len()],
             arrivals: Arrivals::new(fabric.links(), fabric.nodes()),
+            receipts: Receipts::default(),
+            left: Vec::new(),
             meter: Meter::new(capacities, LinkUsage::new(&fabric, window)),
             next: Ps::MAX,
             timer: 0,
@@ -206,8 +212,9 @@ impl<F: Fabric> Flow<F> {
         (m.open, m.stays, m.dst, m.dst_port) = (false, self.path.is_empty(), at, arrives_by);
         (m.sent, m.order) = (now, order);
         if len == Bytes::ZERO || self.uses.is_empty() {
-            if self.messages[id.index()].message.receipt.is_some() {
-                q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(id)));
+            if let Some(receipt) = self.messages[id.index()].message.receipt {
+                self.receipts.add(src.0, src, receipt);
+                q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(src)));
             }
             return self.on_its_way(now + latency, id, q);
         }
@@ -279,7 +286,8 @@ impl<F: Fabric> Flow<F> {
             while let Some((id, excess)) = self.bundles[group].take_drained() {
                 self.ports[first_link].drained(excess);
                 self.pool.leave(group);
-                out.extend(self.left(id));
+                let Message { src: at, receipt, .. } = self.messages[id.index()].message;
+                self.left.extend(receipt.map(|receipt| (receipt, at)));
                 self.on_its_way(now + latency, id, q);
             }
             let bundle = &mut self.bundles[group];
@@ -293,12 +301,9 @@ impl<F: Fabric> Flow<F> {
             }
         }
         self.due = due;
-    }
-
-    /// What a sender hears when its message has left, if it wants to.
-    fn left(&self, id: MsgId) -> Option<NetOut> {
-        let Message { src: at, receipt, .. } = self.messages[id.index()].message;
-        receipt.map(|receipt| NetOut::Left { at, receipt })
+        // A sender hears of what left at once in an order of its own, not in that of the bundles.
+        self.left.sort_unstable();
+        out.extend(self.left.drain(..).map(|(receipt, at)| NetOut::Left { at, receipt }));
     }
 
     /// The last byte of a message has left its port and will be there at `time`.
@@ -379,7 +384,7 @@ impl<F: Fabric> Network for Flow<F> {
             }
             Timer::Share(number) if number == self.timer => self.share(now, q, out),
             Timer::Share(_) => {}
-            Timer::Left(id) => out.extend(self.left(id)),
+            Timer::Left(node) => out.extend(self.receipts.next(node.0)),
         }
     }
 

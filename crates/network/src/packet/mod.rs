@@ -66,6 +66,7 @@ mod waits;
 pub use rule::DeadlockRule;
 
 use crate::api::{Message, MsgId, NetOut, Network, Room, Route};
+use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use backlog::Backlog;
 use loopback::Loopback;
@@ -161,8 +162,8 @@ enum Timer {
     Head(LinkId, u8),
     /// A node hears of what it sent to itself.
     Loopback(NodeId),
-    /// The last packet of a message has left its sender.
-    Left(MsgId),
+    /// The last packet of the next message of a link has left its sender.
+    Left(LinkId),
 }
 
 /// The packet backend on a fabric.
@@ -180,6 +181,7 @@ pub struct Packet<F> {
     backlogs: Vec<Backlog>,
     loopbacks: Vec<Loopback>,
     messages: Messages,
+    receipts: Receipts,
     paths: Paths,
     audit: Conservation,
     usage: LinkUsage,
@@ -217,6 +219,7 @@ impl<F: Fabric> Packet<F> {
             link_into,
             loopbacks: vec![Loopback::default(); fabric.nodes() as usize],
             messages: Messages::new(packet),
+            receipts: Receipts::default(),
             paths: Paths::new(&fabric),
             audit: Conservation::default(),
             usage: LinkUsage::new(&fabric, window),
@@ -289,10 +292,7 @@ impl<F: Fabric> Network for Packet<F> {
             Timer::Wake(link) => self.woken(now, link, q, out),
             Timer::Head(link, vc) => self.head(now, link, vc, q),
             Timer::Loopback(node) => self.looped_back(now, node, out),
-            Timer::Left(msg) => {
-                let Message { src: at, receipt, .. } = self.messages.get(msg).message;
-                out.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
-            }
+            Timer::Left(link) => out.extend(self.receipts.next(link.0)),
         }
     }
 

@@ -175,10 +175,12 @@ impl<F: Fabric> Packet<F> {
             q.at(first, link.arrival_key(), Event(Timer::Arrive(out)));
         }
         let end = link.free;
-        if d.input == LinkId::LOCAL && moving.place.is_tail() && self.messages.get(moving.msg).message.receipt.is_some()
-        {
-            let port = u32::from(d.hop.port.0);
-            q.at(end, Key::new(class::LEFT, port), Event(Timer::Left(moving.msg)));
+        if d.input == LinkId::LOCAL && moving.place.is_tail() {
+            let message = self.messages.get(moving.msg).message;
+            if let Some(receipt) = message.receipt {
+                self.receipts.add(out.0, message.src, receipt);
+                q.at(end, Key::new(class::LEFT, u32::from(d.hop.port.0)), Event(Timer::Left(out)));
+            }
         }
         if d.input != LinkId::LOCAL {
             self.vacate(start, end, d.input, came_on, q);
