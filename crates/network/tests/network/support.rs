@@ -329,6 +329,12 @@ pub fn packets<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }
 
+/// A packet backend for messages of one hop.
+pub fn one_hop<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<F> {
+    let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, transit: false, ..PacketConfig::DEFAULT };
+    Packet::new(fabric.clone(), config).expect("a legal configuration")
+}
+
 /// A flow backend.
 pub fn flows<F: Fabric + Clone>(fabric: &F) -> Flow<F> {
     Flow::new(fabric.clone(), Ps(1_000_000))
