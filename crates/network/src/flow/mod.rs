@@ -36,19 +36,13 @@
 //! # How far it is from packets
 //! Under load the two differ where a fluid is no picture of queues. Of 600 random loads (20 to 220 messages
 //! of up to 100 kB between random nodes of small tori, meshes and switches, sent within 0, 1 or 10 us) the
-//! packet backend, with buffers that are never full, finishes the last message after 0.93 to 1.8 times
-//! the time of this backend; the median is 1.00 to 1.02, one load in ten takes more than 1.2 to 1.4 times
-//! as long. Mean times of messages are 0.67 to 1.6 times as long, median 0.95. The reasons:
+//! packet backend finishes the last message after 0.88 to 1.82 times the time of this backend, whether
+//! its buffers are never full or automatic, with bubbles or a dateline; the median is 1.00 to 1.02, one
+//! load in ten takes more than 1.31 to 1.37 times as long. The reasons:
 //! * Order. A port sends one message after the other, so most of them are there sooner than if all
-//!   shared it (mean below 1), but the links further on fall idle while it is not their turn (end above 1).
+//!   shared it, but the links further on fall idle while it is not their turn.
 //! * Waiting for others. A packet behind the head of an input queue waits even if its own output is
-//!   idle, and a short message waits for the long one before it. One message alone may take anything
-//!   from 1/50 to 400 times as long.
-//! * Full buffers, which fluid does not know. With automatic buffers, fabrics without rings need up to
-//!   2.1 times as long, rings up to 2.6 times with a dateline and up to 12.6 times under bubble flow
-//!   control, when senders offer all they have at once. When they feed a port as it has room instead, the
-//!   two worst of these loads (12.6 and 8.1) take 1.12 and 1.16 times as long. Where a fabric is driven
-//!   into saturation, this backend has no answer.
+//!   idle, and a short message waits for the long one before it.
 //!
 //! # How it is computed
 //! Messages between the same nodes form a *bundle*: they have the same rate, so it is enough to know what
