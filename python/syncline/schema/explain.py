@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from syncline import document, topology
+from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.errors import Problem, did_you_mean, one_of
+from syncline.fabric import topologies
 from syncline.schema import experiment
 from syncline.schema.fields import QUANTITY_ERROR, Accepted
 
@@ -21,7 +22,11 @@ WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collect
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
-    "network": {"packet": experiment.PacketNetwork, "analytical": experiment.AnalyticalNetwork},
+    "network": {
+        "packet": experiment.PacketNetwork,
+        "flow": experiment.FlowNetwork,
+        "analytical": experiment.AnalyticalNetwork,
+    },
     "endpoint": {
         "ideal": experiment.IdealEndpoint,
         "baseline": experiment.BaselineEndpoint,
@@ -34,17 +39,9 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     },
 }
 LATER = {
-    "backend": ("flow", "ethernet"),
-    "algorithm": (
-        "direct",
-        "halving-doubling",
-        "double-binary-tree",
-        "one-hop-trees",
-        "packed-trees",
-        "themis",
-    ),
+    "backend": ("ethernet",),
+    "algorithm": ("packed-trees",),
     "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
-    "collective": ("all-to-all", "broadcast", "reduce", "gather", "scatter"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
 CALLED = {"lanes": "use of lanes", "scheduling": "order", "tail": "end of a run"}
@@ -180,7 +177,7 @@ def _models_at(path: list[int | str], root: Mapping) -> list[type[BaseModel]]:
         if step in VARIANTS and models == [experiment.Experiment]:
             models = _chosen(str(step), root)
         elif step == "topology" and models == [experiment.Experiment]:
-            models = [experiment.Dimensions]
+            models = [experiment.Dimensions, experiment.TopologyFile]
         elif path[0] == "calibration":
             models = [experiment.Calibration]
         elif isinstance(step, str):
@@ -239,7 +236,7 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     if path and isinstance(path[-1], int):
         return "whole numbers of 0 or more" if "trace_npus" in path else None
     if path == ["topology"]:
-        return topology.ACCEPTED
+        return topologies.ACCEPTED
     if path == ["name"]:
         return experiment.NAME_ACCEPTED
     if path == ["workload"]:

@@ -14,6 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from syncline import document
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
+from syncline.fabric import files
+from syncline.fabric.topologies import Wired
 from syncline.schema import merge, rules
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment
 from syncline.schema.explain import explain
@@ -30,6 +32,16 @@ def _nowhere() -> Mapping:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """What `collective.algorithm: auto` came to stand for."""
+
+    chosen: str
+    because: str
+    candidates: tuple[dict[str, Any], ...]
+    """Each algorithm with its `predicted_time_s`, or why it was `refused`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One simulation of a study."""
 
@@ -37,6 +49,8 @@ class Variant:
     experiment: Experiment
     astra_text: str | None = None
     """The content of the file that `workload.astra_text` names."""
+    choice: Choice | None = None
+    """How the algorithm was chosen, if that was left open."""
     tree: Mapping = field(default_factory=_nowhere, compare=False, repr=False)
     """What was written, and where."""
 
@@ -205,8 +219,10 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         except InputError as error:
             loading.problems += error.problems
     loading.problems += merge.contradictions(tree)
-    values = document.plain(tree)
-    assert isinstance(values, dict)
+    values: dict[str, Any] = {key: document.plain(node) for key, node in tree.entries.items()}
+    fabric = _topology_file(tree, loading)
+    if fabric is not None:
+        values["topology"] = fabric
     experiment: Experiment | None = None
     try:
         experiment = Experiment.model_validate(values)
@@ -216,10 +232,12 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         parts = _legal_parts(values)
     for violation in rules.violations(parts):
         loading.problems.append(_place(violation, tree))
+    if isinstance(parts.topology, Wired):
+        loading.warnings += [w for w in parts.topology.graph.warnings if w not in loading.warnings]
     text = _astra_text(parts.workload, tree, loading)
     if experiment is None or len(loading.problems) > before:
         return None
-    return Variant(name or experiment.name, experiment, text, tree)
+    return Variant(name or experiment.name, experiment, text, tree=tree)
 
 
 def _parts_of(experiment: Experiment) -> rules.Parts:
@@ -277,6 +295,26 @@ def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | Non
         loading.problems.append(
             origin.problem(message, workload.astra_text, "the path of a file, relative to the experiment file")
         )
+        return None
+
+
+def _topology_file(tree: Mapping, loading: _Loading) -> Wired | None:
+    """The fabric in the file that `topology` names, which is looked for beside the file that names it."""
+    section = tree.entries.get("topology")
+    node = section.entries.get("file") if isinstance(section, Mapping) and len(section.entries) == 1 else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
+        return None
+    folder = loading.folder if node.origin.file == loading.label else Path()
+    try:
+        content = files.content(folder / node.value, node.value)
+    except InputError as error:
+        accepted = "the path of a file, relative to the experiment file"
+        loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted))
+        return None
+    try:
+        return Wired(files.read(content, node.value), node.value, content)
+    except InputError as error:
+        loading.problems += [problem for problem in error.problems if problem not in loading.problems]
         return None
 
 
