@@ -21,7 +21,7 @@ from syncline import engine, estimate, runner
 from syncline.engine import PS_PER_S, Preview
 from syncline.errors import InputError, SimulationFailedError
 from syncline.fabric.topologies import Fabric, Wired
-from syncline.schema.experiment import AnalyticalNetwork, CollectiveWorkload, Output
+from syncline.schema.experiment import AnalyticalNetwork, CollectiveWorkload
 from syncline.schema.load import Choice, Study, Variant
 
 CHEAP_EVENTS: Final = 1_000_000
@@ -111,7 +111,7 @@ def _trial(variant: Variant, algorithm: str) -> Variant:
     training = experiment.training.model_copy(
         update={"iterations": min(2, experiment.training.iterations), "tail": "drain"}
     )
-    update = {"training": training, "output": Output(window=experiment.output.window, trace_npus=[])}
+    update = {"training": training, "output": experiment.output.model_copy(update={"trace_npus": []})}
     return _with(replace(variant, experiment=experiment.model_copy(update=update)), algorithm=algorithm)
 
 

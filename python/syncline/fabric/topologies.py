@@ -10,6 +10,7 @@ import heapq
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from syncline import topology
@@ -137,6 +138,7 @@ def parse(text: str) -> Fabric:
         raise TopologyError(error.message, accepted) from None
 
 
+@lru_cache(maxsize=4)
 def machine(text: str) -> Wired:
     """Reads a machine. Raises [`TopologyError`]."""
     try:
@@ -196,17 +198,17 @@ def servers(hosts: Sequence[int | None]) -> list[int] | None:
 
 
 def box(sizes: Sequence[int], members: Sequence[int]) -> list[int] | None:
-    """The shape of ranks that are a box of a product with these sizes, in the order of NPU numbers; else None."""
-    first, stride = members[0], 1
+    """The shape of ranks that are a box of a product with these sizes, in the order of NPU numbers; else None.
+
+    A box has some coordinates along every dimension, and all their combinations.
+    """
+    stride = 1
     shape: list[int] = []
-    expected = [first]
+    expected = [0]
     for size in sizes:
-        place = first // stride % size
-        reach = {npu // stride % size for npu in members}
-        if reach != set(range(place, place + len(reach))):
-            return None
-        shape.append(len(reach))
-        expected = [npu + step * stride for step in range(len(reach)) for npu in expected]
+        places = sorted({npu // stride % size for npu in members})
+        shape.append(len(places))
+        expected = [npu + place * stride for place in places for npu in expected]
         if len(expected) > len(members):
             return None
         stride *= size

@@ -39,6 +39,7 @@ from syncline.schema.fields import (
     Time,
     TimeOrZero,
     refused,
+    said_elsewhere,
 )
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
@@ -355,11 +356,19 @@ class TopologyFile(Section):
     """The file, relative to the experiment file."""
 
 
+class Unread:
+    """In place of a topology file that cannot be read, which is said elsewhere."""
+
+
 def _topology(value: object) -> Fabric:
     if isinstance(value, topology.Topology | Wired):
         return value
+    if isinstance(value, Unread):
+        raise said_elsewhere()
     try:
         if isinstance(value, dict):
+            if "file" in value:
+                TopologyFile.model_validate(value)
             return Dimensions.model_validate(value).as_topology()
         if isinstance(value, str):
             return topologies.parse(value)

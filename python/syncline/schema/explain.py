@@ -16,7 +16,7 @@ from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.errors import Problem, did_you_mean, one_of
 from syncline.fabric import topologies
 from syncline.schema import experiment
-from syncline.schema.fields import QUANTITY_ERROR, Accepted
+from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collective"
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
@@ -44,20 +44,27 @@ LATER = {
     "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
-CALLED = {"lanes": "use of lanes", "scheduling": "order", "tail": "end of a run"}
+CALLED = {
+    "per_dimension": "algorithm for a dimension",
+    "lanes": "use of lanes",
+    "fold": "way to fold",
+    "scheduling": "order",
+    "tail": "end of a run",
+}
 """What the value of a key is called, where the key is not a word for it."""
 
 
 def explain(error: ValidationError, root: Mapping) -> Iterator[Problem]:
     """The problems of a validation, with the places of the values in the tree `root`."""
     for details in error.errors(include_url=False):
-        yield _problem(details, root)
+        if details["type"] != SAID_ERROR:
+            yield _problem(details, root)
 
 
 def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     path, node, missing = _locate(details["loc"], root)
     kind, context = details["type"], details.get("ctx", {})
-    key = str(path[-1]) if path else ""
+    key = _name(path)
     if kind == "missing":
         accepted = _accepted_at(path, root)
         return node.origin.below(missing or key, node.origin.line).problem("this is missing", None, accepted)
@@ -81,6 +88,11 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == "literal_error":
         return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
     return node.origin.problem(_message(kind, value, details["msg"]), value, _accepted_at(path, root))
+
+
+def _name(path: list[int | str]) -> str:
+    """The last key of a path: that of the list for an item of it."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
 def _not_one_of(key: str, value: object, choices: list[str]) -> tuple[str, object, str]:
@@ -216,12 +228,14 @@ def _keys_at(path: list[int | str], root: Mapping) -> list[str]:
 
 
 def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
-    name = str(path[-1])
+    name = _name(path)
     return [m.model_fields[name] for m in _models_at(path[:-1], root) if name in m.model_fields]
 
 
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
-    return [str(c) for info in _fields_at(path, root) for c in _literals(info.annotation)]
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    return [str(c) for info in _fields_at(path, root) for part in _parts(info.annotation) for c in _literals(part)]
 
 
 def _literals(annotation: Any) -> Iterator[Any]:

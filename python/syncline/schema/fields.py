@@ -17,6 +17,8 @@ from syncline.fabric import allocation, groups
 from syncline.quantities import QuantityError
 
 QUANTITY_ERROR: Final = "quantity"
+SAID_ERROR: Final = "said"
+"""What is wrong with a value is said elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Accepted:
 def refused(message: str, accepted: str) -> PydanticCustomError:
     """The error of a field's value, with what would be accepted."""
     return PydanticCustomError(QUANTITY_ERROR, "{message}", {"message": message, "accepted": accepted})
+
+
+def said_elsewhere() -> PydanticCustomError:
+    """The error of a value whose problems are known already."""
+    return PydanticCustomError(SAID_ERROR, "this is wrong")
 
 
 def _reading(read: Callable[[object], int]) -> BeforeValidator:

@@ -17,7 +17,7 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
 from syncline.schema import merge, rules
-from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment
+from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment, Unread
 from syncline.schema.explain import explain
 from syncline.schema.merge import Override
 
@@ -76,6 +76,7 @@ class _Loading:
     label: str
     folder: Path
     forced: Sequence[Override]
+    fabrics: dict[Path, Wired] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -298,24 +299,28 @@ def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | Non
         return None
 
 
-def _topology_file(tree: Mapping, loading: _Loading) -> Wired | None:
-    """The fabric in the file that `topology` names, which is looked for beside the file that names it."""
+def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:
+    """The fabric in the file that `topology` names, if it names one. It is looked for beside the file that names it."""
     section = tree.entries.get("topology")
     node = section.entries.get("file") if isinstance(section, Mapping) and len(section.entries) == 1 else None
     if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
         return None
     folder = loading.folder if node.origin.file == loading.label else Path()
+    path = folder / node.value
+    if path in loading.fabrics:
+        return loading.fabrics[path]
     try:
-        content = files.content(folder / node.value, node.value)
+        content = files.content(path, node.value)
     except InputError as error:
         accepted = "the path of a file, relative to the experiment file"
         loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted))
-        return None
+        return Unread()
     try:
-        return Wired(files.read(content, node.value), node.value, content)
+        loading.fabrics[path] = Wired(files.read(content, node.value), node.value, content)
+        return loading.fabrics[path]
     except InputError as error:
-        loading.problems += [problem for problem in error.problems if problem not in loading.problems]
-        return None
+        loading.problems += error.problems
+        return Unread()
 
 
 def _text(root: Mapping, key: str) -> str:
