@@ -100,9 +100,17 @@ def _choose(variant: Variant) -> Choice:
     trials = [found.get(t.algorithm, t if t.preview is None else _untried(t, guess=not simulated)) for t in trials]
     times = [(t.picoseconds, place, t) for place, t in enumerate(trials) if t.picoseconds is not None]
     if not times:
-        raise InputError(p for t in trials if t.refused is not None for p in t.refused.problems)
+        raise _nothing_possible(variant, trials)
     best, *others = [trial for _, _, trial in sorted(times, key=lambda entry: entry[:2])]
     return Choice(best.algorithm, _because(best, others, simulated=simulated), tuple(_entry(t) for t in trials))
+
+
+def _nothing_possible(variant: Variant, trials: Sequence[_Candidate]) -> InputError:
+    """What all candidates are refused for, or what each is."""
+    asked = variant.problem(("collective", "algorithm"), "no algorithm can carry this out", None)
+    everywhere = [p for t in trials if t.refused is not None for p in t.refused.problems if p.field != asked.field]
+    reasons = "; ".join(f"{trial.algorithm}: {trial.reason}" for trial in trials)
+    return InputError(everywhere or [replace(asked, message=f"{asked.message}: {reasons}")])
 
 
 def _trial(variant: Variant, algorithm: str) -> Variant:

@@ -34,6 +34,8 @@ PS_PER_S: Final = 10**12
 
 PANIC: Final = "PanicException"
 """What the binding raises when the engine panics; the class cannot be imported."""
+NOT_FOR_KIND: Final = "there is no"
+"""How the engine begins to say that an algorithm cannot do a collective."""
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
     "network.buffer_packets": ("network", "buffer"),
@@ -52,8 +54,11 @@ REFUSALS: Final = {
     "output.trace_npus": ("output", "trace_npus"),
     "output.window_ps": ("output", "window"),
     "root": ("workload", "root"),
+    NOT_FOR_KIND: ("collective", "algorithm"),
 }
 """How the engine's refusals begin, and the fields to blame. Where it names the field itself, that is left out."""
+ACE_NEEDS: Final = "an ACE carries out"
+"""How the engine begins to say what an ACE can be used for."""
 _FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
 _FIELD: Final = re.compile(r"(?:[a-z_]+\.[a-z_0-9.]+|fold|groups): ")
 _UNKNOWN: Final = re.compile(r"unknown variant `([^`]*)`, expected (.*) at line [0-9]+ column [0-9]+")
@@ -146,9 +151,22 @@ def _refusal(variant: Variant, text: str) -> Problem:
     path = next((path for start, path in REFUSALS.items() if message.startswith(start)), ())
     if _FSMS.match(message):
         path = ("endpoint", "fsms")
+    if message.startswith(ACE_NEEDS):
+        path = _not_for_ace(variant.experiment)
+    if message.startswith(NOT_FOR_KIND):
+        accepted = accepted or "direct, or auto for what is fastest"
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
-    return variant.problem(path, f"{said} (variant {variant.name})", accepted or None)
+    which = f" (variant {variant.name})" if variant.tree.origin.path else ""
+    return variant.problem(path, f"{said}{which}", accepted or None)
+
+
+def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
+    """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
+    fabric = experiment.topology
+    if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
+        return ("topology",)
+    return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
 
 
 def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
