@@ -34,8 +34,6 @@ PS_PER_S: Final = 10**12
 
 PANIC: Final = "PanicException"
 """What the binding raises when the engine panics; the class cannot be imported."""
-NOT_FOR_KIND: Final = "there is no"
-"""How the engine begins to say that an algorithm cannot do a collective."""
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
     "network.buffer_packets": ("network", "buffer"),
@@ -54,11 +52,11 @@ REFUSALS: Final = {
     "output.trace_npus": ("output", "trace_npus"),
     "output.window_ps": ("output", "window"),
     "root": ("workload", "root"),
-    NOT_FOR_KIND: ("collective", "algorithm"),
 }
 """How the engine's refusals begin, and the fields to blame. Where it names the field itself, that is left out."""
 ACE_NEEDS: Final = "an ACE carries out"
 """How the engine begins to say what an ACE can be used for."""
+_UNFIT: Final = re.compile(r"there is no ([A-Za-z]+)(?: \{.*\})? algorithm for (.*)")
 _FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
 _FIELD: Final = re.compile(r"(?:[a-z_]+\.[a-z_0-9.]+|fold|groups): ")
 _UNKNOWN: Final = re.compile(r"unknown variant `([^`]*)`, expected (.*) at line [0-9]+ column [0-9]+")
@@ -153,8 +151,11 @@ def _refusal(variant: Variant, text: str) -> Problem:
         path = ("endpoint", "fsms")
     if message.startswith(ACE_NEEDS):
         path = _not_for_ace(variant.experiment)
-    if message.startswith(NOT_FOR_KIND):
-        accepted = accepted or "direct, or auto for what is fastest"
+    unfit = _UNFIT.fullmatch(message)
+    if unfit is not None:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
+        path, message = ("collective", "algorithm"), f"there is no {name} algorithm for {unfit[2]}"
+        accepted = "direct, or auto for what is fastest"
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
     which = f" (variant {variant.name})" if variant.tree.origin.path else ""
@@ -296,6 +297,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     return {
         "algorithm": experiment.composition,
         "per_dimension": collective.per_dimension,
+        "slices": collective.slices or 0,
         "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,
