@@ -34,16 +34,7 @@ impl Machine {
                 let dims = dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
                 let mut product = Product::new(dims).map_err(illegal)?;
                 for (i, l) in odd_links.iter().enumerate() {
-                    let ports = product.ports(NodeId(0));
-                    if l.npu >= product.npus() || l.port >= ports {
-                        let (npus, npu, port) = (product.npus(), l.npu, l.port);
-                        return Err(illegal(format!(
-                            "fabric.odd_links.{i}: there is no port {port} of NPU {npu}; accepted: NPUs 0 to {}, {ports} ports",
-                            npus - 1
-                        )));
-                    }
-                    let rate = link_rate(|| format!("fabric.odd_links.{i}"), l.rate_bytes_per_s)?;
-                    product.set_link(NodeId(l.npu), PortId(l.port), rate, Ps(l.latency_ps));
+                    set_odd_link(&mut product, i, l)?;
                 }
                 Ok(Machine::Product(Arc::new(product)))
             }
@@ -77,6 +68,31 @@ fn dimension((i, d): (usize, &DimSpec)) -> Result<Dimension, RunError> {
     let (bonded, links) = if block == Block::Switch && d.links > 0 { (d.links.into(), 1) } else { (1, d.links) };
     let rate = link_rate(|| format!("dims.{i}"), d.rate_bytes_per_s.saturating_mul(bonded))?;
     Ok(Dimension { block, size: d.size, rate, latency: Ps(d.latency_ps), links })
+}
+
+/// Gives a link of a product its own rate and latency.
+fn set_odd_link(product: &mut Product, i: usize, l: &OddLinkSpec) -> Result<(), RunError> {
+    let way = match l.way.as_str() {
+        "up" => Some(Way::Up),
+        "down" => Some(Way::Down),
+        "switch" => Some(Way::Switch),
+        other => other.strip_prefix('+').and_then(|k| k.parse().ok()).map(Way::Across),
+    };
+    let port = way.and_then(|way| product.port(l.dim.into(), way, l.parallel));
+    let (Some(port), true) = (port, l.npu < product.npus()) else {
+        return Err(illegal(format!(
+            "fabric.odd_links.{i}: NPU {} has no link {} #{} of dimension {}; accepted: NPUs 0 to {}, and up, down, \
+             switch or +k as the dimension has them",
+            l.npu,
+            l.way,
+            l.parallel,
+            l.dim,
+            product.npus() - 1
+        )));
+    };
+    let rate = link_rate(|| format!("fabric.odd_links.{i}"), l.rate_bytes_per_s)?;
+    product.set_link(NodeId(l.npu), port, rate, Ps(l.latency_ps));
+    Ok(())
 }
 
 fn graph(

@@ -61,8 +61,13 @@ pub enum FabricSpec {
 pub struct OddLinkSpec {
     /// The NPU that sends through it.
     pub npu: u32,
-    /// The NPU's port, in the order of [`syncline_topology::Product::port_uses`].
-    pub port: u16,
+    /// The dimension it belongs to.
+    pub dim: u8,
+    /// Where it leads: `up` or `down` a ring, to the `switch`, or `+k` coordinates across.
+    pub way: String,
+    /// Which of the parallel links.
+    #[serde(default)]
+    pub parallel: u16,
     /// Payload rate, efficiency included.
     pub rate_bytes_per_s: u64,
     /// Latency.

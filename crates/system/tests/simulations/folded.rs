@@ -116,12 +116,23 @@ fn groups_that_look_alike() {
 fn what_differs_is_told_apart() {
     let slow = |npus: &[u32]| {
         let mut spec = spec(&RINGS, ideal());
-        let odd =
-            npus.iter().map(|&npu| OddLinkSpec { npu, port: 2, rate_bytes_per_s: 1_000_000_000, latency_ps: 90_000 });
+        let odd = npus.iter().map(|&npu| OddLinkSpec {
+            npu,
+            dim: 1,
+            way: "up".into(),
+            parallel: 0,
+            rate_bytes_per_s: 1_000_000_000,
+            latency_ps: 90_000,
+        });
         let FabricSpec::Product { odd_links, .. } = &mut spec.fabric else { panic!("a product") };
         odd_links.extend(odd);
         spec
     };
+    let mut nowhere = slow(&[3]);
+    let FabricSpec::Product { odd_links, .. } = &mut nowhere.fabric else { panic!("a product") };
+    odd_links[0].way = "+2".into();
+    let error = run_spec(&nowhere, None).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(error.contains("NPU 3 has no link +2 #0 of dimension 1"), "{error}");
     let fast = run(&spec(&RINGS, ideal())).summary.total_ps;
     assert!(run(&slow(&[3])).summary.total_ps > 2 * fast);
     let reason = refused(&slow(&[3]));
