@@ -5,7 +5,7 @@ use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
-    GroupsSpec, LanesSpec, NodeSpec, Spec,
+    GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
