@@ -35,13 +35,18 @@ def test_nothing_sends_less_than_the_bound_assumes(algorithm: str, shape: str, k
     assert bounds.sent_per_byte(kind, algorithm, topology) >= least
 
 
-def test_small_messages_are_bound_by_latency() -> None:
-    assert bounds.lower_bound_s("all-reduce", 2, parse("Torus(8,8, latency=1us)")) == pytest.approx(8e-6)
-    assert bounds.lower_bound_s("all-reduce", 0, parse("Torus(8,8)")) == 0
-    assert bounds.lower_bound_s("all-reduce", 10**9, parse("Ring(1)")) == 0
-
-
-def test_a_switch_is_two_hops_and_one_egress() -> None:
-    star = parse("Switch(8, rate=300GB/s, latency=1us)")
-    assert bounds.lower_bound_s("all-gather", 8, star) == pytest.approx(2e-6, rel=1e-4)
-    assert bounds.lower_bound_s("all-gather", 24 * 10**9, star) == pytest.approx(0.07 + 2e-6)
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [
+        ("all-reduce", Fraction(7, 4)),
+        ("reduce-scatter", Fraction(7, 8)),
+        ("all-gather", Fraction(7, 8)),
+        ("all-to-all", Fraction(7, 8)),
+        ("gather", Fraction(7, 8)),
+        ("scatter", Fraction(7, 8)),
+        ("broadcast", Fraction(1)),
+        ("reduce", Fraction(1)),
+    ],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(kind: str, factor: Fraction) -> None:
+    assert bounds.bus_bandwidth_factor(kind, 8) == factor

@@ -39,6 +39,7 @@ FRAGMENTS = st.sampled_from(
         ),
         *("!!str ", "!x ", "%", "---\n", "...\n", "\t", "\\", "\x00", "\u2028", "\ufeff", "\U0001f600", "<<: "),
         *("Ring(4)", "resnet50", "ideal", "ace", "64KiB", "25GB/s", "1e999", "0", "-1", "on", ".nan", "null", "1:30"),
+        *("dgx1v", "gpus", "groups", "0-3", "0-1;2-3", "size 2", "stride 2", "file", "fold", "root", "per_dimension"),
         *("kind", "backend", "dims", "chunk", "chunks", "model", "batch", "size", "astra_text", "calibration"),
     ]
 )

@@ -21,8 +21,11 @@ def run(spec_json: str) -> RunResult:
     little-endian 64-bit values, or `("text", list)`.
     """
 
-def check(spec_json: str) -> None:
-    """Raises [`SpecError`] if `run` would, without running anything."""
+def check(spec_json: str) -> str:
+    """What `run` would do (`Preview` in `crates/system/src/setup.rs`) as a JSON text, without running anything.
+
+    Raises [`SpecError`] if `run` would.
+    """
 
 def verify(request_json: str) -> str:
     """Verifies a schedule (the format of `crates/collective/src/schedule/form.rs`) and returns a report as JSON.

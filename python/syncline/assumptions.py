@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import lcm
 from typing import Any
 
 from pydantic import BaseModel
 
+from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
+    ROOTED,
     AceEndpoint,
     Collective,
+    CollectiveWorkload,
     Experiment,
     IdealEndpoint,
     Npu,
@@ -20,6 +24,8 @@ from syncline.schema.load import Variant
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
+UNNAMED = frozenset({"root", "per_dimension"})
+"""Fields whose default is nothing, or is listed with what it means."""
 
 
 def of(variants: Iterable[Variant]) -> list[str]:
@@ -28,22 +34,20 @@ def of(variants: Iterable[Variant]) -> list[str]:
     count = 0
     for variant in variants:
         count += 1
-        for line in dict.fromkeys(_of_one(variant.experiment)):
+        for line in dict.fromkeys(_of_one(variant)):
             about.setdefault(line, []).append(variant.name)
     return [line if len(names) == count else f"{line} ({', '.join(names)})" for line, names in about.items()]
 
 
-def _of_one(experiment: Experiment) -> Iterator[str]:
+def _of_one(variant: Variant) -> Iterator[str]:
+    experiment = variant.experiment
     for path, calibration in experiment.calibration.items():
         if calibration.variants and experiment.name not in calibration.variants:
             continue
         note = f"; {calibration.note}" if calibration.note else ""
         yield f"{path} = {_value_at(experiment, path)}: fitted on {calibration.fitted_on}{note}"
-    for index, dim in enumerate(experiment.topology.dims):
-        text = experiment.model_dump(mode="json", include={"topology"})["topology"].split("_")[index]
-        if dim.filled_in:
-            yield f"topology dimension {index} = {text}: {', '.join(sorted(dim.filled_in))} by default"
-    yield from _meant(experiment)
+    yield from _of_topology(experiment.topology)
+    yield from _meant(variant)
     dumped = experiment.model_dump(mode="json")
     for section in type(experiment).model_fields:
         value = getattr(experiment, section)
@@ -53,19 +57,46 @@ def _of_one(experiment: Experiment) -> Iterator[str]:
         yield from _defaults(section, value, dumped[section], given=given, ignored=_without_effect(experiment, section))
 
 
-def _meant(experiment: Experiment) -> Iterator[str]:
-    """What the algorithm stands for, where its name does not say it all."""
-    collective = experiment.collective
-    if collective.algorithm == "auto":
-        yield f"collective.algorithm = {experiment.composition} (auto)"
+def _of_topology(topology: Fabric) -> Iterator[str]:
+    if isinstance(topology, Wired):
+        yield from (f"topology: {assumption}" for assumption in topology.graph.assumptions)
+        return
+    for index, dim in enumerate(topology.dims):
+        if dim.filled_in:
+            yield f"topology dimension {index} = {dim}: {', '.join(sorted(dim.filled_in))} by default"
+
+
+def _meant(variant: Variant) -> Iterator[str]:
+    """What the algorithm stands for, where its name does not say it all; the root, where nobody named one."""
+    experiment = variant.experiment
+    collective, workload = experiment.collective, experiment.workload
+    if variant.choice is not None:
+        yield f"collective.algorithm = {variant.choice.chosen} (auto: {variant.choice.because})"
     if experiment.lanes != collective.lanes:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
+    if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
+        yield "workload.root = 0 (default)"
+
+
+def _padding_matters(experiment: Experiment) -> bool:
+    """Whether blocks might be of unequal length, so that padding changes what is sent."""
+    collective, workload = experiment.collective, experiment.workload
+    if not isinstance(workload, CollectiveWorkload) or collective.chunks not in (None, 1):
+        return True
+    ways = 1
+    if experiment.lanes == "split":
+        if isinstance(experiment.topology, Wired):
+            return True
+        ways = lcm(*(max(1, dim.links_per_npu) for dim in experiment.topology.dims))
+    chunk = collective.chunk or (workload.size if collective.chunks == 1 else DEFAULT_CHUNK)
+    return any(size % (ways * experiment.ranks * workload.element) for size in (workload.size, chunk))
 
 
 def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     """Fields that the experiment does not use."""
-    if section == "collective" and experiment.lanes != experiment.collective.lanes:
-        return frozenset({"lanes"})
+    if section == "collective":
+        lanes = {"lanes"} if experiment.lanes != experiment.collective.lanes else set()
+        return frozenset(lanes if _padding_matters(experiment) else {*lanes, "padding"})
     if experiment.is_training:
         return frozenset()
     if section == "training":
@@ -87,6 +118,8 @@ def _defaults(
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
             if name == "chunk" and value.chunk is None and value.chunks is None:
                 yield f"collective.chunk = {DEFAULT_CHUNK // 1024}KiB (default)"
+            continue
+        if name in UNNAMED:
             continue
         if shown is None:
             shown = _meaning_of_nothing(value, name)

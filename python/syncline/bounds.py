@@ -1,14 +1,6 @@
-"""Closed forms: what no schedule on a product topology can beat, and what a composition of rings sends.
+"""Closed forms: what a composition of rings sends, and how nccl-tests rates a collective.
 
-*Lower bound.* An all-reduce of S bytes over N NPUs sends at least 2 (N-1) S bytes in all: every byte takes
-N-1 sends to be summed up and N-1 to be spread. A reduce-scatter or an all-gather is one half of that. All
-NPUs of a product are alike, so at least one of them sends the mean, 2 (N-1)/N S, and its outgoing links carry
-at most their payload rates together, R; the last byte then still has to reach a neighbour. Apart from that,
-some contribution comes from the far side of the topology. The bound is the larger of
-
-    2 (N-1)/N S / R + the smallest latency between neighbours     and     the diameter in link latency
-
-and zero for a single NPU or nothing to send. Packets and dimension order are left out: they only add.
+What no schedule can beat is the engine's to say (`crates/system/src/bound.rs`).
 """
 
 from __future__ import annotations
@@ -19,9 +11,10 @@ from typing import Final
 
 from syncline.topology import Topology
 
-PS_PER_S: Final = 10**12
 PASSES: Final = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 """How often every byte crosses the fabric, in units of (N-1)/N."""
+WHOLE: Final = frozenset({"broadcast", "reduce"})
+"""Collectives whose bus bandwidth is their algorithm bandwidth."""
 
 PER_DIMENSION: Final = frozenset({"ring", "hierarchical"})
 LOCAL_FIRST: Final = frozenset({"ace-4-phase", "hierarchical-optimal"})
@@ -48,19 +41,9 @@ class RingPhase:
         return self.share * self.steps / self.ranks
 
 
-def lower_bound_s(kind: str, size: int, topology: Topology) -> float:
-    """Seconds that a collective takes at least."""
-    npus = topology.npus
-    if npus == 1 or size == 0:
-        return 0.0
-    bandwidth = Fraction(PASSES[kind] * (npus - 1) * size * PS_PER_S, npus * topology.egress_rate)
-    hop = min(dim.hop_latency for dim in topology.dims if dim.size > 1)
-    return float(max(bandwidth + hop, Fraction(topology.diameter)) / PS_PER_S)
-
-
-def bus_bandwidth_factor(kind: str, npus: int) -> Fraction:
+def bus_bandwidth_factor(kind: str, ranks: int) -> Fraction:
     """The factor between algorithm and bus bandwidth, as nccl-tests defines it."""
-    return Fraction(PASSES[kind] * (npus - 1), npus)
+    return Fraction(1) if kind in WHOLE else Fraction(PASSES.get(kind, 1) * (ranks - 1), ranks)
 
 
 def phases(kind: str, algorithm: str, topology: Topology) -> list[RingPhase]:

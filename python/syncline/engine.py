@@ -19,9 +19,11 @@ from syncline.schema.experiment import (
     BaselineEndpoint,
     CollectiveWorkload,
     Experiment,
+    FlowNetwork,
     ModelWorkload,
     PacketNetwork,
 )
+from syncline.topology import Topology
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +41,22 @@ REFUSALS: Final = {
     "a batch": ("workload", "batch"),
     "elements": ("workload", "element"),
     "dimension": ("topology",),
+    "fabric": ("topology",),
+    "dims.": ("topology",),
+    "collectives.per_dimension": ("collective", "per_dimension"),
+    "collectives.slices": ("collective", "slices"),
+    "collectives.algorithm": ("collective", "algorithm"),
+    "collectives.chunking": ("collective", "chunk"),
+    "groups": ("groups",),
+    "fold": ("fold",),
+    "output.trace_npus": ("output", "trace_npus"),
+    "output.window_ps": ("output", "window"),
+    "root": ("workload", "root"),
 }
-"""How the engine's refusals begin, and the fields to blame."""
+"""How the engine's refusals begin, and the fields to blame. Where it names the field itself, that is left out."""
 _FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
+_FIELD: Final = re.compile(r"(?:[a-z_]+\.[a-z_0-9.]+|fold|groups): ")
+_UNKNOWN: Final = re.compile(r"unknown variant `([^`]*)`, expected (.*) at line [0-9]+ column [0-9]+")
 _LINE: Final = re.compile(r'line ([0-9]+): (.*) is ("(?:[^"\\]|\\.)*")')
 
 
@@ -55,18 +70,45 @@ class Result:
     """The tables, by name; times are integer picoseconds."""
 
 
-def check(variants: Sequence[Variant]) -> None:
-    """Has the engine look at variants without running them. Raises [`InputError`] with all that it refuses."""
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the engine will do, known before its first event; counts are those of the first NPU that takes part."""
+
+    npus: int
+    simulated_npus: int
+    unfolded: str | None
+    """Why the run will not be folded, if it will not."""
+    steps: int
+    chunks: int
+    """Chunks of all collectives."""
+    messages_per_npu: int
+    bytes_sent_per_npu: int
+    lower_bound_ps: int
+    warnings: list[str]
+
+
+def preview(variant: Variant) -> Preview:
+    """What simulating a variant will be. Raises [`InputError`] if the engine refuses it."""
     from syncline import _core
 
+    try:
+        return Preview(**json.loads(_core.check(json.dumps(specification(variant.experiment, variant.astra_text)))))
+    except _core.SpecError as error:
+        raise InputError(_refusal(variant, line) for line in str(error).splitlines()) from None
+
+
+def check(variants: Sequence[Variant]) -> list[Preview]:
+    """Has the engine look at variants without running them. Raises [`InputError`] with all that it refuses."""
     problems: list[Problem] = []
+    previews: list[Preview] = []
     for variant in variants:
         try:
-            _core.check(json.dumps(specification(variant.experiment, variant.astra_text)))
-        except _core.SpecError as error:
-            problems += [_refusal(variant, line) for line in str(error).splitlines()]
+            previews.append(preview(variant))
+        except InputError as error:
+            problems += error.problems
     if problems:
         raise InputError(problems)
+    return previews
 
 
 def run(variant: Variant) -> Result:
@@ -97,10 +139,26 @@ def _refusal(variant: Variant, text: str) -> Problem:
         line, name, value = written.groups()
         said = f"this is not a legal {name}" if value != '""' else "this is missing"
         return Problem(workload.astra_text, int(line), name, value[1:-1], said, accepted or None)
+    unknown = _UNKNOWN.fullmatch(message)
+    if unknown is not None:
+        path, accepted = _unknown(variant.experiment, unknown[1]), unknown[2].removeprefix("one of ").replace("`", "")
+        return variant.problem(path, f"'{unknown[1]}' is not available in this version", accepted)
     path = next((path for start, path in REFUSALS.items() if message.startswith(start)), ())
     if _FSMS.match(message):
         path = ("endpoint", "fsms")
-    return variant.problem(path, f"{message} (variant {variant.name})", accepted or None)
+    named = _FIELD.match(message) if path else None
+    said = message if named is None else message[named.end() :]
+    return variant.problem(path, f"{said} (variant {variant.name})", accepted or None)
+
+
+def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
+    """The field with a value that the engine does not know."""
+    if value == experiment.network.backend:
+        return ("network", "backend")
+    per_dimension = experiment.collective.per_dimension or []
+    if value in per_dimension and value != experiment.composition:
+        return ("collective", "per_dimension", str(per_dimension.index(value)))
+    return ("collective", "algorithm")
 
 
 def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
@@ -120,16 +178,9 @@ def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
     """The engine's description of an experiment."""
     return {
-        "dims": [
-            {
-                "block": dim.block,
-                "size": dim.size,
-                "rate_bytes_per_s": dim.payload_rate,
-                "latency_ps": dim.latency,
-                "links": dim.links,
-            }
-            for dim in experiment.topology.dims
-        ],
+        "fabric": experiment.topology.specification(),
+        "groups": _groups(experiment),
+        "fold": experiment.fold,
         "network": _network(experiment),
         "endpoint": _endpoint(experiment),
         "collectives": _collectives(experiment),
@@ -160,8 +211,21 @@ def compute_share(experiment: Experiment) -> tuple[float, float]:
     return npu.peak * sms / npu.sms, float(bandwidth)
 
 
+def _groups(experiment: Experiment) -> dict[str, Any] | None:
+    """Who works together, and in which shape where the engine does not know it from the fabric."""
+    members, grid = experiment.members, experiment.grid
+    shaped = len(grid) > 1
+    if members is None:
+        if isinstance(experiment.topology, Topology) or not shaped:
+            return None
+        members = (tuple(range(experiment.topology.npus)),)
+    return {"members": [list(group) for group in members], "grid": grid if shaped else None}
+
+
 def _network(experiment: Experiment) -> dict[str, Any]:
     network = experiment.network
+    if isinstance(network, FlowNetwork):
+        return {"backend": "flow"}
     if not isinstance(network, PacketNetwork):
         return {"backend": "analytical"}
     return {
@@ -204,11 +268,17 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
 
 def _collectives(experiment: Experiment) -> dict[str, Any]:
     collective = experiment.collective
+    assert collective.algorithm != "auto", "auto is settled before a run"
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
+    elif collective.chunk is None and isinstance(experiment.endpoint, AceEndpoint):
+        packet = experiment.network.packet if isinstance(experiment.network, PacketNetwork) else PacketNetwork().packet
+        chunking["least_block_bytes"] = packet
     return {
         "algorithm": experiment.composition,
+        "per_dimension": collective.per_dimension,
+        "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
@@ -220,7 +290,8 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
 def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
     workload = experiment.workload
     if isinstance(workload, CollectiveWorkload):
-        return {"kind": "collective", "collective": workload.collective, "bytes": workload.size}
+        kind, root = workload.collective, workload.root or 0
+        return {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
     training = experiment.training
     flops, bandwidth = compute_share(experiment)
     return {

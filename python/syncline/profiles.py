@@ -22,6 +22,6 @@ ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
 COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
     "ideal": {"algorithm": "auto", "chunks": 1, "lanes": "split"},
     "baseline": {"algorithm": "ace-4-phase", "chunks": 384, "inflight": 34, "lanes": "alternate"},
-    "ace": {"algorithm": "ace-4-phase", "chunk": "64KiB", "lanes": "alternate"},
+    "ace": {"algorithm": "ace-4-phase", "lanes": "alternate"},
 }
 """How a single collective is composed and cut with each endpoint. Ideal: not cut, and over all lanes at once."""

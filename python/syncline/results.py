@@ -7,18 +7,32 @@ for byte between two runs of the same input.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import syncline
 from syncline import assumptions, bounds
 from syncline.engine import PS_PER_S, Result
-from syncline.schema.experiment import CollectiveWorkload, Experiment, PacketNetwork
+from syncline.fabric import groups
+from syncline.schema.experiment import ROOTED, CollectiveWorkload, Experiment, PacketNetwork
 from syncline.schema.load import Variant
 
 SCHEMA_VERSION: Final = 1
 
 Document = dict[str, Any]
+Summary = Mapping[str, Any]
+
+SIZE_MEANS: Final = {
+    "all-reduce": "the full vector of each rank",
+    "reduce-scatter": "what each rank puts in: its full vector, the shares of all ranks",
+    "all-gather": "what each rank gets: its full vector, the shares of all ranks",
+    "all-to-all": "what each rank puts in, and gets, for and from all ranks",
+    "broadcast": "the full vector of the root",
+    "reduce": "the full vector of each rank",
+    "gather": "what the root gets: the shares of all ranks",
+    "scatter": "what the root puts in: the shares of all ranks",
+}
+"""What the size of a collective is: the larger of what a rank, or the root, sends and receives."""
 
 
 def seconds(picoseconds: int) -> float:
@@ -31,8 +45,17 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def document(variants: Sequence[Variant], *, seed: int, status: str, warnings: Sequence[str]) -> Document:
-    """What every document begins with."""
+def document(
+    variants: Sequence[Variant],
+    *,
+    seed: int,
+    status: str,
+    warnings: Sequence[str],
+    seen: Mapping[str, Summary] | None = None,
+) -> Document:
+    """What every document begins with. `seen` are summaries or previews, by variant."""
+    known = seen or {}
+    each = [fidelity(v.experiment, known.get(v.name)) for v in variants if v.name in known or not known]
     return {
         "schema_version": SCHEMA_VERSION,
         "version": syncline.__version__,
@@ -40,7 +63,7 @@ def document(variants: Sequence[Variant], *, seed: int, status: str, warnings: S
         "seed": seed,
         "assumptions": assumptions.of(variants),
         "warnings": list(warnings),
-        "fidelity": _fidelity_of_all([v.experiment for v in variants]),
+        "fidelity": _common(each),
     }
 
 
@@ -55,17 +78,20 @@ def cost(wall_time_s: float, results: Sequence[Result]) -> Document:
     }
 
 
-def fidelity(experiment: Experiment) -> Document:
-    """How finely a simulation looks."""
+def fidelity(experiment: Experiment, summary: Summary | None) -> Document:
+    """How finely a simulation looks; whether it is folded is known from its summary or preview."""
     network = experiment.network
-    if not isinstance(network, PacketNetwork):
-        return {"backend": "analytical", "folded": False, "transfer": "messages"}
-    return {
-        "backend": "packet",
-        "folded": False,
-        "transfer": "trains" if network.mode == "trains" else "packets",
-        "packet_bytes": network.packet,
-    }
+    found: Document = {"backend": network.backend, "folded": None}
+    if summary is not None:
+        found["folded"] = summary["unfolded"] is None
+        found["simulated_npus"] = summary["simulated_npus"]
+        found["unfolded_because"] = summary["unfolded"]
+    if isinstance(network, PacketNetwork):
+        found["transfer"] = "trains" if network.mode == "trains" else "packets"
+        found["packet_bytes"] = network.packet
+    else:
+        found["transfer"] = "messages"
+    return found
 
 
 def run_entry(variant: Variant, result: Result) -> Document:
@@ -86,41 +112,60 @@ def run_entry(variant: Variant, result: Result) -> Document:
         ],
         "npus": summary["npus"],
         "npu": summary["npu"],
+        "topology": str(variant.experiment.topology),
+        "link_classes": variant.experiment.topology.classes,
+        **algorithm(variant),
         "steps": summary["steps"],
         "chunks": summary["chunks"],
         "network": network(variant.experiment, summary),
         "endpoint": endpoint(summary),
-        "fidelity": fidelity(variant.experiment),
+        "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
     }
 
 
+def algorithm(variant: Variant) -> Document:
+    """The algorithm, and how it was chosen if that was left open."""
+    found: Document = {"algorithm": variant.experiment.collective.algorithm}
+    if variant.choice is not None:
+        found["algorithm_choice"] = {
+            "chosen": variant.choice.chosen,
+            "because": variant.choice.because,
+            "candidates": list(variant.choice.candidates),
+        }
+    return found
+
+
 def collective_fields(variant: Variant, result: Result) -> Document:
     """What the document of `collective` says beside the common fields."""
-    workload = variant.experiment.workload
+    experiment, summary = variant.experiment, result.summary
+    workload = experiment.workload
     assert isinstance(workload, CollectiveWorkload)
     kind, size = workload.collective, workload.size
-    topology, summary = variant.experiment.topology, result.summary
+    members, ranks = experiment.members, experiment.ranks
     time_s = seconds(summary["total_ps"])
     algorithm_bandwidth = ratio(size, time_s)
-    factor = float(bounds.bus_bandwidth_factor(kind, topology.npus))
-    bound = bounds.lower_bound_s(kind, size, topology)
+    factor = float(bounds.bus_bandwidth_factor(kind, ranks))
+    bound = seconds(summary["lower_bound_ps"])
     return {
         "collective": kind,
-        "npus": topology.npus,
-        "topology": str(topology),
+        "root": (workload.root or 0) if kind in ROOTED else None,
+        "npus": experiment.topology.npus,
+        "ranks": ranks,
+        "groups": None if members is None else [groups.canonical(group) for group in members],
+        "topology": str(experiment.topology),
+        **algorithm(variant),
         "time_s": time_s,
         "size_bytes": size,
-        "size_means": "the full vector of each rank, as in nccl-tests"
-        if kind == "all-reduce"
-        else "the full vector over all ranks (each rank's share times their number), as in nccl-tests",
+        "size_means": f"{SIZE_MEANS[kind]}, as in nccl-tests",
         "algorithm_bandwidth_bytes_per_s": algorithm_bandwidth,
         "bus_bandwidth_bytes_per_s": None if algorithm_bandwidth is None else algorithm_bandwidth * factor,
         "steps": summary["steps"],
         "chunks": summary["chunks"],
         "lower_bound_s": bound,
+        "lower_bound_by": summary["lower_bound_by"],
         "efficiency": ratio(bound, time_s),
-        "network": network(variant.experiment, summary),
+        "network": network(experiment, summary),
         "endpoint": endpoint(summary),
     }
 
@@ -128,9 +173,10 @@ def collective_fields(variant: Variant, result: Result) -> Document:
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
     totals = summary["network"]
-    per_npu = _per_npu(totals["injected_bytes"], summary["npus"])
+    per_npu = _per_npu(totals["injected_bytes"], experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
-    egress, wire = experiment.topology.egress_rate, experiment.topology.wire_rate
+    fabric = experiment.fabric
+    egress, wire = fabric.egress_rate, fabric.wire_rate
     return {
         "bytes_sent_per_npu": per_npu,
         "achieved_bandwidth_bytes_per_s": bandwidth,
@@ -180,9 +226,9 @@ def _per_npu(total: int, npus: int) -> int | float:
     return total // npus if total % npus == 0 else total / npus
 
 
-def _fidelity_of_all(experiments: Sequence[Experiment]) -> Document:
+def _common(each: Sequence[Document]) -> Document:
     """The common fidelity; where variants differ, `mixed` (each run states its own)."""
-    if not experiments:
+    if not each:
         return {}
-    first, *others = [fidelity(e) for e in experiments]
+    first, *others = each
     return {key: value if all(o.get(key) == value for o in others) else "mixed" for key, value in first.items()}

@@ -3,7 +3,7 @@
     manifest.json               version, configuration hash, seed, command, variants that are finished
     experiment.resolved.yaml    every variant with every field filled in; can be run again
     summary.json                the document of `--json`
-    inputs/                     workload files that the experiment names
+    inputs/                     workload and topology files that the experiment names
     <variant>/tables/*.parquet
     <variant>/trace.json        Chrome trace events
     report.html
@@ -129,8 +129,8 @@ class RunDirectory:
         inputs = _inputs(self.study.variants)
         if inputs:
             (self.path / "inputs").mkdir(exist_ok=True)
-        for name, text in inputs.items():
-            write(self.path / name, text)
+        for name, content in inputs.items():
+            write(self.path / name, content)
         write(self.path / "experiment.resolved.yaml", resolved_yaml(self.study))
 
     def _write_manifest(self, status: str) -> None:
@@ -147,13 +147,13 @@ class RunDirectory:
         write(self.path / MANIFEST, dumps(manifest) + "\n")
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Writes a file as a whole or not at all."""
     handle, name = tempfile.mkstemp(prefix=".incomplete-", dir=path.parent)
     staged = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         staged.chmod(0o644)
         staged.replace(path)
     except BaseException:
@@ -168,7 +168,9 @@ def resolved(study: Study) -> dict[str, Any]:
         values = variant.experiment.model_dump(mode="json", exclude_none=True)
         calibration = values.pop("calibration")
         if variant.astra_text is not None:
-            values["workload"]["astra_text"] = _input_name(variant.astra_text)
+            values["workload"]["astra_text"] = _input_name(variant.astra_text.encode(), ".txt")
+        if variant.experiment.topology.file is not None:
+            values["topology"] = {"file": _topology_name(variant)}
         variants.append(values)
     return {"name": study.name, "description": study.description, "calibration": calibration, "variants": variants}
 
@@ -223,12 +225,20 @@ def _manifest(path: Path) -> dict[str, Any] | None:
     return manifest if isinstance(manifest, dict) and manifest.get("kind") == KIND else None
 
 
-def _inputs(variants: Sequence[Variant]) -> dict[str, str]:
-    return {_input_name(v.astra_text): v.astra_text for v in variants if v.astra_text is not None}
+def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
+    """The files that the variants name, by what they are called here."""
+    texts = [v.astra_text.encode() for v in variants if v.astra_text is not None]
+    found = {_input_name(text, ".txt"): text for text in texts}
+    return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}
 
 
-def _input_name(text: str) -> str:
-    return f"inputs/{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
+def _topology_name(variant: Variant) -> str:
+    fabric = variant.experiment.topology
+    return _input_name(fabric.content, Path(fabric.file or "").suffix)
+
+
+def _input_name(content: bytes, suffix: str) -> str:
+    return f"inputs/{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
 
 
 def _refused(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from syncline import quantities
 from syncline.errors import did_you_mean, one_of
@@ -144,9 +144,49 @@ class Topology:
         return sum(d.diameter for d in self.dims)
 
     @property
+    def fastest(self) -> int:
+        """Payload bytes per second into or out of the NPU that has most; all have the same."""
+        return self.egress_rate
+
+    @property
     def shape(self) -> str:
         """Sizes only, such as `4x8x4`."""
         return "x".join(str(d.size) for d in self.dims)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes of links, by the numbers that the engine gives them."""
+        return [f"dim {index}" for index in range(len(self.dims))]
+
+    @property
+    def file(self) -> str | None:
+        """No file describes a product."""
+        return None
+
+    @property
+    def content(self) -> bytes:
+        """What is in that file: nothing."""
+        return b""
+
+    def narrowed(self, _: object) -> Topology:
+        """The fabric as the members of groups see it: NPUs without work forward, so that nothing changes."""
+        return self
+
+    def specification(self) -> dict[str, Any]:
+        """The engine's description."""
+        return {
+            "kind": "product",
+            "dims": [
+                {
+                    "block": dim.block,
+                    "size": dim.size,
+                    "rate_bytes_per_s": dim.payload_rate,
+                    "latency_ps": dim.latency,
+                    "links": dim.links,
+                }
+                for dim in self.dims
+            ],
+        }
 
     def __str__(self) -> str:
         return "_".join(str(d) for d in self.dims)

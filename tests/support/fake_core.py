@@ -7,6 +7,7 @@ find; nothing else about the numbers means anything.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,10 @@ class SimulationError(RuntimeError):
     """As the engine's."""
 
 
+SPEED = {"six-phase": 0.98, "ring": 0.96, "direct": 0.9, "hierarchical": 0.9, "themis": 0.9}
+"""The share of the links that an algorithm makes use of, beside 0.97."""
+UNKNOWN = ("halving-doubling", "double-binary-tree", "one-hop-trees")
+"""Algorithms that this engine does not have."""
 TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "slices")
 
 
@@ -48,9 +53,48 @@ def fan_out(dim: dict[str, Any]) -> int:
     return {"ring": 2, "fully-connected": int(dim["size"]) - 1, "switch": 1}[dim["block"]]
 
 
-def check(spec_json: str) -> None:
-    """As the engine's; everything that is JSON is legal."""
-    json.loads(spec_json)
+def npus_of(spec: dict[str, Any]) -> int:
+    """NPUs of the fabric."""
+    fabric = spec["fabric"]
+    return int(fabric["npus"]) if fabric["kind"] == "graph" else math.prod(dim["size"] for dim in fabric["dims"])
+
+
+def ranks_of(spec: dict[str, Any]) -> int:
+    """NPUs of a group."""
+    groups = spec["groups"]
+    return npus_of(spec) if groups is None else len(groups["members"][0])
+
+
+def egress_of(spec: dict[str, Any]) -> int:
+    """Payload bytes per second that the first NPU can send."""
+    fabric = spec["fabric"]
+    if fabric["kind"] == "graph":
+        return sum(int(link["rate_bytes_per_s"]) for link in fabric["links"] if link["from"] == 0)
+    return sum(fan_out(d) * d["links"] * d["rate_bytes_per_s"] for d in fabric["dims"] if d["size"] > 1)
+
+
+def ahead(spec: dict[str, Any]) -> dict[str, Any]:
+    """What summaries and previews have in common."""
+    npus, ranks, folded = npus_of(spec), ranks_of(spec), spec["fold"] != "off" and spec["fabric"]["kind"] == "product"
+    size = spec["job"].get("bytes", 51_000_000)
+    return {
+        "npus": npus,
+        "simulated_npus": 1 if folded else npus,
+        "unfolded": None if folded else "the fabric is not a product of dimensions",
+        "steps": 2 * (ranks - 1),
+        "chunks": 7,
+        "lower_bound_ps": 2 * (ranks - 1) * size * 10**12 // (ranks * egress_of(spec)) if ranks > 1 else 0,
+        "warnings": [],
+    }
+
+
+def check(spec_json: str) -> str:
+    """As the engine's; everything else that is JSON is legal."""
+    spec = json.loads(spec_json)
+    if (algorithm := spec["collectives"]["algorithm"]) in UNKNOWN:
+        raise SpecError(f"unknown variant `{algorithm}`, expected one of `ring`, `direct` at line 1 column 9")
+    sent = 2 * (ranks_of(spec) - 1) * spec["job"].get("bytes", 51_000_000) // ranks_of(spec)
+    return json.dumps(ahead(spec) | {"messages_per_npu": 14 * (ranks_of(spec) - 1), "bytes_sent_per_npu": sent})
 
 
 def verify(request_json: str) -> str:
@@ -90,16 +134,21 @@ def verify(request_json: str) -> str:
 def run(spec_json: str) -> dict[str, Any]:
     """As the engine's."""
     spec = json.loads(spec_json)
-    npus = 1
-    for dim in spec["dims"]:
-        npus *= dim["size"]
-    egress = sum(fan_out(d) * d["links"] * d["rate_bytes_per_s"] for d in spec["dims"] if d["size"] > 1)
+    npus, ranks, egress = npus_of(spec), ranks_of(spec), egress_of(spec)
+    taking_part = npus if spec["groups"] is None else ranks * len(spec["groups"]["members"])
     job, endpoint = spec["job"], spec["endpoint"]
     size = job["bytes"] if job["kind"] == "collective" else 51_000_000
-    sent = 2 * (npus - 1) * size // npus
+    sent = 2 * (ranks - 1) * size // ranks
     memory = endpoint.get("memory_bytes_per_s", 10**15)
     reuse = 2.25 if endpoint["kind"] == "ace" else 1 / 1.5
-    rate = min(0.97 * egress, memory * reuse, endpoint.get("sm_bytes_per_s", 10**15) / 1.5) or 1
+    rate = (
+        min(
+            SPEED.get(spec["collectives"]["algorithm"], 0.97) * egress,
+            memory * reuse,
+            endpoint.get("sm_bytes_per_s", 10**15) / 1.5,
+        )
+        or 1
+    )
     comm_ps = int(sent / rate * 1e12)
     iterations = job.get("iterations", 0)
     compute_ps = exposed_ps = 0
@@ -107,17 +156,14 @@ def run(spec_json: str) -> dict[str, Any]:
         compute_ps = int(iterations * 1.2e24 * job["compute"]["scale"] / job["compute"]["memory_bytes_per_s"] / 1e3)
         exposed_ps = comm_ps // 3
     total_ps = compute_ps + exposed_ps if iterations else comm_ps
-    sent_all = sent * npus
-    summary = {
-        "npus": npus,
+    sent_all = sent * taking_part
+    summary = ahead(spec) | {
         "npu": 0,
         "total_ps": total_ps,
         "iterations": iterations,
         "compute_ps": compute_ps,
         "exposed_ps": exposed_ps,
         "exposed_by": [{"layer": "conv1", "pass": "weight_grad", "exposed_ps": exposed_ps}] if iterations else [],
-        "steps": 2 * sum(d["size"] - 1 for d in spec["dims"]),
-        "chunks": 7,
         "network": {
             "link_bytes": sent_all,
             "injected_bytes": sent_all,
@@ -138,7 +184,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "fsms": 0,
         },
         "events": 1234,
-        "warnings": [],
+        "lower_bound_by": "what all NPUs together have to send",
     }
     tables = {
         "layers": {
@@ -179,6 +225,7 @@ def run(spec_json: str) -> dict[str, Any]:
         },
         "links": {
             "node": ints(0, 0),
+            "copies": ints(1, 1),
             "port": texts("dim 0 up", "dim 0 down"),
             "dim": ints(0, 0),
             "bytes": ints(10, 20),

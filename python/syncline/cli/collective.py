@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,67 +14,106 @@ from syncline.cli import options
 
 if TYPE_CHECKING:
     from syncline.document import Mapping, Node
+    from syncline.errors import Problem
 
 DEFAULT_BACKEND = "analytical"
+FABRICS = '--topology "Torus(4,8,4)", --machine dgx-a100 or --topology-file FILE'
 
 
 def collective(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="all-reduce, reduce-scatter or all-gather.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, reduce, gather or scatter.",
+        ),
+    ],
     size: Annotated[str, typer.Option(metavar="SIZE", help="As nccl-tests counts it: the full vector.")],
-    topology: Annotated[str, typer.Option(metavar="T", help='Such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".')],
+    topology: Annotated[
+        str | None, typer.Option(metavar="T", help='Such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".')
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option(metavar="M", help='dgx1p, dgx1v, dgx2, dgx-a100, dgx-h100, or "dgx-a100(nodes=4)".')
+    ] = None,
+    topology_file: Annotated[
+        str | None, typer.Option(metavar="F", help="NCCL's XML, nvidia-smi topo -m, or nodes and links in YAML.")
+    ] = None,
+    gpus: Annotated[
+        str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="G", help="A group, such as 0-3; repeat it, or write 0-3;4-7, size 4 or stride 4."),
+    ] = None,
+    root: Annotated[int | None, typer.Option(metavar="R", help="The root's rank in its group; 0 if not given.")] = None,
     algorithm: options.Algorithm = None,
     endpoint: options.Endpoint = "ideal",
     backend: options.Backend = DEFAULT_BACKEND,
+    padding: options.Padding = None,
     chunk: options.Chunk = None,
     inflight: options.Inflight = None,
     set_: options.Set = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
-    fold: options.Fold = "auto",
+    fold: options.Fold = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
-    """Run one collective of all NPUs.
+    """Run one collective of all NPUs, or of several groups at once.
 
     \b
       syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
-      syncline collective all-gather --size 1GiB --topology "Ring(8, rate=100Gb/s, latency=1us)" --json
+      syncline collective all-gather --size 1GiB --machine "dgx-a100(nodes=4)" --backend flow --json
+      syncline collective broadcast --size 256MB --machine dgx1v --gpus 0,1,4,5 --root 2
+      syncline collective all-to-all --size 64MB --topology "Ring(4)_Ring(8)" --group "size 4"
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
 
     By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
     ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
-    ideal endpoint has auto, the others ace-4-phase.
+    ideal endpoint has auto, which tries what makes sense and says what it chose; the others have ace-4-phase.
     """
-    root, filled_in = _tree(
+    flags = _Flags(
         kind=kind,
         size=size,
         topology=topology,
+        machine=machine,
+        topology_file=topology_file,
+        gpus=gpus,
+        groups=group or [],
+        root=root,
         endpoint=endpoint or "ideal",
         algorithm=algorithm,
         backend=backend or DEFAULT_BACKEND,
+        padding=padding,
         chunk=chunk,
         inflight=inflight,
+        fold=fold,
     )
-    problems = options.common_problems(fold=fold, threads=threads, seed=seed)
+    problems = [*options.common_problems(threads=threads, seed=seed), *flags.problems()]
+    tree, filled_in = _tree(flags)
 
     from syncline.schema.load import load
 
-    study = options.load(problems, set_, lambda overrides: load(root, "command line", Path(), overrides))
+    study = options.load(problems, set_, lambda overrides: load(tree, "command line", Path(), overrides))
 
-    from syncline import results, runner
+    from syncline import choice, results, runner
 
     runner.quiet = quiet
     began = time.monotonic()
+    study = choice.settled(study)
     outcomes = runner.run_all(study.variants, 1)
     outcomes.raise_if_refused()
     for _, message in outcomes.failures:
         print(f"the simulation failed: {message}", file=sys.stderr)
     if not outcomes.results:
+        if outcomes.interrupted:
+            print("interrupted", file=sys.stderr)
         return 130 if outcomes.interrupted else 1
     variant, result = outcomes.results[0]
     warnings = [*study.warnings, *result.summary["warnings"]]
-    document = results.document([variant], seed=seed, status="complete", warnings=warnings)
+    seen = {variant.name: result.summary}
+    document = results.document([variant], seed=seed, status="complete", warnings=warnings, seen=seen)
     document["assumptions"] = filled_in + document["assumptions"]
     document |= results.collective_fields(variant, result)
     document["cost"] = results.cost(time.monotonic() - began, [result])
@@ -81,20 +121,52 @@ def collective(
     return 0
 
 
-def _tree(
-    *,
-    kind: str,
-    size: str,
-    topology: str,
-    endpoint: str,
-    algorithm: str | None,
-    backend: str,
-    chunk: str | None,
-    inflight: int | None,
-) -> tuple[Mapping, list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    """What the command line says."""
+
+    kind: str
+    size: str
+    topology: str | None
+    machine: str | None
+    topology_file: str | None
+    gpus: str | None
+    groups: list[str]
+    root: int | None
+    endpoint: str
+    algorithm: str | None
+    backend: str
+    padding: str | None
+    chunk: str | None
+    inflight: int | None
+    fold: str | None
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with how the fabric is named."""
+        from syncline.errors import command_line
+
+        named = {"--topology": self.topology, "--machine": self.machine, "--topology-file": self.topology_file}
+        given = [(flag, value) for flag, value in named.items() if value is not None]
+        if not given:
+            return list(command_line("--topology", None, "the fabric is missing", FABRICS).problems)
+        found: list[Problem] = []
+        for flag, value in given[1:]:
+            message = f"the fabric is given twice, by {given[0][0]} and by {flag}"
+            found += command_line(flag, value, message, "one of them").problems
+        if self.machine is not None:
+            from syncline.fabric import notation
+
+            try:
+                notation.parse(self.machine)
+            except notation.MachineError as error:
+                found += command_line("--machine", self.machine, error.message, error.accepted).problems
+        return found
+
+
+def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
     """The experiment that the flags describe, and what they left open."""
     from syncline import profiles
-    from syncline.document import Mapping, Origin, Scalar
+    from syncline.document import Mapping, Origin, Scalar, Sequence
 
     filled_in: list[str] = []
 
@@ -104,37 +176,52 @@ def _tree(
     def section(name: str, entries: dict[str, Node]) -> Mapping:
         return Mapping(entries, Origin("command line", None, name))
 
-    cut: dict[str, Node] = {} if algorithm is None else {"algorithm": flag("--algorithm", algorithm)}
-    said = {
-        "algorithm": algorithm is not None,
-        "lanes": algorithm == "ring-unidirectional",
-        "chunk": chunk is not None,
-        "chunks": chunk is not None,
-        "inflight": inflight is not None,
+    given = {
+        "algorithm": flags.algorithm,
+        "padding": flags.padding,
+        "chunk": flags.chunk,
+        "inflight": flags.inflight,
     }
-    for key, value in profiles.COLLECTIVES.get(endpoint, {}).items():
-        if not said[key]:
+    cut: dict[str, Node] = {key: flag(f"--{key}", value) for key, value in given.items() if value is not None}
+    said = {*cut, *(["chunks"] if flags.chunk is not None else [])}
+    if flags.algorithm == "ring-unidirectional":
+        said.add("lanes")
+    for key, value in profiles.COLLECTIVES.get(flags.endpoint, {}).items():
+        if key not in said:
             cut[key] = flag("--endpoint", value)
-            filled_in.append(f"collective.{key} = {value} (default of `collective` with this endpoint)")
-    if chunk is not None:
-        cut["chunk"] = flag("--chunk", chunk)
-    if inflight is not None:
-        cut["inflight"] = flag("--inflight", inflight)
-    given = options.given_endpoint(endpoint)
-    for key, value in given.items():
+            if value != "auto":  # what it came to stand for is listed instead
+                filled_in.append(f"collective.{key} = {value} (default of `collective` with this endpoint)")
+    endpoint = options.given_endpoint(flags.endpoint)
+    for key, value in endpoint.items():
         if key != "kind":
             filled_in.append(f"endpoint.{key} = {value} ({profiles.SOURCE})")
+    workload = {"collective": flag("KIND", flags.kind), "size": flag("--size", flags.size)}
+    if flags.root is not None:
+        workload["root"] = flag("--root", flags.root)
     root = section(
         "",
         {
             "name": flag("KIND", "collective"),
-            "topology": flag("--topology", topology),
-            "network": section("--backend", {"backend": flag("--backend", backend)}),
-            "workload": section("KIND", {"collective": flag("KIND", kind), "size": flag("--size", size)}),
+            "network": section("--backend", {"backend": flag("--backend", flags.backend)}),
+            "workload": section("KIND", workload),
             "collective": section("--algorithm", cut),
-            "endpoint": section("--endpoint", {k: flag("--endpoint", v) for k, v in given.items()}),
+            "endpoint": section("--endpoint", {k: flag("--endpoint", v) for k, v in endpoint.items()}),
+            "output": section("", {"trace_npus": Sequence([], Origin("command line", None))}),
         },
     )
+    if flags.topology_file is not None:
+        root.entries["topology"] = section("--topology-file", {"file": flag("--topology-file", flags.topology_file)})
+    elif flags.topology is not None or flags.machine is not None:
+        name, text = ("--topology", flags.topology) if flags.topology is not None else ("--machine", flags.machine)
+        root.entries["topology"] = flag(name, text)
+    else:
+        root.entries["topology"] = flag("--topology", "Ring(1)")  # that it is missing is said already
+    if flags.gpus is not None:
+        root.entries["gpus"] = flag("--gpus", flags.gpus)
+    if flags.groups:
+        root.entries["groups"] = flag("--group", ";".join(flags.groups))
+    if flags.fold is not None:
+        root.entries["fold"] = flag("--fold", flags.fold)
     return root, filled_in
 
 
@@ -146,21 +233,46 @@ def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) 
     else:
         from syncline.cli import tables
 
-        rows = [
-            ("time", tables.duration(document["time_s"])),
-            ("size", tables.size(document["size_bytes"])),
-            ("algorithm bandwidth", tables.bandwidth(document["algorithm_bandwidth_bytes_per_s"])),
-            ("bus bandwidth", tables.bandwidth(document["bus_bandwidth_bytes_per_s"])),
-            ("lower bound", tables.duration(document["lower_bound_s"])),
-            ("efficiency", tables.percent(document["efficiency"])),
-            ("steps", str(document["steps"])),
-            ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
-        ]
-        tables.show(tables.pairs(f"{document['collective']} over {document['npus']} NPUs", rows))
+        tables.show(tables.pairs(_title(document), _rows(document)))
     if quiet:
         return
+    choice = document.get("algorithm_choice")
+    if choice is not None and not json:
+        print(f"auto chose {choice['chosen']}: {choice['because']}", file=sys.stderr)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     if verbose:
         for assumption in document["assumptions"]:
             print(f"assumed: {assumption}", file=sys.stderr)
+
+
+def _title(document: dict[str, Any]) -> str:
+    ranks, groups = document["ranks"], document["groups"]
+    if groups is None:
+        return f"{document['collective']} over {ranks} NPUs"
+    if len(groups) == 1:
+        return f"{document['collective']} over {ranks} of {document['npus']} NPUs ({_shortened(groups[0])})"
+    return f"{document['collective']} of {len(groups)} groups of {ranks} NPUs each"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    from syncline.cli import tables
+
+    fidelity = document["fidelity"]
+    simulated = f"{fidelity['simulated_npus']:,} of {document['npus']:,}"
+    return [
+        ("algorithm", document["algorithm"]),
+        ("time", tables.duration(document["time_s"])),
+        ("size", tables.size(document["size_bytes"])),
+        ("algorithm bandwidth", tables.bandwidth(document["algorithm_bandwidth_bytes_per_s"])),
+        ("bus bandwidth", tables.bandwidth(document["bus_bandwidth_bytes_per_s"])),
+        ("lower bound", tables.duration(document["lower_bound_s"])),
+        ("efficiency", tables.percent(document["efficiency"])),
+        ("steps", str(document["steps"])),
+        ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
+        *([("NPUs simulated", simulated)] if fidelity["folded"] else []),
+    ]

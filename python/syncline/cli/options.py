@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from syncline.errors import InputError, Problem, command_line, did_you_mean
+from syncline.errors import InputError, Problem, command_line
 
 if TYPE_CHECKING:
     from syncline.document import Plain
@@ -23,7 +23,7 @@ Set = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Seed = Annotated[int, typer.Option(help="Recorded; nothing in this version is random.")]
 Threads = Annotated[int | None, typer.Option(help="Simulations at once; by default one per processor.")]
-Fold = Annotated[str, typer.Option(metavar="auto|on|off", help="Simulate equivalent NPUs once (not in this version).")]
+Fold = Annotated[str | None, typer.Option(metavar="auto|on|off", help="Simulate NPUs that are alike once.")]
 Chunk = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a chunk, such as 64KiB.")]
 Inflight = Annotated[int | None, typer.Option(help="Chunks that an NPU has in flight at most.")]
 Endpoint = Annotated[str | None, typer.Option(metavar="ideal|baseline|ace", help="What a message costs at an NPU.")]
@@ -31,23 +31,21 @@ Algorithm = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="ring, ring-unidirectional, hierarchical, hierarchical-optimal, ace-4-phase, six-phase or auto.",
+        help="ring, ring-unidirectional, direct, halving-doubling, double-binary-tree, one-hop-trees, hierarchical, "
+        "hierarchical-optimal, ace-4-phase, six-phase, themis, or auto: the fastest of them.",
     ),
 ]
-Backend = Annotated[str | None, typer.Option(metavar="analytical|packet", help="The network model.")]
+Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet", help="The network model.")]
+Padding = Annotated[
+    str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was assumed.")]
 
 
-def common_problems(*, fold: str = "auto", threads: int | None = None, seed: int = 0) -> list[Problem]:
+def common_problems(*, threads: int | None = None, seed: int = 0) -> list[Problem]:
     """What is wrong with flags that most commands have."""
     problems: list[InputError] = []
-    if fold == "on":
-        message = "folding is not available in this version: every NPU is simulated"
-        problems.append(command_line("--fold", fold, message, "auto, off"))
-    elif fold not in ("auto", "off"):
-        message = f"this is not known{did_you_mean(fold, ('auto', 'off'))}"
-        problems.append(command_line("--fold", fold, message, "auto, off"))
     if threads is not None and not 1 <= threads <= MAX_THREADS:
         problems.append(command_line("--threads", threads, "this is out of range", f"1 to {MAX_THREADS}"))
     if not 0 <= seed < 2**63:
@@ -80,7 +78,14 @@ def load(
 
 
 def forced(
-    *, chunk: str | None, inflight: int | None, endpoint: str | None, algorithm: str | None, backend: str | None
+    *,
+    chunk: str | None,
+    inflight: int | None,
+    endpoint: str | None,
+    algorithm: str | None,
+    backend: str | None,
+    fold: str | None,
+    padding: str | None,
 ) -> list[Override]:
     """Flags that hold for every variant, whatever the file says."""
     from syncline.schema.merge import parse_override
@@ -96,6 +101,10 @@ def forced(
         settings.append((f"collective.chunk={chunk}", "--chunk"))
     if inflight is not None:
         settings.append((f"collective.inflight={inflight}", "--inflight"))
+    if padding is not None:
+        settings.append((f"collective.padding={padding}", "--padding"))
+    if fold is not None:
+        settings.append((f"fold={fold}", "--fold"))
     return [parse_override(setting, label) for setting, label in settings]
 
 

@@ -50,6 +50,9 @@ def reproduce(
     runs = Runs()
     findings = ace.Ace(runs).findings(selected, threads)
     document = results.document(ace.variants(runs, selected), seed=seed, status="complete", warnings=[])
+    folded = {result.summary["unfolded"] is None for result in runs.finished()}
+    if document["fidelity"]:
+        document["fidelity"]["folded"] = folded.pop() if len(folded) == 1 else "mixed" if folded else None
     document["claims"] = ledger.document(findings)
     document["cost"] = results.cost(time.monotonic() - began, runs.finished())
     if json:

@@ -14,6 +14,7 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
+    from syncline.engine import Preview
     from syncline.errors import Problem
     from syncline.results import Document
     from syncline.rundir import RunDirectory
@@ -31,7 +32,8 @@ def run(
     json: options.AsJson = False,
     threads: options.Threads = None,
     seed: options.Seed = 0,
-    fold: options.Fold = "auto",
+    fold: options.Fold = None,
+    padding: options.Padding = None,
     chunk: options.Chunk = None,
     inflight: options.Inflight = None,
     endpoint: options.Endpoint = None,
@@ -49,9 +51,17 @@ def run(
 
     Flags such as --chunk hold for every variant; --set changes the file, and variants can displace it.
     """
-    problems = options.common_problems(fold=fold, threads=threads, seed=seed)
-    forced = options.forced(chunk=chunk, inflight=inflight, endpoint=endpoint, algorithm=algorithm, backend=backend)
-    study = _load(experiment, set_, forced, problems)
+    problems = options.common_problems(threads=threads, seed=seed)
+    forced = options.forced(
+        chunk=chunk,
+        inflight=inflight,
+        endpoint=endpoint,
+        algorithm=algorithm,
+        backend=backend,
+        fold=fold,
+        padding=padding,
+    )
+    study, _ = _load(experiment, set_, forced, problems, quiet=quiet)
 
     from syncline import runner
     from syncline.rundir import RunDirectory
@@ -59,7 +69,6 @@ def run(
     directory = None if out is None else RunDirectory(out, study, _command(), seed)
     if directory is not None:
         directory.check()
-    runner.quiet = quiet
     began = time.monotonic()
     outcomes = runner.run_all(study.variants, threads, _saver(directory))
     document = _document(study, outcomes, seed, time.monotonic() - began)
@@ -82,6 +91,8 @@ def check(
     set_: options.Set = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
+    fold: options.Fold = None,
+    padding: options.Padding = None,
     chunk: options.Chunk = None,
     inflight: options.Inflight = None,
     endpoint: options.Endpoint = None,
@@ -95,13 +106,26 @@ def check(
       syncline check ace/resnet50 --set training.iterations=100
     """
     problems = options.common_problems(seed=seed)
-    forced = options.forced(chunk=chunk, inflight=inflight, endpoint=endpoint, algorithm=algorithm, backend=backend)
-    study = _load(experiment, set_, forced, problems)
+    forced = options.forced(
+        chunk=chunk,
+        inflight=inflight,
+        endpoint=endpoint,
+        algorithm=algorithm,
+        backend=backend,
+        fold=fold,
+        padding=padding,
+    )
+    study, previews = _load(experiment, set_, forced, problems)
+
+    from dataclasses import asdict
 
     from syncline import estimate, results
 
-    estimates = [(variant.name, estimate.of(variant)) for variant in study.variants]
-    document = results.document(study.variants, seed=seed, status="complete", warnings=study.warnings)
+    named = [(variant, preview) for variant, preview in zip(study.variants, previews, strict=True)]
+    estimates = [(variant.name, estimate.of(variant.experiment, preview)) for variant, preview in named]
+    warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
+    seen = {variant.name: asdict(preview) for variant, preview in named}
+    document = results.document(study.variants, seed=seed, status="complete", warnings=warnings, seen=seen)
     document["estimates"] = [{"name": name, **e.as_document()} for name, e in estimates]
     if json:
         print(results.dumps(document))
@@ -110,14 +134,20 @@ def check(
     from syncline.cli import tables
 
     tables.show(tables.estimates(estimates))
-    for warning in study.warnings:
+    for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
 
 
 def _load(
-    experiment: str, settings: Sequence[str] | None, forced: Sequence[Override], problems: Sequence[Problem]
-) -> Study:
+    experiment: str,
+    settings: Sequence[str] | None,
+    forced: Sequence[Override],
+    problems: Sequence[Problem],
+    *,
+    quiet: bool = False,
+) -> tuple[Study, list[Preview]]:
+    """The study, with algorithms chosen where that was left open, and what simulating its variants will be."""
     from syncline import studies
     from syncline.schema.load import load_file
 
@@ -127,10 +157,11 @@ def _load(
 
     study = options.load(problems, settings, read)
 
-    from syncline import engine
+    from syncline import choice, engine, runner
 
-    engine.check(study.variants)
-    return study
+    runner.quiet = quiet
+    study = choice.settled(study)
+    return study, engine.check(study.variants)
 
 
 def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
@@ -149,7 +180,8 @@ def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -
     for variant, result in outcomes.results:
         warnings += [f"{variant.name}: {warning}" for warning in result.summary["warnings"]]
     status = "complete" if complete else "partial"
-    document = results.document(study.variants, seed=seed, status=status, warnings=warnings)
+    seen = {variant.name: result.summary for variant, result in outcomes.results}
+    document = results.document(study.variants, seed=seed, status=status, warnings=warnings, seen=seen)
     document["name"] = study.name
     document["description"] = study.description
     document["runs"] = [results.run_entry(variant, result) for variant, result in outcomes.results]

@@ -68,11 +68,11 @@ def estimates(rows: Sequence[tuple[str, Estimate]]) -> Table:
     """What running the variants takes."""
     table = Table(title="valid; running it takes roughly", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
-    for heading in ("NPUs", "steps", "chunks", "messages", "packets", "events", "memory", "time"):
+    for heading in ("NPUs", "simulated", "steps", "chunks", "messages", "packets", "events", "memory", "time"):
         table.add_column(heading, justify="right")
     table.add_column("fidelity")
     for name, e in rows:
-        numbers = (e.npus, e.steps, e.chunks_per_npu, e.messages, e.packets, e.events)
+        numbers = (e.npus, e.simulated_npus, e.steps, e.chunks_per_npu, e.messages, e.packets, e.events)
         cells = [f"{number:,}" for number in numbers]
         table.add_row(name, *cells, size(e.memory_bytes), duration(e.time_s), e.recommendation)
     return table

@@ -8,7 +8,6 @@ from typing import Any, Final
 from syncline.errors import Problem, one_of
 
 LATER_COMMANDS: Final = frozenset({"bench", "trees", "sweep", "import"})
-LATER_FLAGS: Final = frozenset({"--machine", "--gpus", "--group", "--topology-file"})
 """What the blueprint has and this version has not."""
 
 _NAMED: Final = re.compile(r"'([^']*)'|(--?[a-z][a-z-]*)")
@@ -21,7 +20,7 @@ def problem(error: Exception) -> Problem:
     named = _NAMED.search(message)
     name = (named[1] or named[2]) if named else ""
     unknown = message.startswith("No such")
-    if unknown and (name in LATER_COMMANDS or name in LATER_FLAGS):
+    if unknown and name in LATER_COMMANDS:
         message = f"'{name}' is not available in this version"
     commands, flags = _known(getattr(error, "ctx", None))
     if commands:

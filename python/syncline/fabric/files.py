@@ -18,7 +18,12 @@ MAX_TEXT: Final = 2**20
 def load(path: Path, label: str | None = None) -> Graph:
     """The fabric in a file. Raises [`InputError`] with everything that is wrong."""
     name = str(path) if label is None else label
-    return read(document.read_bytes(path, name, elements.MAX_BYTES), name)
+    return read(content(path, name), name)
+
+
+def content(path: Path, label: str) -> bytes:
+    """What is in a file that may hold a fabric. Raises [`InputError`] if it cannot be read."""
+    return document.read_bytes(path, label, elements.MAX_BYTES)
 
 
 def read(data: bytes, file: str) -> Graph:

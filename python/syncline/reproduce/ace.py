@@ -86,6 +86,7 @@ class Ace:
     def topology(self, shape: Sequence[int]) -> Topology:
         """The study's topology with other sizes."""
         base = self.runs.variant(Run(ALL_REDUCE, "Ideal")).experiment.topology
+        assert isinstance(base, Topology)
         return Topology(tuple(dataclasses.replace(d, size=n) for d, n in zip(base.dims, shape, strict=True)))
 
     def all_reduce(self, variant: str, shape: Sequence[int], *settings: str) -> Result:

@@ -8,14 +8,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PlainSerializer, Tag, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+)
 
 from syncline import quantities, topology
+from syncline.fabric import topologies
+from syncline.fabric.groups import Members
+from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.fields import (
     Accepted,
     ComputeRate,
     Count,
     Frequency,
+    GpusText,
+    GroupsText,
     Rate,
     Share,
     Size,
@@ -24,6 +39,7 @@ from syncline.schema.fields import (
     Time,
     TimeOrZero,
     refused,
+    said_elsewhere,
 )
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
@@ -94,6 +110,13 @@ class AnalyticalNetwork(Section):
     """Which network model."""
 
 
+class FlowNetwork(Section):
+    """Concurrent messages share links max-min fairly; rates change as flows come and go."""
+
+    backend: Literal["flow"] = "flow"
+    """Which network model."""
+
+
 class ModelWorkload(Section):
     """Data-parallel training of a model of the zoo."""
 
@@ -117,13 +140,21 @@ class AstraWorkload(Section):
     """Bytes of a gradient element; collectives are never cut finer."""
 
 
-class CollectiveWorkload(Section):
-    """A single collective of all NPUs."""
+ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
+"""Collectives with a root."""
 
-    collective: Literal["all-reduce", "reduce-scatter", "all-gather"]
+
+class CollectiveWorkload(Section):
+    """A single collective of all NPUs, or of every group at once."""
+
+    collective: Literal[
+        "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"
+    ]
     """Which."""
     size: SizeOrZero
-    """The full vector of each NPU."""
+    """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""
+    root: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    """The rank of the root of a broadcast, reduce, gather or scatter; 0 if not given."""
     element: Size = 2
     """Bytes of an element; nothing is cut finer."""
 
@@ -149,21 +180,41 @@ class Collective(Section):
     algorithm: Literal[
         "ring",
         "ring-unidirectional",
+        "direct",
+        "halving-doubling",
+        "double-binary-tree",
+        "one-hop-trees",
         "hierarchical",
-        "ace-4-phase",
         "hierarchical-optimal",
+        "ace-4-phase",
         "six-phase",
+        "themis",
         "auto",
     ] = "six-phase"
-    """The composition of an all-reduce. `ring` and `hierarchical`: all-reduce in one dimension after the other;
-    `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `ace-4-phase` and
-    `hierarchical-optimal`: reduce-scatter in the first, all-reduce in the others, all-gather in the first.
-    `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order. `auto`: `ring` on one
-    dimension, else `six-phase`."""
+    """How ranks work together. `ring`: rings, in one dimension of a product after the other, or through the whole
+    group on other fabrics; `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `direct`: everybody
+    with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
+    Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`:
+    all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
+    in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
+    then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions.
+    `auto`: what is fastest when it is tried."""
+    per_dimension: (
+        Annotated[
+            list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees"]],
+            Field(min_length=1, max_length=32),
+        ]
+        | None
+    ) = None
+    """What a composition does along each dimension; what suits the dimension if not given."""
+    padding: Literal["equal", "none"] = "equal"
+    """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no byte more
+    than there is."""
     scheduling: Literal["fifo", "lifo"] = "lifo"
     """Which issued collective the next chunk is taken from: the earliest or the latest."""
     chunk: Size | None = None
-    """Size of a chunk; the last one is smaller. 64KiB if neither `chunk` nor `chunks` is given."""
+    """Size of a chunk; the last one is smaller. 64KiB if neither `chunk` nor `chunks` is given; with ACE then more,
+    where blocks would be smaller than a packet."""
     chunks: Count | None = None
     """Number of equal chunks of each collective, instead of `chunk`."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
@@ -298,17 +349,36 @@ class Dimensions(Section):
         )
 
 
-def _topology(value: object) -> topology.Topology:
-    if isinstance(value, topology.Topology):
+class TopologyFile(Section):
+    """A topology in a file: NCCL's XML, what `nvidia-smi topo -m` prints, or nodes and links in YAML or JSON."""
+
+    file: Annotated[str, Field(min_length=1, max_length=4096)]
+    """The file, relative to the experiment file."""
+
+
+class Unread:
+    """In place of a topology file that cannot be read, which is said elsewhere."""
+
+
+def _topology(value: object) -> Fabric:
+    if isinstance(value, topology.Topology | Wired):
         return value
+    if isinstance(value, Unread):
+        raise said_elsewhere()
     try:
         if isinstance(value, dict):
+            if "file" in value:
+                TopologyFile.model_validate(value)
             return Dimensions.model_validate(value).as_topology()
         if isinstance(value, str):
-            return topology.parse(value)
+            return topologies.parse(value)
     except topology.TopologyError as error:
         raise refused(error.message, error.accepted) from None
-    raise refused("this is not a topology", f"{topology.ACCEPTED}; or a mapping with dims")
+    raise refused("this is not a topology", topologies.ACCEPTED)
+
+
+def _topology_text(value: Fabric) -> Any:
+    return str(value) if value.file is None else {"file": value.file}
 
 
 _DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
@@ -319,15 +389,27 @@ _DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
     "additionalProperties": False,
 }
 
+_FILE_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": TopologyFile.__doc__,
+    "properties": {"file": TopologyFile.model_json_schema()["properties"]["file"]},
+    "required": ["file"],
+    "additionalProperties": False,
+}
+
 TopologyField = Annotated[
-    topology.Topology,
-    BeforeValidator(_topology),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"anyOf": [{"type": "string", "description": topology.ACCEPTED}, _DIMENSIONS_SCHEMA]}),
+    Fabric,
+    PlainValidator(_topology),
+    PlainSerializer(_topology_text),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "description": topologies.ACCEPTED}, _DIMENSIONS_SCHEMA, _FILE_SCHEMA]}
+    ),
 ]
 
 Network = Annotated[
-    Annotated[PacketNetwork, Tag("packet")] | Annotated[AnalyticalNetwork, Tag("analytical")],
+    Annotated[PacketNetwork, Tag("packet")]
+    | Annotated[FlowNetwork, Tag("flow")]
+    | Annotated[AnalyticalNetwork, Tag("analytical")],
     Discriminator(lambda value: _tag(value, "backend", "packet")),
 ]
 Workload = Annotated[
@@ -353,6 +435,10 @@ class Experiment(Section):
     """For people."""
     topology: TopologyField
     """The fabric."""
+    gpus: GpusText = None
+    """The GPUs of a machine or a topology file that take part, as one group; the others do not even forward."""
+    groups: GroupsText = None
+    """Groups that run every collective side by side; by default all that take part are one."""
     npu: Npu = Npu()
     """The NPU."""
     network: Network = PacketNetwork()
@@ -367,21 +453,49 @@ class Experiment(Section):
     """What a message costs at an NPU."""
     calibration: dict[str, Calibration] = {}
     """Fitted constants: the path of a field, and what it was fitted on."""
+    fold: Literal["auto", "on", "off"] = "auto"
+    """Whether NPUs that are alike are simulated once, which changes no result: where it is exact, always (a run for
+    which it is not exact is refused), or never."""
     output: Output = Output()
     """What is recorded."""
 
     @property
     def composition(self) -> str:
-        """The algorithm that is carried out, where `algorithm` leaves a choice or says more than that."""
+        """The algorithm that the engine is told."""
         algorithm = self.collective.algorithm
-        if algorithm == "auto":
-            return "ring" if sum(dim.size > 1 for dim in self.topology.dims) <= 1 else "six-phase"
         return "ring" if algorithm == "ring-unidirectional" else algorithm
 
     @property
     def lanes(self) -> str:
         """How lanes are used, in the light of the algorithm."""
         return "one" if self.collective.algorithm == "ring-unidirectional" else self.collective.lanes
+
+    @property
+    def members(self) -> Members | None:
+        """The groups by NPU, or None if all NPUs are one. Raises `GroupError` or `AllocationError`."""
+        return topologies.members(self.topology, self.gpus, self.groups)
+
+    @property
+    def ranks(self) -> int:
+        """NPUs of a group."""
+        members = self.members
+        return self.topology.npus if members is None else len(members[0])
+
+    @property
+    def taking_part(self) -> int:
+        """NPUs of all groups."""
+        members = self.members
+        return self.topology.npus if members is None else len(members) * len(members[0])
+
+    @property
+    def grid(self) -> list[int]:
+        """The ranks of a group as the engine sees them: NPUs along each dimension, the innermost first."""
+        return topologies.grid(self.topology, self.members)
+
+    @property
+    def fabric(self) -> Fabric:
+        """The topology as those who take part see it."""
+        return self.topology.narrowed(self.members)
 
     @property
     def is_training(self) -> bool:

@@ -11,17 +11,22 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from syncline import document, topology
+from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.errors import Problem, did_you_mean, one_of
+from syncline.fabric import topologies
 from syncline.schema import experiment
-from syncline.schema.fields import QUANTITY_ERROR, Accepted
+from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collective"
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
-    "network": {"packet": experiment.PacketNetwork, "analytical": experiment.AnalyticalNetwork},
+    "network": {
+        "packet": experiment.PacketNetwork,
+        "flow": experiment.FlowNetwork,
+        "analytical": experiment.AnalyticalNetwork,
+    },
     "endpoint": {
         "ideal": experiment.IdealEndpoint,
         "baseline": experiment.BaselineEndpoint,
@@ -34,33 +39,32 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     },
 }
 LATER = {
-    "backend": ("flow", "ethernet"),
-    "algorithm": (
-        "direct",
-        "halving-doubling",
-        "double-binary-tree",
-        "one-hop-trees",
-        "packed-trees",
-        "themis",
-    ),
+    "backend": ("ethernet",),
+    "algorithm": ("packed-trees",),
     "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
-    "collective": ("all-to-all", "broadcast", "reduce", "gather", "scatter"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
-CALLED = {"lanes": "use of lanes", "scheduling": "order", "tail": "end of a run"}
+CALLED = {
+    "per_dimension": "algorithm for a dimension",
+    "lanes": "use of lanes",
+    "fold": "way to fold",
+    "scheduling": "order",
+    "tail": "end of a run",
+}
 """What the value of a key is called, where the key is not a word for it."""
 
 
 def explain(error: ValidationError, root: Mapping) -> Iterator[Problem]:
     """The problems of a validation, with the places of the values in the tree `root`."""
     for details in error.errors(include_url=False):
-        yield _problem(details, root)
+        if details["type"] != SAID_ERROR:
+            yield _problem(details, root)
 
 
 def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     path, node, missing = _locate(details["loc"], root)
     kind, context = details["type"], details.get("ctx", {})
-    key = str(path[-1]) if path else ""
+    key = _name(path)
     if kind == "missing":
         accepted = _accepted_at(path, root)
         return node.origin.below(missing or key, node.origin.line).problem("this is missing", None, accepted)
@@ -84,6 +88,11 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == "literal_error":
         return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
     return node.origin.problem(_message(kind, value, details["msg"]), value, _accepted_at(path, root))
+
+
+def _name(path: list[int | str]) -> str:
+    """The last key of a path: that of the list for an item of it."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
 def _not_one_of(key: str, value: object, choices: list[str]) -> tuple[str, object, str]:
@@ -180,7 +189,7 @@ def _models_at(path: list[int | str], root: Mapping) -> list[type[BaseModel]]:
         if step in VARIANTS and models == [experiment.Experiment]:
             models = _chosen(str(step), root)
         elif step == "topology" and models == [experiment.Experiment]:
-            models = [experiment.Dimensions]
+            models = [experiment.Dimensions, experiment.TopologyFile]
         elif path[0] == "calibration":
             models = [experiment.Calibration]
         elif isinstance(step, str):
@@ -219,12 +228,14 @@ def _keys_at(path: list[int | str], root: Mapping) -> list[str]:
 
 
 def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
-    name = str(path[-1])
+    name = _name(path)
     return [m.model_fields[name] for m in _models_at(path[:-1], root) if name in m.model_fields]
 
 
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
-    return [str(c) for info in _fields_at(path, root) for c in _literals(info.annotation)]
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    return [str(c) for info in _fields_at(path, root) for part in _parts(info.annotation) for c in _literals(part)]
 
 
 def _literals(annotation: Any) -> Iterator[Any]:
@@ -239,7 +250,7 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     if path and isinstance(path[-1], int):
         return "whole numbers of 0 or more" if "trace_npus" in path else None
     if path == ["topology"]:
-        return topology.ACCEPTED
+        return topologies.ACCEPTED
     if path == ["name"]:
         return experiment.NAME_ACCEPTED
     if path == ["workload"]:

@@ -42,7 +42,7 @@ def json_schema() -> dict[str, Any]:
 
 def _allow_shorthands(schema: dict[str, Any]) -> None:
     """`endpoint: ideal` stands for `endpoint: {kind: ideal}`, `network: packet` for its backend."""
-    for section, words in (("endpoint", ["ideal"]), ("network", ["packet", "analytical"])):
+    for section, words in (("endpoint", ["ideal"]), ("network", ["packet", "flow", "analytical"])):
         body = schema["properties"][section]
         choices = body.pop("oneOf", None) or body.pop("anyOf")
         body.pop("discriminator", None)

@@ -6,16 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, PlainSerializer
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from syncline import quantities
+from syncline.fabric import allocation, groups
 from syncline.quantities import QuantityError
 
 QUANTITY_ERROR: Final = "quantity"
+SAID_ERROR: Final = "said"
+"""What is wrong with a value is said elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +26,22 @@ class Accepted:
     """Metadata of a field: what it accepts, in words, and its form in the JSON Schema."""
 
     text: str
+    also: dict[str, Any] | None = None
+    """Another form, beside text."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "string", "description": self.text}
+        written = {"type": "string", "description": self.text}
+        return written if self.also is None else {"anyOf": [written, self.also]}
 
 
 def refused(message: str, accepted: str) -> PydanticCustomError:
     """The error of a field's value, with what would be accepted."""
     return PydanticCustomError(QUANTITY_ERROR, "{message}", {"message": message, "accepted": accepted})
+
+
+def said_elsewhere() -> PydanticCustomError:
+    """The error of a value whose problems are known already."""
+    return PydanticCustomError(SAID_ERROR, "this is wrong")
 
 
 def _reading(read: Callable[[object], int]) -> BeforeValidator:
@@ -100,6 +111,52 @@ Share = Annotated[
     BeforeValidator(_share),
     PlainSerializer(quantities.format_share, return_type=str),
     Accepted(quantities.SHARE_ACCEPTED),
+]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
+
+
+def _numbers(value: object) -> str | None:
+    """A list of numbers and ranges as text; None if it is something else."""
+    items = value if isinstance(value, list) else [value]
+    return ",".join(str(item) for item in items) if all(isinstance(i, str) or _is_number(i) for i in items) else None
+
+
+def _gpus(value: object) -> str | None:
+    text = None if value is None else _numbers(value)
+    if value is not None and (text is None or not text.strip()):
+        raise refused("this names no GPUs", allocation.ACCEPTED)
+    return text
+
+
+def _groups(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    listed = [_numbers(group) for group in value] if isinstance(value, list) else []
+    named = [text for text in listed if text is not None and text.strip()]
+    if not named or len(named) != len(listed):
+        raise refused("this names no groups", f"a list of lists of NPUs, or {groups.ACCEPTED}")
+    return ";".join(named)
+
+
+GpusText = Annotated[
+    str | None,
+    BeforeValidator(_gpus),
+    Accepted(allocation.ACCEPTED, also={"type": "array", "items": {"type": ["integer", "string"]}}),
+]
+GroupsText = Annotated[
+    str | None,
+    BeforeValidator(_groups),
+    Accepted(
+        groups.ACCEPTED,
+        also={
+            "type": "array",
+            "items": {"type": ["array", "string"], "items": {"type": ["integer", "string"]}},
+            "minItems": 1,
+        },
+    ),
 ]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 SmallCount = Annotated[int, Field(ge=1, le=4096)]

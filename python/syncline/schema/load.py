@@ -14,8 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 from syncline import document
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
+from syncline.fabric import files
+from syncline.fabric.topologies import Wired
 from syncline.schema import merge, rules
-from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment
+from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment, Unread
 from syncline.schema.explain import explain
 from syncline.schema.merge import Override
 
@@ -30,6 +32,16 @@ def _nowhere() -> Mapping:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """What `collective.algorithm: auto` came to stand for."""
+
+    chosen: str
+    because: str
+    candidates: tuple[dict[str, Any], ...]
+    """Each algorithm with its `predicted_time_s`, or why it was `refused`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One simulation of a study."""
 
@@ -37,6 +49,8 @@ class Variant:
     experiment: Experiment
     astra_text: str | None = None
     """The content of the file that `workload.astra_text` names."""
+    choice: Choice | None = None
+    """How the algorithm was chosen, if that was left open."""
     tree: Mapping = field(default_factory=_nowhere, compare=False, repr=False)
     """What was written, and where."""
 
@@ -62,6 +76,7 @@ class _Loading:
     label: str
     folder: Path
     forced: Sequence[Override]
+    fabrics: dict[Path, Wired] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -205,8 +220,10 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         except InputError as error:
             loading.problems += error.problems
     loading.problems += merge.contradictions(tree)
-    values = document.plain(tree)
-    assert isinstance(values, dict)
+    values: dict[str, Any] = {key: document.plain(node) for key, node in tree.entries.items()}
+    fabric = _topology_file(tree, loading)
+    if fabric is not None:
+        values["topology"] = fabric
     experiment: Experiment | None = None
     try:
         experiment = Experiment.model_validate(values)
@@ -216,10 +233,12 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         parts = _legal_parts(values)
     for violation in rules.violations(parts):
         loading.problems.append(_place(violation, tree))
+    if isinstance(parts.topology, Wired):
+        loading.warnings += [w for w in parts.topology.graph.warnings if w not in loading.warnings]
     text = _astra_text(parts.workload, tree, loading)
     if experiment is None or len(loading.problems) > before:
         return None
-    return Variant(name or experiment.name, experiment, text, tree)
+    return Variant(name or experiment.name, experiment, text, tree=tree)
 
 
 def _parts_of(experiment: Experiment) -> rules.Parts:
@@ -278,6 +297,30 @@ def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | Non
             origin.problem(message, workload.astra_text, "the path of a file, relative to the experiment file")
         )
         return None
+
+
+def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:
+    """The fabric in the file that `topology` names, if it names one. It is looked for beside the file that names it."""
+    section = tree.entries.get("topology")
+    node = section.entries.get("file") if isinstance(section, Mapping) and len(section.entries) == 1 else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
+        return None
+    folder = loading.folder if node.origin.file == loading.label else Path()
+    path = folder / node.value
+    if path in loading.fabrics:
+        return loading.fabrics[path]
+    try:
+        content = files.content(path, node.value)
+    except InputError as error:
+        accepted = "the path of a file, relative to the experiment file"
+        loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted))
+        return Unread()
+    try:
+        loading.fabrics[path] = Wired(files.read(content, node.value), node.value, content)
+        return loading.fabrics[path]
+    except InputError as error:
+        loading.problems += error.problems
+        return Unread()
 
 
 def _text(root: Mapping, key: str) -> str:

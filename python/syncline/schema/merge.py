@@ -18,7 +18,11 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 SHORTHANDS: Final = {"endpoint": "kind", "network": "backend"}
 """Sections that may be written as the value of one key: `endpoint: ideal`."""
 
-EXCLUSIVE: Final = {"workload": ("model", "astra_text", "collective"), "collective": ("chunk", "chunks")}
+EXCLUSIVE: Final = {
+    "workload": ("model", "astra_text", "collective"),
+    "collective": ("chunk", "chunks"),
+    "topology": ("dims", "file"),
+}
 """Keys of a section of which at most one is given."""
 
 

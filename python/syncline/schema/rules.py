@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from syncline.bounds import PS_PER_S, lower_bound_s
 from syncline.errors import one_of
+from syncline.fabric import topologies
+from syncline.fabric.allocation import AllocationError
+from syncline.fabric.groups import GroupError, Members
+from syncline.fabric.topologies import Fabric, Wired
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
+    ROOTED,
     AceEndpoint,
     BaselineEndpoint,
     Calibration,
@@ -28,8 +32,8 @@ from syncline.schema.experiment import (
     PacketNetwork,
     Training,
 )
-from syncline.topology import Topology
 
+PS_PER_S: Final = 10**12
 U32_MAX: Final = 2**32 - 1
 MAX_CHUNKS: Final = 2**24
 MAX_SECONDS: Final = 100_000
@@ -41,6 +45,8 @@ U32_FIELDS: Final = {
     "endpoint": ("port_width", "message"),
     "npu": ("sm_read",),
 }
+FLAT: Final = frozenset({"direct", "halving-doubling", "double-binary-tree", "one-hop-trees"})
+"""Algorithms that see a group as a line, whatever its dimensions."""
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
@@ -58,7 +64,9 @@ class Violation:
 class Parts:
     """The sections of an experiment that are legal by themselves."""
 
-    topology: Topology | None
+    topology: Fabric | None
+    gpus: str | None
+    groups: str | None
     npu: Npu | None
     network: Any
     workload: Any
@@ -71,6 +79,9 @@ class Parts:
 
 def violations(parts: Parts) -> Iterator[Violation]:
     """Every rule that the sections break."""
+    yield from _who(parts)
+    yield from _root(parts)
+    yield from _per_dimension(parts)
     yield from _number_widths(parts)
     yield from _shared_npu(parts)
     yield from _sm_rate(parts)
@@ -81,6 +92,68 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _ace(parts)
     yield from _trace(parts)
     yield from _calibration(parts)
+
+
+def _members(parts: Parts) -> tuple[bool, Members | None]:
+    """Whether it is known who takes part, and the groups; None for all NPUs as one."""
+    if parts.topology is None or next(_who(parts), None) is not None:
+        return False, None
+    return True, topologies.members(parts.topology, parts.gpus, parts.groups)
+
+
+def _who(parts: Parts) -> Iterator[Violation]:
+    """Which NPUs take part, and in which groups."""
+    if parts.gpus is not None and parts.groups is not None:
+        yield Violation(("groups",), "gpus and groups exclude each other", "groups, with the GPUs that take part")
+    elif parts.topology is not None and parts.gpus is not None and not isinstance(parts.topology, Wired):
+        message = "a topology string has no GPUs to leave out: what does not take part still forwards"
+        yield Violation(("gpus",), message, "a machine or a topology file with it; or groups instead")
+    elif parts.topology is not None:
+        try:
+            topologies.members(parts.topology, parts.gpus, parts.groups)
+        except AllocationError as error:
+            yield Violation(("gpus",), error.message, error.accepted)
+        except GroupError as error:
+            yield Violation(("groups",), error.message, error.accepted)
+
+
+def _root(parts: Parts) -> Iterator[Violation]:
+    workload = parts.workload
+    if not isinstance(workload, CollectiveWorkload) or workload.root is None:
+        return
+    known, members = _members(parts)
+    if workload.collective not in ROOTED:
+        yield Violation(
+            ("workload", "root"), f"{workload.collective} has no root", f"one with {one_of(sorted(ROOTED))}"
+        )
+    elif known and parts.topology is not None:
+        ranks = parts.topology.npus if members is None else len(members[0])
+        if workload.root >= ranks:
+            message = f"there is no rank {workload.root}: {'a group' if members else 'the topology'} has {ranks}"
+            yield Violation(("workload", "root"), message, f"0 to {ranks - 1}")
+
+
+def _per_dimension(parts: Parts) -> Iterator[Violation]:
+    collective = parts.collective
+    if collective is None or collective.per_dimension is None:
+        return
+    path, given = ("collective", "per_dimension"), len(collective.per_dimension)
+    if collective.algorithm == "auto":
+        yield Violation(path, "auto chooses what dimensions do by itself", "an algorithm by name with it")
+        return
+    known, members = _members(parts)
+    if not known or parts.topology is None:
+        return
+    flat = collective.algorithm in FLAT
+    if collective.algorithm in ("ring", "ring-unidirectional"):
+        flat = isinstance(parts.topology, Wired) or members is not None
+    dims = len(topologies.grid(parts.topology, members))
+    if flat:
+        message = f"{collective.algorithm} sees a group as a line here, without dimensions"
+        yield Violation(path, message, "a composition such as hierarchical or six-phase with it")
+    elif given != dims:
+        what = "1 dimension" if dims == 1 else f"{dims} dimensions"
+        yield Violation(path, f"there are {given} algorithms for {what}", "one for each")
 
 
 def _number_widths(parts: Parts) -> Iterator[Violation]:
@@ -149,21 +222,31 @@ def _chunks(parts: Parts) -> Iterator[Violation]:
 def _simulated_time(parts: Parts) -> Iterator[Violation]:
     """What the engine's 64-bit counters and its windows hold, with room to spare."""
     topology, workload = parts.topology, parts.workload
-    if topology is None or workload is None:
+    known, members = _members(parts)
+    if topology is None or workload is None or not known:
         return
-    least = topology.diameter / PS_PER_S
+    least = topology.diameter / PS_PER_S if members is None else 0.0
     field: tuple[str, ...] = ("topology",)
     if isinstance(workload, CollectiveWorkload):
-        if 2 * workload.size * topology.npus > LARGEST:
-            most = SIZE.format(LARGEST // (2 * topology.npus))
+        ranks, many = (len(members[0]), len(members)) if members else (topology.npus, 1)
+        if 2 * workload.size * ranks * many > LARGEST:
+            most = SIZE.format(LARGEST // (2 * ranks * many))
             yield Violation(("workload", "size"), "all NPUs together send more than the engine counts", f"up to {most}")
-        least, field = lower_bound_s(workload.collective, workload.size, topology), ("workload", "size")
+        least, field = _least_s(workload, topology, ranks), ("workload", "size")
     if least > MAX_SECONDS:
         message = f"this takes {least:.3g} s or more of simulated time"
         yield Violation(field, message, f"what takes {MAX_SECONDS} s at most")
     elif parts.output is not None and least * PS_PER_S > MAX_WINDOWS * parts.output.window:
         message = f"the run takes {least:.3g} s or more, which makes too many windows"
         yield Violation(("output", "window"), message, f"up to {MAX_WINDOWS} windows")
+
+
+def _least_s(workload: CollectiveWorkload, topology: Fabric, ranks: int) -> float:
+    """Seconds that a collective takes at least: some NPU sends or receives all but its own part of the vector, of an
+    all-reduce twice, over all its links. The engine knows better bounds; this one only tells how large numbers get.
+    """
+    passes = 2 if workload.collective == "all-reduce" else 1
+    return passes * (ranks - 1) * workload.size / (ranks * topology.fastest) if ranks > 1 else 0.0
 
 
 def _ace(parts: Parts) -> Iterator[Violation]:
