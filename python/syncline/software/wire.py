@@ -6,10 +6,10 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
 | algorithm | steps, all-reduce | bytes out of a GPU (NVLink) | bytes out of a node (NICs) |
 |---|---|---|---|
 | ring | 2 (N-1), of which 2 M cross nodes | 2 (N-1)/N S, (g-1)/g of it if M > 1 | 2 (N-1)/N S |
-| tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S for two nodes, else 2 S |
+| tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | NVLS | 2 (to the switch and back) | (g+1)/g S | - |
 | direct | N-1, all-to-all | (g-1)/N S | g (N-g)/N S |
-| NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S for two nodes, else 2 S |
+| NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | direct, gather | N-1 | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
 
 * *Ring.* A ring enters and leaves every node once, so the rings together carry their whole traffic through the
@@ -17,7 +17,7 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
   all-gather; broadcast and reduce are a chain of N-1 steps that carries S.
 * *Tree.* NCCL's tree is a chain inside a node and two complementary binary trees between nodes, each with
   half of the data. A node is inside one of them and a leaf of the other: it sends S/2 upwards in both and S/2 to each
-  of its two children; with two nodes the root of one tree is the leaf of the other.
+  of its two children; with two nodes the root of one tree is the leaf of the other, with three nobody has two children.
 * *NVLS.* The switch reads the operands out of all GPUs, S from each, and sums them up; each GPU writes its
   share S/g of the result once and the switch copies it to all.
 * *Direct.* All-to-all: every GPU sends S/N to each other one, one after the other. *Send and receive*: one step of S.
@@ -163,4 +163,4 @@ def bus_factor(kind: str, gpus: int) -> Fraction:
 def _between_nodes(nodes: int, size: int) -> Fraction:
     if nodes == 1:
         return Fraction(0)
-    return Fraction(size if nodes == 2 else 2 * size)
+    return {2: Fraction(1), 3: Fraction(3, 2)}.get(nodes, Fraction(2)) * size
