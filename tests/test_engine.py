@@ -17,7 +17,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS, study
-from syncline import _core, bounds, engine, topology
+from syncline import _core, bounds, choice, engine, topology
 
 Command = Callable[..., Ended]
 
@@ -40,10 +40,12 @@ def collective(command: Command, *arguments: str) -> dict[str, Any]:
 def test_collectives_send_what_they_must_and_beat_no_bound(
     syncline_command: Command, kind: str, endpoint: str, backend: str, shape: str
 ) -> None:
-    document = collective(
-        syncline_command, *(kind, "--size", "960kB", "--topology", shape, "--endpoint", endpoint, "--backend", backend)
-    )
     algorithm = "six-phase" if endpoint == "ideal" else "ace-4-phase"
+    document = collective(
+        syncline_command,
+        *(kind, "--size", "960kB", "--topology", shape, "--endpoint", endpoint, "--backend", backend),
+        *("--padding", "none", "--algorithm", algorithm),
+    )
     factor = bounds.sent_per_byte(kind, algorithm, topology.parse(shape))
     assert document["network"]["bytes_sent_per_npu"] == pytest.approx(float(960_000 * factor), rel=1e-3)
     if document["npus"] == 1:
@@ -101,22 +103,23 @@ def test_tables_come_without_a_copy() -> None:
     variant = study(THREE_SYSTEMS, "training.iterations=1").variants[2]
     result = engine.run(variant)
     links = result.tables["links"]
-    assert links.num_rows == 4 * 2
-    assert sum(links.column("bytes").to_pylist()) == result.summary["network"]["link_bytes"]
+    assert links.num_rows == 2
+    carried = zip(links.column("bytes").to_pylist(), links.column("copies").to_pylist(), strict=True)
+    assert sum(size * copies for size, copies in carried) == result.summary["network"]["link_bytes"]
     assert str(links.schema.field("bytes").type) == "int64"
 
 
 def test_what_the_engine_refuses_is_wrong_input(syncline_command: Command) -> None:
     ended = syncline_command(
-        *("collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)", "--endpoint", "ace", "--json"),
-        *("--set", "endpoint.sram=300KiB"),
+        *("collective", "all-reduce", "--size", "1MB", "--topology", "Torus(4,4)", "--endpoint", "ace", "--json"),
+        *("--set", "endpoint.fsms=1"),
     )
     assert (ended.status, ended.out) == (2, "")
-    assert "SRAM" in json.loads(ended.err)["errors"][0]["message"]
+    assert "FSMs" in json.loads(ended.err)["errors"][0]["message"]
 
 
 def test_a_specification_that_is_none_is_refused() -> None:
-    for text in ("", "{}", "[1]", "{", '{"dims": 3}'):
+    for text in ("", "{}", "[1]", "{", '{"fabric": 3}'):
         with pytest.raises(_core.SpecError):
             _core.run(text)
 
@@ -196,10 +199,148 @@ def test_one_lane_of_a_ring_takes_twice_as_long(syncline_command: Command) -> No
 
 def test_auto_and_ring_unidirectional_in_a_file() -> None:
     def told(algorithm: str, shape: str) -> tuple[str, str]:
-        text = THREE_SYSTEMS.replace("Ring(4)", shape).replace("ace-4-phase", algorithm)
-        collectives = engine.specification(study(text).variants[0].experiment)["collectives"]
+        text = f"name: a\ntopology: {shape}\nworkload: {{collective: all-reduce, size: 64MB}}\n"
+        variant = choice.settled(study(f"{text}collective: {{algorithm: {algorithm}}}\n")).variants[0]
+        collectives = engine.specification(variant.experiment)["collectives"]
         return collectives["algorithm"], collectives["lanes"]
 
     assert told("auto", "Ring(4)") == ("ring", "alternate")
-    assert told("auto", "Torus(4,2)") == ("six-phase", "alternate")
     assert told("ring-unidirectional", "Torus(4,2)") == ("ring", "one")
+
+
+EVERY_KIND = (*KINDS, "all-to-all", "broadcast", "reduce", "gather", "scatter")
+FABRICS = (
+    ("--topology", "Torus(3,4)"),
+    ("--topology", "FullyConnected(3)_Switch(4)"),
+    ("--topology", "Ring(3)_Ring(4)", "--group", "size 3"),
+    ("--topology", "Ring(3)_Ring(4)", "--group", "0-2;5,4,3", "--backend", "packet"),
+    ("--machine", "dgx1v"),
+    ("--machine", "dgx1v", "--gpus", "0,1,4", "--backend", "flow"),
+    ("--machine", "dgx-a100(nodes=2)", "--backend", "flow"),
+    ("--machine", "dgx-a100(nodes=2)", "--group", "size 8", "--backend", "packet"),
+)
+
+
+@pytest.mark.parametrize("fabric", FABRICS, ids=" ".join)
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_collective_on_every_fabric(syncline_command: Command, kind: str, fabric: tuple[str, ...]) -> None:
+    document = collective(syncline_command, kind, "--size", "1000002B", *fabric, "-q")
+    assert 0 < document["efficiency"] <= 1 or document["fidelity"]["backend"] == "analytical"
+    assert document["lower_bound_by"]
+    choice = document["algorithm_choice"]
+    assert choice["chosen"] == document["algorithm"]
+    assert all(("predicted_time_s" in c) != ("refused" in c) for c in choice["candidates"])
+
+
+@pytest.mark.parametrize("backend", ["analytical", "flow", "packet"])
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "hierarchical", "six-phase", "ace-4-phase", "themis"])
+def test_folding_changes_nothing(syncline_command: Command, algorithm: str, backend: str) -> None:
+    arguments = ("all-reduce", "--size", "1MB", "--topology", "Torus(4,3)", "--algorithm", algorithm)
+    folded, whole = (
+        collective(syncline_command, *arguments, "--backend", backend, "--fold", fold, "-q") for fold in ("on", "off")
+    )
+    assert folded["fidelity"].pop("simulated_npus") < whole["fidelity"].pop("simulated_npus") == 12
+    assert (folded["fidelity"]["folded"], whole["fidelity"]["folded"]) == (True, False)
+    assert whole["fidelity"]["unfolded_because"] == "folding is turned off"
+    for document in (folded, whole):
+        for key in ("cost", "fidelity", "warnings", "assumptions"):
+            document.pop(key)
+    assert folded == whole
+
+
+def test_a_million_npus_are_simulated_as_one(syncline_command: Command) -> None:
+    arguments = ("all-reduce", "--size", "16MB", "--topology", "Torus(1024,1024)", "--algorithm", "six-phase")
+    document = collective(syncline_command, *arguments)
+    assert (document["npus"], document["fidelity"]["simulated_npus"]) == (1024**2, 1)
+
+
+def test_what_cannot_be_folded_says_why(syncline_command: Command) -> None:
+    arguments = ("collective", "broadcast", "--size", "1MB", "--topology", "Ring(4)", "--fold", "on")
+    ended = syncline_command(*arguments)
+    assert (ended.status, ended.out) == (2, "")
+    assert "command line: --fold: the run cannot be folded: " in ended.err
+
+
+def test_blocks_are_padded_unless_they_must_not_be(syncline_command: Command) -> None:
+    arguments = ("all-reduce", "--size", "1000002B", "--topology", "Ring(7)", "--algorithm", "ring")
+    equal, exact = (
+        collective(syncline_command, *arguments, "--padding", padding)["network"]["bytes_sent_per_npu"]
+        for padding in ("equal", "none")
+    )
+    assert equal > exact == pytest.approx(1000002 * 12 / 7)
+    assert equal < 1.001 * exact
+
+
+def test_an_ace_gets_chunks_that_fill_packets(syncline_command: Command) -> None:
+    arguments = (
+        "all-reduce",
+        "--size",
+        "4MiB",
+        "--topology",
+        "Torus(16,16)",
+        "--endpoint",
+        "ace",
+        "--backend",
+        "packet",
+    )
+    ended = syncline_command(
+        "collective", *arguments, "--algorithm", "six-phase", "--set", "network.packet=1KiB", "--json"
+    )
+    assert ended.status == 0
+    assert [w for w in json.loads(ended.out)["warnings"] if "steps carry" in w]
+    kept = collective(syncline_command, *arguments, "--algorithm", "six-phase", "--chunk", "64KiB")
+    assert kept["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "said"),
+    [
+        (("all-reduce", "--topology", "Switch(4)", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
+        (("all-reduce", "--machine", "dgx1v", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
+        (("all-to-all", "--topology", "Ring(4)", "--endpoint", "ace"), "--algorithm", "rings between neighbouring"),
+        (
+            ("all-to-all", "--topology", "Ring(4)", "--algorithm", "double-binary-tree"),
+            "--algorithm",
+            "there is no double-binary-tree algorithm for all-to-all",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    syncline_command: Command, arguments: tuple[str, ...], field: str, said: str
+) -> None:
+    ended = syncline_command("collective", *arguments, "--size", "1MB", "--json")
+    assert (ended.status, ended.out) == (2, "")
+    (error,) = json.loads(ended.err)["errors"]
+    assert said in error["message"]
+    assert error["accepted"]
+
+
+def test_a_study_on_machines_makes_a_report(syncline_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "box.yaml").write_text(
+        "nodes: [A, B, {name: S, kind: switch}]\ndefaults: {rate: 25GB/s, latency: 1us}\n"
+        "links: [{from: A, to: S}, {from: B, to: S}]\n"
+    )
+    (tmp_path / "machines.yaml").write_text(
+        "name: machines\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
+        "training: {iterations: 1}\nvariants:\n"
+        "  - {name: Machine, topology: dgx-a100, collective: {algorithm: auto}}\n"
+        "  - {name: Switch, topology: Switch(8), collective: {algorithm: auto}}\n"
+        "  - {name: Some, topology: dgx1v, gpus: 0-3}\n"
+        "  - {name: Groups, topology: 'Torus(4,4)', groups: size 4}\n"
+        "  - {name: File, topology: {file: box.yaml}}\n"
+    )
+    out = tmp_path / "run"
+    first = syncline_command("run", str(tmp_path / "machines.yaml"), "--out", str(out), "--json")
+    assert first.status == 0
+    runs = {run["name"]: run for run in json.loads(first.out)["runs"]}
+    assert runs["Machine"]["link_classes"] == ["NVSwitch"]
+    assert runs["Machine"]["algorithm_choice"]["chosen"] == runs["Machine"]["algorithm"]
+    assert (runs["Switch"]["fidelity"]["folded"], runs["Some"]["fidelity"]["folded"]) == (True, False)
+    report = (out / "report.html").read_text()
+    assert "NVSwitch" in report
+    assert "QPI" in report
+    (tmp_path / "box.yaml").unlink()
+    again = syncline_command("run", str(out / "experiment.resolved.yaml"), "--out", str(tmp_path / "again"), "--json")
+    assert again.status == 0
+    times = [[run["total_time_s"] for run in json.loads(ended.out)["runs"]] for ended in (first, again)]
+    assert times[0] == times[1]

@@ -24,6 +24,8 @@ from syncline.schema.load import Variant
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
+PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
+"""Algorithms that cut chunks into slices, whatever the collective."""
 UNNAMED = frozenset({"root", "per_dimension"})
 """Fields whose default is nothing, or is listed with what it means."""
 
@@ -92,11 +94,22 @@ def _padding_matters(experiment: Experiment) -> bool:
     return any(size % (ways * experiment.ranks * workload.element) for size in (workload.size, chunk))
 
 
+def _slices_matter(experiment: Experiment) -> bool:
+    """Whether anything is pipelined: trees, and rings of collectives with a root, which are chains."""
+    used = {experiment.collective.algorithm, *(experiment.collective.per_dimension or [])}
+    kind = experiment.workload.collective if isinstance(experiment.workload, CollectiveWorkload) else ""
+    return bool(used & PIPELINED) or (kind in ROOTED and used not in ({"direct"}, {"halving-doubling"}))
+
+
 def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     """Fields that the experiment does not use."""
     if section == "collective":
-        lanes = {"lanes"} if experiment.lanes != experiment.collective.lanes else set()
-        return frozenset(lanes if _padding_matters(experiment) else {*lanes, "padding"})
+        idle = {
+            "lanes": experiment.lanes != experiment.collective.lanes,
+            "padding": not _padding_matters(experiment),
+            "slices": not _slices_matter(experiment),
+        }
+        return frozenset(name for name, unused in idle.items() if unused)
     if experiment.is_training:
         return frozenset()
     if section == "training":

@@ -1,11 +1,11 @@
 """Which algorithm `auto` stands for: those that make sense are tried, and the fastest is taken.
 
 Every candidate runs the collective of the experiment, or two iterations of its training until the last collective has
-ended. It is tried on the backend of the experiment if that is cheap for all of them, else on the analytical one, folded
-where that is exact. The analytical backend lets messages share a link without slowing each other; the time that is
-compared is therefore at least what the busiest link needs for all that it carries. Candidates that would take too long
-are left out; where that leaves none, bytes over bandwidth plus latency decide. The choice depends on nothing but the
-experiment.
+ended. It is tried on the backend of the experiment if that knows contention and is cheap, else on the flow backend if
+that is, else on the analytical one; folded where that is exact. The analytical backend lets messages share a link
+without slowing each other; the time that is compared is therefore at least what the busiest link needs for all that it
+carries. Candidates that would take too long are left out; where that leaves none, bytes over bandwidth plus latency
+decide. The choice depends on nothing but the experiment.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ from syncline import engine, estimate, runner
 from syncline.engine import PS_PER_S, Preview
 from syncline.errors import InputError, SimulationFailedError
 from syncline.fabric.topologies import Fabric, Wired
-from syncline.schema.experiment import AnalyticalNetwork, CollectiveWorkload
+from syncline.schema.experiment import AnalyticalNetwork, CollectiveWorkload, FlowNetwork, PacketNetwork
 from syncline.schema.load import Choice, Study, Variant
 
-CHEAP_EVENTS: Final = 1_000_000
-"""Up to so many events of each candidate, the backend of the experiment is used."""
-MOST_EVENTS: Final = 20_000_000
-"""With more events on the analytical backend, a candidate is not tried."""
+MOST_EVENTS: Final = {"analytical": 5_000_000}
+"""A candidate of which more events are expected is not tried on this backend."""
+MOST_EVENTS_ELSE: Final = 1_000_000
+"""The same of the others."""
 TOO_LONG: Final = "trying it would take too long"
-
-COMPOSITIONS: Final = ("hierarchical", "ace-4-phase", "six-phase", "themis")
-"""Candidates for an all-reduce on several dimensions."""
-TREES: Final = ("double-binary-tree", "one-hop-trees")
-"""Candidates for collectives that sum up or spread whole vectors."""
 
 _lock = threading.Lock()
 _settled: dict[str, Choice] = {}
@@ -57,6 +52,11 @@ class _Candidate:
     def events(self) -> int:
         return 0 if self.preview is None else estimate.of(self.variant.experiment, self.preview).events
 
+    @property
+    def is_cheap(self) -> bool:
+        most = MOST_EVENTS.get(self.variant.experiment.network.backend, MOST_EVENTS_ELSE)
+        return self.preview is not None and self.events <= most
+
 
 def settled(study: Study) -> Study:
     """The study with every `auto` replaced by what it stands for. Raises [`InputError`] where nothing is possible."""
@@ -66,12 +66,14 @@ def settled(study: Study) -> Study:
 def candidates(kind: str, dimensions: int) -> list[str]:
     """The algorithms that make sense for a collective of groups with so many dimensions, the simplest first."""
     names = ["ring", "direct"]
-    if kind not in ("gather", "scatter", "all-to-all"):
+    if kind != "all-to-all":
         names.append("halving-doubling")
     if kind in ("all-reduce", "broadcast", "reduce"):
-        names += TREES
+        names += ["double-binary-tree", "one-hop-trees"]
     if dimensions > 1:
-        names += COMPOSITIONS if kind == "all-reduce" else ("hierarchical",)
+        names.append("hierarchical")
+        names += ["ace-4-phase", "six-phase"] if kind == "all-reduce" else []
+        names += ["themis"] if kind in ("all-reduce", "reduce-scatter", "all-gather") else []
     return names
 
 
@@ -91,18 +93,24 @@ def _choose(variant: Variant) -> Choice:
     workload = experiment.workload
     kind = workload.collective if isinstance(workload, CollectiveWorkload) else "all-reduce"
     names = candidates(kind, sum(size > 1 for size in experiment.grid))
-    trials = [_previewed(_trial(variant, name)) for name in names]
-    if any(trial.events > CHEAP_EVENTS for trial in trials):
-        trials = [_previewed(_on_analytical(trial.variant)) for trial in trials]
-    tasks = [(t.algorithm, partial(_tried, t)) for t in trials if t.preview is not None and t.events <= MOST_EVENTS]
+    trials = _on_a_cheap_backend([_trial(variant, name) for name in names])
+    tasks = [(t.algorithm, partial(_tried, t)) for t in trials if t.is_cheap]
     found = {trial.algorithm: trial for trial in runner.concurrently(tasks)}
     simulated = any(trial.picoseconds is not None for trial in found.values())
     trials = [found.get(t.algorithm, t if t.preview is None else _untried(t, guess=not simulated)) for t in trials]
     times = [(t.picoseconds, place, t) for place, t in enumerate(trials) if t.picoseconds is not None]
     if not times:
-        raise InputError(p for t in trials if t.refused is not None for p in t.refused.problems)
+        raise _nothing_possible(variant, trials)
     best, *others = [trial for _, _, trial in sorted(times, key=lambda entry: entry[:2])]
     return Choice(best.algorithm, _because(best, others, simulated=simulated), tuple(_entry(t) for t in trials))
+
+
+def _nothing_possible(variant: Variant, trials: Sequence[_Candidate]) -> InputError:
+    """What all candidates are refused for, or what each is."""
+    asked = variant.problem(("collective", "algorithm"), "no algorithm can carry this out", None)
+    everywhere = [p for t in trials if t.refused is not None for p in t.refused.problems if p.field != asked.field]
+    reasons = "; ".join(f"{trial.algorithm}: {trial.reason}" for trial in trials)
+    return InputError(everywhere or [replace(asked, message=f"{asked.message}: {reasons}")])
 
 
 def _trial(variant: Variant, algorithm: str) -> Variant:
@@ -111,14 +119,28 @@ def _trial(variant: Variant, algorithm: str) -> Variant:
     training = experiment.training.model_copy(
         update={"iterations": min(2, experiment.training.iterations), "tail": "drain"}
     )
-    update = {"training": training, "output": experiment.output.model_copy(update={"trace_npus": []})}
+    update = {
+        "training": training,
+        "output": experiment.output.model_copy(update={"trace_npus": []}),
+        "fold": "auto" if experiment.fold == "off" else experiment.fold,  # folding changes no result
+    }
     return _with(replace(variant, experiment=experiment.model_copy(update=update)), algorithm=algorithm)
 
 
-def _on_analytical(variant: Variant) -> Variant:
-    """Folded where that is exact, whatever the experiment says: it changes no result."""
-    update = {"network": AnalyticalNetwork(), "fold": "auto"}
-    return replace(variant, experiment=variant.experiment.model_copy(update=update))
+def _on_a_cheap_backend(trials: Sequence[Variant]) -> list[_Candidate]:
+    """The candidates on the first backend that is cheap for two of them, or all that can be carried out."""
+    given = trials[0].experiment.network
+    networks = [network for network in (given, FlowNetwork()) if not isinstance(network, AnalyticalNetwork)]
+    for network in networks:
+        found = [_previewed(_on(trial, network)) for trial in trials]
+        possible = [candidate for candidate in found if candidate.preview is not None]
+        if sum(candidate.is_cheap for candidate in possible) >= min(2, len(possible)):
+            return found
+    return [_previewed(_on(trial, AnalyticalNetwork())) for trial in trials]
+
+
+def _on(variant: Variant, network: PacketNetwork | FlowNetwork | AnalyticalNetwork) -> Variant:
+    return replace(variant, experiment=variant.experiment.model_copy(update={"network": network}))
 
 
 def _with(variant: Variant, algorithm: str) -> Variant:

@@ -54,6 +54,9 @@ REFUSALS: Final = {
     "root": ("workload", "root"),
 }
 """How the engine's refusals begin, and the fields to blame. Where it names the field itself, that is left out."""
+ACE_NEEDS: Final = "an ACE carries out"
+"""How the engine begins to say what an ACE can be used for."""
+_UNFIT: Final = re.compile(r"there is no ([A-Za-z]+)(?: \{.*\})? algorithm for (.*)")
 _FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
 _FIELD: Final = re.compile(r"(?:[a-z_]+\.[a-z_0-9.]+|fold|groups): ")
 _UNKNOWN: Final = re.compile(r"unknown variant `([^`]*)`, expected (.*) at line [0-9]+ column [0-9]+")
@@ -146,9 +149,25 @@ def _refusal(variant: Variant, text: str) -> Problem:
     path = next((path for start, path in REFUSALS.items() if message.startswith(start)), ())
     if _FSMS.match(message):
         path = ("endpoint", "fsms")
+    if message.startswith(ACE_NEEDS):
+        path = _not_for_ace(variant.experiment)
+    unfit = _UNFIT.fullmatch(message)
+    if unfit is not None:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
+        path, message = ("collective", "algorithm"), f"there is no {name} algorithm for {unfit[2]}"
+        accepted = "direct, or auto for what is fastest"
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
-    return variant.problem(path, f"{said} (variant {variant.name})", accepted or None)
+    which = f" (variant {variant.name})" if variant.tree.origin.path else ""
+    return variant.problem(path, f"{said}{which}", accepted or None)
+
+
+def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
+    """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
+    fabric = experiment.topology
+    if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
+        return ("topology",)
+    return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
 
 
 def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
@@ -278,6 +297,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     return {
         "algorithm": experiment.composition,
         "per_dimension": collective.per_dimension,
+        "slices": collective.slices or 0,
         "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,

@@ -2,7 +2,8 @@
 
 messages   what the engine counts for the first NPU that takes part x NPUs that are simulated
 packets    bytes sent / packet + half a packet per message, x NPUs that are simulated
-events     3 per packet and hop (arrival, end of transmission, credit); 4 per message without packets
+hops       1 between neighbours and 2 through a switch; the mean distance where everybody talks to everybody
+events     3 per packet and hop (arrival, end of transmission, credit); without packets 3 per message and 1 per hop
 memory     64 MB + 2 kB per NPU and 64 B per packet that can be in flight
 time       events / 5 million per second
 """
@@ -13,10 +14,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from syncline.engine import Preview
+from syncline.fabric.topologies import Wired
 from syncline.schema.experiment import AnalyticalNetwork, Experiment, PacketNetwork
 
 EVENTS_PER_PACKET: Final = 3
-EVENTS_PER_MESSAGE: Final = 4
+EVENTS_PER_MESSAGE: Final = 3
+HOPS_IN_GRAPH: Final = 4
+"""Between two NPUs of a machine: to a switch or NIC and from there, or somewhat more."""
+AMONG_NEIGHBOURS: Final = frozenset(
+    {"ring", "hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis"}
+)
+"""Algorithms whose messages stay within a dimension of a product."""
 EVENTS_PER_S: Final = 5_000_000
 MEMORY_AT_REST: Final = 64_000_000
 MEMORY_PER_NPU: Final = 2_000
@@ -49,10 +57,11 @@ def of(experiment: Experiment, preview: Preview) -> Estimate:
     """The estimate of an experiment that the engine has looked at."""
     npus = preview.simulated_npus
     messages = preview.messages_per_npu * npus
-    packets, events = 0, messages * EVENTS_PER_MESSAGE
+    hops = _hops(experiment)
+    packets, events = 0, messages * (EVENTS_PER_MESSAGE + hops)
     if isinstance(experiment.network, PacketNetwork):
         packets = preview.bytes_sent_per_npu * npus // experiment.network.packet + messages // 2
-        events = packets * EVENTS_PER_PACKET
+        events = packets * EVENTS_PER_PACKET * hops
     in_flight = min(packets, npus * max(1, experiment.collective.inflight) * 256)
     time_s = round(events / EVENTS_PER_S, 3)
     return Estimate(
@@ -68,6 +77,18 @@ def of(experiment: Experiment, preview: Preview) -> Estimate:
         time_s=time_s,
         recommendation=_recommend(experiment, time_s),
     )
+
+
+def _hops(experiment: Experiment) -> int:
+    """Links that a message crosses, roughly."""
+    fabric = experiment.topology
+    if isinstance(fabric, Wired):
+        return HOPS_IN_GRAPH
+    dims = [dim for dim in fabric.dims if dim.size > 1]
+    if experiment.composition in AMONG_NEIGHBOURS and experiment.groups is None:
+        return max((2 if dim.block == "switch" else 1 for dim in dims), default=1)
+    along = {"fully-connected": 1, "switch": 2}
+    return max(1, sum(along.get(dim.block, dim.size // 4) for dim in dims))
 
 
 def _recommend(experiment: Experiment, time_s: float) -> str:

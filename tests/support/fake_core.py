@@ -21,7 +21,7 @@ class SimulationError(RuntimeError):
     """As the engine's."""
 
 
-SPEED = {"six-phase": 0.98, "ring": 0.96, "direct": 0.9, "hierarchical": 0.9, "themis": 0.9}
+SPEED = {"six-phase": 0.98, "ring": 0.96, "direct": 0.9, "hierarchical": 0.9, "themis": 0.9, "ace-4-phase": 0.97}
 """The share of the links that an algorithm makes use of, beside 0.97."""
 UNKNOWN = ("halving-doubling", "double-binary-tree", "one-hop-trees")
 """Algorithms that this engine does not have."""

@@ -188,7 +188,7 @@ def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
         said.add("lanes")
     for key, value in profiles.COLLECTIVES.get(flags.endpoint, {}).items():
         if key not in said:
-            cut[key] = flag("--endpoint", value)
+            cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
             if value != "auto":  # what it came to stand for is listed instead
                 filled_in.append(f"collective.{key} = {value} (default of `collective` with this endpoint)")
     endpoint = options.given_endpoint(flags.endpoint)

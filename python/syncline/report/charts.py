@@ -8,11 +8,12 @@ Names of users go through `chart_text`. A builder returns nothing where there is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .escape import chart_text, short
 from .series import Windows, compact, dimension_columns, mean, merge, merged_count, windows
-from .study import Study, Variant
+from .study import Study, Variant, class_label
 from .units import Scale, byte_scale, percent, ratio, significant, time_scale
 
 Figure = dict[str, Any]
@@ -220,7 +221,7 @@ def utilisation(study: Study) -> Figure | None:
             if column not in w.series:
                 continue
             compute = column == "compute"
-            label = "compute" if compute else link_label(column)
+            label = "compute" if compute else chart_text(link_label(v, column))
             traces.append(
                 {
                     **step_line(w, _percentages(w.series[column]), scale),
@@ -273,32 +274,48 @@ def utilisation(study: Study) -> Figure | None:
     return {"data": traces, "layout": layout}
 
 
-def link_label(column: str) -> str:
+def link_label(variant: Variant, column: str) -> str:
     """`links` or `link_dim0` in words."""
-    return "all links" if column == "links" else f"links of dim {column.removeprefix('link_dim')}"
+    if column == "links":
+        return "all links"
+    return f"links of {variant.link_class(int(column.removeprefix('link_dim')))}"
 
 
 def link_options(study: Study) -> list[tuple[str, str]]:
     """Choices of links for the utilisation chart: value and label."""
-    found: dict[str, None] = {}
+    found: dict[str, list[Variant]] = {}
     for v in study.variants:
-        found |= dict.fromkeys(c for c in ("links",) if c in v.columns("windows"))
-        found |= dict.fromkeys(dimension_columns(v))
-    return [(c, "all" if c == "links" else f"dim {c.removeprefix('link_dim')}") for c in found]
+        for column in [*(c for c in ("links",) if c in v.columns("windows")), *dimension_columns(v)]:
+            found.setdefault(column, []).append(v)
+    return [
+        (c, "all" if c == "links" else class_label(having, int(c.removeprefix("link_dim"))))
+        for c, having in found.items()
+    ]
 
 
-def link_groups(v: Variant) -> dict[int, list[tuple[float, float | None]]]:
-    """Per dimension: bytes and busy share of each link."""
-    groups: dict[int, list[tuple[float, float | None]]] = {}
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a link carried, and how many links carried the same because a folded run simulates one of them."""
+
+    size: float
+    busy: float | None
+    copies: int
+
+
+def link_groups(v: Variant) -> dict[int, list[Load]]:
+    """Per class of links: the load of each."""
+    groups: dict[int, list[Load]] = {}
     total_ps = (v.total_s or 0.0) * 1e12
+    copies = v.numbers("links", "copies") if "copies" in v.columns("links") else [1.0] * v.length("links")
     rows = zip(
         v.numbers("links", "dim"),
         v.numbers("links", "bytes"),
         v.numbers("links", "busy_ps"),
+        copies,
         strict=True,
     )
-    for dim, size, busy in rows:
-        groups.setdefault(int(dim or 0), []).append((size or 0.0, ratio(busy, total_ps)))
+    for dim, size, busy, count in rows:
+        groups.setdefault(int(dim or 0), []).append(Load(size or 0.0, ratio(busy, total_ps), int(count or 1)))
     return dict(sorted(groups.items()))
 
 
@@ -306,19 +323,22 @@ def link_bars(study: Study) -> Figure | None:
     """Mean busy share and bytes per link of each dimension, with the range over its links."""
     shown = [(v, link_groups(v)) for v in study.variants]
     shown = [(v, g) for v, g in shown if g]
-    if not any(size for _, g in shown for links in g.values() for size, _ in links):
+    if not any(link.size for _, g in shown for links in g.values() for link in links):
         return None
     dims = sorted({d for _, g in shown for d in g})
-    scale = byte_scale(size for _, g in shown for links in g.values() for size, _ in links)
+    scale = byte_scale(link.size for _, g in shown for links in g.values() for link in links)
     traces = []
     for k, dim in enumerate(dims):
+        label = class_label((v for v, g in shown if dim in g), dim)
         for column, (axis, unit, digits) in enumerate((("x", " %", 1), ("x2", f" {scale.unit}", scale.digits))):
             positions, values, plus, minus = [], [], [], []
             for i, (_, g) in enumerate(shown):
-                samples = [100 * (busy or 0.0) if column == 0 else size / scale.factor for size, busy in g.get(dim, [])]
+                links = g.get(dim, [])
+                samples = [100 * (x.busy or 0.0) if column == 0 else x.size / scale.factor for x in links]
                 if not samples:
                     continue
-                centre = sum(samples) / len(samples)
+                weights = [link.copies for link in links]
+                centre = sum(s * w for s, w in zip(samples, weights, strict=True)) / sum(weights)
                 positions.append(i)
                 values.append(significant(centre, 5))
                 plus.append(significant(max(samples) - centre, 4))
@@ -327,7 +347,7 @@ def link_bars(study: Study) -> Figure | None:
                 {
                     "type": "bar",
                     "orientation": "h",
-                    "name": f"dim {dim}",
+                    "name": chart_text(label),
                     "legendgroup": f"dim {dim}",
                     "showlegend": column == 0,
                     "offsetgroup": f"dim {dim}",
@@ -345,7 +365,7 @@ def link_bars(study: Study) -> Figure | None:
                         "width": 3,
                         "color": "@text",
                     },
-                    "hovertemplate": f"dim {dim}: %{{x:,.{digits}f}}{unit} mean, "
+                    "hovertemplate": f"{chart_text(label)}: %{{x:,.{digits}f}}{unit} mean, "
                     f"%{{error_x.array:.3~g}} above at most<extra></extra>",
                 }
             )

@@ -141,17 +141,19 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
     """Bytes and busy share per dimension, and every link in a heat map."""
     if not any(v.length("links") for v in study.variants):
         return section("links", "Links", note("No variant recorded its links."))
-    body = "<h3>By dimension</h3>" + hint("Bars: mean over the links of a dimension; whiskers: least and most.")
+    body = "<h3>By class</h3>" + hint(
+        "Bars: mean over the links of a dimension, or of a class of links; whiskers: least and most."
+    )
     body += chart(
         figures,
         "chart-links",
         charts.link_bars(study),
         "No byte crossed a link.",
-        "Busy share and bytes of a link, by dimension and variant",
+        "Busy share and bytes of a link, by class and variant",
     )
     body += link_table(study)
     highest = max(
-        (busy or 0.0 for v in study.variants for g in charts.link_groups(v).values() for _, busy in g),
+        (x.busy or 0.0 for v in study.variants for g in charts.link_groups(v).values() for x in g),
         default=0.0,
     )
 
@@ -165,34 +167,42 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
             f"Busy share of every directed link of {v.name}",
         )
 
-    body += "<h3>Every directed link</h3>" + hint("Share of the run that a link was busy; one scale for all variants.")
+    said = "Share of the run that a link was busy; one scale for all variants."
+    if any(v.copies for v in study.variants):
+        said += " NPUs that are alike were simulated once: their links are shown once."
+    body += "<h3>Every directed link</h3>" + hint(said)
     body += tabs("links", variant_labels(study), chosen, panel)
     return section("links", "Links", body)
 
 
 def link_table(study: Study) -> str:
-    """Distribution over the links of each dimension."""
+    """Distribution over the links of each class."""
     groups = [(v, d, g) for v in study.variants for d, g in charts.link_groups(v).items()]
-    scale = byte_scale(max(size for size, _ in g) for _, _, g in groups)
+    scale = byte_scale(max(x.size for x in g) for _, _, g in groups)
     columns = [
         Column("variant", numeric=False),
-        Column("dim"),
+        Column("class", numeric=False),
         Column("links"),
         *(Column(f"bytes, {what}", scale.unit) for what in ("least", "median", "most")),
         *(Column(f"busy, {what}", "%") for what in ("least", "median", "most")),
     ]
 
-    def spread(values: list[float]) -> tuple[float, float, float]:
+    def spread(values: list[tuple[float, int]]) -> tuple[float, float, float]:
         values = sorted(values)
-        return values[0], values[len(values) // 2], values[-1]
+        left = sum(copies for _, copies in values) // 2
+        for value, copies in values:
+            if left < copies:
+                return values[0][0], value, values[-1][0]
+            left -= copies
+        return values[0][0], values[-1][0], values[-1][0]
 
     rows = [
         [
             v.name,
-            str(dim),
-            f"{len(g):,}",
-            *(scale.text(x) for x in spread([size for size, _ in g])),
-            *(percent(x).removesuffix(" %") for x in spread([busy or 0.0 for _, busy in g])),
+            v.link_class(dim),
+            f"{sum(x.copies for x in g):,}",
+            *(scale.text(x) for x in spread([(x.size, x.copies) for x in g])),
+            *(percent(x).removesuffix(" %") for x in spread([(x.busy or 0.0, x.copies) for x in g])),
         ]
         for v, dim, g in groups
     ]

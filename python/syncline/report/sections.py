@@ -269,20 +269,32 @@ def facts(study: Study) -> list[tuple[str, str]]:
     fidelity, cost = mapping(d.get("fidelity")), mapping(d.get("cost"))
     events = number(cost.get("events"))
     folded = fidelity.get("folded")
+    simulated = fidelity.get("simulated_npus")
     found: list[tuple[str, Any]] = [
         ("Version", d.get("version")),
         ("Seed", d.get("seed")),
         ("Schema version", d.get("schema_version")),
         ("Status", d.get("status")),
-        ("Topology", d.get("topology")),
+        ("Topology", d.get("topology") or _topologies(study)),
         ("Network backend", fidelity.get("backend")),
         ("Mode", fidelity.get("mode")),
-        ("Folded by symmetry", None if folded is None else "yes" if folded else "no"),
+        ("Folded by symmetry", None if folded is None else folded if folded == "mixed" else "yes" if folded else "no"),
+        ("NPUs simulated", simulated),
+        ("Not folded because", fidelity.get("unfolded_because")),
         ("Wall time", time(w) if (w := number(cost.get("wall_time_s"))) is not None else None),
         ("Peak memory", size(m) if (m := number(cost.get("peak_rss_bytes"))) is not None else None),
         ("Events", f"{events:,.0f}" if events is not None else None),
     ]
     return [(k, str(v)) for k, v in found if v is not None]
+
+
+def _topologies(study: Study) -> str | None:
+    """The fabric of all variants, or each with theirs."""
+    named = [(v.name, str(v.run.get("topology") or "")) for v in study.variants]
+    if not all(topology for _, topology in named):
+        return None
+    found = {topology for _, topology in named}
+    return found.pop() if len(found) == 1 else "; ".join(f"{name}: {topology}" for name, topology in named)
 
 
 def variant_labels(study: Study) -> list[tuple[int, str]]:

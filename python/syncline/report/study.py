@@ -8,7 +8,7 @@ without layers and runs that ended early all make a page.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -63,6 +63,12 @@ class Exposure:
     layer: str
     what: str
     exposed_s: float
+
+
+def class_label(variants: Iterable[Variant], number: int) -> str:
+    """What a class of links is called in all variants, or its number where they differ."""
+    names = {variant.link_class(number) for variant in variants}
+    return names.pop() if len(names) == 1 else f"class {number}"
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,16 @@ class Variant:
     def link_share(self) -> float | None:
         """Mean busy share of the links."""
         return self._number("network", "mean_link_utilisation")
+
+    def link_class(self, number: int) -> str:
+        """The name of a class of links: a dimension of a product, or what the links of a machine are."""
+        names = self.run.get("link_classes")
+        return str(names[number]) if isinstance(names, list) and number < len(names) else f"dim {number}"
+
+    @cached_property
+    def copies(self) -> bool:
+        """Whether rows of the link table stand for several links each."""
+        return any((count or 1) > 1 for count in self.numbers("links", "copies"))
 
     @cached_property
     def endpoint(self) -> Mapping[str, Any]:

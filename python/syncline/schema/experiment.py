@@ -88,6 +88,25 @@ def _buffer(value: object) -> int | None:
 Buffer = Annotated[int | None, BeforeValidator(_buffer), PlainSerializer(_buffer_text), Accepted(BUFFER_ACCEPTED)]
 
 
+SLICES_ACCEPTED: Final = "auto, or a whole number from 1 to 1048576"
+
+
+def _slices(value: object) -> int | None:
+    if value is None or value == "auto":
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**20:
+        raise refused("this is not a number of slices", SLICES_ACCEPTED)
+    return value
+
+
+Slices = Annotated[
+    int | None,
+    BeforeValidator(_slices),
+    PlainSerializer(lambda value: "auto" if value is None else value, return_type=str | int),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 2**20}]}),
+]
+
+
 class PacketNetwork(Section):
     """Packets, input-buffered routers, credits and dimension-order routing."""
 
@@ -207,6 +226,8 @@ class Collective(Section):
         | None
     ) = None
     """What a composition does along each dimension; what suits the dimension if not given."""
+    slices: Slices = None
+    """Blocks that a chunk is cut into where trees and chains pipeline it; `auto`: as many as suit chunk and links."""
     padding: Literal["equal", "none"] = "equal"
     """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no byte more
     than there is."""

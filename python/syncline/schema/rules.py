@@ -45,8 +45,8 @@ U32_FIELDS: Final = {
     "endpoint": ("port_width", "message"),
     "npu": ("sm_read",),
 }
-FLAT: Final = frozenset({"direct", "halving-doubling", "double-binary-tree", "one-hop-trees"})
-"""Algorithms that see a group as a line, whatever its dimensions."""
+COMPOSITIONS: Final = ("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
+"""Algorithms that may do something else along each dimension."""
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
@@ -141,17 +141,13 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
     if collective.algorithm == "auto":
         yield Violation(path, "auto chooses what dimensions do by itself", "an algorithm by name with it")
         return
-    known, members = _members(parts)
-    if not known or parts.topology is None:
+    if collective.algorithm not in COMPOSITIONS:
+        message = f"{collective.algorithm} is the same in all dimensions"
+        yield Violation(path, message, f"{one_of(COMPOSITIONS)} with it")
         return
-    flat = collective.algorithm in FLAT
-    if collective.algorithm in ("ring", "ring-unidirectional"):
-        flat = isinstance(parts.topology, Wired) or members is not None
-    dims = len(topologies.grid(parts.topology, members))
-    if flat:
-        message = f"{collective.algorithm} sees a group as a line here, without dimensions"
-        yield Violation(path, message, "a composition such as hierarchical or six-phase with it")
-    elif given != dims:
+    known, members = _members(parts)
+    dims = len(topologies.grid(parts.topology, members)) if known and parts.topology is not None else given
+    if given != dims:
         what = "1 dimension" if dims == 1 else f"{dims} dimensions"
         yield Violation(path, f"there are {given} algorithms for {what}", "one for each")
 
