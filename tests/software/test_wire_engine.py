@@ -155,6 +155,13 @@ class TestRingsOfSeveralNodes:
         assert found.nvlink_bytes == pytest.approx(expected.nvlink_bytes, rel=1e-3)
 
 
+class TestNics:
+    def test_two_of_a_switch_are_used_as_one(self) -> None:
+        """Routes are shortest ones, and of two equal ones the first: documented, and to be changed with the engine."""
+        found = ratio("dgx-a100(nodes=2, nic_rate=20GB/s)", "all-reduce", "ring", "flow")
+        assert found == pytest.approx(2, abs=AGREE)
+
+
 class TestDirect:
     @pytest.mark.parametrize("kind", ["all-to-all", "gather", "scatter"])
     @pytest.mark.parametrize("machine", SWITCHED)

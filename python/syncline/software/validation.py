@@ -95,8 +95,8 @@ MEANINGS: Final = {
 
 WIRE_TEXT: Final = """## The closed forms against simulations
 
-`tests/software/test_wire_engine.py` runs collectives of 4 GiB on the graphs of the same machines, with an ideal endpoint
-and one chunk, and compares bytes per link and times. No constant takes part in this.
+`tests/software/test_wire_engine.py` runs collectives of 4 GiB on the graphs of the same machines, with an ideal
+endpoint and one chunk, and compares bytes per link and times. No constant takes part in this.
 
 | what | where | backends | bytes | times |
 |---|---|---|---|---|
@@ -114,11 +114,11 @@ What differs:
 * *Trees in a node.* NCCL's is a chain, in which a GPU sends 2 (g-1)/g of the vector; the engine's double binary tree
   sends the vector twice. Trees over several nodes of several GPUs are therefore compared part by part only.
 * *NVLS* has no counterpart in the engine, which does not know switches that sum up.
-* *All-to-all over NICs.* In simulations a GPU's messages leave one after the other and find others at the NIC of whom they
-  go to: 4 to 6 times the time of the bytes with a NIC per GPU, 1.1 to 1.4 times with one NIC per node. Measured tables of
-  several nodes, which would say how much of that NCCL avoids, are missing.
-* *NICs and PCIe.* In the graphs a NIC is reached over PCIe, of which payload gets 75 %: 24 GB/s for a NIC of 25 GB/s (DGX
-  A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. On DGX A100 clusters
+* *All-to-all over NICs.* In simulations a GPU's messages leave one after the other and find others at the NIC of whom
+  they go to: 4 to 6 times the time of the bytes with a NIC per GPU, 1.1 to 1.4 times with one NIC per node. Measured
+  tables of several nodes, which would say how much of that NCCL avoids, are missing.
+* *NICs and PCIe.* In the graphs a NIC is reached over PCIe, of which payload gets 75 %: 24 GB/s for a NIC of 25 GB/s
+  (DGX A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. On DGX A100 clusters
   with `nics=rail`, simulated routes use one of the two NICs of a PCIe switch, which halves their rate.
 * *Meshes.* Only rings stay on NVLinks. Simulated broadcasts, trees and direct schedules of a DGX-1 also cross PCIe and
   take several times as long; the closed form takes all NVLinks as usable."""
