@@ -135,13 +135,13 @@ class TestTutorial:
             assert found.sent_per_byte(packets) == found.sent_per_byte(run)
 
     def test_flows_keep_the_order(self) -> None:
-        """Chunks share a link that they use in turn otherwise, so that all of them finish late: by up to 30 %."""
+        """Chunks share a link that they use in turn otherwise, so that all of them finish late: by up to half."""
         found = tutorial.Tutorial(Runs())
         times = {}
         for run in ORDERED:
             flows = Run(run.study, run.variant, (*run.settings, "network.backend=flow"))
             times[run] = found.seconds(flows)
-            assert 0.99 < times[run] / found.seconds(run) < 1.3
+            assert 0.99 < times[run] / found.seconds(run) < 1.5
         asymmetric = [run for run in ORDERED if run.study == tutorial.ASYMMETRIC]
         for size in (tutorial.SMALL, tutorial.LARGE):
             of_size = [times[run] for run in asymmetric if run.settings == (f"workload.size={size}",)]
