@@ -150,6 +150,7 @@ class TestClassFiles:
         assert loaded.fitted_on
 
     def test_every_machine_has_one(self) -> None:
+        assert set(NAMES) == set(MACHINES)
         assert {platform(name).software for name in NAMES} <= set(constants.names())
 
     def test_every_error_at_once(self, tmp_path: Path) -> None:
