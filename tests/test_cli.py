@@ -211,7 +211,7 @@ class TestWrongInput:
             ("run",),
             ("run", "--bogus"),
             ("bogus",),
-            ("bench", "all-reduce"),
+            ("trees", "--machine"),
             ("collective", "all-reduce", "--size", "64MB", "--machine", "dgx1"),
             ("collective", "all-reduce", "--size", "64MB", "--machine", "Ring(4)"),
             ("collective", "all-reduce", "--size", "64MB", "--machine", "dgx1v", "--topology", "Ring(4)"),

@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 
 from support import fake_core
 from support.command import Ended
-from syncline.reproduce import ace, ledger
-from syncline.reproduce.runs import least
+from syncline.reproduce import ace, ledger, sources, tutorial
+from syncline.reproduce.runs import Run, Runs, least
 
 Command = Callable[..., Ended]
+
+ORDERED = [*tutorial.RUNS["tutorial-torus-dimension"], *tutorial.RUNS["tutorial-asymmetric"]]
 
 
 def test_every_claim_has_a_metric_and_a_legal_range() -> None:
     claims = ledger.claims()
-    assert {claim.id for claim in claims} == set(ace.METRICS)
+    by_source = {"ace": set(ace.METRICS), "tutorial": set(tutorial.METRICS)}
+    assert by_source == {name: {claim.id for claim in claims if claim.source == name} for name in sources.SOURCES}
+    assert {claim.source for claim in claims} == set(sources.SOURCES)
     for claim in claims:
         published = claim.published if isinstance(claim.published, list) else [claim.published]
         ranges = claim.accept if isinstance(claim.published, list) else [claim.accept]
@@ -60,7 +64,7 @@ def test_each_simulation_is_run_once(
     assert (ended.status, ended.err) == (0, "")
     assert len(specs) == len(set(specs))
     claims = json.loads(ended.out)["claims"]
-    assert [c["id"] for c in claims] == [c.id for c in ledger.claims()]
+    assert [c["id"] for c in claims] == [c.id for c in ledger.claims() if c.source == "ace"]
     for claim in claims:
         assert {"id", "published", "simulated", "accept", "inside", "note"} <= set(claim)
 
@@ -98,3 +102,48 @@ def test_a_goal_that_is_never_reached_is_a_claim_outside_its_range(
     assert (claim["simulated"], claim["inside"]) == (None, False)
     assert "ACE with endpoint.comm_memory_bandwidth=900GB/s reaches" in claim["note"]
     assert "-" in syncline_command("reproduce", "ace-fig5-ace-memory-bandwidth").out
+
+
+class TestTutorial:
+    """On the real engine, which needs no time for these."""
+
+    def test_all_claims_hold(self, syncline_command: Command) -> None:
+        ended = syncline_command("reproduce", "tutorial", "--json")
+        document = json.loads(ended.out)
+        assert (ended.status, ended.err) == (0, "")
+        assert all(claim["inside"] for claim in document["claims"])
+        assert document["claims"][0]["simulated"] == [12, 6, 3, 1, 3, 6]
+        assert "the halves send 22 MB per NPU, the all-reduce 22 MB" in document["claims"][0]["note"]
+        assert any(line.startswith("collective.algorithm") or "topology" in line for line in document["assumptions"])
+
+    def test_claims_of_several_sources_together(self, syncline_command: Command) -> None:
+        ended = syncline_command("reproduce", "tutorial-torus-volume", "ace-analytic-memory")
+        assert ended.status == 0
+        assert "2 of 2 claims inside their range" in ended.out
+
+    def test_an_order_that_does_not_hold_is_zero(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tutorial, "GROWING", tutorial.GROWING[::-1])
+        claim = next(c for c in ledger.claims() if c.id == "tutorial-torus-dimension")
+        finding = tutorial.Tutorial(Runs()).finding(claim)
+        assert (finding.simulated, finding.inside) == (0, False)
+
+    def test_packets_take_as_long(self) -> None:
+        found = tutorial.Tutorial(Runs())
+        for run in ORDERED:
+            packets = Run(run.study, run.variant, (*run.settings, "network.backend=packet"))
+            assert found.seconds(packets) == pytest.approx(found.seconds(run), rel=0.02)
+            assert found.sent_per_byte(packets) == found.sent_per_byte(run)
+
+    def test_flows_keep_the_order(self) -> None:
+        """Chunks share a link that they use in turn otherwise, so that all of them finish late: by up to half."""
+        found = tutorial.Tutorial(Runs())
+        times = {}
+        for run in ORDERED:
+            flows = Run(run.study, run.variant, (*run.settings, "network.backend=flow"))
+            times[run] = found.seconds(flows)
+            assert 0.99 < times[run] / found.seconds(run) < 1.5
+        asymmetric = [run for run in ORDERED if run.study == tutorial.ASYMMETRIC]
+        for size in (tutorial.SMALL, tutorial.LARGE):
+            of_size = [times[run] for run in asymmetric if run.settings == (f"workload.size={size}",)]
+            assert len(of_size) == 3
+            assert of_size == sorted(of_size, reverse=True)

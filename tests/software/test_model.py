@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncline.errors import InputError
-from syncline.software import constants, model, printing, wire
+from syncline.fabric import allocation, notation
+from syncline.fabric.machines import MACHINES
+from syncline.software import constants, measurements, model, printing, wire
 from syncline.software.platform import NAMES, Platform, platform
 
 MIB = 2**20
@@ -22,7 +24,7 @@ SIZES = st.integers(1, 34).map(lambda k: 2**k)
 @st.composite
 def platforms(draw: st.DrawFn) -> Platform:
     box = draw(st.sampled_from(NAMES))
-    return platform(f"{box}(nodes={draw(st.sampled_from((1, 2, 3, 8)))}, gpus={draw(st.integers(1, 8))})")
+    return platform(f"{box}(nodes={draw(st.sampled_from((1, 2, 3, 8)))})").with_gpus(draw(st.integers(1, 8)))
 
 
 class TestTimes:
@@ -89,33 +91,46 @@ class TestSmallSizeTime:
 
 
 class TestPlatform:
-    @pytest.mark.parametrize("text", [*NAMES, "dgx-h100(nodes=2)", "dgx2(gpus=12)", "dgx-a100(nodes=4, nics=single)"])
-    def test_it_reads_what_it_writes(self, text: str) -> None:
-        assert str(platform(text)) == text
-        assert platform(
-            f" {text} ".upper()
-            .replace("NODES", "nodes")
-            .replace("GPUS", "gpus")
-            .replace("NICS", "nics")
-            .replace("SINGLE", "single")
-        ) == platform(text)
+    @pytest.mark.parametrize("name", MACHINES)
+    def test_it_is_the_machine(self, name: str) -> None:
+        """GPUs, NVLinks and NICs are those that simulations see."""
+        machine, found = MACHINES[name], platform(name)
+        graph = notation.parse(name).graph()
+        nvlinks = [link for link in graph.links if link.src == 0 and link.kind in allocation.NVLINK_CLASSES]
+        assert found.nvlink_rate == sum(link.total_rate for link in nvlinks)
+        assert (found.gpus, found.nics, found.nic_rate) == (machine.gpus, machine.nics, machine.nic_rate)
+        assert found.switched == any(node.name == "NVSwitch" for node in graph.nodes)
+        assert str(found) == found.machine == name
+
+    def test_clusters(self) -> None:
+        found = platform(" DGX-H100( nodes = 2, nic_rate=100Gb/s ) ")
+        assert (found.gpus, found.node_nic_rate) == (16, 8 * 12_500_000_000)
+        assert platform("dgx-a100(nodes=4, nics=single)").node_nic_rate == 25_000_000_000
+
+    def test_some_of_the_gpus(self) -> None:
+        some = platform("dgx-a100(nodes=4)", "0-3,16-19")
+        assert (some.gpus_per_node, some.nodes, some.nics) == (4, 2, 4)
+        assert str(some) == "8 of the 32 GPUs of dgx-a100(nodes=4, nics=rail)"
+        assert platform("dgx1v(nodes=2)", "0,1,8,9").nics == 1  # both are on one PCIe switch
+        assert platform("dgx-a100(nodes=2)", "0-7").nodes == 1
+        assert platform("dgx2").with_gpus(12) == platform("dgx2", "0-11")
 
     @pytest.mark.parametrize(
-        ("text", "reason"),
+        ("text", "gpus", "reason"),
         [
-            ("dgxh100", "this machine is not known; did you mean 'dgx-h100'?"),
-            ("dgx-h100(nodes=0)", "nodes=0 is out of range"),
-            ("dgx-h100(nodes=2, nodes=3)", "nodes is written twice"),
-            ("dgx-h100(2)", "'2' is not NAME=VALUE"),
-            ("dgx-h100(node=2)", "'node' is not a parameter of a machine; did you mean 'nodes'?"),
-            ("dgx-h100(nics=two)", "nics=two is not known"),
-            ("dgx-a100(gpus=9)", "gpus=9 is out of range"),
-            ("", "this is not a machine"),
+            ("dgxh100", None, "'dgxh100' is not a machine; did you mean 'dgx-h100'?"),
+            ("dgx-h100(nodes=0)", None, "nodes=0: this is not a number of machines"),
+            ("dgx-h100(nodes=2, latency=1us)", None, "latency has no meaning here"),
+            ("dgx-h100(efficiency=94%)", None, "efficiency has no meaning here"),
+            ("dgx-h100(nodes=2, oversubscription=2)", None, "oversubscription has no meaning here"),
+            ("", None, "the machine is empty"),
+            ("dgx-a100", "0-8", "there is no GPU 8: the machine has 8"),
+            ("dgx-a100(nodes=2)", "0-2,8-9", "here are 2 on node 1 and 3 on node 0"),
         ],
     )
-    def test_refusals(self, text: str, reason: str) -> None:
+    def test_refusals(self, text: str, gpus: str | None, reason: str) -> None:
         with pytest.raises(InputError) as caught:
-            platform(text)
+            platform(text, gpus)
         assert reason in caught.value.problems[0].message
         assert caught.value.problems[0].accepted
 
@@ -135,6 +150,7 @@ class TestClassFiles:
         assert loaded.fitted_on
 
     def test_every_machine_has_one(self) -> None:
+        assert set(NAMES) == set(MACHINES)
         assert {platform(name).software for name in NAMES} <= set(constants.names())
 
     def test_every_error_at_once(self, tmp_path: Path) -> None:
@@ -167,22 +183,39 @@ class TestPrinting:
     def test_columns_of_nccl_tests(self) -> None:
         h100 = model.open_model(platform("dgx-h100"))
         predictions = [h100.predict(size) for size in (8, MIB, GIB)]
-        lines = printing.table(h100, predictions).splitlines()
-        assert lines[0] == "# all-reduce on dgx-h100: 8 GPUs, predicted"
-        size, count, kind, redop, root, time, algbw, busbw, low, high = lines[-1].split()
+        text = printing.table(h100, predictions)
+        lines = text.splitlines()
+        assert lines[0] == "# all_reduce_perf on dgx-h100: 8 ranks; predicted, not measured"
+        size, count, kind, redop, root, _, algbw, busbw, wrong, sign, algorithm, protocol = lines[-1].split()
         assert (size, count, kind, redop, root) == (str(GIB), str(GIB // 4), "float", "sum", "-1")
+        assert (wrong, sign, algorithm, protocol) == ("N/A", "#", "nvls", "Simple")
         assert float(busbw) == pytest.approx(float(algbw) * 1.75, rel=1e-3)
-        assert float(low) < float(time) < float(high)
 
-    def test_the_same_for_json(self) -> None:
-        two = model.open_model(platform("dgx-a100"), kind="all-gather")
-        (row,) = printing.rows(two, [two.predict(MIB)])
-        assert row["bus_bandwidth_bytes_per_s"] == pytest.approx(row["algorithm_bandwidth_bytes_per_s"] * 7 / 8)
-        assert row["time_low_s"] < row["time_s"] < row["time_high_s"]
+    def test_only_small_sizes_have_an_interval(self) -> None:
+        a100 = model.open_model(platform("dgx-a100"), kind="all-gather")
+        small, large = printing.rows(a100, [a100.predict(MIB - 4), a100.predict(MIB)])
+        assert small["time_low_s"] < small["time_s"] < small["time_high_s"]
+        assert (large["time_low_s"], large["time_high_s"]) == (None, None)
+        assert large["bus_bandwidth_bytes_per_s"] == pytest.approx(large["algorithm_bandwidth_bytes_per_s"] * 7 / 8)
+
+    @pytest.mark.parametrize("kind", wire.KINDS)
+    def test_what_reads_nccl_tests_reads_it(self, kind: str) -> None:
+        opened = model.open_model(platform("dgx-a100(nodes=2)"), kind=kind)
+        sizes = [2**k for k in range(10, 30)]
+        read = measurements.parse(printing.table(opened, [opened.predict(size) for size in sizes]), "predicted")
+        assert read.kind == kind
+        assert [row.size for row in read.rows] == sizes
+        for row in read.rows:
+            assert row.out_of_place == pytest.approx(opened.time(row.size), rel=1e-3)
+
+
+def test_kinds_without_a_table_are_named() -> None:
+    measured = {measurements.packaged(name).kind for name in measurements.names()}
+    assert set(wire.KINDS) - measured == model.UNMEASURED
 
 
 def test_one_gpu_only_launches() -> None:
-    alone = model.open_model(platform("dgx-a100(gpus=1)"))
+    alone = model.open_model(platform("dgx-a100", "3"))
     assert alone.time(GIB) == alone.software.constants.launch
 
 

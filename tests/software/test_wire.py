@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from syncline import bounds
 from syncline.software import wire
 
 
@@ -88,6 +89,12 @@ class TestDirect:
         assert wire.sendrecv(2, 8, 1_000).nic_bytes == 8_000
         assert wire.sendrecv(1, 8, 1_000).nic_bytes == 0
 
+    def test_a_root_hears_from_all(self) -> None:
+        found = wire.rooted(16, 2, 8, 1_600)
+        assert found.nvlink_bytes == 700
+        assert found.nic_bytes == 8 * 800
+        assert wire.rooted(8, 1, 8, 800).nic_bytes == 0
+
 
 class TestTime:
     def test_the_busier_of_both_decides(self) -> None:
@@ -100,3 +107,8 @@ class TestTime:
     @pytest.mark.parametrize(("kind", "factor"), [("all-reduce", "7/4"), ("all-gather", "7/8"), ("broadcast", "1")])
     def test_bus_factor(self, kind: str, factor: str) -> None:
         assert wire.bus_factor(kind, 8) == Fraction(factor)
+
+    @pytest.mark.parametrize("kind", [kind for kind in wire.KINDS if kind != "sendrecv"])
+    @pytest.mark.parametrize("gpus", [1, 2, 12])
+    def test_it_is_that_of_simulations(self, kind: str, gpus: int) -> None:
+        assert wire.bus_factor(kind, gpus) == bounds.bus_bandwidth_factor(kind, gpus)

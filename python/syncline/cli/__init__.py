@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import calibrate, collective, inspect, reproduce, study, topology, usage, verify
+from syncline.cli import bench, calibrate, collective, inspect, reproduce, study, topology, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -23,6 +23,7 @@ EXAMPLES = """Simulates distributed training: what an iteration costs on a fabri
   syncline run ace/resnet50 --out runs/resnet50     five systems, with a report
   syncline run my.yaml --set training.iterations=4  an experiment of your own
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
+  syncline bench all-reduce --machine dgx-h100      the table of nccl-tests, predicted
   syncline reproduce ace                            against published figures
   syncline verify examples/plans/ring4.xml          a collective schedule, step by step
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("run")(study.run)
 app.command("check")(study.check)
 app.command("collective")(collective.collective)
+app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("verify")(verify.verify)

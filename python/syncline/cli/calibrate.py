@@ -6,12 +6,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from syncline.cli import options
-from syncline.errors import InputError, Problem, command_line, did_you_mean, one_of
+from syncline.errors import InputError, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -64,20 +64,20 @@ def calibrate(
         message = f"this is not known{did_you_mean(column, COLUMNS)}"
         problems += command_line("--column", column, message, one_of(COLUMNS)).problems
     began = time.monotonic()
-    found = _collect(problems, lambda: platform(machine))
-    measured = _collect(problems, lambda: measurements.read_table(table))
+    found = options.collected(problems, lambda: platform(machine))
+    measured = options.collected(problems, lambda: measurements.read_table(table))
     start = None
     if found is not None:
-        start = _collect(problems, lambda: constants.load(found.software if software is None else software))
+        start = options.collected(problems, lambda: constants.load(found.software if software is None else software))
     if problems or found is None or measured is None or start is None:
         raise InputError(problems)
 
     run = calibration.run_of(measured, found, kind, column)
     fitted = calibration.fit([run], start.constants)
     result = constants.Software(
-        f"{found.name}-calibrated",
+        f"{found.cluster.machine.name}-calibrated",
         f"{run.kind} of {run.platform}, fitted from {start.name}",
-        (str(run.platform),),
+        (run.platform.machine,),
         fitted,
         (constants.Fitted(measured.name, measured.about.get("url", measured.about.get("source", ""))),),
         start.launch_spread,
@@ -90,15 +90,6 @@ def calibrate(
     if out is not None and not quiet:
         print(f"constants: {out}", file=sys.stderr)
     return 0
-
-
-def _collect(problems: list[Problem], read: Any) -> Any:
-    """What `read` gives, or nothing and its problems."""
-    try:
-        return read()
-    except InputError as error:
-        problems += error.problems
-        return None
 
 
 def _document(run: Run, start: Software, result: Software, seed: int, *, explicit: bool) -> Document:
@@ -114,7 +105,7 @@ def _document(run: Run, start: Software, result: Software, seed: int, *, explici
         document["assumptions"].append(f"collective = {run.kind}: the table does not say")
     document["fidelity"] = {"backend": "software model", "folded": False, "transfer": "closed form"}
     document["table"] = run.name
-    document["machine"] = str(run.platform)
+    document["machine"] = run.platform.machine
     document["collective"] = run.kind
     document["algorithm"] = run.algorithm
     document["gpus"] = run.platform.gpus
@@ -151,7 +142,7 @@ def _warnings(run: Run, residuals: Sequence[Residual]) -> list[str]:
     found = []
     if run.times[0][0] >= SMALL:
         found.append("the table has no size below 64 KiB: launch and latency are those of the class")
-    if not run.platform.switched and run.platform.gpus_per_node < 8:
+    if not run.platform.switched and run.platform.partial:
         found.append("some GPUs of a hybrid cube mesh may not have all their NVLinks; the fit takes them as usable")
     for r in residuals:
         if not 1 / (1 + FAR_OFF) < r.measured / r.predicted < 1 + FAR_OFF:

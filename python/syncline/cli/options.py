@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from syncline.schema.merge import Override
 
 MAX_THREADS: Final = 1024
+
+T = TypeVar("T")
 
 Set = Annotated[
     list[str] | None,
@@ -51,6 +53,15 @@ def common_problems(*, threads: int | None = None, seed: int = 0) -> list[Proble
     if not 0 <= seed < 2**63:
         problems.append(command_line("--seed", seed, "this is out of range", f"0 to {2**63 - 1}"))
     return [problem for error in problems for problem in error.problems]
+
+
+def collected(problems: list[Problem], read: Callable[[], T]) -> T | None:
+    """What `read` gives, or nothing, its problems added to `problems`."""
+    try:
+        return read()
+    except InputError as error:
+        problems += error.problems
+        return None
 
 
 def load(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def reproduce(
     claims: Annotated[
-        list[str] | None, typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources such as ace; or all.")
+        list[str] | None, typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources: ace, tutorial; or all.")
     ] = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
@@ -28,7 +28,8 @@ def reproduce(
     """Hold simulations against published figures.
 
     \b
-      syncline reproduce ace
+      syncline reproduce
+      syncline reproduce tutorial
       syncline reproduce ace-fig6-sms --json
 
     Says for each claim whether the simulated value is inside the range that counts as reproduced. Claims
@@ -42,14 +43,14 @@ def reproduce(
     selected = ledger.select(claims or [])
 
     from syncline import results, runner
-    from syncline.reproduce import ace
+    from syncline.reproduce import sources
     from syncline.reproduce.runs import Runs
 
     runner.quiet = quiet
     began = time.monotonic()
     runs = Runs()
-    findings = ace.Ace(runs).findings(selected, threads)
-    document = results.document(ace.variants(runs, selected), seed=seed, status="complete", warnings=[])
+    findings, variants = sources.findings(selected, runs, threads)
+    document = results.document(variants, seed=seed, status="complete", warnings=[])
     folded = {result.summary["unfolded"] is None for result in runs.finished()}
     if document["fidelity"]:
         document["fidelity"]["folded"] = folded.pop() if len(folded) == 1 else "mixed" if folded else None

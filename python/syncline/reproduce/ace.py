@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
-from syncline import bounds, runner
+from syncline import bounds
 from syncline.engine import PS_PER_S, Result
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs, least
+from syncline.schema.load import Variant
 from syncline.topology import Topology
 
 ALL_REDUCE: Final = "ace/allreduce"
@@ -45,19 +46,14 @@ class Ace:
 
     runs: Runs
 
-    def findings(self, claims: Sequence[Claim], threads: int | None = None) -> list[Finding]:
-        """The claims against the simulations, which run `threads` at once."""
-        for _ in runner.concurrently(self._preparations(claims), threads):
-            pass
-        return [self._finding(claim) for claim in claims]
-
-    def _finding(self, claim: Claim) -> Finding:
+    def finding(self, claim: Claim) -> Finding:
+        """A claim against the simulations."""
         try:
             return Finding(claim, *METRICS[claim.id](self))
         except GoalMissedError as missed:
             return Finding(claim, None, str(missed))
 
-    def _preparations(self, claims: Sequence[Claim]) -> list[tuple[str, Callable[[], Any]]]:
+    def preparations(self, claims: Sequence[Claim]) -> list[tuple[str, Callable[[], Any]]]:
         """Independent pieces of work that fill the cache of simulations for the claims."""
 
         def trying(search: Callable[[Sequence[int]], int], shape: Sequence[int]) -> Callable[[], None]:
@@ -80,6 +76,16 @@ class Ace:
         if "ace-fig6-sms" in ids:
             tasks.append(("Fig. 6", trying(self.sms, SHAPES[64])))
         return tasks
+
+    def variants(self, claims: Sequence[Claim]) -> list[Variant]:
+        """The variants whose assumptions the claims rest on."""
+        ids = [claim.id for claim in claims]
+        found: list[Variant] = []
+        if any(not i.startswith("ace-resnet50") and i != "ace-analytic-memory" for i in ids):
+            found += [self.runs.variant(Run(ALL_REDUCE, name)) for name in ("Ideal", "Baseline", "ACE")]
+        if any(i.startswith("ace-resnet50") for i in ids):
+            found += [self.runs.variant(Run(TRAINING, name)) for name in SYSTEMS]
+        return found
 
     # --- the all-reduce
 
@@ -234,17 +240,6 @@ METRICS: Final[dict[str, Callable[[Ace], Computed]]] = {
     "ace-resnet50-speedup": _speedup,
     "ace-resnet50-of-ideal": _of_ideal,
 }
-
-
-def variants(runs: Runs, claims: Sequence[Claim]) -> list[Any]:
-    """The variants whose assumptions the claims rest on."""
-    ids = [claim.id for claim in claims]
-    found = []
-    if any(not i.startswith("ace-resnet50") and i != "ace-analytic-memory" for i in ids):
-        found += [runs.variant(Run(ALL_REDUCE, name)) for name in ("Ideal", "Baseline", "ACE")]
-    if any(i.startswith("ace-resnet50") for i in ids):
-        found += [runs.variant(Run(TRAINING, name)) for name in SYSTEMS]
-    return found
 
 
 def _name(shape: Sequence[int]) -> str:

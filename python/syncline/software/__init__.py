@@ -1,6 +1,7 @@
 """The software model: how long a collective of NCCL takes on a known machine, as nccl-tests would measure it.
 
 * `platform`: the machines, as far as this model looks at them
+* `sizes`: the sizes of a table
 * `wire`: steps and bytes of every algorithm, in closed form
 * `constants`: what is fitted and what is published, and the files that hold it
 * `model`: `open_model` and `Model.predict`, the times

@@ -95,12 +95,12 @@ def run_of(table: Table, platform: Platform, kind: str | None = None, column: st
     fitting = platform
     if table.nodes is not None and table.nodes != platform.nodes:
         what = f"the table was measured on {table.nodes} nodes, {platform} has {platform.nodes}"
-        refuse("nodes", what, f"--machine {platform.name}(nodes={table.nodes})")
+        refuse("nodes", what, f"--machine {platform.cluster.machine.name}(nodes={table.nodes})")
     elif table.gpus is not None and table.gpus != platform.gpus:
         local, rest = divmod(table.gpus, platform.nodes)
         if rest or local > platform.gpus_per_node:
-            nodes = -(-table.gpus // platform.gpus_per_node)
-            accepted = f"--machine {platform.name}(nodes={nodes})"
+            machine = platform.cluster.machine
+            accepted = f"--machine {machine.name}(nodes={-(-table.gpus // machine.gpus)})"
             refuse("gpus", f"the table was measured on {table.gpus} GPUs, {platform} has {platform.gpus}", accepted)
         else:
             fitting = platform.with_gpus(local)

@@ -49,6 +49,8 @@ _NAMES: Final = {
     "allgather": "all-gather",
     "broadcast": "broadcast",
     "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
     "alltoall": "all-to-all",
     "all_to_all": "all-to-all",
     "sendrecv": "sendrecv",
@@ -176,7 +178,7 @@ class _Reader:
         )
 
     def _log_row(self, number: int, found: re.Match[str]) -> None:
-        rest = found[4].split()
+        rest = found[4].partition("#")[0].split() or [""]
         if rest[0].casefold() in _OPERATIONS:
             del rest[0]
         groups = {3: (3,), 4: (4,), 6: (3, 3), 8: (4, 4)}

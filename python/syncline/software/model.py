@@ -50,6 +50,8 @@ ANCHOR_SIZE: Final = 8
 """The size that a small-size time is taken to be of, unless said otherwise."""
 WIRE_SPREAD: Final = 0.03
 """How far the rates that systems of a class reach stray: standard deviation of the logarithm."""
+UNMEASURED: Final = frozenset({"gather", "scatter", "sendrecv"})
+"""Kinds that no table of this package is of."""
 NINETY_PERCENT: Final = 1.645
 """Standard deviations on each side of the mean that nine of ten lie between."""
 ANCHORED_SPREAD: Final = 0.15
@@ -200,7 +202,7 @@ def smooth_minimum(times: Sequence[float]) -> float:
 
 def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[str, ...]:
     """The algorithms that are considered."""
-    if kind in ("all-to-all", "sendrecv"):
+    if kind in ("all-to-all", "gather", "scatter", "sendrecv"):
         return (wire.DIRECT,)
     if kind != "all-reduce":
         return (wire.RING,)
@@ -242,6 +244,8 @@ def _wire(task: _Task) -> wire.Wire:
         return wire.nvls_tree(gpus, nodes, size)
     if task.kind == "sendrecv":
         return wire.sendrecv(nodes, task.platform.nics, size)
+    if task.kind in ("gather", "scatter"):
+        return wire.rooted(gpus, nodes, task.platform.nics, size)
     return wire.direct(gpus, nodes, size)
 
 

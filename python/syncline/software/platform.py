@@ -1,59 +1,77 @@
-"""What the software model needs to know of a machine, and the machines that it knows by name.
+"""What the software model needs to know of a machine or a cluster (`fabric.machines`), and which class it belongs to.
 
-| name | GPUs | NVLink, one way per GPU | NICs | software |
-|---|---|---|---|---|
-| dgx1p | 8 P100, hybrid cube mesh | 4 x 20 GB/s | 4 x 100 Gb/s | v100-mesh |
-| dgx1v | 8 V100, hybrid cube mesh | 6 x 25 GB/s | 4 x 100 Gb/s | v100-mesh |
-| dgx2 | 16 V100, NVSwitch | 6 x 25 GB/s | 8 x 100 Gb/s | v100-nvswitch |
-| dgx-a100 | 8 A100, NVSwitch | 12 x 25 GB/s | 8 x 200 Gb/s | a100-nvswitch |
-| dgx-h100 | 8 H100, NVSwitch with NVLS | 18 x 25 GB/s | 8 x 400 Gb/s | h100-nvswitch |
+| machine | software | |
+|---|---|---|
+| dgx1p, dgx1v | v100-mesh | hybrid cube mesh |
+| dgx2 | v100-nvswitch | |
+| dgx-a100 | a100-nvswitch | |
+| dgx-h100 | h100-nvswitch | NVSwitches that sum up (NVLS) |
 
-Sources: the vendor's system guides and data sheets. A cluster is written `dgx-h100(nodes=2)`; `nics=single` leaves one
-NIC per node, `nics=rail` (the default) all of them; `gpus=4` uses some of the GPUs of each node.
+GPUs, NVLinks and NICs are those of the machine, written as everywhere: `dgx-h100(nodes=2, nics=single)`. What the
+class has constants of its own for, or what the model does not look at, is refused.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from syncline.errors import command_line, did_you_mean, one_of
+from syncline.errors import InputError, command_line
+from syncline.fabric import allocation, hardware, notation
+from syncline.fabric.allocation import AllocationError
+from syncline.fabric.machines import Cluster
+from syncline.fabric.notation import MachineError
 
-MAX_NODES: Final = 65_536
-FLAG: Final = "--machine"
+MACHINE_FLAG: Final = "--machine"
+GPUS_FLAG: Final = "--gpus"
 
-_GB_PER_S: Final = 10**9
-_GBIT_PER_S: Final = 10**9 // 8
-_WRITTEN: Final = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+CLASSES: Final = MappingProxyType(
+    {
+        "dgx1p": "v100-mesh",
+        "dgx1v": "v100-mesh",
+        "dgx2": "v100-nvswitch",
+        "dgx-a100": "a100-nvswitch",
+        "dgx-h100": "h100-nvswitch",
+    }
+)
+"""The class of software constants of each machine: the one that was fitted on such machines."""
+NVLS: Final = frozenset({"dgx-h100"})
+"""Machines whose switches can sum up (NVLink SHARP)."""
+NAMES: Final = tuple(CLASSES)
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A machine or a cluster of equal machines, as far as the software model looks at it."""
+    """GPUs of a machine or of a cluster of equal machines, as far as the software model looks at them."""
 
-    name: str
-    software: str
-    """The class of software constants that was fitted on such machines."""
+    machine: str
+    """As `--machine` has it."""
     gpus_per_node: int
+    """Those that take part; as many on every node."""
     nodes: int
-    nvlinks: int
-    """NVLinks of a GPU."""
+    """Nodes with GPUs that take part."""
     nvlink_rate: int
     """What all NVLinks of a GPU carry in one direction, in bytes per second."""
     nics: int
-    """NICs of a node."""
+    """NICs of a node that its GPUs that take part use."""
     nic_rate: int
     """What a NIC carries in one direction, in bytes per second."""
+    software: str
+    """The class of software constants that was fitted on such machines."""
     switched: bool
     """Whether the GPUs of a node meet in an NVSwitch."""
     nvls: bool
-    """Whether the switch can sum up (NVLink SHARP)."""
+    """Whether the switch can sum up."""
+    members: tuple[int, ...] = field(compare=False, repr=False)
+    """The GPUs that take part, by number."""
+    cluster: Cluster = field(compare=False, repr=False)
+    """The machine in full."""
 
     @property
     def gpus(self) -> int:
-        """All GPUs."""
+        """All GPUs that take part."""
         return self.gpus_per_node * self.nodes
 
     @property
@@ -61,126 +79,81 @@ class Platform:
         """What the NICs of a node carry together in one direction, in bytes per second."""
         return self.nics * self.nic_rate
 
+    @property
+    def partial(self) -> bool:
+        """Whether some GPUs of the machines that take part do not."""
+        return self.gpus_per_node < self.cluster.machine.gpus
+
     def __str__(self) -> str:
-        """As `--machine` accepts it."""
-        full = _MACHINES[self.name]
-        parts = [f"gpus={self.gpus_per_node}"] if self.gpus_per_node != full.gpus_per_node else []
-        parts += [f"nodes={self.nodes}"] if self.nodes > 1 else []
-        parts += ["nics=single"] if self.nics != full.nics else []
-        return f"{self.name}({', '.join(parts)})" if parts else self.name
+        whole = self.gpus == self.cluster.npus
+        return self.machine if whole else f"{self.gpus} of the {self.cluster.npus} GPUs of {self.machine}"
 
     def with_gpus(self, gpus_per_node: int) -> Platform:
-        """The same with fewer GPUs in each node."""
-        return replace(self, gpus_per_node=gpus_per_node)
+        """The first GPUs of every machine."""
+        each = self.cluster.machine.gpus
+        return of(self.cluster, [host * each + i for host in range(self.nodes) for i in range(gpus_per_node)])
 
 
-_MACHINES: Final = MappingProxyType(
-    {
-        box.name: box
-        for box in (
-            Platform(
-                name="dgx1p",
-                software="v100-mesh",
-                gpus_per_node=8,
-                nodes=1,
-                nvlinks=4,
-                nvlink_rate=4 * 20 * _GB_PER_S,
-                nics=4,
-                nic_rate=100 * _GBIT_PER_S,
-                switched=False,
-                nvls=False,
-            ),
-            Platform(
-                name="dgx1v",
-                software="v100-mesh",
-                gpus_per_node=8,
-                nodes=1,
-                nvlinks=6,
-                nvlink_rate=6 * 25 * _GB_PER_S,
-                nics=4,
-                nic_rate=100 * _GBIT_PER_S,
-                switched=False,
-                nvls=False,
-            ),
-            Platform(
-                name="dgx2",
-                software="v100-nvswitch",
-                gpus_per_node=16,
-                nodes=1,
-                nvlinks=6,
-                nvlink_rate=6 * 25 * _GB_PER_S,
-                nics=8,
-                nic_rate=100 * _GBIT_PER_S,
-                switched=True,
-                nvls=False,
-            ),
-            Platform(
-                name="dgx-a100",
-                software="a100-nvswitch",
-                gpus_per_node=8,
-                nodes=1,
-                nvlinks=12,
-                nvlink_rate=12 * 25 * _GB_PER_S,
-                nics=8,
-                nic_rate=200 * _GBIT_PER_S,
-                switched=True,
-                nvls=False,
-            ),
-            Platform(
-                name="dgx-h100",
-                software="h100-nvswitch",
-                gpus_per_node=8,
-                nodes=1,
-                nvlinks=18,
-                nvlink_rate=18 * 25 * _GB_PER_S,
-                nics=8,
-                nic_rate=400 * _GBIT_PER_S,
-                switched=True,
-                nvls=True,
-            ),
-        )
-    }
-)
-
-NAMES: Final = tuple(_MACHINES)
-ACCEPTED: Final = f"{one_of(NAMES)}; a cluster such as dgx-h100(nodes=2) or dgx-a100(nodes=4, nics=single)"
+def platform(text: str, gpus: str | None = None) -> Platform:
+    """The platform that `--machine` and `--gpus` name. Raises [`InputError`]."""
+    try:
+        cluster = notation.parse(text)
+    except MachineError as error:
+        raise command_line(MACHINE_FLAG, text, error.message, error.accepted) from None
+    for given, name, why in (
+        (cluster.efficiency != 1, "efficiency", "the class has the share of an NVLink that data reaches"),
+        (cluster.latency != hardware.NETWORK_LATENCY, "latency", "the class has the latency of the network"),
+        (cluster.oversubscription != 1, "oversubscription", "the software model has no switches between machines"),
+    ):
+        if given:
+            raise command_line(
+                MACHINE_FLAG, text, f"{name} has no meaning here: {why}", f"{cluster.machine.name} without {name}"
+            )
+    if gpus is None:
+        return of(cluster, range(cluster.npus))
+    try:
+        return of(cluster, allocation.parse(gpus, cluster.npus))
+    except AllocationError as error:
+        raise command_line(GPUS_FLAG, gpus, error.message, error.accepted) from None
 
 
-def platform(text: str) -> Platform:
-    """The platform that `--machine` names. Raises [`InputError`]."""
-    match = _WRITTEN.fullmatch(text)
-    if match is None:
-        raise command_line(FLAG, text, "this is not a machine", ACCEPTED)
-    found = _MACHINES.get(match[1].casefold())
-    if found is None:
-        message = f"this machine is not known{did_you_mean(match[1], NAMES)}"
-        raise command_line(FLAG, text, message, ACCEPTED)
-    seen: set[str] = set()
-    for part in (match[2] or "").split(",") if match[2] and match[2].strip() else ():
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise command_line(FLAG, text, f"'{part.strip()}' is not NAME=VALUE", ACCEPTED)
-        if key in seen:
-            raise command_line(FLAG, text, f"{key} is written twice", ACCEPTED)
-        seen.add(key)
-        found = _with(found, text, key, value)
-    return found
+def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
+    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many."""
+    machine = cluster.machine
+    hosts: dict[int, list[int]] = {}
+    for gpu in gpus:
+        hosts.setdefault(gpu // machine.gpus, []).append(gpu % machine.gpus)
+    counts = {len(local) for local in hosts.values()}
+    if len(counts) > 1:
+        raise _uneven(gpus, hosts)
+    links = machine.switch_links or sum(count for a, b, count in machine.pairs if 0 in (a, b))
+    return Platform(
+        machine=str(cluster),
+        gpus_per_node=counts.pop(),
+        nodes=len(hosts),
+        nvlink_rate=links * machine.nvlink_rate,
+        nics=min(_nics(cluster, local) for local in hosts.values()),
+        nic_rate=machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate,
+        software=CLASSES[machine.name],
+        switched=machine.switch_links > 0,
+        nvls=machine.name in NVLS,
+        members=tuple(gpus),
+        cluster=cluster,
+    )
 
 
-def _with(found: Platform, text: str, key: str, value: str) -> Platform:
-    if key == "nodes":
-        return replace(found, nodes=_count(text, key, value, MAX_NODES))
-    if key == "gpus":
-        return replace(found, gpus_per_node=_count(text, key, value, found.gpus_per_node))
-    if key == "nics":
-        if value not in ("rail", "single"):
-            raise command_line(FLAG, text, f"nics={value} is not known", "nics=rail or nics=single")
-        return replace(found, nics=1) if value == "single" else found
-    message = f"'{key}' is not a parameter of a machine{did_you_mean(key, ('nodes', 'gpus', 'nics'))}"
-    raise command_line(FLAG, text, message, "nodes=COUNT, gpus=COUNT, nics=rail|single")
+def _nics(cluster: Cluster, local: Sequence[int]) -> int:
+    """The NICs that GPUs of a machine use: those on their PCIe switches, and no more than there are GPUs."""
+    machine = cluster.machine
+    if cluster.nics == "single":
+        return 1
+    switches = {gpu * machine.pcie_switches // machine.gpus for gpu in local}
+    near = sum(nic * machine.pcie_switches // machine.nics in switches for nic in range(machine.nics))
+    return min(near, len(local))
 
 
-def _count(text: str, key: str, value: str, limit: int) -> int:
-    if re.fullmatch(r"[0-9]{1,9}", value, re.ASCII) and 1 <= int(value) <= limit:
-        return int(value)
-    raise command_line(FLAG, text, f"{key}={value} is out of range", f"{key}=1 to {key}={limit}")
+def _uneven(gpus: Sequence[int], hosts: dict[int, list[int]]) -> InputError:
+    fewest, most = min(hosts, key=lambda host: len(hosts[host])), max(hosts, key=lambda host: len(hosts[host]))
+    counts = f"{len(hosts[fewest])} on node {fewest} and {len(hosts[most])} on node {most}"
+    message = f"the software model knows nodes with equally many GPUs only, here are {counts}"
+    return command_line(GPUS_FLAG, allocation.canonical(gpus), message, "as many GPUs on every node")

@@ -1,51 +1,68 @@
-"""Predicted times in the columns of nccl-tests, with the interval that they are expected in."""
+"""Predicted times in the columns of nccl-tests, with the interval that small sizes are expected in.
+
+What nccl-tests does not print stands behind a `#`, so that everything that reads its tables reads these: the
+algorithm and protocol with the largest part in the time, and for sizes below 1 MiB the times between which nine of
+ten systems of the class lie. From there up, what the class is worth is in docs/validation.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from syncline.software.model import Model, Prediction
+from syncline.software.sizes import ELEMENT_BYTES
 from syncline.software.wire import bus_factor
 
-ELEMENT_BYTES: Final = 4
-"""nccl-tests counts elements of `float` unless told otherwise."""
+UNCERTAIN_BELOW: Final = 2**20
+"""Sizes below have an interval."""
+PROGRAMS: Final = {
+    "all-reduce": "all_reduce_perf",
+    "reduce-scatter": "reduce_scatter_perf",
+    "all-gather": "all_gather_perf",
+    "broadcast": "broadcast_perf",
+    "reduce": "reduce_perf",
+    "all-to-all": "alltoall_perf",
+    "gather": "gather_perf",
+    "scatter": "scatter_perf",
+    "sendrecv": "sendrecv_perf",
+}
+"""The program of nccl-tests that measures it."""
+NOT_CHECKED: Final = "N/A"
+"""What nccl-tests prints for errors when it does not look for any."""
 _OPERATIONS: Final = frozenset({"all-reduce", "reduce-scatter", "reduce"})
-_ROOTED: Final = frozenset({"broadcast", "reduce"})
-_DIVIDED: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
+_ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
+_DIVIDED: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all", "gather", "scatter"})
 
 
 def table(model: Model, predictions: Sequence[Prediction]) -> str:
     """The table, as text."""
-    platform = model.platform
-    lines = [
-        f"# {model.kind} on {platform}: {platform.gpus} GPUs, predicted",
-        f"# software: {model.software.name}{' (anchored at a small size)' if model.anchored else ''}",
-        "#",
-        "#       size         count    type   redop    root       time    algbw    busbw          nine of ten",
-        "#        (B)    (elements)                               (us)   (GB/s)   (GB/s)   between (us) and (us)",
-    ]
-    factor = float(bus_factor(model.kind, platform.gpus))
-    redop = "sum" if model.kind in _OPERATIONS else "none"
-    root = 0 if model.kind in _ROOTED else -1
-    for p in predictions:
-        rate = p.algorithm_bandwidth / 1e9
-        lines.append(
-            f"{p.size:>12} {_count(model, p.size):>13} {'float':>7} {redop:>7} {root:>7} {_us(p.time):>10} "
-            f"{rate:>8.2f} {rate * factor:>8.2f}   {_us(p.low):>12} {_us(p.high):>8}"
-        )
+    lines = [*_header(model)]
+    for row in rows(model, predictions):
+        interval = ""
+        if row["time_low_s"] is not None:
+            interval = f"{_us(row['time_low_s']):>8} to {_us(row['time_high_s']):>8}"
+        rates = (row["algorithm_bandwidth_bytes_per_s"] / 1e9, row["bus_bandwidth_bytes_per_s"] / 1e9)
+        columns = f"{row['size_bytes']:>12}  {row['count']:>12}  {row['type']:>8}  {row['redop']:>6}  {row['root']:>6}"
+        measured = f"{_us(row['time_s']):>8}  {rates[0]:>7.2f}  {rates[1]:>7.2f}  {NOT_CHECKED:>6}"
+        way = f"{row['algorithm']} {row['protocol']}"
+        lines.append(f"{columns}  {measured}  # {way:<16}  {interval}".rstrip())
     return "\n".join(lines) + "\n"
 
 
 def rows(model: Model, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
-    """The same for JSON."""
+    """The same for JSON: times in seconds, sizes in bytes, rates in bytes per second."""
     factor = float(bus_factor(model.kind, model.platform.gpus))
     return [
         {
             "size_bytes": p.size,
+            "count": _count(model, p.size),
+            "type": "float",
+            "redop": "sum" if model.kind in _OPERATIONS else "none",
+            "root": 0 if model.kind in _ROOTED else -1,
             "time_s": p.time,
-            "time_low_s": p.low,
-            "time_high_s": p.high,
+            "time_low_s": p.low if p.size < UNCERTAIN_BELOW else None,
+            "time_high_s": p.high if p.size < UNCERTAIN_BELOW else None,
             "algorithm_bandwidth_bytes_per_s": p.algorithm_bandwidth,
             "bus_bandwidth_bytes_per_s": p.algorithm_bandwidth * factor,
             "algorithm": p.algorithm,
@@ -53,6 +70,23 @@ def rows(model: Model, predictions: Sequence[Prediction]) -> list[dict[str, Any]
         }
         for p in predictions
     ]
+
+
+def _header(model: Model) -> Iterator[str]:
+    platform = model.platform
+    nodes = f", {platform.gpus_per_node} on each of {platform.nodes} nodes" if platform.nodes > 1 else ""
+    ranks = "1 rank" if platform.gpus == 1 else f"{platform.gpus} ranks"
+    yield f"# {PROGRAMS[model.kind]} on {platform}: {ranks}{nodes}; predicted, not measured"
+    software = f"# software: {model.software.name}"
+    yield f"{software}{', set to the small-size time' if model.anchored else ''}; fitted on"
+    yield from (f"#   {fitted.table}" for fitted in model.software.fitted_on)
+    if not model.software.fitted_on:
+        yield "#   no table"
+    yield "#"
+    names = f"#{'size':>11}  {'count':>12}  {'type':>8}  {'redop':>6}  {'root':>6}"
+    yield f"{names}  {'time':>8}  {'algbw':>7}  {'busbw':>7}  {'#wrong':>6}  # {'algorithm':<16}  nine of ten systems"
+    units = f"#{'(B)':>11}  {'(elements)':>12}  {'':>8}  {'':>6}  {'':>6}"
+    yield f"{units}  {'(us)':>8}  {'(GB/s)':>7}  {'(GB/s)':>7}  {'':>6}  # {'and protocol':<16}  (us)"
 
 
 def _count(model: Model, size: int) -> int:

@@ -93,6 +93,36 @@ MEANINGS: Final = {
     "efficiency_network": "share of the NICs' rate that data reaches",
 }
 
+WIRE_TEXT: Final = """## The closed forms against simulations
+
+`tests/software/test_wire_engine.py` runs collectives of 4 GiB on the graphs of the same machines, with an ideal
+endpoint and one chunk, and compares bytes per link and times. No constant takes part in this.
+
+| what | where | backends | bytes | times |
+|---|---|---|---|---|
+| ring: all-reduce, reduce-scatter, all-gather | DGX-1 to DGX H100 | analytical, flow | equal | within 2 % |
+| ring: broadcast, reduce | behind an NVSwitch | analytical, flow | equal | within 2 % |
+| ring: all-reduce, reduce-scatter, all-gather | 2 to 4 nodes | flow | equal | within 2 % |
+| direct: all-to-all, gather, scatter | behind an NVSwitch | flow | equal | within 2 % |
+| direct: all-to-all | 2 to 4 nodes | flow | equal | simulations are slower |
+| trees between nodes of one GPU | 2, 4, 8, 16 nodes | analytical, flow | equal | within 2 % |
+| trees between three such nodes | 3 nodes | flow | equal | 0 to 10 % slower |
+| trees in a node of g GPUs | behind an NVSwitch | analytical, flow | g/(g-1) as many | g/(g-1), 0 to 2 % slower |
+
+What differs:
+
+* *Trees in a node.* NCCL's is a chain, in which a GPU sends 2 (g-1)/g of the vector; the engine's double binary tree
+  sends the vector twice. Trees over several nodes of several GPUs are therefore compared part by part only.
+* *NVLS* has no counterpart in the engine, which does not know switches that sum up.
+* *All-to-all over NICs.* In simulations a GPU's messages leave one after the other and find others at the NIC of whom
+  they go to: 4 to 6 times the time of the bytes with a NIC per GPU, 1.1 to 1.4 times with one NIC per node. Measured
+  tables of several nodes, which would say how much of that NCCL avoids, are missing.
+* *NICs and PCIe.* In the graphs a NIC is reached over PCIe, of which payload gets 75 %: 24 GB/s for a NIC of 25 GB/s
+  (DGX A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. On DGX A100 clusters
+  with `nics=rail`, simulated routes use one of the two NICs of a PCIe switch, which halves their rate.
+* *Meshes.* Only rings stay on NVLinks. Simulated broadcasts, trees and direct schedules of a DGX-1 also cross PCIe and
+  take several times as long; the closed form takes all NVLinks as usable."""
+
 LIMITS_TEXT: Final = """## What it does not do
 
 * A system's own software shows most between 64 KiB and 16 MiB. Five A100 systems that agree within 3 % from 512 MiB up
@@ -106,8 +136,8 @@ LIMITS_TEXT: Final = """## What it does not do
 * At two nodes, NCCL may run a ring where a tree is faster, or the reverse; the model takes the faster one.
   A table that was measured with NCCL_ALGO set is read with it.
 * Two protocols of equal time are joined to a time 8 % below both; constants of a class are fitted with that in place.
-* All-to-all and send and receive between GPUs of a hybrid cube mesh that have no NVLink in common are not modelled,
-  nor are CollNet, SHARP in the network, PCIe, other traffic or slow GPUs.
+* All-to-all, gather, scatter, send and receive between GPUs of a hybrid cube mesh that have no NVLink in common are
+  not modelled, nor are CollNet, SHARP in the network, PCIe, other traffic or slow GPUs.
 * Sources whose address was not recorded are marked so in the tables; they were read from public repositories."""
 
 
@@ -120,6 +150,7 @@ def document() -> str:
         "\n".join([LEFT_OUT_TEXT, "", *_left_out()]),
         "\n".join([CHECKS_TEXT, "", *_checks(classes)]),
         _constants(classes),
+        WIRE_TEXT,
         LIMITS_TEXT,
         *_in_full(),
     ]

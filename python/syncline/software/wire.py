@@ -6,23 +6,27 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
 | algorithm | steps, all-reduce | bytes out of a GPU (NVLink) | bytes out of a node (NICs) |
 |---|---|---|---|
 | ring | 2 (N-1), of which 2 M cross nodes | 2 (N-1)/N S, (g-1)/g of it if M > 1 | 2 (N-1)/N S |
-| tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S for two nodes, else 2 S |
+| tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | NVLS | 2 (to the switch and back) | (g+1)/g S | - |
 | direct | N-1, all-to-all | (g-1)/N S | g (N-g)/N S |
-| NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S for two nodes, else 2 S |
+| NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
+| direct, gather | N-1 | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
 
 * *Ring.* A ring enters and leaves every node once, so the rings together carry their whole traffic through the
   NICs, and of the g hops that begin in a node, g-1 stay inside. Half of it, N-1 steps, for reduce-scatter and
   all-gather; broadcast and reduce are a chain of N-1 steps that carries S.
 * *Tree.* NCCL's tree is a chain inside a node and two complementary binary trees between nodes, each with
   half of the data. A node is inside one of them and a leaf of the other: it sends S/2 upwards in both and S/2 to each
-  of its two children; with two nodes the root of one tree is the leaf of the other.
+  of its two children; with two nodes the root of one tree is the leaf of the other, with three nobody has two children.
 * *NVLS.* The switch reads the operands out of all GPUs, S from each, and sums them up; each GPU writes its
   share S/g of the result once and the switch copies it to all.
 * *Direct.* All-to-all: every GPU sends S/N to each other one, one after the other. *Send and receive*: one step of S.
+  *Gather and scatter*: S/N from, or to, each other GPU; what comes from other nodes passes the root's own NIC.
 
 Steps are those on the longest path. On a hybrid cube mesh the rings use all NVLinks of a GPU (three undirected
 rings on a DGX-1V, two on a DGX-1P), so its rate is that of its links together, as behind a switch.
+
+`tests/software/test_wire_engine.py` holds these forms against simulations; docs/validation.md says what differs.
 """
 
 from __future__ import annotations
@@ -39,6 +43,8 @@ KINDS: Final = (
     "broadcast",
     "reduce",
     "all-to-all",
+    "gather",
+    "scatter",
     "sendrecv",
 )
 """What nccl-tests measures and this model knows."""
@@ -77,7 +83,7 @@ class Wire:
 
 
 def ring(kind: str, gpus: int, nodes: int, size: int) -> Wire:
-    """Rings through all GPUs, for every kind but all-to-all and send and receive."""
+    """Rings through all GPUs: all-reduce, reduce-scatter, all-gather, and chains for broadcast and reduce."""
     local = gpus // nodes
     chain = gpus - 1
     # A path of N-1 edges of the ring crosses every one of its M edges between nodes, but one if all do.
@@ -133,6 +139,15 @@ def direct(gpus: int, nodes: int, size: int) -> Wire:
     return Wire(local - 1, gpus - local, within, between * local)
 
 
+def rooted(gpus: int, nodes: int, nics: int, size: int) -> Wire:
+    """Gather and scatter: a message between the root and each other GPU. The bytes are those of the root.
+
+    `nic_bytes` is what the node would send if all its NICs were as busy as the root's.
+    """
+    local = gpus // nodes
+    return Wire(local - 1, gpus - local, Fraction(local - 1, gpus) * size, Fraction(gpus - local, gpus) * size * nics)
+
+
 def levels(nodes: int) -> int:
     """The depth of a binary tree over the nodes."""
     return math.ceil(math.log2(nodes)) if nodes > 1 else 0
@@ -140,7 +155,7 @@ def levels(nodes: int) -> int:
 
 def bus_factor(kind: str, gpus: int) -> Fraction:
     """The factor between algorithm and bus bandwidth, as nccl-tests defines it."""
-    if gpus < 2 or kind in ("broadcast", "reduce", "sendrecv"):
+    if kind in ("broadcast", "reduce", "sendrecv"):
         return Fraction(1)
     return (2 if kind == "all-reduce" else 1) * Fraction(gpus - 1, gpus)
 
@@ -148,4 +163,4 @@ def bus_factor(kind: str, gpus: int) -> Fraction:
 def _between_nodes(nodes: int, size: int) -> Fraction:
     if nodes == 1:
         return Fraction(0)
-    return Fraction(size if nodes == 2 else 2 * size)
+    return {2: Fraction(1), 3: Fraction(3, 2)}.get(nodes, Fraction(2)) * size

@@ -1,0 +1,163 @@
+"""`syncline bench`: the table that nccl-tests would print on a machine, as the software model predicts it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from syncline.cli import options
+from syncline.errors import InputError, command_line, did_you_mean, one_of
+
+if TYPE_CHECKING:
+    from syncline.results import Document
+    from syncline.software.model import Model
+
+ALGORITHMS = ("auto", "ring", "tree", "nvls")
+
+
+def bench(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What nccl-tests measures: all-reduce, broadcast, ...")],
+    machine: Annotated[str, typer.Option(metavar="M", help='Such as dgx-a100 or "dgx-h100(nodes=2)".')],
+    sizes: Annotated[
+        str, typer.Option(metavar="A:B:xF|A:B:+S|LIST", help="Sizes, as nccl-tests counts them.")
+    ] = "1KiB:8GiB:x2",
+    gpus: Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0-3,8-11.")] = None,
+    algorithm: Annotated[str, typer.Option(metavar="auto|ring|tree|nvls", help="What NCCL is held to.")] = "auto",
+    software: Annotated[
+        str | None,
+        typer.Option(metavar="CLASS|FILE", help="Constants: a class, or what calibrate --out wrote."),
+    ] = None,
+    small_size_time: Annotated[
+        str | None, typer.Option(metavar="T", help="The time of 8 bytes on the very system, such as 25us, if known.")
+    ] = None,
+    json: options.AsJson = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> int:
+    """Predict the table that nccl-tests would print.
+
+    \b
+      syncline bench all-reduce --machine dgx-h100 --sizes 1KiB:8GiB:x2
+      syncline bench all-gather --machine "dgx-a100(nodes=4)" --sizes 64MiB,1GiB --json
+      syncline bench all-reduce --machine dgx-h100 --software mine.yaml    (see syncline calibrate --out)
+
+    Times come from a model of NCCL with constants that were fitted to published tables, not from a simulation:
+    docs/validation.md says how well it predicts. Sizes below 1 MiB come with the interval in which nine of ten systems
+    of the class lie. A time of a small size, or a table for calibrate, makes it narrower.
+    """
+    began = time.monotonic()
+    model, listed, small = _read(kind, machine, sizes, gpus, algorithm, software, small_size_time, seed)
+
+    from syncline import results
+    from syncline.software import printing
+
+    predictions = [model.predict(size) for size in listed]
+    document = _document(model, small, seed)
+    document["rows"] = printing.rows(model, predictions)
+    document["cost"] = results.cost(time.monotonic() - began, [])
+    if json:
+        print(results.dumps(document))
+    else:
+        print(printing.table(model, predictions), end="")
+    if quiet:
+        return 0
+    for warning in document["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    if verbose:
+        for assumption in document["assumptions"]:
+            print(f"assumed: {assumption}", file=sys.stderr)
+    return 0
+
+
+def _read(
+    kind: str,
+    machine: str,
+    sizes: str,
+    gpus: str | None,
+    algorithm: str,
+    software: str | None,
+    small_size_time: str | None,
+    seed: int,
+) -> tuple[Model, tuple[int, ...], float | None]:
+    """The model, the sizes and the small-size time. Raises [`InputError`] with everything that is wrong."""
+    from syncline.software import constants, measurements, model
+    from syncline.software import sizes as listing
+    from syncline.software.platform import platform
+    from syncline.software.wire import KINDS
+
+    problems = options.common_problems(seed=seed)
+    named = measurements.kind_of(kind)
+    if named is None:
+        message = f"this collective is not known{did_you_mean(kind, KINDS)}"
+        problems += command_line("KIND", kind, message, measurements.accepted_kinds()).problems
+    if algorithm not in ALGORITHMS:
+        message = f"this is not known{did_you_mean(algorithm, ALGORITHMS)}"
+        problems += command_line("--algorithm", algorithm, message, one_of(ALGORITHMS)).problems
+    found = options.collected(problems, lambda: platform(machine, gpus))
+    listed = options.collected(problems, lambda: listing.parse(sizes))
+    if software is not None:
+        options.collected(problems, lambda: constants.load(software))
+    small = options.collected(problems, lambda: _seconds(small_size_time))
+    if problems or named is None or found is None or listed is None:
+        raise InputError(problems)
+    opened = model.open_model(found, kind=named, algorithm=algorithm, software=software, small_size_time=small)
+    return opened, listed, small
+
+
+def _seconds(text: str | None) -> float | None:
+    from syncline import quantities
+    from syncline.engine import PS_PER_S
+
+    if text is None:
+        return None
+    try:
+        return quantities.time(text) / PS_PER_S
+    except quantities.QuantityError as error:
+        raise command_line("--small-size-time", text, error.message, error.accepted) from None
+
+
+def _document(model: Model, small_size_time: float | None, seed: int) -> Document:
+    from syncline import results
+    from syncline.fabric import allocation
+    from syncline.software import printing
+
+    platform = model.platform
+    document = results.document([], seed=seed, status="complete", warnings=_warnings(model))
+    document["assumptions"] = model.software.assumptions()
+    document["fidelity"] = {"backend": "software model", "folded": False, "transfer": "closed form"}
+    document["collective"] = model.kind
+    document["program"] = printing.PROGRAMS[model.kind]
+    document["size_means"] = results.SIZE_MEANS.get(model.kind, "what each rank sends")
+    document["machine"] = platform.machine
+    document["gpus"] = allocation.canonical(platform.members)
+    document["ranks"] = platform.gpus
+    document["nodes"] = platform.nodes
+    document["algorithm"] = model.algorithm
+    document["software"] = {
+        "name": model.software.name,
+        "fitted_on": [{"table": f.table, "source": f.source} for f in model.software.fitted_on],
+        "calibrated": model.calibrated,
+        "small_size_time_s": small_size_time,
+    }
+    return document
+
+
+def _warnings(model: Model) -> list[str]:
+    from syncline.software.model import UNMEASURED, algorithms
+    from syncline.software.wire import DIRECT
+
+    platform, found = model.platform, []
+    if not platform.switched and platform.nodes == 1 and platform.gpus > 1:
+        if platform.partial:
+            found.append("some GPUs of a hybrid cube mesh may not have all their NVLinks; the model takes them to have")
+        if DIRECT in algorithms(platform, model.kind):
+            found.append(
+                "some pairs of a hybrid cube mesh have no NVLink; the model, which takes all to have, is too fast"
+            )
+    if model.kind in UNMEASURED:
+        found.append(f"{model.kind} was not compared with any measured table")
+    return found
