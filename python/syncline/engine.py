@@ -41,6 +41,7 @@ REFUSALS: Final = {
     "a batch": ("workload", "batch"),
     "elements": ("workload", "element"),
     "dimension": ("topology",),
+    "fabric.odd_links": ("slow_links",),
     "fabric": ("topology",),
     "dims.": ("topology",),
     "collectives.per_dimension": ("collective", "per_dimension"),
@@ -197,7 +198,7 @@ def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
     """The engine's description of an experiment."""
     return {
-        "fabric": experiment.topology.specification(),
+        "fabric": _fabric(experiment),
         "groups": _groups(experiment),
         "fold": experiment.fold,
         "network": _network(experiment),
@@ -228,6 +229,23 @@ def compute_share(experiment: Experiment) -> tuple[float, float]:
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth
     return npu.peak * sms / npu.sms, float(bandwidth)
+
+
+def _fabric(experiment: Experiment) -> dict[str, Any]:
+    topology, specification = experiment.topology, experiment.topology.specification()
+    if isinstance(topology, Topology) and experiment.slow_links:
+        specification["odd_links"] = [
+            {
+                "npu": link.npu,
+                "dim": link.dim,
+                "way": link.way,
+                "parallel": link.parallel,
+                "rate_bytes_per_s": link.rate,
+                "latency_ps": topology.dims[link.dim].latency if link.latency is None else link.latency,
+            }
+            for link in experiment.slow_links
+        ]
+    return specification
 
 
 def _groups(experiment: Experiment) -> dict[str, Any] | None:
@@ -321,6 +339,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "overlap": training.overlap,
         "drain": training.tail == "drain",
         "update": training.update,
+        "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": {
             "flops_per_s": flops,
             "memory_bytes_per_s": bandwidth,

@@ -41,6 +41,17 @@ pub struct RingOrder {
     pub ports: Option<Vec<PortId>>,
 }
 
+impl RingOrder {
+    /// The same ring, beginning with a rank.
+    fn from(&self, rank: u32) -> RingOrder {
+        let mut ring = self.clone();
+        let place = ring.ranks.iter().position(|&r| r == rank).unwrap_or(0);
+        ring.ranks.rotate_left(place);
+        ring.ports.iter_mut().for_each(|ports| ports.rotate_left(place));
+        ring
+    }
+}
+
 /// How rings run along a dimension. Every lane is a ring of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wires {
@@ -356,14 +367,10 @@ impl Layout {
 
 /// The lanes of a phase.
 fn lanes(plan: &Plan, phase: usize, wires: &Wires) -> Vec<Lane> {
-    let Phase { algorithm, kind, .. } = plan.phases()[phase];
+    let Phase { algorithm, kind, root, .. } = plan.phases()[phase];
     match wires {
         // Only what goes from neighbour to neighbour goes along wires.
         _ if !matches!(algorithm, Algorithm::Ring | Algorithm::Chain { .. }) => {
-            vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
-        }
-        // The root of a chain is a rank, not a place.
-        Wires::Orders(_) if kind.is_rooted() => {
             vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
         }
         Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }],
@@ -375,12 +382,20 @@ fn lanes(plan: &Plan, phase: usize, wires: &Wires) -> Vec<Lane> {
             .iter()
             .map(|groups| {
                 let with_places = |ring: &RingOrder| {
+                    let ring = if kind.is_rooted() { ring.from(root) } else { ring.clone() };
                     let mut places = vec![0; ring.ranks.len()];
                     ring.ranks.iter().zip(0..).for_each(|(&rank, place)| places[rank as usize] = place);
-                    (ring.clone(), places)
+                    (ring, places)
                 };
                 let wiring = Wiring::Order(groups.iter().map(with_places).collect());
-                Lane { program: plan.program(phase, true), wiring }
+                // The rings of a chain begin with its root.
+                let program = match plan.program(phase, true) {
+                    Program::Chain { kind, ranks, slices, up, .. } => {
+                        Program::Chain { kind, ranks, root: 0, slices, up }
+                    }
+                    program => program,
+                };
+                Lane { program, wiring }
             })
             .collect(),
     }

@@ -231,7 +231,6 @@ impl Placement {
         let lanes = rings.map(|p| match &self.wires[usize::from(p.dim)] {
             Wires::Routed => 1,
             Wires::Ports(ports) => ports.len(),
-            Wires::Orders(_) if p.kind.is_rooted() => 1,
             Wires::Orders(lanes) => lanes.len(),
         });
         lanes.max().unwrap_or(1) as u32

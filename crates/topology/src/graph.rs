@@ -1,8 +1,9 @@
 //! Fabrics of any shape: machines, clusters, imported topologies.
 //!
 //! Messages take a path of fewest hops; of those the one that carries a probe of 1 MiB soonest, hop by
-//! hop; of equal ones a choice that depends on source and destination, so that flows spread over
-//! parallel links and spines. GPUs do not forward for others. Only where two participants have no
+//! hop; of equal ones a choice that depends on the source, near it, so that every GPU has a network card
+//! of its own where there are enough, and further on on source and destination, so that flows spread
+//! over spines. GPUs do not forward for others. Only where two participants have no
 //! other connection do participants forward, and then all routes go *up* and then *down* a spanning
 //! tree (Autonet's up*/down* routing, Schroeder et al. 1991), since shortest paths through endpoints
 //! could wait for each other in a circle.
@@ -291,6 +292,12 @@ impl Graph {
     }
 }
 
+/// A number that differs for pairs of nodes in no regular way.
+fn scattered(src: NodeId, dst: NodeId) -> u32 {
+    let mixed = (src.0.wrapping_mul(0x9e37_79b1) ^ dst.0.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0xc2b2_ae35);
+    mixed >> 16
+}
+
 impl Fabric for Graph {
     fn nodes(&self) -> u32 {
         self.nodes.len() as u32
@@ -331,6 +338,7 @@ impl Fabric for Graph {
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         let (costs, count) = (self.costs_to(dst), self.nodes.len());
+        let from = path.len();
         let (mut at, mut down) = (src, false);
         while at != dst {
             let left = costs[usize::from(down) * count + at.index()];
@@ -346,7 +354,8 @@ impl Fabric for Graph {
             };
             let equal = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| continues(link));
             let count = equal().count();
-            let chosen = equal().nth((src.0 as usize + dst.0 as usize) % count.max(1));
+            let way = if path.len() <= from + 1 { src.0 } else { scattered(src, dst) };
+            let chosen = equal().nth(way as usize % count.max(1));
             let Some((port, link)) = chosen else { return };
             down |= self.tree.is_some() && !self.leads_up(link);
             path.push(PortId(port));

@@ -178,6 +178,32 @@ class CollectiveWorkload(Section):
     """Bytes of an element; nothing is cut finer."""
 
 
+class Straggler(Section):
+    """An NPU that computes more slowly than the others."""
+
+    npu: Annotated[int, Field(ge=0)]
+    """Which."""
+    factor: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+    """Factor on its compute times; 1.5 takes half as long again."""
+
+
+class SlowLink(Section):
+    """A link of a product topology, in one direction, that is not like the others of its dimension."""
+
+    npu: Annotated[int, Field(ge=0)]
+    """The NPU that sends through it."""
+    dim: Annotated[int, Field(ge=0, le=31)]
+    """Its dimension."""
+    way: Annotated[str, Field(pattern=r"^(up|down|switch|\+[1-9][0-9]{0,5})$")]
+    """Where it leads: `up` or `down` a ring, to the `switch`, or `+k` coordinates across a fully connected group."""
+    parallel: Annotated[int, Field(ge=0, le=4095)] = 0
+    """Which of the parallel links."""
+    rate: Rate
+    """Payload rate."""
+    latency: TimeOrZero | None = None
+    """Latency; that of the dimension if not given."""
+
+
 class Training(Section):
     """The training loop."""
 
@@ -189,6 +215,8 @@ class Training(Section):
     """What happens to collectives in flight at the end: `stop` ends the run, `drain` waits for them."""
     update: bool = True
     """Whether weight updates cost compute time."""
+    stragglers: Annotated[list[Straggler], Field(max_length=100_000)] = []
+    """NPUs that compute more slowly."""
     compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
     """Factor on every compute time; a fitted value is declared under `calibration`."""
 
@@ -460,6 +488,8 @@ class Experiment(Section):
     """The GPUs of a machine or a topology file that take part, as one group; the others do not even forward."""
     groups: GroupsText = None
     """Groups that run every collective side by side; by default all that take part are one."""
+    slow_links: Annotated[list[SlowLink], Field(max_length=100_000)] = []
+    """Links of a product topology that are slower, or farther, than their dimension says."""
     npu: Npu = Npu()
     """The NPU."""
     network: Network = PacketNetwork()

@@ -30,8 +30,10 @@ from syncline.schema.experiment import (
     Npu,
     Output,
     PacketNetwork,
+    SlowLink,
     Training,
 )
+from syncline.topology import Topology
 
 PS_PER_S: Final = 10**12
 U32_MAX: Final = 2**32 - 1
@@ -67,6 +69,7 @@ class Parts:
     topology: Fabric | None
     gpus: str | None
     groups: str | None
+    slow_links: list[SlowLink] | None
     npu: Npu | None
     network: Any
     workload: Any
@@ -91,6 +94,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _simulated_time(parts)
     yield from _ace(parts)
     yield from _trace(parts)
+    yield from _slow(parts)
     yield from _calibration(parts)
 
 
@@ -281,6 +285,30 @@ def _trace(parts: Parts) -> Iterator[Violation]:
         if npu >= npus:
             message = f"there is no NPU {npu}: the topology has {npus}"
             yield Violation(("output", "trace_npus", str(index)), message, f"0 to {npus - 1}")
+
+
+def _slow(parts: Parts) -> Iterator[Violation]:
+    """Slow links and stragglers are those of the fabric."""
+    topology = parts.topology
+    if topology is None:
+        return
+    named: dict[tuple[str, ...], list[int]] = {
+        ("slow_links",): [link.npu for link in parts.slow_links or []],
+        ("training", "stragglers"): [s.npu for s in (parts.training or Training()).stragglers],
+    }
+    for path, npus in named.items():
+        for index, npu in enumerate(npus):
+            if npu >= topology.npus:
+                message = f"there is no NPU {npu}: the topology has {topology.npus}"
+                yield Violation((*path, str(index), "npu"), message, f"0 to {topology.npus - 1}")
+    if parts.slow_links and not isinstance(topology, Topology):
+        yield Violation(("slow_links",), "a machine or a topology file has no dimensions", "none; or a topology string")
+    elif isinstance(topology, Topology):
+        dims = len(topology.dims)
+        for index, link in enumerate(parts.slow_links or []):
+            if link.dim >= dims:
+                message = f"there is no dimension {link.dim}: the topology has {dims}"
+                yield Violation(("slow_links", str(index), "dim"), message, f"0 to {dims - 1}")
 
 
 def _calibration(parts: Parts) -> Iterator[Violation]:
