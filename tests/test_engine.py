@@ -344,3 +344,14 @@ def test_a_study_on_machines_makes_a_report(syncline_command: Command, tmp_path:
     assert again.status == 0
     times = [[run["total_time_s"] for run in json.loads(ended.out)["runs"]] for ended in (first, again)]
     assert times[0] == times[1]
+
+
+def test_ctrl_c_while_algorithms_are_tried() -> None:
+    arguments = ("collective", "all-reduce", "--size", "2GB", "--machine", "dgx-h100(nodes=512)", "--json")
+    command = [sys.executable, "-m", "syncline", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(2)
+        os.kill(process.pid, signal.SIGINT)
+        printed, said = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "")
+    assert said == "interrupted\n"

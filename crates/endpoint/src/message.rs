@@ -6,8 +6,8 @@
 //! works on it for a time that the cost model gives; then the step's message, if it has one, goes to
 //! the network as a whole and the thread's next step begins. At most `inflight` chunks of an NPU run at
 //! once. A message carries the number of the step that takes it; one that comes before its step waits.
-//! A step that sends local data right after another send of its thread begins when that one's message
-//! has left the NPU: a thread puts no more than one message into its port ahead of those of others.
+//! A thread that sends several messages of local data in a row has no more of them waiting to leave the
+//! NPU than that has ports, so that it does not keep those of others out of a port.
 //!
 //! # Ideal
 //! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
@@ -207,11 +207,15 @@ struct Running {
 struct Thread {
     working: bool,
     finished: bool,
+    /// The next step, a send, waits until a message has left.
+    full: bool,
+    /// Messages that have not left the NPU, of those that the thread keeps count of.
+    leaving: u16,
     /// Whether the next four say what step `pc` does.
     decoded: bool,
     op: Op,
     pc: u32,
-    /// Whether the thread's next step waits until this one's message has left.
+    /// Whether its message counts among those that are leaving: another send follows.
     paced: bool,
     /// Bytes that it carries, where they go and which step takes them there.
     len: u64,
@@ -222,6 +226,8 @@ struct Thread {
 const FRESH: Thread = Thread {
     working: false,
     finished: false,
+    full: false,
+    leaving: 0,
     decoded: false,
     op: Op::Send,
     pc: 0,
@@ -263,6 +269,8 @@ pub struct MessageEndpoint<C> {
     traced: NodeSet,
     /// Threads that are kept for every chunk.
     threads: usize,
+    /// Ports of each NPU, at least 1.
+    ports: Vec<u16>,
     chunks: Vec<Chunk>,
     npus: Vec<Window>,
     sent: u64,
@@ -274,6 +282,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let npus = layout.npus();
         MessageEndpoint {
             threads: usize::from(layout.threads()),
+            ports: (0..npus).map(|n| layout.fabric().ports(NodeId(n)).max(1)).collect(),
             traced: NodeSet::new(npus, traced),
             layout,
             cost,
@@ -391,6 +400,25 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
+    /// A message of a thread has left its NPU.
+    fn left<N: Network, Q>(&mut self, npu: NodeId, tag: Tag, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<StepDone> + Schedule<N::Event>,
+    {
+        let (seq, thread) = (tag.seq(), tag.slot().thread);
+        // The thread may have gone on to another phase, or its chunk have finished.
+        let window = &self.npus[npu.index()];
+        let Some(chunk) = seq.checked_sub(window.base).and_then(|i| window.chunks.get(i as usize)) else { return };
+        if chunk.phase != tag.phase() {
+            return;
+        }
+        let t = self.thread(npu, seq, thread);
+        t.leaving -= 1;
+        if std::mem::replace(&mut t.full, false) {
+            self.advance(npu, seq, thread, ctx);
+        }
+    }
+
     fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
         let window = &mut self.npus[npu.index()];
         window.chunk(seq, self.threads).0.done = true;
@@ -434,10 +462,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     {
         let (npu, tag) = match report {
             NetOut::Arrived { at, tag, .. } => (at, Tag(tag)),
-            NetOut::Left { at, receipt } => {
-                let tag = Tag(receipt);
-                return self.advance(at, tag.seq(), tag.slot().thread, ctx);
-            }
+            NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
             NetOut::Room { .. } => return,
         };
         let Slot { thread, pc } = tag.slot();
@@ -470,7 +495,11 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             let receipt = paced.then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
             let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt };
             ctx.net.send(ctx.now, message, ctx.q);
-            if paced {
+            let ports = self.ports[npu.index()];
+            let t = self.thread(npu, seq, thread);
+            t.leaving += u16::from(paced);
+            t.full = paced && t.leaving >= ports;
+            if t.full {
                 return;
             }
         }

@@ -9,6 +9,7 @@
 
 use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
 use crate::arrivals::{Arrivals, Due, Slot};
+use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::Fabric;
@@ -24,11 +25,11 @@ struct InFlight {
 /// What happens to a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// Its last byte is on the wire.
-    Left(MsgId),
+    /// The last byte of the next message of a link is on the wire.
+    Left(u32),
     /// It is complete at its destination.
     Arrival(MsgId),
-    /// Routed messages are complete at this port.
+    /// Messages that may be several are complete at this port.
     Arrivals(Slot),
 }
 
@@ -40,11 +41,12 @@ pub struct Analytical<F> {
     messages: Vec<InFlight>,
     free: Vec<MsgId>,
     path: Vec<PortId>,
-    /// Routed messages on their way, which may reach a port from several sources at once; made for the
+    /// Routed and empty messages on their way, several of which may reach a port at once; made for the
     /// first of them.
     arrivals: Option<Arrivals>,
     /// Messages that have been sent.
     sent: Vec<u32>,
+    receipts: Receipts,
     audit: Conservation,
     usage: LinkUsage,
 }
@@ -62,6 +64,7 @@ impl<F: Fabric> Analytical<F> {
             path: Vec::new(),
             arrivals: None,
             sent: Vec::new(),
+            receipts: Receipts::default(),
             audit: Conservation::default(),
             usage,
         }
@@ -97,18 +100,22 @@ impl<F: Fabric> Analytical<F> {
         let time = start + bottleneck.time(len) + latency;
         let local = u32::from(arrives_by.0);
         match route {
-            Route::Port(_) => q.at(time, Key::new(class::ARRIVAL, local), Event::Arrival(id)),
-            Route::To(_) => self.expect(time, now, id, q),
+            // Empty messages take no time to follow one another.
+            Route::Port(_) if len > Bytes::ZERO => q.at(time, Key::new(class::ARRIVAL, local), Event::Arrival(id)),
+            Route::Port(_) | Route::To(_) => self.expect(time, now, id, q),
         }
-        if receipt.is_some() {
+        if let Some(receipt) = receipt {
+            // What stays at its node leaves by no link.
             let port = self.path.first().map_or(0, |p| u32::from(p.0));
-            q.at(left, Key::new(class::LEFT, port), Event::Left(id));
+            let link = self.path.first().map_or(u32::MAX - src.0, |_| self.fabric.first_link(src) + port);
+            self.receipts.add(link, src, receipt);
+            q.at(left, Key::new(class::LEFT, port), Event::Left(link));
         }
     }
 }
 
 impl<F: Fabric> Analytical<F> {
-    /// A routed message that was sent at `sent` will be complete at `time`.
+    /// A message that was sent at `sent` and may not be alone will be complete at `time`.
     fn expect(&mut self, time: Ps, sent: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
         const ROUTED: u32 = 1 << 16; // after messages that came over the last link alone
         let InFlight { message: Message { src, len, tag, .. }, dst, dst_port, .. } = self.messages[id.index()];
@@ -182,10 +189,7 @@ impl<F: Fabric> Network for Analytical<F> {
                     self.arrived(now, due.id, out);
                 }
             }
-            Event::Left(id) => {
-                let Message { src: at, receipt, .. } = self.messages[id.index()].message;
-                out.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
-            }
+            Event::Left(link) => out.extend(self.receipts.next(link)),
         }
     }
 

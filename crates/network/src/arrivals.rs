@@ -5,8 +5,7 @@
 //! sent, by how many messages their source had sent before, then by tag and length.
 
 use crate::api::MsgId;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use syncline_core::{Bytes, NodeId, Ps, id_type};
 
 id_type!(
@@ -29,13 +28,13 @@ pub(crate) struct Due {
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     links: u32,
-    due: Vec<BinaryHeap<Reverse<Due>>>,
+    due: Vec<BTreeSet<Due>>,
 }
 
 impl Arrivals {
     /// None yet, on a fabric with so many links and nodes.
     pub fn new(links: u32, nodes: u32) -> Arrivals {
-        Arrivals { links, due: vec![BinaryHeap::new(); (links + nodes) as usize] }
+        Arrivals { links, due: vec![BTreeSet::new(); (links + nodes) as usize] }
     }
 
     /// The slot of an input port, named by the link that leaves from there.
@@ -51,16 +50,17 @@ impl Arrivals {
     /// Adds a message; says whether its time needs an event.
     pub fn push(&mut self, slot: Slot, due: Due) -> bool {
         let slot = &mut self.due[slot.index()];
-        let has_event = slot.peek().is_some_and(|Reverse(first)| first.time == due.time);
-        slot.push(Reverse(due));
+        let first = Due { sent: Ps::ZERO, order: 0, tag: 0, len: Bytes::ZERO, id: MsgId(0), ..due };
+        let has_event = slot.range(first..).next().is_some_and(|next| next.time == due.time);
+        slot.insert(due);
         !has_event
     }
 
     /// The next message of a slot that is due now.
     pub fn pop(&mut self, slot: Slot, now: Ps) -> Option<Due> {
         let slot = &mut self.due[slot.index()];
-        let Reverse(first) = slot.peek()?;
+        let first = slot.first()?;
         debug_assert!(first.time >= now, "an event at the time of each message");
-        if first.time == now { slot.pop().map(|Reverse(due)| due) } else { None }
+        if first.time == now { slot.pop_first() } else { None }
     }
 }

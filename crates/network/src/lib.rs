@@ -16,6 +16,7 @@ pub mod api;
 mod arrivals;
 pub mod flow;
 pub mod packet;
+mod receipts;
 pub mod usage;
 mod words;
 

@@ -7,7 +7,7 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
-use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, NetworkSpec, Spec};
+use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
@@ -78,7 +78,9 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
                      ACE could fill; accepted: {needed} or more"
                 )));
             }
-            let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, window };
+            let transit = plan.layout.has_transit();
+            let config =
+                packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, transit, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
         }
@@ -103,7 +105,14 @@ where
     let npus = layout.npus();
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
-    let executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
+    let mut executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
+    if let JobSpec::Training { stragglers, .. } = &spec.job {
+        if let Some((npu, _)) = stragglers.iter().find(|s| s.0 >= folding.npus) {
+            return Err(illegal(format!("job.stragglers: there is no NPU {npu}; accepted: 0 to {}", folding.npus - 1)));
+        }
+        let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
+        executor.slow_down(stragglers.iter().filter_map(simulated));
+    }
     let inflight = match config.lanes {
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,

@@ -5,6 +5,7 @@
 //! exposed communication, attributed to the collective whose completion ends the wait.
 
 use crate::admission::CollectiveId;
+use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
 use syncline_workload::compute::Npu;
@@ -86,6 +87,8 @@ pub struct Executor {
     iterations: u32,
     expanded: u32,
     npu_model: Npu,
+    /// NPUs that take longer, and the factor on their times.
+    stragglers: BTreeMap<NodeId, f64>,
     nodes: Vec<GraphNode>,
     collectives: Vec<CollectiveNode>,
     npus: Vec<NpuState>,
@@ -112,6 +115,7 @@ impl Executor {
             iterations,
             expanded: 0,
             npu_model,
+            stragglers: BTreeMap::new(),
             nodes: Vec::new(),
             collectives: Vec::new(),
             npus: vec![NpuState::default(); npus as usize],
@@ -120,6 +124,11 @@ impl Executor {
             slices: Vec::new(),
             traced: NodeSet::new(npus, traced),
         }
+    }
+
+    /// Makes NPUs take longer to compute, by a factor each.
+    pub fn slow_down(&mut self, stragglers: impl IntoIterator<Item = (NodeId, f64)>) {
+        self.stragglers.extend(stragglers);
     }
 
     /// The graph source.
@@ -211,10 +220,13 @@ impl Executor {
             }
             let state = &mut self.npus[npu.index()];
             let Some(node) = self.nodes.get(state.head as usize) else { continue };
-            let NodeWork::Compute(time) = node.work else {
+            let NodeWork::Compute(mut time) = node.work else {
                 state.head += 1;
                 continue;
             };
+            if let Some(factor) = self.stragglers.get(&npu) {
+                time = Ps((time.0 as f64 * factor).round() as u64);
+            }
             if state.open[state.head as usize] > 0 {
                 return;
             }

@@ -6,7 +6,7 @@
 //! the NPUs by what they do; refinement by the machine around them does the rest.
 
 use crate::place::{Machine, Placement};
-use crate::spec::{FoldSpec, NetworkSpec, Spec};
+use crate::spec::{FabricSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{Plan, Program};
@@ -58,23 +58,56 @@ fn try_fold(
         }
     }
     even?;
-    let colours = colours(product, placement)?;
+    let mut colours = colours(product, placement)?;
+    if let JobSpec::Training { stragglers, .. } = &spec.job {
+        mark(&mut colours, stragglers);
+    }
     let colours = refine(&**product, &colours);
     let quotient = Quotient::new(product.clone(), &colours);
     if quotient.npus() == product.npus() && product.npus() > 1 {
-        return Err("no two NPUs are alike".into());
+        return Err(format!("no two NPUs are alike{}", oddity(spec)));
     }
     let active = |&n: &u32| takes_part(&placement.space, quotient.representatives()[n as usize]);
     let mut sizes = (0..quotient.npus()).filter(active).map(|n| quotient.multiplicity(NodeId(n)));
     let multiplicity = sizes.next().unwrap_or(1);
     if sizes.any(|m| m != multiplicity) {
-        return Err("the classes of equal NPUs are of different sizes".into());
+        return Err(format!("the classes of equal NPUs are of different sizes{}", oddity(spec)));
     }
     if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {
         return Err(format!("NPU {n} is to be traced, and another one would stand for it"));
     }
     placement.space.representatives = Some(quotient.representatives().to_vec());
     Ok((Arc::new(quotient), multiplicity))
+}
+
+/// Gives NPUs that take longer to compute colours of their own, one for each factor.
+fn mark(colours: &mut [u32], stragglers: &[(u32, f64)]) {
+    let mut next = colours.iter().max().map_or(0, |&c| c + 1);
+    let mut seen: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+    for &(npu, factor) in stragglers {
+        let Some(colour) = colours.get_mut(npu as usize) else { continue };
+        *colour = *seen.entry((*colour, factor.to_bits())).or_insert_with(|| {
+            next += 1;
+            next - 1
+        });
+    }
+}
+
+/// What a description has that makes NPUs differ, for people.
+fn oddity(spec: &Spec) -> String {
+    let link = match &spec.fabric {
+        FabricSpec::Product { odd_links, .. } => {
+            odd_links.first().map(|l| format!(" (a link of NPU {} is slower)", l.npu))
+        }
+        FabricSpec::Graph { .. } => None,
+    };
+    let straggler = match &spec.job {
+        JobSpec::Training { stragglers, .. } => {
+            stragglers.first().map(|s| format!(" (NPU {} computes more slowly)", s.0))
+        }
+        JobSpec::Collective { .. } => None,
+    };
+    link.or(straggler).unwrap_or_default()
 }
 
 fn takes_part(space: &Space, node: NodeId) -> bool {

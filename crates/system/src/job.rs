@@ -63,7 +63,7 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
                 compute_ps,
             })
         }
-        JobSpec::Training { workload, iterations, overlap, drain, update, compute } => {
+        JobSpec::Training { workload, iterations, overlap, drain, update, compute, stragglers } => {
             let mut layers = layers(workload)?;
             if !update {
                 layers.iter_mut().for_each(|l| l.update = Cost::NOTHING);
@@ -77,6 +77,12 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
             let compute_ps = passes.map(|cost| npu.time(cost).0 as f64).sum();
             let (collectives, kinds) = (layers.len(), vec![Kind::AllReduce]);
             let source = Box::new(DataParallel::new(layers, *overlap));
+            let slowest = stragglers.iter().map(|s| s.1).fold(1.0, f64::max);
+            if let Some(s) = stragglers.iter().find(|s| !(s.1.is_finite() && s.1 > 0.0)) {
+                return Err(illegal(format!("job.stragglers: a factor of {}; accepted: a positive number", s.1)));
+            }
+            let compute_ps: f64 = compute_ps;
+            let compute_ps = compute_ps * slowest;
             let (iterations, drain) = (*iterations, *drain);
             Ok(Job { source, iterations, drain, npu, kinds, root: 0, largest, sizes, total, collectives, compute_ps })
         }

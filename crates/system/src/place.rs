@@ -5,7 +5,7 @@ use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
-    GroupsSpec, LanesSpec, NodeSpec, Spec,
+    GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
@@ -30,9 +30,13 @@ impl Machine {
     /// [`RunError::Spec`] if it describes none.
     pub fn new(spec: &Spec) -> Result<Machine, RunError> {
         match &spec.fabric {
-            FabricSpec::Product { dims } => {
+            FabricSpec::Product { dims, odd_links } => {
                 let dims = dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
-                Ok(Machine::Product(Arc::new(Product::new(dims).map_err(illegal)?)))
+                let mut product = Product::new(dims).map_err(illegal)?;
+                for (i, l) in odd_links.iter().enumerate() {
+                    set_odd_link(&mut product, i, l)?;
+                }
+                Ok(Machine::Product(Arc::new(product)))
             }
             FabricSpec::Graph { npus, nodes, classes, links } => {
                 let participants = participants(spec.groups.as_ref(), *npus)?;
@@ -64,6 +68,31 @@ fn dimension((i, d): (usize, &DimSpec)) -> Result<Dimension, RunError> {
     let (bonded, links) = if block == Block::Switch && d.links > 0 { (d.links.into(), 1) } else { (1, d.links) };
     let rate = link_rate(|| format!("dims.{i}"), d.rate_bytes_per_s.saturating_mul(bonded))?;
     Ok(Dimension { block, size: d.size, rate, latency: Ps(d.latency_ps), links })
+}
+
+/// Gives a link of a product its own rate and latency.
+fn set_odd_link(product: &mut Product, i: usize, l: &OddLinkSpec) -> Result<(), RunError> {
+    let way = match l.way.as_str() {
+        "up" => Some(Way::Up),
+        "down" => Some(Way::Down),
+        "switch" => Some(Way::Switch),
+        other => other.strip_prefix('+').and_then(|k| k.parse().ok()).map(Way::Across),
+    };
+    let port = way.and_then(|way| product.port(l.dim.into(), way, l.parallel));
+    let (Some(port), true) = (port, l.npu < product.npus()) else {
+        return Err(illegal(format!(
+            "fabric.odd_links.{i}: NPU {} has no link {} #{} of dimension {}; accepted: NPUs 0 to {}, and up, down, \
+             switch or +k as the dimension has them",
+            l.npu,
+            l.way,
+            l.parallel,
+            l.dim,
+            product.npus() - 1
+        )));
+    };
+    let rate = link_rate(|| format!("fabric.odd_links.{i}"), l.rate_bytes_per_s)?;
+    product.set_link(NodeId(l.npu), port, rate, Ps(l.latency_ps));
+    Ok(())
 }
 
 fn graph(

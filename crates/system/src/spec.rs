@@ -38,6 +38,9 @@ pub enum FabricSpec {
     Product {
         /// The dimensions.
         dims: Vec<DimSpec>,
+        /// Links that are slower, or farther, than their dimension says.
+        #[serde(default)]
+        odd_links: Vec<OddLinkSpec>,
     },
     /// A fabric of any shape.
     Graph {
@@ -50,6 +53,25 @@ pub enum FabricSpec {
         /// Directed links.
         links: Vec<GraphLinkSpec>,
     },
+}
+
+/// A directed link of a product that is not like the others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OddLinkSpec {
+    /// The NPU that sends through it.
+    pub npu: u32,
+    /// The dimension it belongs to.
+    pub dim: u8,
+    /// Where it leads: `up` or `down` a ring, to the `switch`, or `+k` coordinates across.
+    pub way: String,
+    /// Which of the parallel links.
+    #[serde(default)]
+    pub parallel: u16,
+    /// Payload rate, efficiency included.
+    pub rate_bytes_per_s: u64,
+    /// Latency.
+    pub latency_ps: u64,
 }
 
 /// One dimension of a product.
@@ -354,6 +376,9 @@ pub enum JobSpec {
         drain: bool,
         /// Whether the weight update costs compute time.
         update: bool,
+        /// NPUs that take longer to compute: the NPU, and the factor on its times.
+        #[serde(default)]
+        stragglers: Vec<(u32, f64)>,
         /// The NPU as compute sees it.
         compute: ComputeSpec,
     },

@@ -18,6 +18,7 @@
 //! displacement in the dimension, so that routes look alike from every NPU.
 
 use crate::fabric::{Fabric, LinkSpec};
+use std::collections::BTreeMap;
 use std::fmt;
 use syncline_core::{NodeId, PortId, Ps, Rate};
 
@@ -145,6 +146,8 @@ pub struct Product {
     npus: u32,
     nodes: u32,
     links: u32,
+    /// Links that are not like the others of their dimension, by number.
+    odd: BTreeMap<u32, (Rate, Ps)>,
 }
 
 impl Product {
@@ -226,7 +229,16 @@ impl Product {
         });
         let first_switch = first_switch.collect();
         debug_assert_eq!(link, links, "links are counted as they are numbered");
-        Product { dims, strides, ports, first_port, first_switch, npus, nodes, links }
+        Product { dims, strides, ports, first_port, first_switch, npus, nodes, links, odd: BTreeMap::new() }
+    }
+
+    /// Gives one directed link a rate and latency of its own.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn set_link(&mut self, node: NodeId, port: PortId, rate: Rate, latency: Ps) {
+        assert!(port.0 < self.ports(node), "a link has a port");
+        self.odd.insert(self.first_link(node) + u32::from(port.0), (rate, latency));
     }
 
     /// The dimensions, the first one innermost.
@@ -332,7 +344,13 @@ impl Fabric for Product {
     fn link(&self, node: NodeId, port: PortId) -> LinkSpec {
         let dim = if node.0 < self.npus { self.ports[port.index()].dim } else { self.line(node).0 as u8 };
         let d = &self.dims[usize::from(dim)];
-        LinkSpec { rate: d.rate, latency: d.latency, class: dim }
+        let (mut rate, mut latency) = (d.rate, d.latency);
+        if !self.odd.is_empty()
+            && let Some(&odd) = self.odd.get(&(self.first_link(node) + u32::from(port.0)))
+        {
+            (rate, latency) = odd;
+        }
+        LinkSpec { rate, latency, class: dim }
     }
 
     fn class_names(&self) -> Vec<String> {
@@ -355,6 +373,11 @@ impl Fabric for Product {
             Way::Down => at == 0,
             Way::Across(_) | Way::Switch => false,
         }
+    }
+
+    fn npus_forward(&self) -> bool {
+        let longer = || self.dims.iter().filter(|d| d.size > 1);
+        longer().count() > 1 || longer().any(|d| d.block == Block::Ring && d.size > 3)
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {

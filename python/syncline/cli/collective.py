@@ -97,11 +97,11 @@ def collective(
 
     study = options.load(problems, set_, lambda overrides: load(tree, "command line", Path(), overrides))
 
-    from syncline import choice, results, runner
+    from syncline import results, runner
 
     runner.quiet = quiet
     began = time.monotonic()
-    study = choice.settled(study)
+    study = options.settled(study)
     outcomes = runner.run_all(study.variants, 1)
     outcomes.raise_if_refused()
     for _, message in outcomes.failures:

@@ -88,6 +88,16 @@ def load(
     return study
 
 
+def settled(study: Study) -> Study:
+    """The study with algorithms chosen where that was left open."""
+    from syncline import choice
+
+    try:
+        return choice.settled(study)
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+
+
 def forced(
     *,
     chunk: str | None,

@@ -157,10 +157,10 @@ def _load(
 
     study = options.load(problems, settings, read)
 
-    from syncline import choice, engine, runner
+    from syncline import engine, runner
 
     runner.quiet = quiet
-    study = choice.settled(study)
+    study = options.settled(study)
     return study, engine.check(study.variants)
 
 

@@ -83,7 +83,8 @@ def _by_rule(npus: int, size: int | None, stride: int | None) -> Members:
     each = size if size is not None else npus // apart
     if each < 1 or npus % (each * apart):
         unit = f"{each * apart}" if size is not None else f"{apart}"
-        raise GroupError(f"{npus} NPUs are no multiple of {unit}", "a size and a stride whose product divides the NPUs")
+        count = "1 NPU is" if npus == 1 else f"{npus} NPUs are"
+        raise GroupError(f"{count} no multiple of {unit}", "a size and a stride whose product divides the NPUs")
     block = each * apart
     starts = (first + offset for first in range(0, npus, block) for offset in range(apart))
     return tuple(tuple(range(start, start + block, apart)) for start in starts)

@@ -149,7 +149,8 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
     dims = len(topologies.grid(parts.topology, members)) if known and parts.topology is not None else given
     if given != dims:
         what = "1 dimension" if dims == 1 else f"{dims} dimensions"
-        yield Violation(path, f"there are {given} algorithms for {what}", "one for each")
+        named = "there is 1 algorithm" if given == 1 else f"there are {given} algorithms"
+        yield Violation(path, f"{named} for {what}", "one for each")
 
 
 def _number_widths(parts: Parts) -> Iterator[Violation]:

@@ -50,18 +50,21 @@ pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, pc: u32) -> Step {
 }
 
 /// Step `pc` of `rank` on a grid, where `r + k` means: as many coordinates further along every dimension
-/// as `k` has itself. So the schedule looks the same from every place of a torus.
+/// as `k` has itself. So the schedule looks the same from every place of a torus. Peers that follow one
+/// another lie in different directions ([`Grid::displacement`]).
 #[inline]
 pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
     let ranks = grid.ranks();
-    let k = pc % (ranks - 1) + 1;
-    exchange(kind, ranks, rank, pc, (grid.ahead(rank, k), grid.behind(rank, k)))
+    let by = grid.displacement(pc % (ranks - 1) + 1);
+    exchange(kind, ranks, rank, pc, (grid.ahead(rank, by), grid.behind(rank, by)))
 }
 
 /// The sizes of a grid of ranks, the first dimension innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     sizes: [u32; Grid::MOST],
+    /// From the displacement of a turn to that of the next; coprime to the number of ranks.
+    stride: u32,
 }
 
 impl Grid {
@@ -70,10 +73,17 @@ impl Grid {
 
     /// A grid; `None` if it has more than [`Grid::MOST`] dimensions of two or more ranks.
     pub fn new(sizes: &[u32]) -> Option<Grid> {
-        let mut grid = Grid { sizes: [1; Self::MOST] };
+        let mut grid = Grid { sizes: [1; Self::MOST], stride: 1 };
         let longer = sizes.iter().filter(|&&size| size > 1);
         for (i, &size) in longer.enumerate() {
             *grid.sizes.get_mut(i)? = size;
+        }
+        // The golden section of a circle scatters best; a line needs no scattering.
+        let ranks = u64::from(grid.ranks());
+        if grid.sizes[1] > 1 {
+            let golden = (ranks * 618 / 1000).max(1);
+            let coprime = (golden..).find(|&s| greatest_common_divisor(s, ranks) == 1);
+            grid.stride = coprime.map_or(1, |s| (s % ranks) as u32);
         }
         Some(grid)
     }
@@ -82,6 +92,15 @@ impl Grid {
     #[inline]
     pub fn ranks(self) -> u32 {
         self.sizes.iter().product()
+    }
+
+    /// The displacement of a turn, from 1 on: every one but zero has its turn.
+    #[inline]
+    pub fn displacement(self, turn: u32) -> u32 {
+        if self.stride == 1 {
+            return turn;
+        }
+        (u64::from(turn) * u64::from(self.stride) % u64::from(self.ranks())) as u32
     }
 
     /// The rank whose coordinates are those of `rank`, each moved by what `step` makes of it.
@@ -106,6 +125,10 @@ impl Grid {
     pub fn behind(self, rank: u32, by: u32) -> u32 {
         self.moved(rank, by, |at, by, size| at + size - by)
     }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// A step of a collective without a root, between a rank and the peers ahead of it and behind it.

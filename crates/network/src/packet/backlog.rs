@@ -1,6 +1,7 @@
 //! What a port has been fed and has not yet put on its wire.
 
 use super::series::Series;
+use super::trains::Train;
 use crate::api::Room;
 use std::collections::VecDeque;
 use syncline_core::{Bytes, Ps};
@@ -21,6 +22,10 @@ pub(super) struct Backlog {
     blocked: u64,
     /// A sender was told [`Room::Unknown`] and waits to be told more; the capacity it asked with.
     asked: Option<Bytes>,
+    /// Packets that have not requested the port, in order, and whether one before them has and has not
+    /// started.
+    pub line: VecDeque<Train>,
+    pub has_head: bool,
 }
 
 impl Backlog {

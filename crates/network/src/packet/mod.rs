@@ -14,8 +14,8 @@
 //!   next packet becomes head when it starts.
 //! * An output serves requests in the order in which they were made. Among requests of one instant,
 //!   those of arriving packets come before those of new heads, each by input port; packets of the
-//!   local NPU come when the NPU acts. All that the NPU has fed has requested, but only one packet of
-//!   each input queue: an NPU that feeds a port faster than its link is served ahead of transit.
+//!   local NPU come when the NPU acts, or last. What the NPU has fed stands in line as well, one queue
+//!   per output port, whose head requests the port when the packet before it starts.
 //! * Rings are kept free of deadlock by a [`DeadlockRule`].
 //! * A message to the node itself takes no time and is reported on port 0.
 //!
@@ -66,6 +66,7 @@ mod waits;
 pub use rule::DeadlockRule;
 
 use crate::api::{Message, MsgId, NetOut, Network, Room, Route};
+use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use backlog::Backlog;
 use loopback::Loopback;
@@ -90,6 +91,9 @@ pub struct PacketConfig {
     pub rule: DeadlockRule,
     /// Whether packets that follow each other are handled as one. Gives the same times, sooner.
     pub trains: bool,
+    /// Whether NPUs may have packets of others in transit. If not, what an NPU sends need not take turns with
+    /// them at its ports; gives the same times, sooner.
+    pub transit: bool,
     /// The length of the windows in which link usage is collected.
     pub window: Ps,
 }
@@ -102,6 +106,7 @@ impl PacketConfig {
         at_least: 0,
         rule: DeadlockRule::Bubble,
         trains: true,
+        transit: true,
         window: Ps(1_000_000),
     };
 }
@@ -161,8 +166,10 @@ enum Timer {
     Head(LinkId, u8),
     /// A node hears of what it sent to itself.
     Loopback(NodeId),
-    /// The last packet of a message has left its sender.
-    Left(MsgId),
+    /// The last packet of the next message of a link has left its sender.
+    Left(LinkId),
+    /// The next packet that an NPU sends through a port requests it.
+    Local(LinkId),
 }
 
 /// The packet backend on a fabric.
@@ -174,12 +181,14 @@ pub struct Packet<F> {
     packet: Bytes,
     rule: DeadlockRule,
     trains: bool,
+    transit: bool,
     links: Vec<Link>,
     /// Per node and input port, the link that ends there.
     link_into: Vec<LinkId>,
     backlogs: Vec<Backlog>,
     loopbacks: Vec<Loopback>,
     messages: Messages,
+    receipts: Receipts,
     paths: Paths,
     audit: Conservation,
     usage: LinkUsage,
@@ -191,7 +200,7 @@ impl<F: Fabric> Packet<F> {
     /// # Errors
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
-        let PacketConfig { packet, buffer, at_least, rule, trains, window } = config;
+        let PacketConfig { packet, buffer, at_least, rule, trains, transit, window } = config;
         if packet == Bytes::ZERO {
             return Err(PacketError::EmptyPackets);
         }
@@ -212,11 +221,13 @@ impl<F: Fabric> Packet<F> {
             packet,
             rule,
             trains,
+            transit,
             backlogs: vec![Backlog::default(); links.len()],
             links,
             link_into,
             loopbacks: vec![Loopback::default(); fabric.nodes() as usize],
             messages: Messages::new(packet),
+            receipts: Receipts::default(),
             paths: Paths::new(&fabric),
             audit: Conservation::default(),
             usage: LinkUsage::new(&fabric, window),
@@ -289,10 +300,8 @@ impl<F: Fabric> Network for Packet<F> {
             Timer::Wake(link) => self.woken(now, link, q, out),
             Timer::Head(link, vc) => self.head(now, link, vc, q),
             Timer::Loopback(node) => self.looped_back(now, node, out),
-            Timer::Left(msg) => {
-                let Message { src: at, receipt, .. } = self.messages.get(msg).message;
-                out.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
-            }
+            Timer::Local(link) => self.next_local(now, link, q),
+            Timer::Left(link) => out.extend(self.receipts.next(link.0)),
         }
     }
 

@@ -138,6 +138,13 @@ impl Link {
         Key::new(class::INTERNAL, AFTER_ALL_PORTS + 2 * u32::from(self.input.0) + u32::from(vc))
     }
 
+    /// The key under which the next packet of the local NPU requests the port: after all heads.
+    #[inline(always)]
+    pub fn local_key(&self) -> Key {
+        const AFTER_ALL_HEADS: u32 = 1 << 18;
+        Key::new(class::INTERNAL, AFTER_ALL_HEADS + u32::from(self.out.0))
+    }
+
     /// The lane of the request that was made first.
     pub fn first_lane(&self) -> Option<Lane> {
         let number = |lane: &Lane| self.lanes[lane.index()].front().map(|r| r.number);

@@ -62,9 +62,12 @@ impl<F: Fabric> Packet<F> {
     /// A train asks for an output port; it starts at once if nobody waits and its start is certain.
     #[inline]
     fn request(&mut self, now: Ps, out: LinkId, train: Train, input: LinkId, q: &mut impl Schedule<Event>) {
+        if self.transit && input == LinkId::LOCAL {
+            return self.stand_in_line(now, out, train, q);
+        }
         let mut demand = self.demand(out, train, input);
         if self.links[out.index()].waiting == 0 {
-            while self.start(now, out, &mut demand, u32::MAX, q) {
+            while self.start(now, out, &mut demand, u32::MAX, q).is_some() {
                 if demand.train.packets == 0 {
                     return;
                 }
@@ -72,6 +75,55 @@ impl<F: Fabric> Packet<F> {
         }
         self.enqueue(out, demand);
         self.arbitrate(now, out, q);
+    }
+
+    /// Packets of the local NPU stand in line for an output port where they take turns with transit.
+    fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
+        let bytes = self.bytes(train);
+        let backlog = &mut self.backlogs[out.index()];
+        backlog.block(bytes);
+        backlog.line.push_back(train);
+        if !backlog.has_head {
+            self.next_local(now, out, q);
+        }
+    }
+
+    /// The first packet in line requests its output port; it starts at once if nobody waits and its start
+    /// is certain.
+    pub(super) fn next_local(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
+        self.request_local(now, out, q);
+        self.promise_room(now, out, q);
+    }
+
+    fn request_local(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
+        self.backlogs[out.index()].has_head = false;
+        while let Some(first) = self.backlogs[out.index()].line.front_mut() {
+            let packet = first.split(1);
+            if first.packets == 0 {
+                self.backlogs[out.index()].line.pop_front();
+            }
+            let mut demand = self.demand(out, packet, LinkId::LOCAL);
+            let start = match self.links[out.index()].waiting {
+                0 => self.start(now, out, &mut demand, 1, q),
+                _ => None,
+            };
+            let Some(start) = start else {
+                self.backlogs[out.index()].has_head = true;
+                self.links[out.index()].wait(demand.lane, packet, LinkId::LOCAL);
+                return self.arbitrate(now, out, q);
+            };
+            let bytes = self.bytes(packet);
+            self.backlogs[out.index()].unblock(bytes);
+            if start > now {
+                return self.local_started(start, out, q);
+            }
+        }
+    }
+
+    /// A packet of the local NPU starts at a time, and then the next in line requests the port.
+    fn local_started(&mut self, start: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
+        self.backlogs[out.index()].has_head = true;
+        q.at(start, self.links[out.index()].local_key(), Event(Timer::Local(out)));
     }
 
     fn enqueue(&mut self, out: LinkId, demand: Demand) {
@@ -112,13 +164,14 @@ impl<F: Fabric> Packet<F> {
     fn grant(&mut self, now: Ps, out: LinkId, lane: Lane, most: u32, q: &mut impl Schedule<Event>) -> bool {
         let Some(&request) = self.links[out.index()].lanes[lane.index()].front() else { return false };
         let mut demand = self.demand(out, request.train, request.input);
-        if !self.start(now, out, &mut demand, most, q) {
-            return false;
-        }
+        let Some(start) = self.start(now, out, &mut demand, most, q) else { return false };
         if request.input == LinkId::LOCAL {
             let left = if demand.train.packets == 0 { 0 } else { self.bytes(demand.train) };
             let started = self.bytes(request.train) - left;
             self.backlogs[out.index()].unblock(started);
+            if self.transit {
+                self.local_started(start, out, q);
+            }
         }
         self.links[out.index()].leave(lane, demand.train);
         true
@@ -142,17 +195,18 @@ impl<F: Fabric> Packet<F> {
         chance
     }
 
-    /// Up to `most` packets of a train start, back to back, when the wire is free; false when the
-    /// slots they need are not known to be free by then. Those that start leave `d.train`.
+    /// Up to `most` packets of a train start, back to back, when the wire is free; says when the first
+    /// does, or `None` when the slots they need are not known to be free by then. Those that start leave
+    /// `d.train`.
     #[inline]
-    fn start(&mut self, now: Ps, out: LinkId, d: &mut Demand, most: u32, q: &mut impl Schedule<Event>) -> bool {
+    fn start(&mut self, now: Ps, out: LinkId, d: &mut Demand, most: u32, q: &mut impl Schedule<Event>) -> Option<Ps> {
         let link = &mut self.links[out.index()];
         let start = now.max(link.free);
         let wanted = if self.trains { d.train.packets.min(most) } else { 1 };
         let enough = d.needed + u64::from(wanted - 1);
         let usable = link.channels[usize::from(d.vc)].credits.enough_at(start, enough);
         if usable < d.needed {
-            return false;
+            return None;
         }
         let whole = d.hop.last && self.messages.get(d.train.msg).is_whole();
         let packets = if wanted == 1 { 1 } else { link.burst(wanted, usable, d.needed, whole) };
@@ -175,17 +229,19 @@ impl<F: Fabric> Packet<F> {
             q.at(first, link.arrival_key(), Event(Timer::Arrive(out)));
         }
         let end = link.free;
-        if d.input == LinkId::LOCAL && moving.place.is_tail() && self.messages.get(moving.msg).message.receipt.is_some()
-        {
-            let port = u32::from(d.hop.port.0);
-            q.at(end, Key::new(class::LEFT, port), Event(Timer::Left(moving.msg)));
+        if d.input == LinkId::LOCAL && moving.place.is_tail() {
+            let message = self.messages.get(moving.msg).message;
+            if let Some(receipt) = message.receipt {
+                self.receipts.add(out.0, message.src, receipt);
+                q.at(end, Key::new(class::LEFT, u32::from(d.hop.port.0)), Event(Timer::Left(out)));
+            }
         }
         if d.input != LinkId::LOCAL {
             self.vacate(start, end, d.input, came_on, q);
         } else if starts.last() > now {
             self.backlogs[out.index()].decide(now, starts, len);
         }
-        true
+        Some(start)
     }
 
     /// The head of an input queue starts at `start` and has left its buffer at `end`.

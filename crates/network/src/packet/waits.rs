@@ -10,8 +10,14 @@ impl<F: Fabric> Packet<F> {
     /// Everything that is blocked.
     pub(super) fn blocked(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
-        for link in &self.links {
+        for (link, backlog) in self.links.iter().zip(&self.backlogs) {
             self.waiting_for_slots(link, &mut waits);
+            let in_line: u64 = backlog.line.iter().map(|t| u64::from(t.packets)).sum();
+            if in_line > 0 {
+                let (node, port) = (self.fabric.node_name(link.from), self.fabric.port_name(link.from, link.out));
+                let who = format!("{in_line} packet(s) at the port {port} of {node}");
+                waits.push(Wait { who, what: "the packets before them to leave".to_owned() });
+            }
             self.waiting_behind_the_head(link, &mut waits);
         }
         for flight in self.messages.hungry() {

@@ -1,6 +1,6 @@
 //! Saturated rings finish under both rules, and lock up without one.
 
-use crate::support::{Outcome, P, Play, below, packets, play, torus};
+use crate::support::{Outcome, P, Play, any_fabric, below, packets, play, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{NodeId, Ps};
 use syncline_network::{DeadlockRule, Route};
@@ -26,11 +26,11 @@ fn tornado(fabric: &Product, messages: usize) -> Vec<Play> {
 }
 
 /// Every node sends to random others.
-fn uniform(fabric: &Product, messages: usize) -> Vec<Play> {
+fn uniform(fabric: &dyn Fabric, messages: usize) -> Vec<Play> {
     let rng = &mut SplitMix64(5);
-    (0..fabric.nodes() as usize * messages)
+    (0..fabric.npus() as usize * messages)
         .map(|i| {
-            let dst = NodeId(below(rng, u64::from(fabric.nodes())) as u32);
+            let dst = NodeId(below(rng, u64::from(fabric.npus())) as u32);
             Play::stream((i / messages) as u32, Route::To(dst), 8 * P, Ps(below(rng, 3) * 20_000))
         })
         .collect()
@@ -54,6 +54,19 @@ fn rules_keep_saturated_tori_moving() {
                 run(&fabric, &plays, rule, buffer, false).finished();
                 run(&fabric, &plays, rule, buffer, true).finished();
             }
+        }
+    }
+}
+
+/// Switches, fully connected groups and graphs whose NPUs forward need no rule beyond that of rings.
+#[test]
+fn saturated_fabrics_of_any_shape_keep_moving() {
+    let rng = &mut SplitMix64(11);
+    for _ in 0..60 {
+        let fabric = any_fabric(rng);
+        let plays = uniform(&*fabric, 24);
+        for (rule, buffer) in [(DeadlockRule::Bubble, 2), (DeadlockRule::Dateline, 2)] {
+            play(packets(&fabric, rule, Some(buffer), true), &*fabric, &plays).finished();
         }
     }
 }

@@ -289,9 +289,10 @@ fn loaded_fabrics_take_about_as_long_as_with_packets() {
             let net = packets(&fabric, rule, buffer, true);
             end(&play(net, &fabric, &plays).finished()) / fluid
         };
-        let (never_full, automatic) = (with(DeadlockRule::Bubble, Some(1 << 20)), with(DeadlockRule::Dateline, None));
-        assert!((0.9..1.9).contains(&never_full), "SEED={case}: {never_full} times as long");
-        assert!((0.9..2.7).contains(&automatic), "SEED={case}: {automatic} times as long");
+        let never_full = with(DeadlockRule::Bubble, Some(1 << 20));
+        for ratio in [never_full, with(DeadlockRule::Bubble, None), with(DeadlockRule::Dateline, None)] {
+            assert!((0.85..1.9).contains(&ratio), "SEED={case}: {ratio} times as long");
+        }
         ratios.push(never_full);
     }
     ratios.sort_by(f64::total_cmp);
@@ -334,6 +335,10 @@ impl Fabric for Folded {
 
     fn class_names(&self) -> Vec<String> {
         vec!["ring".to_owned()]
+    }
+
+    fn npus_forward(&self) -> bool {
+        true
     }
 
     fn route(&self, _: NodeId, dst: NodeId, path: &mut Vec<PortId>) {

@@ -1,6 +1,6 @@
 //! What a sender learns about its port's buffer.
 
-use crate::support::{P, Play, Supply, packets, play, torus};
+use crate::support::{P, Play, Supply, one_hop, packets, play, torus};
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps};
 use syncline_network::packet::Event;
 use syncline_network::{DeadlockRule, Delivery, Message, NetOut, Network, Room, Route};
@@ -24,7 +24,7 @@ fn stream(len: u64) -> Message {
 fn room_is_known_while_credits_are() {
     let fabric = torus(&[(4, 25_600_000_000, LATENCY)]);
     for trains in [false, true] {
-        let mut net = packets(&fabric, DeadlockRule::Bubble, None, trains);
+        let mut net = one_hop(&fabric, DeadlockRule::Bubble, None, trains);
         let mut queue: EventQueue<Event> = EventQueue::new();
         let room = |net: &mut syncline_network::Packet<_>, now, packets| {
             net.room(Ps(now), NodeId(0), PORT, Bytes(packets * P))

@@ -51,16 +51,16 @@ fn transit_and_local_packets_take_turns() {
 }
 
 #[test]
-fn a_message_that_is_there_first_goes_first() {
-    // All packets of the local message request the port before the first packet in transit.
+fn a_long_local_message_lets_transit_through() {
+    // The local message is at the port before the first packet in transit, all of it, and yet they take turns.
     let fabric = torus(&[(8, RATE, 100_000)]);
     let n = 20;
     let transit = Play::whole(0, Route::To(NodeId(2)), n * P);
     let local = Play { at: Ps(HOP - 1), ..Play::whole(1, UP, n * P) };
     let net = packets(&fabric, DeadlockRule::Bubble, None, false);
     let arrivals = play(net, &fabric, &[transit, local]).finished().arrivals;
-    let local_last = HOP - 1 + (n - 1) * PACKET + HOP;
-    assert_eq!(arrivals, [Ps(local_last + n * PACKET), Ps(local_last)]);
+    let first = HOP - 1 + HOP; // the first local packet is there, and the start of the second decided
+    assert_eq!(arrivals, [Ps(first + (2 * n - 1) * PACKET), Ps(first + (2 * n - 3) * PACKET)]);
 }
 
 #[test]

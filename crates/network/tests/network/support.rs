@@ -1,12 +1,13 @@
 //! A driver for tests: owns the event queue, plays a list of messages, notes when they arrive.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, Conservation, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{
     DeadlockRule, Delivery, Flow, Message, MsgId, NetOut, Network, Packet, PacketConfig, Room, Route, Segment,
 };
-use syncline_topology::{Block, Dimension, Fabric, Product};
+use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product};
 
 /// Bytes of a packet in all tests.
 pub const P: u64 = 256;
@@ -107,7 +108,7 @@ struct Player<'a, N: Network> {
     net: N,
     queue: EventQueue<Event<N::Event>>,
     plays: &'a [Play],
-    fabric: &'a Product,
+    fabric: &'a dyn Fabric,
     ids: Vec<MsgId>,
     fed: Vec<u64>,
     received: Vec<u64>,
@@ -121,16 +122,16 @@ struct Player<'a, N: Network> {
 }
 
 /// Plays messages on a network until nothing happens any more.
-pub fn play<N: Network>(net: N, fabric: &Product, plays: &[Play]) -> Outcome {
+pub fn play<N: Network>(net: N, fabric: &dyn Fabric, plays: &[Play]) -> Outcome {
     play_on(net, fabric, plays, EventQueue::new())
 }
 
 /// The same with events of equal time and key in random order.
-pub fn play_shuffled<N: Network>(net: N, fabric: &Product, plays: &[Play], seed: u64) -> Outcome {
+pub fn play_shuffled<N: Network>(net: N, fabric: &dyn Fabric, plays: &[Play], seed: u64) -> Outcome {
     play_on(net, fabric, plays, EventQueue::shuffling(seed))
 }
 
-fn play_on<N: Network>(net: N, fabric: &Product, plays: &[Play], queue: EventQueue<Event<N::Event>>) -> Outcome {
+fn play_on<N: Network>(net: N, fabric: &dyn Fabric, plays: &[Play], queue: EventQueue<Event<N::Event>>) -> Outcome {
     let mut of_node = vec![0; fabric.nodes() as usize];
     let locals = plays.iter().map(|p| {
         of_node[p.src.index()] += 1;
@@ -294,14 +295,48 @@ pub fn star(npus: u32, rate: u64, latency: u64) -> Product {
     Product::new(vec![line]).expect("a small star")
 }
 
+/// A random fabric: a product of any blocks, or a graph of NPUs and switches that hang together.
+pub fn any_fabric(rng: &mut SplitMix64) -> Arc<dyn Fabric> {
+    let rate = |rng: &mut SplitMix64| Rate::new(1_000_000_000 * (1 + below(rng, 100))).expect("positive");
+    if below(rng, 2) == 0 {
+        let block = |rng: &mut SplitMix64| [Block::Ring, Block::FullyConnected, Block::Switch][rng.below(3)];
+        let dims = (0..1 + below(rng, 3)).map(|_| Dimension {
+            block: block(rng),
+            size: 1 + below(rng, 4) as u32,
+            rate: rate(rng),
+            latency: Ps(1 + below(rng, 500_000)),
+            links: 1 + below(rng, 2) as u16,
+        });
+        return Arc::new(Product::new(dims.collect()).expect("a small product"));
+    }
+    let (npus, switches) = (2 + below(rng, 6) as u32, below(rng, 4) as u32);
+    let all = npus + switches;
+    let nodes = (0..all).map(|n| GraphNode { name: format!("node {n}"), forwards: true }).collect();
+    let mut links = Vec::new();
+    let tree: Vec<(u32, u32)> = (1..all).map(|n| (below(rng, n.into()) as u32, n)).collect();
+    let more = (0..below(rng, 6)).map(|_| (below(rng, all.into()) as u32, below(rng, all.into()) as u32));
+    for (a, b) in tree.into_iter().chain(more.collect::<Vec<_>>()).filter(|(a, b)| a != b) {
+        let spec = LinkSpec::new(rate(rng), Ps(1 + below(rng, 500_000)), 0);
+        links.extend([(a, b), (b, a)].map(|(from, to)| GraphLink { from: NodeId(from), to: NodeId(to), spec }));
+    }
+    let everybody: Vec<NodeId> = (0..npus).map(NodeId).collect();
+    Arc::new(Graph::new(nodes, npus, vec!["link".into()], links, &everybody).expect("a tree connects all"))
+}
+
 /// A packet backend.
-pub fn packets(fabric: &Product, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<Product> {
+pub fn packets<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<F> {
     let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, ..PacketConfig::DEFAULT };
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }
 
+/// A packet backend for messages of one hop.
+pub fn one_hop<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<F> {
+    let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, transit: false, ..PacketConfig::DEFAULT };
+    Packet::new(fabric.clone(), config).expect("a legal configuration")
+}
+
 /// A flow backend.
-pub fn flows(fabric: &Product) -> Flow<Product> {
+pub fn flows<F: Fabric + Clone>(fabric: &F) -> Flow<F> {
     Flow::new(fabric.clone(), Ps(1_000_000))
 }
 

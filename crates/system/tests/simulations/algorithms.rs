@@ -218,7 +218,7 @@ fn groups_that_are_none_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Simultaneous events at different nodes commute, whatever runs where.
     #[test]

@@ -4,8 +4,8 @@ use crate::support::{ace, baseline, chunks_of, collective_job, dims, ideal, pack
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FoldSpec, GroupsSpec, JobSpec,
-    LanesSpec, NetworkSpec, Spec,
+    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FabricSpec, FoldSpec,
+    GroupsSpec, JobSpec, LanesSpec, NetworkSpec, OddLinkSpec, Spec,
 };
 
 fn folded(spec: &Spec) -> Spec {
@@ -110,6 +110,50 @@ fn groups_that_look_alike() {
     assert!(refused(&pairs).contains("no two NPUs are alike"), "{}", refused(&pairs));
     pairs.groups = Some(GroupsSpec { members: vec![vec![0, 1, 2]], grid: None });
     assert!(refused(&pairs).contains("fold: the run cannot be folded"));
+}
+
+#[test]
+fn what_differs_is_told_apart() {
+    let slow = |npus: &[u32]| {
+        let mut spec = spec(&RINGS, ideal());
+        let odd = npus.iter().map(|&npu| OddLinkSpec {
+            npu,
+            dim: 1,
+            way: "up".into(),
+            parallel: 0,
+            rate_bytes_per_s: 1_000_000_000,
+            latency_ps: 90_000,
+        });
+        let FabricSpec::Product { odd_links, .. } = &mut spec.fabric else { panic!("a product") };
+        odd_links.extend(odd);
+        spec
+    };
+    let mut nowhere = slow(&[3]);
+    let FabricSpec::Product { odd_links, .. } = &mut nowhere.fabric else { panic!("a product") };
+    odd_links[0].way = "+2".into();
+    let error = run_spec(&nowhere, None).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(error.contains("NPU 3 has no link +2 #0 of dimension 1"), "{error}");
+    let fast = run(&spec(&RINGS, ideal())).summary.total_ps;
+    assert!(run(&slow(&[3])).summary.total_ps > 2 * fast);
+    let reason = refused(&slow(&[3]));
+    assert!(reason.contains("no two NPUs are alike (a link of NPU 3 is slower)"), "{reason}");
+    // The same link of every NPU, and of every other layer.
+    same_both_ways(&slow(&(0..24).collect::<Vec<_>>()));
+    same_both_ways(&slow(&(0..12).collect::<Vec<_>>()));
+
+    let training = |slow: &[u32]| {
+        let mut spec = crate::training::training(true, true, 2);
+        spec.collectives.padding = true;
+        let JobSpec::Training { stragglers, .. } = &mut spec.job else { panic!("training") };
+        stragglers.extend(slow.iter().map(|&npu| (npu, 1.5)));
+        spec
+    };
+    let fast = run(&training(&[])).summary.total_ps;
+    assert!(run(&training(&[2])).summary.total_ps > fast * 13 / 10, "everybody waits for the straggler");
+    let reason = refused(&training(&[2]));
+    assert!(reason.contains("(NPU 2 computes more slowly)"), "{reason}");
+    same_both_ways(&training(&[]));
+    same_both_ways(&training(&[1, 3]));
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub fn chunks_of(bytes: u64) -> ChunkingSpec {
 /// The dimensions of a description's product.
 pub fn dims(spec: &mut Spec) -> &mut Vec<DimSpec> {
     match &mut spec.fabric {
-        FabricSpec::Product { dims } => dims,
+        FabricSpec::Product { dims, .. } => dims,
         FabricSpec::Graph { .. } => panic!("not a product"),
     }
 }
@@ -84,7 +84,7 @@ pub fn dims(spec: &mut Spec) -> &mut Vec<DimSpec> {
 /// A single all-reduce: 64 KiB chunks, 32 in flight, on the packet backend.
 pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spec {
     Spec {
-        fabric: FabricSpec::Product { dims },
+        fabric: FabricSpec::Product { dims, odd_links: vec![] },
         groups: None,
         fold: FoldSpec::Off,
         network: packet(true),

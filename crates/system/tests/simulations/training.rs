@@ -9,7 +9,7 @@ const TWO_LAYERS: &str = "DATA\n2\n\
     a -1 10000 NONE 0 5000 NONE 0 3000 ALLREDUCE 1048576 0\n\
     b -1 20000 NONE 0 7000 NONE 0 4000 ALLREDUCE 2097152 0\n";
 
-fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
+pub fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
     let mut spec = all_reduce(vec![dim(4, 100, 100_000)], ideal(), 0);
     spec.collectives.algorithm = AlgorithmSpec::Ring;
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
@@ -19,6 +19,7 @@ fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
         overlap,
         drain,
         update: true,
+        stragglers: vec![],
         compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0 },
     };
     spec
@@ -88,6 +89,7 @@ fn resnet(iterations: u32) -> Spec {
         overlap: true,
         drain: false,
         update: false,
+        stragglers: vec![],
         compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07 },
     };
     spec
