@@ -90,6 +90,28 @@ def test_a_mesh_has_its_warnings(syncline_command: Command) -> None:
     assert syncline_command("bench", "all-reduce", "--machine", "dgx1v", "--sizes", "1MiB").err == ""
 
 
+@pytest.mark.parametrize(
+    ("machine", "flags", "warning"),
+    [
+        ("dgx1p", (), "v100-mesh was fitted on tables of dgx1v, none of dgx1p"),
+        (
+            "dgx-h100",
+            ("--software", "a100-nvswitch"),
+            "a100-nvswitch was fitted on tables of dgx-a100, none of dgx-h100",
+        ),
+        ("dgx2(nodes=2)", (), "v100-nvswitch was fitted on no table of several nodes"),
+        ("dgx-a100(nodes=2)", (), ""),
+    ],
+)
+def test_constants_from_elsewhere(
+    syncline_command: Command, machine: str, flags: tuple[str, ...], warning: str
+) -> None:
+    ended = syncline_command("bench", "all-reduce", "--machine", machine, "--sizes", "1MiB", *flags)
+    assert ended.status == 0
+    assert warning in ended.err
+    assert bool(ended.err) == bool(warning)
+
+
 def test_every_error_at_once(syncline_command: Command, snapshot: SnapshotAssertion) -> None:
     ended = syncline_command(
         *("bench", "allgatter", "--machine", "dgxh100", "--sizes", "1KiB:2,3,6B", "--algorithm", "nvl"),

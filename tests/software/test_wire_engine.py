@@ -184,8 +184,8 @@ class TestDirect:
 
     @pytest.mark.parametrize("machine", CLUSTERS)
     def test_several_nodes_take_longer_than_their_bytes(self, machine: str) -> None:
-        """Messages of a GPU leave one after the other, and meet others at the NIC of whom they go to."""
-        assert ratio(machine, "all-to-all", "direct", "flow") > 1 - AGREE
+        """Messages meet others at the NIC of whom they go to."""
+        assert 1 - AGREE < ratio(machine, "all-to-all", "direct", "flow") < 6
 
 
 class TestTrees:

@@ -147,10 +147,24 @@ def _document(model: Model, small_size_time: float | None, seed: int) -> Documen
 
 
 def _warnings(model: Model) -> list[str]:
+    from syncline.software import systems
+    from syncline.software.constants import START
     from syncline.software.model import UNMEASURED, algorithms
     from syncline.software.wire import DIRECT
 
-    platform, found = model.platform, []
+    platform, software = model.platform, model.software
+    found: list[str] = []
+    name, fitted = platform.cluster.machine.name, systems.fitted_machines(software)
+    if name not in fitted:
+        found.append(
+            f"{software.name} was fitted on tables of {' and '.join(sorted(fitted)) or 'nothing'}, none of {name}"
+        )
+    constants = (software.constants, START)
+    unfitted = [key for key in systems.NETWORK if len({getattr(each, key) for each in constants}) == 1]
+    if unfitted and platform.nodes > 1:
+        found.append(
+            f"{software.name} was fitted on no table of several nodes: {' and '.join(unfitted)} are round figures"
+        )
     if not platform.switched and platform.nodes == 1 and platform.gpus > 1:
         if platform.partial:
             found.append("some GPUs of a hybrid cube mesh may not have all their NVLinks; the model takes them to have")

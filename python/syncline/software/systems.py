@@ -93,6 +93,13 @@ def run(table: str) -> Run:
     return run_of(read, platform(read.about["machine"]))
 
 
+def fitted_machines(software: Software) -> set[str]:
+    """The machines that a class was fitted on, without their parameters."""
+    packaged = [f.table for f in software.fitted_on if f.table in measurements.names()]
+    written = [measurements.packaged(table).about["machine"] for table in packaged] or software.machines
+    return {machine.partition("(")[0] for machine in written}
+
+
 def fit_class(plan: Plan, without: Iterable[str] = ()) -> Software:
     """The class as fitted on its systems, but for those of which a table is named."""
     left_out = set(without)

@@ -114,9 +114,9 @@ What differs:
 * *Trees in a node.* NCCL's is a chain, in which a GPU sends 2 (g-1)/g of the vector; the engine's double binary tree
   sends the vector twice. Trees over several nodes of several GPUs are therefore compared part by part only.
 * *NVLS* has no counterpart in the engine, which does not know switches that sum up.
-* *All-to-all over NICs.* In simulations a GPU's messages leave one after the other and find others at the NIC of whom
-  they go to: 4 to 6 times the time of the bytes with a NIC per GPU, 1.1 to 1.4 times with one NIC per node. Measured
-  tables of several nodes, which would say how much of that NCCL avoids, are missing.
+* *All-to-all over NICs.* In simulations a GPU's messages find others at the NIC of whom they go to: with several NICs
+  per node it takes 2.6 to 5.5 times as long as the bytes do, with one NIC 1.1 to 1.4 times. Measured tables of several
+  nodes, which would say how much of that NCCL avoids, are missing.
 * *NICs and PCIe.* In the graphs a NIC is reached over PCIe, of which payload gets 75 %: 24 GB/s for a NIC of 25 GB/s
   (DGX A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. On DGX A100 clusters
   with `nics=rail`, simulated routes use one of the two NICs of a PCIe switch, which halves their rate.
