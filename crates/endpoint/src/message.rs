@@ -6,8 +6,9 @@
 //! works on it for a time that the cost model gives; then the step's message, if it has one, goes to
 //! the network as a whole and the thread's next step begins. At most `inflight` chunks of an NPU run at
 //! once. A message carries the number of the step that takes it; one that comes before its step waits.
-//! A thread that sends several messages of local data in a row has no more of them waiting to leave the
-//! NPU than that has ports, so that it does not keep those of others out of a port.
+//! A thread that sends several messages of local data in a row has no more than one of them waiting to
+//! leave the NPU, or eight (more, if that has more ports) where it serves independent peers, so that it
+//! does not keep those of others out of a port.
 //!
 //! # Ideal
 //! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
@@ -183,6 +184,10 @@ impl Tag {
     }
 }
 
+/// Messages of a thread that may wait to leave an NPU of few ports: as many as NCCL has buffers of a
+/// connection (NCCL_STEPS).
+const LEAVING: u16 = 8;
+
 /// The most steps of a thread that an endpoint can tell apart.
 pub const MAX_STEPS: u32 = 1 << Tag::PC_BITS;
 
@@ -215,8 +220,9 @@ struct Thread {
     decoded: bool,
     op: Op,
     pc: u32,
-    /// Whether its message counts among those that are leaving: another send follows.
-    paced: bool,
+    /// The send that follows begins when fewer messages of the thread than this have not left; 0 if no
+    /// send follows.
+    most_leaving: u16,
     /// Bytes that it carries, where they go and which step takes them there.
     len: u64,
     route: Route,
@@ -231,7 +237,7 @@ const FRESH: Thread = Thread {
     decoded: false,
     op: Op::Send,
     pc: 0,
-    paced: false,
+    most_leaving: 0,
     len: 0,
     route: Route::Port(PortId(0)),
     into: Slot { thread: 0, pc: 0 },
@@ -269,8 +275,8 @@ pub struct MessageEndpoint<C> {
     traced: NodeSet,
     /// Threads that are kept for every chunk.
     threads: usize,
-    /// Ports of each NPU, at least 1.
-    ports: Vec<u16>,
+    /// Most messages of a thread of each NPU that wait to leave it.
+    most_leaving: Vec<u16>,
     chunks: Vec<Chunk>,
     npus: Vec<Window>,
     sent: u64,
@@ -282,7 +288,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let npus = layout.npus();
         MessageEndpoint {
             threads: usize::from(layout.threads()),
-            ports: (0..npus).map(|n| layout.fabric().ports(NodeId(n)).max(1)).collect(),
+            most_leaving: (0..npus).map(|n| layout.fabric().ports(NodeId(n)).max(LEAVING)).collect(),
             traced: NodeSet::new(npus, traced),
             layout,
             cost,
@@ -350,8 +356,13 @@ impl<C: StepCost> MessageEndpoint<C> {
         if step.op.sends() {
             t.route = view.route(&step);
             let next = Slot { thread, pc: t.pc + 1 };
-            t.paced =
-                view.program().sends_in_bursts() && next.pc < view.steps(thread) && view.step(next).0.op == Op::Send;
+            let bursts = view.program().sends_in_bursts() && next.pc < view.steps(thread);
+            let following = bursts.then(|| view.step(next).0).filter(|next| next.op == Op::Send);
+            t.most_leaving = match following {
+                None => 0,
+                Some(next) if next.to != step.to && view.program().spreads() => self.most_leaving[npu.index()],
+                Some(_) => 1,
+            };
         }
         true
     }
@@ -488,17 +499,16 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         let t = self.thread(npu, seq, thread);
         t.working = false;
         t.pc += 1;
-        let Thread { op, len, route, into, pc, paced, .. } = *t;
+        let Thread { op, len, route, into, pc, most_leaving: most, .. } = *t;
         if op.sends() {
             self.sent += len;
             let tag = Tag::new(seq, phase, into).0;
-            let receipt = paced.then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
+            let receipt = (most > 0).then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
             let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt };
             ctx.net.send(ctx.now, message, ctx.q);
-            let ports = self.ports[npu.index()];
             let t = self.thread(npu, seq, thread);
-            t.leaving += u16::from(paced);
-            t.full = paced && t.leaving >= ports;
+            t.leaving += u16::from(most > 0);
+            t.full = most > 0 && t.leaving >= most;
             if t.full {
                 return;
             }

@@ -410,8 +410,9 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 }
 
 /// Rings through groups of any shape: over direct links where there are such rings; on a grid of servers
-/// one ring for each member of a server, which enters every server there, so that all network cards
-/// are used; else one in the order of ranks.
+/// one ring for each member of a server, which goes through servers back and forth and so from one to the
+/// next between members of the same number: every network card is used, on its own rail; else one ring in
+/// the order of ranks.
 fn ring_orders(fabric: &dyn Fabric, groups: Option<&[Vec<NodeId>]>, grid: &[u32]) -> Wires {
     let everybody: [Vec<NodeId>; 1];
     let groups = match groups {
@@ -436,7 +437,12 @@ fn ring_orders(fabric: &dyn Fabric, groups: Option<&[Vec<NodeId>]>, grid: &[u32]
     match *grid {
         [local, servers] if local > 1 && servers > 1 => {
             let order = |lane: u32| {
-                let server = |s: u32| (0..local).map(move |i| s * local + (lane + i) % local);
+                let server = |s: u32| {
+                    (0..local).map(move |i| {
+                        let member = if s.is_multiple_of(2) { lane + i } else { lane + local - 1 - i };
+                        s * local + member % local
+                    })
+                };
                 RingOrder { ranks: (0..servers).flat_map(server).collect(), ports: None }
             };
             Wires::Orders((0..local).map(|lane| vec![order(lane); groups.len()]).collect())

@@ -252,11 +252,7 @@ impl Fabric for Quotient {
     }
 
     fn node_name(&self, node: NodeId) -> String {
-        let name = self.whole.node_name(self.representatives[node.index()]);
-        match self.sizes[node.index()] {
-            1 => name,
-            n => format!("{name} and {} like it", n - 1),
-        }
+        self.whole.node_name(self.representatives[node.index()])
     }
 
     fn port_name(&self, node: NodeId, port: PortId) -> String {

@@ -327,6 +327,13 @@ impl Program {
         }
     }
 
+    /// Whether messages that a thread sends in a row are for peers that do not wait for one another: those
+    /// of trees are better sent one by one, so that every level of the tree goes on soon.
+    #[inline]
+    pub const fn spreads(&self) -> bool {
+        matches!(self, Program::Direct { .. } | Program::DirectOnGrid { .. } | Program::OneHopTrees { .. })
+    }
+
     /// Whether a thread may send several messages of its own in a row.
     #[inline]
     pub const fn sends_in_bursts(&self) -> bool {

@@ -239,3 +239,17 @@ proptest! {
         prop_assert_eq!(fingerprint(&run(&spec)), fingerprint(&shuffled));
     }
 }
+
+/// Chains go along the rings of a machine, beginning or ending at their root.
+#[test]
+fn broadcasts_use_the_links_of_a_dgx1() {
+    for (kind, root) in
+        [(CollectiveKindSpec::Broadcast, 0), (CollectiveKindSpec::Broadcast, 5), (CollectiveKindSpec::Reduce, 3)]
+    {
+        let mut spec = dgx1v(None);
+        spec.job = JobSpec::Collective { collective: kind, bytes: 240_000_000, root };
+        let s = run(&spec).summary;
+        let expected = 240_000_000u64 / 6 * 40; // six rings of 25 GB/s
+        assert!(s.total_ps > expected && s.total_ps < expected * 112 / 100, "{kind:?} {root}: {}", s.total_ps);
+    }
+}
