@@ -114,14 +114,15 @@ What differs:
 * *Trees in a node.* NCCL's is a chain, in which a GPU sends 2 (g-1)/g of the vector; the engine's double binary tree
   sends the vector twice. Trees over several nodes of several GPUs are therefore compared part by part only.
 * *NVLS* has no counterpart in the engine, which does not know switches that sum up.
-* *All-to-all over NICs.* In simulations a GPU's messages find others at the NIC of whom they go to: with several NICs
-  per node it takes 2.6 to 5.5 times as long as the bytes do, with one NIC 1.1 to 1.4 times. Measured tables of several
-  nodes, which would say how much of that NCCL avoids, are missing.
+* *All-to-all over NICs.* In simulations a GPU's messages find others at the NIC of whom they go to: with a NIC for
+  every GPU it takes up to 1.1 times as long as the bytes do, where GPUs share NICs in pairs 1.4 to 2 times. Measured
+  tables of several nodes, which would say how much of that NCCL avoids, are missing.
 * *NICs and PCIe.* In the graphs a NIC is reached over PCIe, of which payload gets 75 %: 24 GB/s for a NIC of 25 GB/s
-  (DGX A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. On DGX A100 clusters
-  with `nics=rail`, simulated routes use one of the two NICs of a PCIe switch, which halves their rate.
-* *Meshes.* Only rings stay on NVLinks. Simulated broadcasts, trees and direct schedules of a DGX-1 also cross PCIe and
-  take several times as long; the closed form takes all NVLinks as usable."""
+  (DGX A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. Rings
+  over an odd number of nodes leave their rail once, and on DGX A100 clusters two of them then share a NIC.
+* *Meshes.* Rings of every collective stay on NVLinks. Simulated trees and direct schedules of a DGX-1 also cross
+  PCIe and take several times as long; the closed form takes all NVLinks as usable.
+"""
 
 LIMITS_TEXT: Final = """## What it does not do
 
