@@ -1,20 +1,10 @@
 //! No run beats the lower bound, and good schedules come close.
 
+use crate::algorithms::KINDS;
 use crate::folded::product;
 use crate::support::{chunks_of, collective_job, ideal, packet, run};
 use proptest::prelude::*;
 use syncline_system::spec::{AlgorithmSpec, BlockSpec, CollectiveKindSpec, NetworkSpec, Spec};
-
-const KINDS: [CollectiveKindSpec; 8] = [
-    CollectiveKindSpec::AllReduce,
-    CollectiveKindSpec::ReduceScatter,
-    CollectiveKindSpec::AllGather,
-    CollectiveKindSpec::AllToAll,
-    CollectiveKindSpec::Broadcast,
-    CollectiveKindSpec::Reduce,
-    CollectiveKindSpec::Gather,
-    CollectiveKindSpec::Scatter,
-];
 
 fn spec(blocks: &[(BlockSpec, u32)], kind: CollectiveKindSpec, bytes: u64) -> Spec {
     let mut spec = crate::support::all_reduce(product(blocks), ideal(), bytes);
