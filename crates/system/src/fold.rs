@@ -73,6 +73,14 @@ fn try_fold(
     if sizes.any(|m| m != multiplicity) {
         return Err(format!("the classes of equal NPUs are of different sizes{}", oddity(spec)));
     }
+    // A port of a switch's class stands for those of several NPUs. The packets of one class that are for
+    // another come by different inputs of the switch, and by one of its class: as long as there is one class
+    // they are served in the same order, but packets of others would come in between at other times.
+    let classes = (0..quotient.npus()).filter(active).count();
+    let switched = quotient.nodes() > quotient.npus();
+    if classes > 1 && switched && matches!(spec.network, NetworkSpec::Packet { .. }) {
+        return Err(format!("{classes} kinds of NPUs share switches, whose packets take turns{}", oddity(spec)));
+    }
     if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {
         return Err(format!("NPU {n} is to be traced, and another one would stand for it"));
     }

@@ -154,6 +154,19 @@ fn what_differs_is_told_apart() {
     assert!(reason.contains("(NPU 2 computes more slowly)"), "{reason}");
     same_both_ways(&training(&[]));
     same_both_ways(&training(&[1, 3]));
+
+    // Behind a switch too, but for packets, whose order at a port would not be the same.
+    for (network, folds) in [(NetworkSpec::Analytical {}, true), (NetworkSpec::Flow {}, true), (packet(true), false)] {
+        let mut spec = training(&[1, 3]);
+        dims(&mut spec)[0].block = BlockSpec::Switch;
+        spec.collectives.algorithm = AlgorithmSpec::Direct;
+        spec.network = network;
+        if folds {
+            same_both_ways(&spec);
+        } else {
+            assert!(refused(&spec).contains("2 kinds of NPUs share switches"), "{}", refused(&spec));
+        }
+    }
 }
 
 #[test]
