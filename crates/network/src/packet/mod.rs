@@ -10,8 +10,9 @@
 //!   when it has left the node completely, a packet at its destination on arrival
 //!   ([`Delivery::Whole`](crate::Delivery::Whole)) or when the receiver releases it.
 //! * Packets for the local NPU leave the input queue at once. Those in transit stand in line, one
-//!   queue per input port and virtual channel, and only the head of a queue requests an output; the
-//!   next packet becomes head when it starts.
+//!   queue per input port and virtual channel, in a switch one per output as well (virtual output
+//!   queues), and only the head of a queue requests an output; the next packet becomes head when it
+//!   starts.
 //! * An output serves requests in the order in which they were made. Among requests of one instant,
 //!   those of arriving packets come before those of new heads, each by input port; packets of the
 //!   local NPU come when the NPU acts, or last. What the NPU has fed stands in line as well, one queue
@@ -162,8 +163,9 @@ enum Timer {
     Arrive(LinkId),
     /// A link may be able to start a waiting train.
     Wake(LinkId),
-    /// The next packet in transit becomes head of its input queue (link, virtual channel).
-    Head(LinkId, u8),
+    /// The next packet in transit becomes head of its input queue (link, virtual channel; of an NPU the port
+    /// of the packet that left, of a switch the output of the queue).
+    Head(LinkId, u8, PortId),
     /// A node hears of what it sent to itself.
     Loopback(NodeId),
     /// The last packet of the next message of a link has left its sender.
@@ -298,7 +300,7 @@ impl<F: Fabric> Network for Packet<F> {
         match timer {
             Timer::Arrive(link) => self.arrived(now, link, q, out),
             Timer::Wake(link) => self.woken(now, link, q, out),
-            Timer::Head(link, vc) => self.head(now, link, vc, q),
+            Timer::Head(link, vc, port) => self.head(now, link, (vc, port), q),
             Timer::Loopback(node) => self.looped_back(now, node, out),
             Timer::Local(link) => self.next_local(now, link, q),
             Timer::Left(link) => out.extend(self.receipts.next(link.0)),

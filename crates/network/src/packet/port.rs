@@ -4,7 +4,7 @@ use super::credits::Credits;
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Train, Wire};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
 use syncline_topology::Fabric;
 
@@ -30,14 +30,40 @@ pub(super) struct Request {
     pub input: LinkId,
 }
 
-/// One virtual channel: credits on the sender's side, a queue on the receiver's.
-#[derive(Clone, Debug)]
-pub(super) struct Channel {
-    pub credits: Credits,
-    /// Packets in transit behind the head. The head itself has requested its output.
+/// Packets in transit that stand in line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    /// Those behind the head. The head itself has requested its output.
     pub fifo: VecDeque<Train>,
     /// When the last head left the queue; [`Ps::MAX`] while it waits for its output.
     pub head_left: Ps,
+}
+
+/// One virtual channel: credits on the sender's side, queues on the receiver's.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    pub credits: Credits,
+    /// The queue of an NPU, where everything in transit stands in one line.
+    line: Queue,
+    /// The queues of a switch, one for each output, made when they are needed.
+    by_output: BTreeMap<u16, Queue>,
+}
+
+impl Channel {
+    fn new(slots: u32) -> Channel {
+        Channel { credits: Credits::new(slots), line: Queue::default(), by_output: BTreeMap::new() }
+    }
+
+    /// The queue for an output.
+    #[inline(always)]
+    pub fn queue(&mut self, sorted: bool, out: PortId) -> &mut Queue {
+        if sorted { self.by_output.entry(out.0).or_default() } else { &mut self.line }
+    }
+
+    /// Packets behind the heads.
+    pub fn in_line(&self) -> usize {
+        self.line.fifo.len() + self.by_output.values().map(|q| q.fifo.len()).sum::<usize>()
+    }
 }
 
 /// Slots that the local NPU holds, in order of arrival.
@@ -67,6 +93,8 @@ pub(super) struct Link {
     pub input: PortId,
     /// Whether the link closes its ring.
     pub wraps: bool,
+    /// Whether the buffer behind it has a queue for each output: that of a switch.
+    pub sorted: bool,
     pub channels: [Channel; 2],
     /// From the start of a packet that is not in transit until its credit is back, in packets.
     pub round_trip: u64,
@@ -92,7 +120,6 @@ impl Link {
         let slots = buffer.unwrap_or_else(|| {
             automatic_buffer(full, spec.latency, rule).max(at_least.saturating_mul(rule.channels()))
         });
-        let share = |slots| Channel { credits: Credits::new(slots), fifo: VecDeque::new(), head_left: Ps::ZERO };
         let second = slots / 2 * (rule.channels() - 1);
         Link {
             free: Ps::ZERO,
@@ -111,7 +138,8 @@ impl Link {
             input,
             onward: fabric.first_link(to),
             wraps: fabric.closes_ring(from, out),
-            channels: [share(slots - second), share(second)],
+            sorted: to.0 >= fabric.npus(),
+            channels: [Channel::new(slots - second), Channel::new(second)],
             lanes: Default::default(),
             requests: 0,
             held: VecDeque::new(),

@@ -133,7 +133,8 @@ impl<F: Fabric> Packet<F> {
             self.backlogs[out.index()].block(bytes);
         } else {
             let vc = demand.train.place.channel();
-            self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
+            let link = &mut self.links[demand.input.index()];
+            link.channels[usize::from(vc)].queue(link.sorted, demand.hop.port).head_left = Ps::MAX;
         }
     }
 
@@ -237,7 +238,7 @@ impl<F: Fabric> Packet<F> {
             }
         }
         if d.input != LinkId::LOCAL {
-            self.vacate(start, end, d.input, came_on, q);
+            self.vacate(start, end, d.input, (came_on, d.hop.port), q);
         } else if starts.last() > now {
             self.backlogs[out.index()].decide(now, starts, len);
         }
@@ -246,14 +247,15 @@ impl<F: Fabric> Packet<F> {
 
     /// The head of an input queue starts at `start` and has left its buffer at `end`.
     #[inline]
-    fn vacate(&mut self, start: Ps, end: Ps, input: LinkId, vc: u8, q: &mut impl Schedule<Event>) {
+    fn vacate(&mut self, start: Ps, end: Ps, input: LinkId, (vc, out): (u8, PortId), q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
         let channel = &mut link.channels[usize::from(vc)];
         let credit = end + link.latency;
         channel.credits.add(Series::once(credit));
-        channel.head_left = start;
-        if !channel.fifo.is_empty() {
-            q.at(start, link.head_key(vc), Event(Timer::Head(input, vc)));
+        let queue = channel.queue(link.sorted, out);
+        queue.head_left = start;
+        if !queue.fifo.is_empty() {
+            q.at(start, link.head_key(vc), Event(Timer::Head(input, vc, out)));
         }
         if link.waiting > 0 {
             let at = credit.max(link.free);
@@ -323,26 +325,26 @@ impl<F: Fabric> Packet<F> {
     #[inline]
     fn transit(&mut self, now: Ps, input: LinkId, packet: Train, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
-        let vc = packet.place.channel();
-        let channel = &mut link.channels[usize::from(vc)];
-        let first = channel.fifo.is_empty();
-        if first && channel.head_left <= now {
-            let out = LinkId(link.onward + u32::from(self.paths.hop(packet.place.position()).port.0));
+        let (vc, port) = (packet.place.channel(), self.paths.hop(packet.place.position()).port);
+        let queue = link.channels[usize::from(vc)].queue(link.sorted, port);
+        let first = queue.fifo.is_empty();
+        if first && queue.head_left <= now {
+            let out = LinkId(link.onward + u32::from(port.0));
             return self.request(now, out, packet, input, q);
         }
-        channel.fifo.push_back(packet);
-        if first && channel.head_left != Ps::MAX {
-            let at = channel.head_left;
-            q.at(at, link.head_key(vc), Event(Timer::Head(input, vc)));
+        queue.fifo.push_back(packet);
+        if first && queue.head_left != Ps::MAX {
+            let at = queue.head_left;
+            q.at(at, link.head_key(vc), Event(Timer::Head(input, vc, port)));
         }
     }
 
     /// The next packet of an input queue becomes its head and requests its output.
-    pub(super) fn head(&mut self, now: Ps, input: LinkId, vc: u8, q: &mut impl Schedule<Event>) {
+    pub(super) fn head(&mut self, now: Ps, input: LinkId, (vc, port): (u8, PortId), q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
-        let channel = &mut link.channels[usize::from(vc)];
-        debug_assert!(channel.head_left <= now, "the queue still has a head");
-        let packet = channel.fifo.pop_front().expect("a head was announced because a packet waits");
+        let queue = link.channels[usize::from(vc)].queue(link.sorted, port);
+        debug_assert!(queue.head_left <= now, "the queue still has a head");
+        let packet = queue.fifo.pop_front().expect("a head was announced because a packet waits");
         let out = LinkId(link.onward + u32::from(self.paths.hop(packet.place.position()).port.0));
         self.request(now, out, packet, input, q);
     }
