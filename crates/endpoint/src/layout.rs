@@ -290,15 +290,14 @@ impl Layout {
         lanes.map(|l| l.program.threads()).max().unwrap_or(1)
     }
 
-    /// Whether NPUs may have messages of others in transit.
-    pub fn has_transit(&self) -> bool {
+    /// Whether messages are routed, rather than sent to neighbours over fixed ports.
+    pub fn is_routed(&self) -> bool {
         let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
-        let routed = lanes.any(|l| match &l.wiring {
+        lanes.any(|l| match &l.wiring {
             Wiring::Port(_) => false,
             Wiring::Routed => true,
             Wiring::Order(rings) => rings.iter().any(|r| r.0.ports.is_none()),
-        });
-        routed && self.fabric.npus_forward()
+        })
     }
 
     /// Whether every phase of every plan is a ring over the same port of every NPU.

@@ -78,9 +78,8 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
                      ACE could fill; accepted: {needed} or more"
                 )));
             }
-            let transit = plan.layout.has_transit();
-            let config =
-                packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, transit, window };
+            let turns = plan.layout.is_routed();
+            let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, turns, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
         }

@@ -55,8 +55,6 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
     fn closes_ring(&self, _node: NodeId, _port: PortId) -> bool {
         false
     }
-    /// Whether routes may lead through NPUs.
-    fn npus_forward(&self) -> bool;
     /// Appends the ports that a message takes from `src` to `dst` under the fabric's deterministic
     /// routing. Nothing is appended when they are the same node.
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>);
@@ -113,10 +111,6 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
 
     fn closes_ring(&self, node: NodeId, port: PortId) -> bool {
         (**self).closes_ring(node, port)
-    }
-
-    fn npus_forward(&self) -> bool {
-        (**self).npus_forward()
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {

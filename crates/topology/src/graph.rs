@@ -332,10 +332,6 @@ impl Fabric for Graph {
         self.classes.clone()
     }
 
-    fn npus_forward(&self) -> bool {
-        self.tree.is_some()
-    }
-
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         let (costs, count) = (self.costs_to(dst), self.nodes.len());
         let from = path.len();

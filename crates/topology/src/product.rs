@@ -375,11 +375,6 @@ impl Fabric for Product {
         }
     }
 
-    fn npus_forward(&self) -> bool {
-        let longer = || self.dims.iter().filter(|d| d.size > 1);
-        longer().count() > 1 || longer().any(|d| d.block == Block::Ring && d.size > 3)
-    }
-
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         for (dim, d) in self.dims.iter().enumerate() {
             let away = (self.coordinate(dst, dim) + d.size - self.coordinate(src, dim)) % d.size;

@@ -236,10 +236,6 @@ impl Fabric for Quotient {
         self.whole.ring(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
     }
 
-    fn npus_forward(&self) -> bool {
-        self.whole.npus_forward()
-    }
-
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         let mut at = self.representatives[src.index()];
         let from = path.len();

@@ -22,8 +22,8 @@ pub(super) struct Backlog {
     blocked: u64,
     /// A sender was told [`Room::Unknown`] and waits to be told more; the capacity it asked with.
     asked: Option<Bytes>,
-    /// Packets that have not requested the port, in order, and whether one before them has and has not
-    /// started.
+    /// Packets that have not requested the port: messages in the order of their turns, trains of a message
+    /// one behind the other. And whether one before them has requested and not started.
     pub line: VecDeque<Train>,
     pub has_head: bool,
 }
@@ -49,6 +49,25 @@ impl Backlog {
     /// Bytes no longer wait for a credit.
     pub fn unblock(&mut self, len: u64) {
         self.blocked -= len;
+    }
+
+    /// Packets stand in line, behind those of their message.
+    pub fn line_up(&mut self, train: Train) {
+        match self.line.iter().rposition(|t| t.msg == train.msg) {
+            Some(last) => self.line.insert(last + 1, train),
+            None => self.line.push_back(train),
+        }
+    }
+
+    /// What is left of a message that has had its turn goes behind the other messages; `rest` was first in
+    /// line.
+    pub fn go_behind(&mut self, rest: Train) {
+        if rest.packets > 0 {
+            self.line.push_front(rest);
+        }
+        // Trains of a message are neighbours: all that are at the front go to the back together.
+        let own = self.line.iter().take_while(|t| t.msg == rest.msg).count();
+        self.line.rotate_left(own);
     }
 
     /// Whether a packet of `packet` bytes fits next to the backlog in `capacity` bytes.

@@ -9,14 +9,15 @@
 //!   ahead; the credit is back one latency after the slot is free. A packet in transit frees its slot
 //!   when it has left the node completely, a packet at its destination on arrival
 //!   ([`Delivery::Whole`](crate::Delivery::Whole)) or when the receiver releases it.
-//! * Packets for the local NPU leave the input queue at once. Those in transit stand in line, one
-//!   queue per input port and virtual channel, in a switch one per output as well (virtual output
-//!   queues), and only the head of a queue requests an output; the next packet becomes head when it
-//!   starts.
+//! * Packets for the local NPU leave the input queue at once. Those in transit through an NPU stand in
+//!   line, one queue per input port and virtual channel, and only the head of a queue requests an
+//!   output; the next packet becomes head when it starts. In a switch every packet requests its output on
+//!   arrival, so that none waits for another that goes elsewhere (virtual output queues).
 //! * An output serves requests in the order in which they were made. Among requests of one instant,
 //!   those of arriving packets come before those of new heads, each by input port; packets of the
 //!   local NPU come when the NPU acts, or last. What the NPU has fed stands in line as well, one queue
-//!   per output port, whose head requests the port when the packet before it starts.
+//!   per output port, in which messages take turns packet by packet and whose head requests the port when
+//!   the packet before it starts; without `turns` all of it has requested at once, in order.
 //! * Rings are kept free of deadlock by a [`DeadlockRule`].
 //! * A message to the node itself takes no time and is reported on port 0.
 //!
@@ -92,9 +93,10 @@ pub struct PacketConfig {
     pub rule: DeadlockRule,
     /// Whether packets that follow each other are handled as one. Gives the same times, sooner.
     pub trains: bool,
-    /// Whether NPUs may have packets of others in transit. If not, what an NPU sends need not take turns with
-    /// them at its ports; gives the same times, sooner.
-    pub transit: bool,
+    /// Whether messages take turns at their sender's port, packet by packet, with each other and with what is
+    /// in transit there. If not, they go one after the other and ahead of transit: for traffic between
+    /// neighbours, whose engines decide themselves what goes when, and of which trains can be made.
+    pub turns: bool,
     /// The length of the windows in which link usage is collected.
     pub window: Ps,
 }
@@ -107,7 +109,7 @@ impl PacketConfig {
         at_least: 0,
         rule: DeadlockRule::Bubble,
         trains: true,
-        transit: true,
+        turns: true,
         window: Ps(1_000_000),
     };
 }
@@ -163,9 +165,8 @@ enum Timer {
     Arrive(LinkId),
     /// A link may be able to start a waiting train.
     Wake(LinkId),
-    /// The next packet in transit becomes head of its input queue (link, virtual channel; of an NPU the port
-    /// of the packet that left, of a switch the output of the queue).
-    Head(LinkId, u8, PortId),
+    /// The next packet in transit becomes head of its input queue (link, virtual channel).
+    Head(LinkId, u8),
     /// A node hears of what it sent to itself.
     Loopback(NodeId),
     /// The last packet of the next message of a link has left its sender.
@@ -183,7 +184,7 @@ pub struct Packet<F> {
     packet: Bytes,
     rule: DeadlockRule,
     trains: bool,
-    transit: bool,
+    turns: bool,
     links: Vec<Link>,
     /// Per node and input port, the link that ends there.
     link_into: Vec<LinkId>,
@@ -202,7 +203,7 @@ impl<F: Fabric> Packet<F> {
     /// # Errors
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
-        let PacketConfig { packet, buffer, at_least, rule, trains, transit, window } = config;
+        let PacketConfig { packet, buffer, at_least, rule, trains, turns, window } = config;
         if packet == Bytes::ZERO {
             return Err(PacketError::EmptyPackets);
         }
@@ -223,7 +224,7 @@ impl<F: Fabric> Packet<F> {
             packet,
             rule,
             trains,
-            transit,
+            turns,
             backlogs: vec![Backlog::default(); links.len()],
             links,
             link_into,
@@ -300,7 +301,7 @@ impl<F: Fabric> Network for Packet<F> {
         match timer {
             Timer::Arrive(link) => self.arrived(now, link, q, out),
             Timer::Wake(link) => self.woken(now, link, q, out),
-            Timer::Head(link, vc, port) => self.head(now, link, (vc, port), q),
+            Timer::Head(link, vc) => self.head(now, link, vc, q),
             Timer::Loopback(node) => self.looped_back(now, node, out),
             Timer::Local(link) => self.next_local(now, link, q),
             Timer::Left(link) => out.extend(self.receipts.next(link.0)),

@@ -4,7 +4,7 @@ use super::credits::Credits;
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Train, Wire};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
 use syncline_topology::Fabric;
 
@@ -30,39 +30,19 @@ pub(super) struct Request {
     pub input: LinkId,
 }
 
-/// Packets in transit that stand in line.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Queue {
-    /// Those behind the head. The head itself has requested its output.
+/// One virtual channel: credits on the sender's side, a queue on the receiver's.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    pub credits: Credits,
+    /// Packets in transit behind the head. The head itself has requested its output.
     pub fifo: VecDeque<Train>,
     /// When the last head left the queue; [`Ps::MAX`] while it waits for its output.
     pub head_left: Ps,
 }
 
-/// One virtual channel: credits on the sender's side, queues on the receiver's.
-#[derive(Clone, Debug)]
-pub(super) struct Channel {
-    pub credits: Credits,
-    /// The queue of an NPU, where everything in transit stands in one line.
-    line: Queue,
-    /// The queues of a switch, one for each output, made when they are needed.
-    by_output: BTreeMap<u16, Queue>,
-}
-
 impl Channel {
     fn new(slots: u32) -> Channel {
-        Channel { credits: Credits::new(slots), line: Queue::default(), by_output: BTreeMap::new() }
-    }
-
-    /// The queue for an output.
-    #[inline(always)]
-    pub fn queue(&mut self, sorted: bool, out: PortId) -> &mut Queue {
-        if sorted { self.by_output.entry(out.0).or_default() } else { &mut self.line }
-    }
-
-    /// Packets behind the heads.
-    pub fn in_line(&self) -> usize {
-        self.line.fifo.len() + self.by_output.values().map(|q| q.fifo.len()).sum::<usize>()
+        Channel { credits: Credits::new(slots), fifo: VecDeque::new(), head_left: Ps::ZERO }
     }
 }
 
@@ -93,7 +73,7 @@ pub(super) struct Link {
     pub input: PortId,
     /// Whether the link closes its ring.
     pub wraps: bool,
-    /// Whether the buffer behind it has a queue for each output: that of a switch.
+    /// Whether packets leave the buffer behind it in any order: that of a switch.
     pub sorted: bool,
     pub channels: [Channel; 2],
     /// From the start of a packet that is not in transit until its credit is back, in packets.

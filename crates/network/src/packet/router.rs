@@ -62,7 +62,7 @@ impl<F: Fabric> Packet<F> {
     /// A train asks for an output port; it starts at once if nobody waits and its start is certain.
     #[inline]
     fn request(&mut self, now: Ps, out: LinkId, train: Train, input: LinkId, q: &mut impl Schedule<Event>) {
-        if self.transit && input == LinkId::LOCAL {
+        if self.turns && input == LinkId::LOCAL {
             return self.stand_in_line(now, out, train, q);
         }
         let mut demand = self.demand(out, train, input);
@@ -82,7 +82,7 @@ impl<F: Fabric> Packet<F> {
         let bytes = self.bytes(train);
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(bytes);
-        backlog.line.push_back(train);
+        backlog.line_up(train);
         if !backlog.has_head {
             self.next_local(now, out, q);
         }
@@ -97,11 +97,9 @@ impl<F: Fabric> Packet<F> {
 
     fn request_local(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
         self.backlogs[out.index()].has_head = false;
-        while let Some(first) = self.backlogs[out.index()].line.front_mut() {
+        while let Some(mut first) = self.backlogs[out.index()].line.pop_front() {
             let packet = first.split(1);
-            if first.packets == 0 {
-                self.backlogs[out.index()].line.pop_front();
-            }
+            self.backlogs[out.index()].go_behind(first);
             let mut demand = self.demand(out, packet, LinkId::LOCAL);
             let start = match self.links[out.index()].waiting {
                 0 => self.start(now, out, &mut demand, 1, q),
@@ -133,8 +131,7 @@ impl<F: Fabric> Packet<F> {
             self.backlogs[out.index()].block(bytes);
         } else {
             let vc = demand.train.place.channel();
-            let link = &mut self.links[demand.input.index()];
-            link.channels[usize::from(vc)].queue(link.sorted, demand.hop.port).head_left = Ps::MAX;
+            self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
         }
     }
 
@@ -170,7 +167,7 @@ impl<F: Fabric> Packet<F> {
             let left = if demand.train.packets == 0 { 0 } else { self.bytes(demand.train) };
             let started = self.bytes(request.train) - left;
             self.backlogs[out.index()].unblock(started);
-            if self.transit {
+            if self.turns {
                 self.local_started(start, out, q);
             }
         }
@@ -238,7 +235,7 @@ impl<F: Fabric> Packet<F> {
             }
         }
         if d.input != LinkId::LOCAL {
-            self.vacate(start, end, d.input, (came_on, d.hop.port), q);
+            self.vacate(start, end, d.input, came_on, q);
         } else if starts.last() > now {
             self.backlogs[out.index()].decide(now, starts, len);
         }
@@ -247,15 +244,14 @@ impl<F: Fabric> Packet<F> {
 
     /// The head of an input queue starts at `start` and has left its buffer at `end`.
     #[inline]
-    fn vacate(&mut self, start: Ps, end: Ps, input: LinkId, (vc, out): (u8, PortId), q: &mut impl Schedule<Event>) {
+    fn vacate(&mut self, start: Ps, end: Ps, input: LinkId, vc: u8, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
         let channel = &mut link.channels[usize::from(vc)];
         let credit = end + link.latency;
         channel.credits.add(Series::once(credit));
-        let queue = channel.queue(link.sorted, out);
-        queue.head_left = start;
-        if !queue.fifo.is_empty() {
-            q.at(start, link.head_key(vc), Event(Timer::Head(input, vc, out)));
+        channel.head_left = start;
+        if !channel.fifo.is_empty() {
+            q.at(start, link.head_key(vc), Event(Timer::Head(input, vc)));
         }
         if link.waiting > 0 {
             let at = credit.max(link.free);
@@ -326,25 +322,26 @@ impl<F: Fabric> Packet<F> {
     fn transit(&mut self, now: Ps, input: LinkId, packet: Train, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
         let (vc, port) = (packet.place.channel(), self.paths.hop(packet.place.position()).port);
-        let queue = link.channels[usize::from(vc)].queue(link.sorted, port);
-        let first = queue.fifo.is_empty();
-        if first && queue.head_left <= now {
+        let channel = &mut link.channels[usize::from(vc)];
+        let first = channel.fifo.is_empty();
+        // In a switch every packet requests its output on arrival.
+        if link.sorted || first && channel.head_left <= now {
             let out = LinkId(link.onward + u32::from(port.0));
             return self.request(now, out, packet, input, q);
         }
-        queue.fifo.push_back(packet);
-        if first && queue.head_left != Ps::MAX {
-            let at = queue.head_left;
-            q.at(at, link.head_key(vc), Event(Timer::Head(input, vc, port)));
+        channel.fifo.push_back(packet);
+        if first && channel.head_left != Ps::MAX {
+            let at = channel.head_left;
+            q.at(at, link.head_key(vc), Event(Timer::Head(input, vc)));
         }
     }
 
     /// The next packet of an input queue becomes its head and requests its output.
-    pub(super) fn head(&mut self, now: Ps, input: LinkId, (vc, port): (u8, PortId), q: &mut impl Schedule<Event>) {
+    pub(super) fn head(&mut self, now: Ps, input: LinkId, vc: u8, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
-        let queue = link.channels[usize::from(vc)].queue(link.sorted, port);
-        debug_assert!(queue.head_left <= now, "the queue still has a head");
-        let packet = queue.fifo.pop_front().expect("a head was announced because a packet waits");
+        let channel = &mut link.channels[usize::from(vc)];
+        debug_assert!(channel.head_left <= now, "the queue still has a head");
+        let packet = channel.fifo.pop_front().expect("a head was announced because a packet waits");
         let out = LinkId(link.onward + u32::from(self.paths.hop(packet.place.position()).port.0));
         self.request(now, out, packet, input, q);
     }

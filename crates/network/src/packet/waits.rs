@@ -50,7 +50,7 @@ impl<F: Fabric> Packet<F> {
     /// Packets in transit that are not the head of their input queue.
     fn waiting_behind_the_head(&self, link: &Link, waits: &mut Vec<Wait>) {
         for channel in &link.channels {
-            let packets = channel.in_line();
+            let packets = channel.fifo.len();
             if packets > 0 {
                 let buffer = self.buffer_name(link);
                 let who = format!("{packets} packet(s) in {buffer}");

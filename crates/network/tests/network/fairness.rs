@@ -337,10 +337,6 @@ impl Fabric for Folded {
         vec!["ring".to_owned()]
     }
 
-    fn npus_forward(&self) -> bool {
-        true
-    }
-
     fn route(&self, _: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         path.extend((0..dst.0).map(|_| PortId(0)));
     }

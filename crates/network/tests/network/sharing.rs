@@ -1,6 +1,6 @@
 //! Flows that meet at a port are served in the order in which their packets request it.
 
-use crate::support::{P, Play, Supply, packets, play, torus};
+use crate::support::{P, Play, Supply, one_hop, packets, play, torus};
 use syncline_core::{NodeId, PortId, Ps};
 use syncline_network::{DeadlockRule, Route};
 
@@ -16,7 +16,7 @@ fn messages_that_are_there_at_once_go_one_after_the_other() {
     let fabric = torus(&[(8, RATE, 100_000)]);
     let plays = [Play::whole(0, UP, 5 * P), Play::whole(0, UP, 3 * P), Play::whole(0, UP, 0)];
     for trains in [false, true] {
-        let net = packets(&fabric, DeadlockRule::Bubble, None, trains);
+        let net = one_hop(&fabric, DeadlockRule::Bubble, None, trains);
         let arrivals = play(net, &fabric, &plays).finished().arrivals;
         assert_eq!(arrivals, [Ps(4 * PACKET + HOP), Ps(7 * PACKET + HOP), Ps(8 * PACKET + 100_000)]);
     }
@@ -69,12 +69,12 @@ fn packets_for_the_local_node_do_not_wait_behind_those_in_transit() {
     let fabric = torus(&[(4, RATE, 1_000), (4, RATE / 100, 1_000)]);
     let turning = Play::whole(0, Route::To(NodeId(5)), 4 * P);
     let staying = Play { at: Ps(1), ..Play::whole(0, Route::To(NodeId(1)), P) };
-    let net = packets(&fabric, DeadlockRule::Bubble, None, false);
+    let net = one_hop(&fabric, DeadlockRule::Bubble, None, false);
     let arrivals = play(net, &fabric, &[turning, staying]).finished().arrivals;
     assert_eq!(arrivals[1], Ps(5 * PACKET + 1_000));
     // A packet behind the head waits even if its own output is idle.
     let behind = Play { at: Ps(1), ..Play::whole(0, Route::To(NodeId(2)), P) };
-    let net = packets(&fabric, DeadlockRule::Bubble, None, false);
+    let net = one_hop(&fabric, DeadlockRule::Bubble, None, false);
     let arrivals = play(net, &fabric, &[turning, behind]).finished().arrivals;
     let head_leaves = PACKET + 1_000 + 3 * 100 * PACKET; // the fourth slow packet starts
     assert_eq!(arrivals[1], Ps(head_leaves + PACKET + 1_000));

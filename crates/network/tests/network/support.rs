@@ -329,9 +329,9 @@ pub fn packets<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }
 
-/// A packet backend for messages of one hop.
+/// A packet backend whose messages go one after the other, for neighbours.
 pub fn one_hop<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option<u32>, trains: bool) -> Packet<F> {
-    let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, transit: false, ..PacketConfig::DEFAULT };
+    let config = PacketConfig { packet: Bytes(P), buffer, rule, trains, turns: false, ..PacketConfig::DEFAULT };
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }
 
