@@ -11,6 +11,8 @@
 //! shuffle them.
 
 use crate::units::Ps;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 /// Orders simultaneous events: the class first, then a number local to one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,6 +40,40 @@ struct Entry<E> {
     event: E,
 }
 
+/// An event that was added at its own time, ordered by key and, among equals, by age.
+#[derive(Clone, Copy, Debug)]
+struct Late<E> {
+    key: Key,
+    pushed: u64,
+    event: E,
+}
+
+impl<E> Late<E> {
+    fn rank(&self) -> (Key, u64) {
+        (self.key, self.pushed)
+    }
+}
+
+impl<E> PartialEq for Late<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl<E> Eq for Late<E> {}
+
+impl<E> PartialOrd for Late<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Late<E> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
@@ -46,8 +82,10 @@ const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 #[derive(Debug)]
 pub struct EventQueue<E> {
     now: u64,
-    /// Events of time `now`, the next one last.
+    /// Events of time `now` that were added before, the next one last.
     due: Vec<Entry<E>>,
+    /// Events of time `now` that were added since: a heap, as 10^5 NPUs may all act at one time.
+    late: BinaryHeap<Reverse<Late<E>>>,
     slots: Vec<Vec<Entry<E>>>,
     /// Per level, a bit for each slot that holds entries.
     occupied: [u64; LEVELS],
@@ -68,6 +106,7 @@ impl<E: Copy> EventQueue<E> {
         EventQueue {
             now: 0,
             due: Vec::new(),
+            late: BinaryHeap::new(),
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; LEVELS],
             len: 0,
@@ -110,22 +149,34 @@ impl<E: Copy> EventQueue<E> {
         assert!(time.0 >= self.now, "event in the past: {time} < {}", Ps(self.now));
         self.len += 1;
         let entry = Entry { time: time.0, key, event };
-        if time.0 == self.now {
-            self.insert_due(entry);
-        } else {
+        if time.0 != self.now {
             self.file(entry);
+        } else if self.shuffle.is_some() {
+            self.insert_anywhere(entry);
+        } else {
+            let pushed = self.popped + self.len as u64;
+            self.late.push(Reverse(Late { key, pushed, event: entry.event }));
         }
     }
 
     /// Removes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Ps, Key, E)> {
-        if self.due.is_empty() && !self.advance() {
+        if self.due.is_empty() && self.late.is_empty() && !self.advance() {
             return None;
         }
-        let entry = self.due.pop()?;
         self.len -= 1;
         self.popped += 1;
+        // Among equals the newcomer goes last.
+        let newcomer = match (self.late.peek(), self.due.last()) {
+            (Some(Reverse(late)), Some(due)) => late.key < due.key,
+            (late, _) => late.is_some(),
+        };
+        if newcomer {
+            let Reverse(late) = self.late.pop()?;
+            return Some((Ps(self.now), late.key, late.event));
+        }
+        let entry = self.due.pop()?;
         Some((Ps(entry.time), entry.key, entry.event))
     }
 
@@ -137,16 +188,12 @@ impl<E: Copy> EventQueue<E> {
         self.slots[level as usize * SLOTS + slot].push(entry);
     }
 
-    #[inline]
-    fn insert_due(&mut self, entry: Entry<E>) {
+    /// Adds an event of the current time anywhere among its equals.
+    fn insert_anywhere(&mut self, entry: Entry<E>) {
+        let Some(rng) = &mut self.shuffle else { return };
         let first = self.due.partition_point(|e| e.key > entry.key);
         let ties = self.due[first..].partition_point(|e| e.key == entry.key);
-        // Among equals the newcomer goes last; when shuffling, anywhere.
-        let at = match &mut self.shuffle {
-            None => first,
-            Some(rng) => first + rng.below(ties + 1),
-        };
-        self.due.insert(at, entry);
+        self.due.insert(first + rng.below(ties + 1), entry);
     }
 
     /// Moves to the next time at which something happens; false when nothing waits.
@@ -250,16 +297,17 @@ mod tests {
             shuffle in any::<bool>(),
         ) {
             let mut q = if shuffle { EventQueue::shuffling(7) } else { EventQueue::new() };
-            let mut model: Vec<(u64, Key)> = Vec::new();
+            let mut model: Vec<(u64, Key, usize)> = Vec::new();
             let mut now = 0;
-            for (bits, random, local, pops) in steps {
+            for (age, (bits, random, local, pops)) in steps.into_iter().enumerate() {
                 let time = now + (random & ((1u64 << bits) - 1));
-                q.push(Ps(time), Key::new(0, local), (time, local));
-                model.push((time, Key::new(0, local)));
+                let age = if shuffle { 0 } else { age };
+                q.push(Ps(time), Key::new(0, local), age);
+                model.push((time, Key::new(0, local), age));
                 for _ in 0..pops {
                     model.sort();
                     let expected = (!model.is_empty()).then(|| model.remove(0));
-                    let got = q.pop().map(|(t, k, _)| (t.0, k));
+                    let got = q.pop().map(|(t, k, age)| (t.0, k, age));
                     prop_assert_eq!(got, expected);
                     now = got.map_or(now, |g| g.0);
                 }
