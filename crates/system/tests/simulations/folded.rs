@@ -197,7 +197,7 @@ pub fn blocks() -> impl Strategy<Value = Vec<(BlockSpec, u32)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(250))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn random_machines(
@@ -215,6 +215,10 @@ proptest! {
         spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
         same_both_ways(&spec);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn random_tori_with_ace(
