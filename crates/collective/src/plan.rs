@@ -269,6 +269,18 @@ impl Plan {
         Plan { shape: Grid::new(sizes), ..self }
     }
 
+    /// The same for a single line of ranks that lies along another dimension than the first.
+    ///
+    /// # Panics
+    /// When the collective has a root, whose place on the line would be lost, or there is more than a line.
+    #[must_use]
+    pub fn along(mut self, dim: u8) -> Plan {
+        assert!(!self.kind.is_rooted() && self.root.len() == 1, "a line without a root");
+        self.phases.iter_mut().for_each(|p| p.dim = dim);
+        self.scattered.iter_mut().for_each(|d| d.0 = dim);
+        self
+    }
+
     /// The collective.
     pub fn kind(&self) -> Kind {
         self.kind

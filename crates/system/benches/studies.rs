@@ -45,12 +45,14 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         endpoint: EndpointSpec::Ideal { step_latency_ps: 10_000 },
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::SixPhase,
+            algorithms: vec![],
             per_dimension: None,
             slices: 0,
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
             inflight: chunks,
             scheduling: SchedulingSpec::Lifo,
+            priority: vec![],
             lanes: LanesSpec::Alternate,
             element_bytes: 4,
         },
@@ -94,13 +96,16 @@ fn resnet50(fold: FoldSpec) -> Spec {
             batch: 32,
             element_bytes: 2,
             kernels: KernelsSpec::All,
+            sequence: None,
         },
+        strategy: syncline_system::spec::StrategySpec::DataParallel,
         iterations: 2,
         overlap: true,
         drain: true,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069 },
+        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069, array: None },
+        background: None,
     };
     spec
 }

@@ -105,6 +105,9 @@ where
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
     let mut executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
+    if let Some(npu) = job.background {
+        executor.set_background(npu);
+    }
     if let JobSpec::Training { stragglers, .. } = &spec.job {
         if let Some((npu, _)) = stragglers.iter().find(|s| s.0 >= folding.npus) {
             return Err(illegal(format!("job.stragglers: there is no NPU {npu}; accepted: 0 to {}", folding.npus - 1)));

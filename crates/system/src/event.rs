@@ -6,12 +6,13 @@ use syncline_core::{EventQueue, Key, Ps, Schedule};
 use syncline_endpoint::ace::AceEvent;
 use syncline_endpoint::message::StepDone;
 use syncline_network::{analytical, flow, packet};
+use syncline_workload::Stream;
 
 /// Anything that happens at a time.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The compute engine of an NPU has finished its node.
-    Computed(u32),
+    /// A stream of an NPU has finished its node.
+    Computed(u32, Stream),
     /// A timer of the network.
     Network(NetworkEvent),
     /// A timer of the endpoint.

@@ -18,10 +18,14 @@ pub struct Summary {
     pub total_ps: u64,
     /// Training iterations (0 for a collective).
     pub iterations: u32,
-    /// Time the compute engine was busy.
+    /// Time the main stream of the compute engine was busy.
     pub compute_ps: u64,
-    /// Time the compute engine waited for communication.
+    /// Time the main stream waited for communication.
     pub exposed_ps: u64,
+    /// Time the background stream was busy.
+    pub background_compute_ps: u64,
+    /// Time the main stream waited for the background stream.
+    pub background_wait_ps: u64,
     /// The same by the collective that ended the wait.
     pub exposed_by: Vec<Exposed>,
     /// Phases times steps of one chunk.

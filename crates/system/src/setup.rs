@@ -59,12 +59,14 @@ impl RunPlan {
         if c.element_bytes == 0 || c.inflight == 0 {
             return Err(illegal("collectives: element_bytes and inflight must be positive"));
         }
-        let job = job(spec)?;
         let fabric = machine.fabric();
+        let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
+        let job = job(spec, ranks)?;
         let mut placement = Placement::new(spec, &machine, &job)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
+            priority: c.priority.iter().copied().map(kind).collect(),
             chunking: chunking(c.chunking)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
@@ -101,7 +103,8 @@ impl RunPlan {
 
     /// No chunk of the run is larger.
     pub fn largest_chunk(&self) -> Bytes {
-        let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, self.job.largest));
+        let largest = |plan: &Plan| Bytes(self.job.largest(plan.kind()));
+        let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, largest(plan)));
         Bytes(pieces.map(|p| if p.count() == 0 { 0 } else { p.piece(0).0 }).max().unwrap_or(0))
     }
 }
@@ -129,10 +132,11 @@ fn check_span(
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
     let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
-    let bytes = job.total.0 as f64 * f64::from(job.iterations);
+    let bytes = job.total() as f64 * f64::from(job.iterations);
+    let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
     let chunks = match config.chunking {
-        Chunking::Size(size) => bytes / size as f64 + f64::from(job.iterations) * job.collectives as f64,
-        Chunking::Count(n) => f64::from(n) * f64::from(job.iterations) * job.collectives as f64,
+        Chunking::Size(size) => bytes / size as f64 + collectives,
+        Chunking::Count(n) => f64::from(n) * collectives,
     };
     let compute = job.compute_ps * f64::from(job.iterations);
     let carried = bytes * phases * 2.0 * f64::from(fabric.npus());
@@ -151,7 +155,8 @@ fn check_span(
 /// more than the largest collective has, or than the SRAM of an ACE can take.
 fn grown(spec: &Spec, placement: &Placement, job: &Job, (bytes, least): (u64, u64), remarks: &mut Vec<String>) -> u64 {
     let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
-    let wanted = least.saturating_mul(finest).min(job.largest.0).max(bytes);
+    let largest = job.kinds.iter().map(|&kind| job.largest(kind)).max().unwrap_or(0);
+    let wanted = least.saturating_mul(finest).min(largest).max(bytes);
     if wanted == bytes {
         return bytes;
     }
@@ -222,7 +227,7 @@ impl RunPlan {
         let npu = (0..layout.npus()).map(NodeId).find(|&n| layout.takes_part(n)).unwrap_or(NodeId(0));
         let (mut chunks, mut messages, mut bytes) = (0, 0, 0u64);
         for (plan, number) in layout.plans().zip(0u8..) {
-            for &size in &self.job.sizes {
+            for size in self.job.sizes(plan.kind()) {
                 let pieces = self.config.pieces(plan, Bytes(size));
                 let Some(last) = pieces.count().checked_sub(1) else { continue };
                 // All pieces are like the first, but for the last.

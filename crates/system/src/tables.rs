@@ -27,6 +27,7 @@ use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
 use syncline_topology::all_links;
+use syncline_workload::Stream;
 
 /// The results of a finished simulation.
 pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcome, folded: Folded) -> Results
@@ -131,7 +132,9 @@ where
                 JobSpec::Training { iterations, .. } => iterations,
                 JobSpec::Collective { .. } => 0,
             },
-            compute_ps: executor.compute(self.npu).0,
+            compute_ps: executor.compute(self.npu, Stream::Main).0,
+            background_compute_ps: executor.compute(self.npu, Stream::Background).0,
+            background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
             exposed_by: exposed,
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
@@ -210,11 +213,17 @@ where
     fn layers(&self) -> Table {
         let executor = self.simulation.executor();
         let layers = executor.source().layers();
-        let npu = executor.npu_model();
         let updates = match &self.spec.job {
             JobSpec::Training { update, .. } => *update,
             JobSpec::Collective { .. } => false,
         };
+        // A layer whose passes run in both streams does so in the main one only once, to begin with.
+        let mut streams = vec![Stream::Main; layers.len()];
+        for node in executor.nodes().iter().filter(|n| n.stream == Stream::Background) {
+            if let Some(stream) = streams.get_mut(node.layer as usize) {
+                *stream = Stream::Background;
+            }
+        }
         let mut of_layer: Vec<Vec<u32>> = vec![Vec::new(); layers.len()];
         for (id, c) in (0u32..).zip(executor.collectives()) {
             if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node as usize].layer as usize) {
@@ -229,6 +238,7 @@ where
         let raw = |id: &u32| Some((times(id).completed? - times(id).issued?).0);
         let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
         let all: Vec<_> = layers.iter().zip(&of_layer).collect();
+        let timed: Vec<_> = layers.iter().zip(streams).collect();
         Table {
             name: "layers",
             columns: vec![
@@ -236,10 +246,10 @@ where
                 ("layer", Column::Text(layers.iter().map(|l| l.name.clone()).collect())),
                 ("params", ints(&all, |(l, _)| l.params)),
                 ("gradient_bytes", ints(&all, |(l, _)| l.gradient.0)),
-                ("forward_ps", ints(&all, |(l, _)| npu.time(&l.forward).0)),
-                ("input_grad_ps", ints(&all, |(l, _)| npu.time(&l.input_grad).0)),
-                ("weight_grad_ps", ints(&all, |(l, _)| npu.time(&l.weight_grad).0)),
-                ("update_ps", ints(&all, |(l, _)| if updates { npu.time(&l.update).0 } else { 0 })),
+                ("forward_ps", ints(&timed, |(l, s)| executor.time(s, &l.forward).0)),
+                ("input_grad_ps", ints(&timed, |(l, s)| executor.time(s, &l.input_grad).0)),
+                ("weight_grad_ps", ints(&timed, |(l, s)| executor.time(s, &l.weight_grad).0)),
+                ("update_ps", ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 })),
                 ("collectives", ints(&all, |(_, ids)| ids.len() as u64)),
                 (
                     "comm_bytes",
@@ -413,7 +423,14 @@ where
             format!("{} {}", self.layer_name(n.layer), pass_name(n.pass))
         };
         for &(_, node, from, to) in executor.slices.iter().filter(|s| s.0 == npu) {
-            slices.push(npu, "compute".into(), title(node), from, to.min(end));
+            let track = match executor.nodes()[node as usize].stream {
+                Stream::Main => "compute",
+                Stream::Background => "background compute",
+            };
+            slices.push(npu, track.into(), title(node), from, to.min(end));
+        }
+        for &(from, to) in executor.background_waits(npu) {
+            slices.push(npu, "exposed".into(), "waits for background compute".into(), from, to);
         }
         for e in executor.exposures(npu) {
             let node = executor.collectives()[e.collective as usize].node;

@@ -44,6 +44,7 @@ pub struct Model {
 }
 
 /// A model in some size.
+#[expect(clippy::large_enum_variant, reason = "there is one per run")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Built {
     /// Layers in forward order.

@@ -40,6 +40,12 @@ impl Partitions {
             }
             needs[phases] = needs[phases].max(layout.held(npu, c, count));
         }
+        // Sums over the plans that have a phase, made comparable with those of phases that others have.
+        let plans = layout.plans().count() as u128;
+        for (phase, weight) in weights.iter_mut().enumerate().take(phases) {
+            let sharing = layout.plans().filter(|p| p.phases().len() > phase).count() as u128;
+            *weight = *weight * plans / sharing;
+        }
         weights[phases] = weights[phases.saturating_sub(1)];
         let needed = needs.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
         if needed > sram {

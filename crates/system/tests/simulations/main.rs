@@ -7,6 +7,7 @@ mod bounds;
 mod closed_forms;
 mod failures;
 mod folded;
+mod hybrid;
 mod monotone;
 mod odd_sizes;
 mod support;
