@@ -11,22 +11,20 @@ from pydantic import BaseModel
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    ROOTED,
     AceEndpoint,
     Collective,
-    CollectiveWorkload,
     Experiment,
     IdealEndpoint,
     Npu,
-    Training,
 )
 from syncline.schema.load import Variant
+from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
-UNNAMED = frozenset({"root", "per_dimension"})
+UNNAMED = frozenset({"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence"})
 """Fields whose default is nothing, or is listed with what it means."""
 
 
@@ -78,6 +76,15 @@ def _meant(variant: Variant) -> Iterator[str]:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
         yield "workload.root = 0 (default)"
+    if isinstance(workload, ModelWorkload) and workload.model in SEQUENCES and workload.sequence is None:
+        yield f"workload.sequence = {DEFAULT_SEQUENCE} (default)"
+    if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
+        yield f"training.strategy = {experiment.strategy} (default)"
+    compute = experiment.npu.compute
+    if experiment.is_training and compute.kind != "roofline":
+        dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
+        for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
+            yield f"npu.compute.{name} = {dumped[name]} (default)"
 
 
 def _padding_matters(experiment: Experiment) -> bool:
@@ -111,7 +118,11 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
         }
         return frozenset(name for name, unused in idle.items() if unused)
     if experiment.is_training:
-        return frozenset()
+        training = experiment.training
+        if section != "training" or training.background_embedding:
+            return frozenset()
+        beside = {"background_sms", "background_memory_bandwidth"}
+        return frozenset(beside if experiment.strategy == "hybrid" else {"background_embedding", *beside})
     if section == "training":
         return frozenset(Training.model_fields)
     if section != "npu":

@@ -15,14 +15,12 @@ from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
-    AstraWorkload,
     BaselineEndpoint,
-    CollectiveWorkload,
     Experiment,
     FlowNetwork,
-    ModelWorkload,
     PacketNetwork,
 )
+from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -40,6 +38,10 @@ REFUSALS: Final = {
     "input buffers": ("network", "buffer"),
     "a batch": ("workload", "batch"),
     "elements": ("workload", "element"),
+    "sequences": ("workload", "sequence"),
+    "the tables": ("topology",),
+    "job.strategy": ("training", "strategy"),
+    "job.background": ("training", "background_embedding"),
     "dimension": ("topology",),
     "fabric.odd_links": ("slow_links",),
     "fabric": ("topology",),
@@ -218,17 +220,39 @@ def cycle_ps(clock: int) -> int:
     return max(1, (PS_PER_S + clock // 2) // clock)
 
 
-def compute_share(experiment: Experiment) -> tuple[float, float]:
-    """FLOP/s and bytes/s that compute has: what communication takes, it does not have.
+def compute_share(experiment: Experiment) -> tuple[int, int]:
+    """SMs and bytes/s that compute has: what communication and embeddings in the background take, it does not have.
 
-    Without overlap the two never run at the same time, so each has everything.
+    Without overlap nothing runs at the same time, so each has everything.
     """
-    npu, endpoint = experiment.npu, experiment.endpoint
+    npu, endpoint, training = experiment.npu, experiment.endpoint, experiment.training
     sms, bandwidth = npu.sms, npu.memory_bandwidth
-    if experiment.training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth
-    return npu.peak * sms / npu.sms, float(bandwidth)
+    if training.background_embedding:
+        sms -= training.background_sms
+        bandwidth -= training.background_memory_bandwidth
+    return sms, bandwidth
+
+
+def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
+    """What some of the SMs and of the memory bandwidth compute with."""
+    npu, model = experiment.npu, experiment.npu.compute
+    array = None
+    if model.kind == "systolic":
+        array = {
+            "rows": model.rows,
+            "columns": model.columns,
+            "dataflow": model.dataflow,
+            "clock_hz": (model.clock or npu.clock) * sms / npu.sms,
+        }
+    return {
+        "flops_per_s": npu.peak * sms / npu.sms,
+        "memory_bytes_per_s": float(bandwidth),
+        "scale": experiment.training.compute_scale,
+        "array": array,
+    }
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:
@@ -314,12 +338,14 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         chunking["least_block_bytes"] = packet
     return {
         "algorithm": experiment.composition,
+        "algorithms": list(collective.algorithms.items()),
         "per_dimension": collective.per_dimension,
         "slices": collective.slices or 0,
         "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
+        "priority": collective.priority,
         "lanes": experiment.lanes,
         "element_bytes": experiment.workload.element,
     }
@@ -331,20 +357,20 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         kind, root = workload.collective, workload.root or 0
         return {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
     training = experiment.training
-    flops, bandwidth = compute_share(experiment)
+    background = None
+    if training.background_embedding:
+        background = _compute(experiment, training.background_sms, training.background_memory_bandwidth)
     return {
         "kind": "training",
         "workload": _workload(workload, astra_text),
+        "strategy": experiment.strategy,
         "iterations": training.iterations,
         "overlap": training.overlap,
         "drain": training.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
-        "compute": {
-            "flops_per_s": flops,
-            "memory_bytes_per_s": bandwidth,
-            "scale": training.compute_scale,
-        },
+        "compute": _compute(experiment, *compute_share(experiment)),
+        "background": background,
     }
 
 
@@ -356,5 +382,6 @@ def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -
             "batch": workload.batch,
             "element_bytes": workload.element,
             "kernels": workload.kernels,
+            "sequence": workload.sequence,
         }
     return {"source": "astra-text", "text": astra_text or ""}

@@ -14,8 +14,9 @@ import syncline
 from syncline import assumptions, bounds
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
-from syncline.schema.experiment import ROOTED, CollectiveWorkload, Experiment, PacketNetwork
+from syncline.schema.experiment import Experiment, PacketNetwork
 from syncline.schema.load import Variant
+from syncline.schema.workloads import ROOTED, CollectiveWorkload
 
 SCHEMA_VERSION: Final = 1
 
@@ -106,6 +107,8 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "compute_time_s": seconds(summary["compute_ps"]),
         "exposed_comm_s": seconds(summary["exposed_ps"]),
         "exposed_comm_share": ratio(summary["exposed_ps"], summary["total_ps"]),
+        "background_compute_time_s": seconds(summary["background_compute_ps"]),
+        "background_wait_s": seconds(summary["background_wait_ps"]),
         "exposed_by_collective": [
             {"layer": e["layer"], "pass": e["pass"], "exposed_s": seconds(e["exposed_ps"])}
             for e in summary["exposed_by"]

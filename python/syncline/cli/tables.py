@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from syncline.estimate import Estimate
 
 PIPE_WIDTH = 160
+BACKGROUND: Final = ("background_compute_time_s", "background_wait_s")
+"""What the background stream does, and what the main one waits for it."""
 
 
 def show(table: Table) -> None:
@@ -33,17 +35,21 @@ def runs(document: dict[str, Any]) -> Table:
     ideal = next((e for e in entries if e["name"].casefold() == "ideal"), None)
     table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
+    beside = any(e["background_compute_time_s"] for e in entries)
+    shown = {"of ideal": ideal is not None, "background": beside, "waits for it": beside}
     for heading in (
         "iteration",
         "compute",
         "exposed",
         "exposed %",
+        "background",
+        "waits for it",
         "speed-up",
         "of ideal",
         "sent per NPU",
         "bandwidth",
     ):
-        if heading != "of ideal" or ideal is not None:
+        if shown.get(heading, True):
             table.add_column(heading, justify="right")
     for entry in entries:
         iterations = max(1, entry["iterations"])
@@ -53,6 +59,7 @@ def runs(document: dict[str, Any]) -> Table:
             duration(entry["compute_time_s"] / iterations),
             duration(entry["exposed_comm_s"] / iterations),
             percent(entry["exposed_comm_share"]),
+            *(duration(entry[name] / iterations) for name in BACKGROUND if beside),
             times(entries[0]["iteration_time_s"], entry["iteration_time_s"]),
         ]
         if ideal is not None:

@@ -15,7 +15,7 @@ from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.errors import Problem, did_you_mean, one_of
 from syncline.fabric import topologies
-from syncline.schema import experiment
+from syncline.schema import experiment, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collective"
@@ -33,15 +33,15 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "ace": experiment.AceEndpoint,
     },
     "workload": {
-        "model": experiment.ModelWorkload,
-        "astra_text": experiment.AstraWorkload,
-        "collective": experiment.CollectiveWorkload,
+        "model": workloads.ModelWorkload,
+        "astra_text": workloads.AstraWorkload,
+        "collective": workloads.CollectiveWorkload,
     },
 }
 LATER = {
     "backend": ("ethernet",),
     "algorithm": ("packed-trees",),
-    "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
+    "model": ("alexnet", "vgg16", "gpt3", "transformer-1t"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
 CALLED = {
@@ -49,6 +49,8 @@ CALLED = {
     "lanes": "use of lanes",
     "fold": "way to fold",
     "scheduling": "order",
+    "priority": "kind of collectives",
+    "algorithms": "algorithm",
     "tail": "end of a run",
 }
 """What the value of a key is called, where the key is not a word for it."""

@@ -17,9 +17,15 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
 from syncline.schema import merge, rules
-from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment, Unread
+from syncline.schema.experiment import (
+    NAME_ACCEPTED,
+    NAME_PATTERN,
+    Experiment,
+    Unread,
+)
 from syncline.schema.explain import explain
 from syncline.schema.merge import Override
+from syncline.schema.workloads import AstraWorkload
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
