@@ -22,6 +22,7 @@ use crate::results::{
 use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
 use std::collections::BTreeMap;
+use syncline_collective::Kind;
 use syncline_core::{NodeId, PortId, Ps, Windows};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
@@ -217,7 +218,7 @@ where
             JobSpec::Training { update, .. } => *update,
             JobSpec::Collective { .. } => false,
         };
-        // A layer whose passes run in both streams does so in the main one only once, to begin with.
+        // A layer that runs in both streams runs in the main one only to begin with.
         let mut streams = vec![Stream::Main; layers.len()];
         for node in executor.nodes().iter().filter(|n| n.stream == Stream::Background) {
             if let Some(stream) = streams.get_mut(node.layer as usize) {
@@ -289,23 +290,37 @@ where
 
     fn phases(&self) -> Table {
         let layout = self.simulation.layout();
-        let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
-        let phases: Vec<usize> = (0..layout.phases(plan)).collect();
-        let of = |phase: usize| {
-            let mine = move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase;
+        let plans = || (0u8..).zip(layout.plans());
+        let mut kinds: Vec<Kind> = plans().map(|(_, p)| p.kind()).collect();
+        kinds.dedup(); // plans of a kind follow one another
+        // Of each kind of collectives, the plan with the most phases.
+        let longest = |kind: &Kind| {
+            let of_kind = plans().filter(|(_, p)| p.kind() == *kind);
+            of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(0, |(number, _)| number)
+        };
+        let each = |plan: u8| (0..layout.phases(plan)).map(move |phase| (plan, phase));
+        let phases: Vec<(u8, usize)> = kinds.iter().map(longest).flat_map(each).collect();
+        let of = |(plan, phase): (u8, usize)| {
+            let kind = layout.plan(plan).kind();
+            let mine =
+                move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase && self.kind(s.collective) == kind;
             self.outcome.phases.iter().filter(mine)
         };
         Table {
             name: "phases",
             columns: vec![
-                ("phase", ints(&phases, |p| p as u64)),
-                ("name", Column::Text(phases.iter().map(|&p| layout.phase_name(plan, p)).collect())),
-                ("dim", ints(&phases, |p| layout.plan(plan).phases()[p].dim.into())),
+                ("phase", ints(&phases, |(_, p)| p as u64)),
+                ("name", Column::Text(phases.iter().map(|&(plan, p)| layout.phase_name(plan, p)).collect())),
+                ("dim", ints(&phases, |(plan, p)| layout.plan(plan).phases()[p].dim.into())),
                 ("chunks", ints(&phases, |p| of(p).count() as u64)),
                 ("queue_ps", ints(&phases, |p| of(p).map(|s| (s.began - s.ready).0).sum())),
                 ("active_ps", ints(&phases, |p| of(p).map(|s| (s.ended - s.began).0).sum())),
             ],
         }
+    }
+
+    fn kind(&self, collective: u32) -> Kind {
+        self.simulation.executor().collectives()[collective as usize].kind
     }
 
     fn links(&self) -> Table {
@@ -445,11 +460,12 @@ where
             }
         }
         let layout = self.simulation.layout();
-        let mut by_phase: BTreeMap<u8, Vec<&PhaseSlice>> = BTreeMap::new();
+        let mut by_phase: BTreeMap<(Kind, u8), Vec<&PhaseSlice>> = BTreeMap::new();
         for s in self.outcome.phases.iter().filter(|s| s.npu == npu) {
-            by_phase.entry(s.phase).or_default().push(s);
+            by_phase.entry((self.kind(s.collective), s.phase)).or_default().push(s);
         }
-        for (phase, mut of_phase) in by_phase {
+        for ((kind, phase), mut of_phase) in by_phase {
+            let plan = (0u8..).zip(layout.plans()).find(|(_, p)| p.kind() == kind).map_or(0, |(number, _)| number);
             of_phase.sort_by_key(|s| (s.began, s.seq));
             let mut free: Vec<Ps> = Vec::new(); // per slot, when it falls free
             for s in of_phase {
@@ -458,7 +474,7 @@ where
                 free[slot] = s.ended;
                 let name = self
                     .layer_name(executor.nodes()[executor.collectives()[s.collective as usize].node as usize].layer);
-                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(0, usize::from(phase)));
+                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, usize::from(phase)));
                 slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
             }
         }

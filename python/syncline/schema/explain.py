@@ -88,6 +88,11 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == QUANTITY_ERROR:
         return node.origin.problem(context["message"], value, context["accepted"])
     if kind == "literal_error":
+        is_key = details["loc"][-1] == "[key]"
+        choices = _entry_choices(path, root, is_key=is_key)
+        if choices is not None:
+            name, said = ("kind", path[-1]) if is_key else (str(path[-2]), value)
+            return node.origin.problem(*_not_one_of(name, said, choices))
         return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
     return node.origin.problem(_message(kind, value, details["msg"]), value, _accepted_at(path, root))
 
@@ -238,6 +243,15 @@ def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
     return [str(c) for info in _fields_at(path, root) for part in _parts(info.annotation) for c in _literals(part)]
+
+
+def _entry_choices(path: list[int | str], root: Mapping, *, is_key: bool) -> list[str] | None:
+    """What keys or values of a mapping of free keys may be; None for what is no entry of one."""
+    for info in _fields_at(path[:-1], root) if len(path) > 1 else []:
+        if get_origin(info.annotation) is dict:
+            keys, values = get_args(info.annotation)
+            return [str(c) for c in _literals(keys if is_key else values)]
+    return None
 
 
 def _literals(annotation: Any) -> Iterator[Any]:

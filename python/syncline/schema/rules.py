@@ -23,6 +23,7 @@ from syncline.schema.experiment import (
     BaselineEndpoint,
     Calibration,
     Collective,
+    Compute,
     Experiment,
     Npu,
     Output,
@@ -226,8 +227,10 @@ def _compute(parts: Parts) -> Iterator[Violation]:
     """An array is described only where there is one."""
     if parts.npu is None or parts.npu.compute.kind != "roofline":
         return
-    for name in sorted(parts.npu.compute.model_fields_set - {"kind"}):
-        yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
+    compute, default = parts.npu.compute, Compute()
+    for name in type(compute).model_fields:
+        if getattr(compute, name) != getattr(default, name):
+            yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
 
 
 def _kinds(parts: Parts) -> Iterator[Violation]:
