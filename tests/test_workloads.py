@@ -109,10 +109,7 @@ def test_terminal_and_json_show_the_background(syncline_command: Command, tmp_pa
     assert run["background_wait_s"] >= 0
 
 
-def test_packaged_studies_run_but_for_what_an_engine_cannot_carry_out() -> None:
+def test_packaged_studies_are_folded() -> None:
     for name in ("ace/gnmt", "ace/dlrm", "ace/dlrm-optimised"):
-        for variant in load_file(*studies.find(name)).variants:
-            direct = variant.experiment.collective.algorithms.get("all-to-all") == "direct"
-            if variant.experiment.endpoint.kind == "ace" and direct:
-                continue  # all-to-all over several hops inside an engine
-            assert engine.preview(variant).unfolded is None, (name, variant.name)
+        for preview in engine.check(load_file(*studies.find(name)).variants):
+            assert preview.simulated_npus == 1
