@@ -393,3 +393,68 @@ pub fn pass_name(pass: Pass) -> &'static str {
         Pass::Update => "update",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_core::Bytes;
+    use syncline_workload::{Layer, Node};
+
+    /// Per iteration: 10 ps in the background; 3 ps, and 5 ps that need what the background did, in the main
+    /// stream; then an all-reduce, for which 2 ps more wait.
+    struct Source;
+
+    impl GraphSource for Source {
+        fn layers(&self) -> &[Layer] {
+            &[]
+        }
+
+        fn iteration(&mut self, iteration: u32) -> Vec<Node> {
+            let first = 5 * iteration;
+            let compute = |ps| Work::Compute(Cost::Measured(Ps(ps)));
+            let reduce = Work::Collective { kind: Kind::AllReduce, size: Bytes(1) };
+            let node = |stream, work, after| Node { layer: 0, pass: Pass::Forward, stream, work, after };
+            vec![
+                node(Stream::Background, compute(10), vec![]),
+                node(Stream::Main, compute(3), vec![]),
+                node(Stream::Main, compute(5), vec![first, first + 1]),
+                node(Stream::Main, reduce, vec![first + 2]),
+                node(Stream::Main, compute(2), vec![first + 3]),
+            ]
+        }
+    }
+
+    #[test]
+    fn waits_belong_to_what_ends_them() {
+        let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
+        let mut executor = Executor::new(Box::new(Source), 2, npu, 1, Ps(1000), &[]);
+        let (node, mut actions) = (NodeId(0), Vec::new());
+        executor.begin(node, Ps(0), &mut actions);
+        let until = |ps, stream| Action::ComputeUntil(Ps(ps), stream);
+        assert_eq!(std::mem::take(&mut actions), [until(3, Stream::Main), until(10, Stream::Background)]);
+        executor.computed(node, Stream::Main, Ps(3), &mut actions);
+        assert_eq!(actions, []);
+        executor.computed(node, Stream::Background, Ps(10), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(15, Stream::Main)]);
+        executor.computed(node, Stream::Main, Ps(15), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [Action::Issue(0)]);
+        executor.collective_done(node, 0, Ps(19), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(21, Stream::Main)]);
+        assert_eq!(executor.background_waits(node), [(Ps(3), Ps(10))]);
+        assert_eq!(executor.exposures(node), [Exposure { collective: 0, from: Ps(15), to: Ps(19) }]);
+        // The next iteration begins in both streams when the main one comes to it.
+        executor.computed(node, Stream::Main, Ps(21), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(24, Stream::Main), until(31, Stream::Background)]);
+        assert_eq!(executor.compute(node, Stream::Main), Ps(13));
+        assert_eq!(executor.compute(node, Stream::Background), Ps(20));
+        for (stream, ps) in [(Stream::Main, 24), (Stream::Background, 31), (Stream::Main, 36)] {
+            executor.computed(node, stream, Ps(ps), &mut actions);
+        }
+        executor.collective_done(node, 1, Ps(36), &mut actions);
+        executor.computed(node, Stream::Main, Ps(38), &mut actions);
+        assert!(executor.is_finished() && executor.is_drained());
+        assert_eq!(executor.finished(node), Some(Ps(38)));
+        // Nothing waited for the second all-reduce, which took no time.
+        assert_eq!((executor.exposures(node).len(), executor.background_waits(node).len()), (1, 2));
+    }
+}

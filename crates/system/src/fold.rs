@@ -172,7 +172,7 @@ fn by_displacement(
         let one = |d: usize| (product.coordinate(to, d) + dims[d].size - product.coordinate(from, d)) % dims[d].size;
         (0..dims.len()).rev().fold(0u32, |sum, d| sum * dims[d].size + one(d))
     };
-    let dims_of_group = placement.space.sizes.len();
+    let sizes = &placement.space.sizes;
     let mut colours = vec![0; product.nodes() as usize];
     let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
     for (group, members) in groups.iter().enumerate() {
@@ -180,8 +180,10 @@ fn by_displacement(
             let mut all = Vec::new();
             for &(dim, ranks) in lines {
                 // One dimension more than there are is the line of all ranks.
-                let below = placement.space.sizes.get(..usize::from(dim)).filter(|d| d.len() < dims_of_group);
-                let stride: u32 = below.map_or(1, |sizes| sizes.iter().product());
+                let stride: u32 = match usize::from(dim) {
+                    d if d < sizes.len() => sizes[..d].iter().product(),
+                    _ => 1,
+                };
                 let at = rank / stride % ranks;
                 let peer = |k: u32| members[(rank - at * stride + (at + k) % ranks * stride) as usize];
                 all.extend((1..ranks).map(|k| displacement(member, peer(k))));
