@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import syncline
-from syncline import assumptions, bounds
+from syncline import assumptions, bounds, hardware_cost
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.experiment import ROOTED, CollectiveWorkload, Experiment, PacketNetwork
@@ -119,6 +119,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "chunks": summary["chunks"],
         "network": network(variant.experiment, summary),
         "endpoint": endpoint(summary),
+        **_cost_model(variant.experiment, total_s, summary["iterations"]),
         "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
     }
@@ -167,6 +168,7 @@ def collective_fields(variant: Variant, result: Result) -> Document:
         "efficiency": ratio(bound, time_s),
         "network": network(experiment, summary),
         "endpoint": endpoint(summary),
+        **_cost_model(experiment, time_s, 0),
     }
 
 
@@ -215,6 +217,12 @@ def endpoint(summary: dict[str, Any]) -> Document:
         ],
         "partitions": totals["partitions"],
     }
+
+
+def _cost_model(experiment: Experiment, total_s: float, iterations: int) -> Document:
+    """What the endpoint costs on a die, where that is known."""
+    found = hardware_cost.document(experiment, total_s, iterations)
+    return {} if found is None else {"cost_model": found}
 
 
 def dumps(value: Document) -> str:

@@ -275,4 +275,15 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps", str(document["steps"])),
         ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
         *([("NPUs simulated", simulated)] if fidelity["folded"] else []),
+        *_cost_rows(document),
     ]
+
+
+def _cost_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the ACE of an NPU costs, if the NPUs have one."""
+    from syncline.cli import tables
+
+    if "cost_model" not in document:
+        return []
+    area, power, energy, _ = tables.cost_cells(document["cost_model"])
+    return [("ACE area, 28 nm", area), ("ACE power", power), ("ACE energy, at most", energy)]

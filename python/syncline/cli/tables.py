@@ -64,6 +64,33 @@ def runs(document: dict[str, Any]) -> Table:
     return table
 
 
+def costs(document: dict[str, Any]) -> Table | None:
+    """What the ACEs of a run cost; nothing if no variant has one."""
+    entries = [entry for entry in document["runs"] if "cost_model" in entry]
+    if not entries:
+        return None
+    title = "an ACE as synthesised in 28 nm; energy = power x time, an upper bound"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("system")
+    for heading in ("area", "power", "energy per iteration", "iterations/s/mm2"):
+        table.add_column(heading, justify="right")
+    for entry in entries:
+        table.add_row(entry["name"], *cost_cells(entry["cost_model"]))
+    return table
+
+
+def cost_cells(cost: dict[str, Any]) -> list[str]:
+    """Area, power, energy and performance per area, of an iteration or of a collective on its own."""
+    per = "iteration" if "energy_per_iteration_j" in cost else "collective"
+    performance = cost[f"{per}s_per_s_per_mm2"]
+    return [
+        f"{cost['area_um2'] / 1e6:.3f} mm2",
+        f"{cost['power_w']:.3f} W",
+        f"{1e3 * cost[f'energy_per_{per}_j']:.3f} mJ",
+        "-" if performance is None else f"{performance:.1f}",
+    ]
+
+
 def estimates(rows: Sequence[tuple[str, Estimate]]) -> Table:
     """What running the variants takes."""
     table = Table(title="valid; running it takes roughly", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
