@@ -31,14 +31,19 @@ UNNAMED = frozenset({"root", "per_dimension"})
 
 
 def of(variants: Iterable[Variant]) -> list[str]:
-    """The assumptions of all variants, each once and with the variants it is about unless it is about all."""
+    """The assumptions of all variants, each once and with the variants it is about unless it is about all.
+
+    Variants of one name are told apart by nobody: such are those of the points of a sweep.
+    """
     about: dict[str, list[str]] = {}
     count = 0
     for variant in variants:
         count += 1
         for line in dict.fromkeys(_of_one(variant)):
             about.setdefault(line, []).append(variant.name)
-    return [line if len(names) == count else f"{line} ({', '.join(names)})" for line, names in about.items()]
+    return [
+        line if len(names) == count else f"{line} ({', '.join(dict.fromkeys(names))})" for line, names in about.items()
+    ]
 
 
 def _of_one(variant: Variant) -> Iterator[str]:

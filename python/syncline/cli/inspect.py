@@ -9,16 +9,24 @@ from typing import Annotated
 import typer
 
 
-def schema() -> int:
-    """Print the JSON Schema of experiment files, for editors.
+def schema(
+    of: Annotated[str, typer.Argument(metavar="experiment|sweep", help="Which files.")] = "experiment",
+) -> int:
+    """Print the JSON Schema of experiment files or of sweeps, for editors.
 
     \b
       syncline schema > experiment.schema.json
+      syncline schema sweep > sweep.schema.json
     """
+    from syncline.errors import command_line, did_you_mean, one_of
     from syncline.results import dumps
-    from syncline.schema.export import json_schema
+    from syncline.schema import export
+    from syncline.sweep import export as sweep_export
 
-    print(dumps(json_schema()))
+    schemas = {"experiment": export.json_schema, "sweep": sweep_export.json_schema}
+    if of not in schemas:
+        raise command_line("FILES", of, f"there are no such files{did_you_mean(of, schemas)}", one_of(schemas))
+    print(dumps(schemas[of]()))
     return 0
 
 

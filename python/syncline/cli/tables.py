@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from syncline import quantities
+
 if TYPE_CHECKING:
     from syncline.estimate import Estimate
+    from syncline.sweep.table import Table as Sweep
 
 PIPE_WIDTH = 160
+SHOWN_ROWS: Final = 200
+"""Rows of a sweep on a terminal; all are in its file."""
 
 
 def show(table: Table) -> None:
@@ -61,6 +66,31 @@ def runs(document: dict[str, Any]) -> Table:
         cells.append(size(entry["network"]["bytes_sent_per_npu"]))
         cells.append(bandwidth(entry["network"]["achieved_bandwidth_bytes_per_s"]))
         table.add_row(*cells)
+    return table
+
+
+def sweep(document: dict[str, Any], found: Sweep) -> Table:
+    """The rows of a sweep: what varies, and the headline."""
+    table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    rows = found.rows[:SHOWN_ROWS]
+    labels = [name for name in ("base", "variant") if len({row[name] for row in found.rows}) > 1]
+    for label in labels:
+        table.add_column(label)
+    for axis in found.axes:
+        table.add_column(axis.removesuffix("_bytes"), justify="left" if found.columns[axis] is str else "right")
+    measures = [(heading, name, show) for heading, name, show in SWEEP_MEASURES if name in found.columns]
+    for heading, _, _ in measures:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        cells = [str(row[label]) for label in labels]
+        cells += [_axis_value(axis, row[axis]) for axis in found.axes]
+        if row["status"] == "done":
+            cells += ["-" if row.get(name) is None else show(row[name]) for _, name, show in measures]
+        else:
+            cells += [row["status"], *("" for _ in measures[1:])]
+        table.add_row(*cells)
+    if len(found.rows) > SHOWN_ROWS:
+        table.add_row(f"and {len(found.rows) - SHOWN_ROWS} more")
     return table
 
 
@@ -148,6 +178,25 @@ def _scaled(value: float, unit: str) -> str:
         if value >= factor:
             return f"{value / factor:.1f} {prefix}{unit}"
     return f"{value:.0f} {unit}"
+
+
+def _axis_value(axis: str, value: Any) -> str:
+    """A value of a sweep's axis; sizes as they are written in files."""
+    return quantities.SIZE.format(value) if axis.endswith("_bytes") and isinstance(value, int) else str(value)
+
+
+SWEEP_MEASURES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
+    ("iteration", "iteration_time_s", duration),
+    ("exposed %", "exposed_comm_share", percent),
+    ("time", "time_s", duration),
+    ("bus bandwidth", "bus_bandwidth_bytes_per_s", bandwidth),
+    ("efficiency", "efficiency", percent),
+    ("sent per NPU", "bytes_sent_per_npu", size),
+    ("bandwidth", "achieved_bandwidth_bytes_per_s", bandwidth),
+    ("ACE area", "area_um2", lambda value: f"{value / 1e6:.3f} mm2"),
+    ("ACE power", "power_w", lambda value: f"{value:.3f} W"),
+)
+"""What a sweep's table says of a simulation: heading, column and how its values are written."""
 
 
 def dimensions(document: dict[str, Any]) -> Table:

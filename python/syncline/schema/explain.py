@@ -262,12 +262,17 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     return None
 
 
+def accepted_text(info: FieldInfo) -> str | None:
+    """What a field accepts, where its type says so in words: quantities do."""
+    metadata = [*info.metadata, *_metadata(info.annotation)]
+    return next((item.text for item in metadata if isinstance(item, Accepted)), None)
+
+
 def _describe(info: FieldInfo) -> str | None:
     """What a field accepts, from its annotation."""
     metadata = [*info.metadata, *_metadata(info.annotation)]
-    for item in metadata:
-        if isinstance(item, Accepted):
-            return item.text
+    if (text := accepted_text(info)) is not None:
+        return text
     choices = list(_literals(info.annotation))
     if choices:
         return one_of(str(c) for c in choices)

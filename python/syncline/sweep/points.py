@@ -1,0 +1,146 @@
+"""The points of a sweep: every combination of its axes, as validated experiments.
+
+A point is a combination of values; it has a simulation for each variant. Points are in the order of the file: bases
+first, then axes, the last of which varies fastest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import syncline
+from syncline import document, engine, estimate
+from syncline.document import Node
+from syncline.errors import InputError, Problem
+from syncline.schema import load as experiments
+from syncline.schema.load import Variant
+from syncline.schema.merge import Override
+from syncline.sweep.file import Base, Sweep, as_text
+
+UNSAID: Final = {"name", "description", "calibration", "output"}
+"""Fields of an experiment that change nothing of what a sweep reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A combination of values."""
+
+    index: int
+    base: str
+    name: str
+    values: tuple[tuple[str, Node], ...]
+    """Paths and values of the axes, as written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A variant at a point."""
+
+    point: Point
+    variant: Variant
+    key: str
+    """Equal for two simulations if and only if they are of the same experiment and by the same engine."""
+    events: int
+    """Events that are expected; 0 if nothing is."""
+    refusal: str | None = None
+    """Why the engine will not simulate it."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.point.name}: {self.variant.name}"
+
+
+def simulations(sweep: Sweep) -> tuple[list[Simulation], list[str]]:
+    """Everything that the sweep simulates, in the order of its points, and warnings.
+
+    Raises [`InputError`] with everything that is wrong at any point. What only the engine refuses (a chunk that does
+    not fit into an SRAM, say) is no mistake in a sweep as long as something can be simulated.
+    """
+    found: list[Simulation] = []
+    warnings: dict[str, None] = {}
+    problems: list[tuple[Point, Problem]] = []
+    refusals: list[tuple[Point, Problem]] = []
+    for point, base, settings in _points(sweep):
+        try:
+            study = _study(sweep, base, settings)
+        except InputError as error:
+            problems += [(point, problem) for problem in error.problems]
+            continue
+        warnings |= dict.fromkeys(study.warnings)
+        for variant in study.variants:
+            simulation, refused = _simulation(point, variant)
+            found.append(simulation)
+            refusals += [(point, problem) for problem in refused]
+    if problems:
+        raise InputError(_with_points(problems))
+    if all(simulation.refusal is not None for simulation in found):
+        raise InputError(_with_points(refusals))
+    return found, list(warnings)
+
+
+def _points(sweep: Sweep) -> Iterator[tuple[Point, Base, list[Override]]]:
+    """The points with the overrides that make them."""
+    paths = [path for axis in sweep.axes for path in axis.paths]
+    combinations = itertools.product(*(axis.positions for axis in sweep.axes))
+    for index, (base, positions) in enumerate(itertools.product(sweep.bases, combinations)):
+        values = list(zip(paths, itertools.chain(*positions), strict=True))
+        written = ", ".join(f"{'.'.join(path)}={as_text(value)}" for path, value in values)
+        name = written if len(sweep.bases) == 1 else f"{base.name}: {written}"
+        point = Point(index, base.name, name, tuple((".".join(path), value) for path, value in values))
+        yield point, base, [*sweep.settings, *(Override(path, value) for path, value in values)]
+
+
+def _study(sweep: Sweep, base: Base, settings: Sequence[Override]) -> experiments.Study:
+    own = [Override(s.path, document.copied(s.value)) for s in settings]
+    of_variants = [s for s in own if s.path[0] == "variants"]
+    of_all = [s for s in own if s.path[0] != "variants"]
+    has_variants = "variants" in base.root.entries
+    changes = experiments.Changes(
+        overrides=of_variants,
+        forced=of_all,
+        only=sweep.variants if has_variants else None,
+        folders={sweep.label: sweep.folder},
+    )
+    return experiments.load_changed(document.copied(base.root), base.label, base.folder, changes)
+
+
+def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Problem]]:
+    """A variant at a point, and what the engine refuses it for. Algorithms are chosen when it runs."""
+    untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
+    variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
+    key, events = _key(variant), 0
+    if variant.experiment.collective.algorithm == "auto":
+        return Simulation(point, variant, key, events), []
+    try:
+        events = estimate.of(variant.experiment, engine.preview(variant)).events
+    except InputError as error:
+        refusal = "; ".join(problem.message for problem in error.problems)
+        return Simulation(point, variant, key, events, refusal), list(error.problems)
+    return Simulation(point, variant, key, events), []
+
+
+def _key(variant: Variant) -> str:
+    """A name for what is simulated: the complete experiment, files it reads included, and the engine's version."""
+    from syncline import _core
+
+    experiment = variant.experiment
+    described = experiment.model_dump(mode="json", exclude=UNSAID)
+    whole = [syncline.__version__, _core.version(), described, variant.astra_text, experiment.topology.content.hex()]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def _with_points(problems: Sequence[tuple[Point, Problem]]) -> Iterator[Problem]:
+    """Problems with the point that has them; those that several points have, once."""
+    where: dict[Problem, list[Point]] = {}
+    for point, problem in problems:
+        where.setdefault(problem, []).append(point)
+    for problem, points in where.items():
+        others = len({point.index for point in points}) - 1
+        more = f" and {others} more" if others else ""
+        yield replace(problem, message=f"{problem.message} (at point {points[0].index}: {points[0].name}{more})")
