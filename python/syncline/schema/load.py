@@ -234,14 +234,14 @@ def _has(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
-    for key, node in tree.entries.items():
-        tree.entries[key] = merge.expand(key, node)
+    _expand(tree)
     before = len(loading.problems)
     for override in loading.forced:
         try:
             merge.apply(tree, override)
         except InputError as error:
             loading.problems += error.problems
+    _expand(tree)
     loading.problems += merge.contradictions(tree)
     values: dict[str, Any] = {key: document.plain(node) for key, node in tree.entries.items()}
     fabric = _topology_file(tree, loading)
@@ -262,6 +262,12 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     if experiment is None or len(loading.problems) > before:
         return None
     return Variant(name or experiment.name, experiment, text, tree=tree)
+
+
+def _expand(tree: Mapping) -> None:
+    """Writes sections in full that are written in short."""
+    for key, node in tree.entries.items():
+        tree.entries[key] = merge.expand(key, node)
 
 
 def _parts_of(experiment: Experiment) -> rules.Parts:

@@ -20,7 +20,7 @@ from syncline.errors import InputError, Problem
 from syncline.schema import load as experiments
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
-from syncline.sweep.file import Base, Sweep, as_text
+from syncline.sweep.file import Base, Sweep, as_text, variant_names
 
 UNSAID: Final = {"name", "description", "calibration", "output"}
 """Fields of an experiment that change nothing of what a sweep reports."""
@@ -64,19 +64,19 @@ def simulations(sweep: Sweep) -> tuple[list[Simulation], list[str]]:
     """
     found: list[Simulation] = []
     warnings: dict[str, None] = {}
-    problems: list[tuple[Point, Problem]] = []
-    refusals: list[tuple[Point, Problem]] = []
+    problems: list[tuple[str, Problem]] = []
+    refusals: list[tuple[str, Problem]] = []
     for point, base, settings in _points(sweep):
         try:
-            study = _study(sweep, base, settings)
+            study = _study(base, settings, sweep, _chosen(sweep, base))
         except InputError as error:
-            problems += [(point, problem) for problem in error.problems]
+            problems += _attributed(error, point, sweep, base, settings)
             continue
         warnings |= dict.fromkeys(study.warnings)
         for variant in study.variants:
             simulation, refused = _simulation(point, variant)
             found.append(simulation)
-            refusals += [(point, problem) for problem in refused]
+            refusals += [(_place(point), problem) for problem in refused]
     if problems:
         raise InputError(_with_points(problems))
     if all(simulation.refusal is not None for simulation in found):
@@ -96,15 +96,14 @@ def _points(sweep: Sweep) -> Iterator[tuple[Point, Base, list[Override]]]:
         yield point, base, [*sweep.settings, *(Override(path, value) for path, value in values)]
 
 
-def _study(sweep: Sweep, base: Base, settings: Sequence[Override]) -> experiments.Study:
+def _study(base: Base, settings: Sequence[Override], sweep: Sweep, only: Sequence[str] | None) -> experiments.Study:
     own = [Override(s.path, document.copied(s.value)) for s in settings]
     of_variants = [s for s in own if s.path[0] == "variants"]
     of_all = [s for s in own if s.path[0] != "variants"]
-    has_variants = "variants" in base.root.entries
     changes = experiments.Changes(
         overrides=of_variants,
         forced=of_all,
-        only=sweep.variants if has_variants else None,
+        only=only,
         folders={sweep.label: sweep.folder},
     )
     return experiments.load_changed(document.copied(base.root), base.label, base.folder, changes)
@@ -135,12 +134,32 @@ def _key(variant: Variant) -> str:
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
-def _with_points(problems: Sequence[tuple[Point, Problem]]) -> Iterator[Problem]:
-    """Problems with the point that has them; those that several points have, once."""
-    where: dict[Problem, list[Point]] = {}
-    for point, problem in problems:
-        where.setdefault(problem, []).append(point)
-    for problem, points in where.items():
-        others = len({point.index for point in points}) - 1
-        more = f" and {others} more" if others else ""
-        yield replace(problem, message=f"{problem.message} (at point {points[0].index}: {points[0].name}{more})")
+def _attributed(
+    error: InputError, point: Point, sweep: Sweep, base: Base, settings: Sequence[Override]
+) -> Iterator[tuple[str, Problem]]:
+    """The problems of a point, with the variant that has them where it is not said by their place."""
+    for name in _chosen(sweep, base) or []:
+        try:
+            _study(base, settings, sweep, [name])
+        except InputError as own:
+            yield from ((f"{_place(point)}, variant {name}", problem) for problem in own.problems)
+    yield from ((_place(point), problem) for problem in error.problems)
+
+
+def _chosen(sweep: Sweep, base: Base) -> list[str] | None:
+    """The variants of a base that are simulated; None if it has none."""
+    names = variant_names(base)
+    return [name for name in names if sweep.variants is None or name in sweep.variants] or None
+
+
+def _place(point: Point) -> str:
+    return f"at point {point.index}: {point.name}"
+
+
+def _with_points(problems: Sequence[tuple[str, Problem]]) -> Iterator[Problem]:
+    """Problems with the first place that has them."""
+    first: dict[Problem, str] = {}
+    for place, problem in problems:
+        first.setdefault(problem, place)
+    for problem, place in first.items():
+        yield replace(problem, message=f"{problem.message} ({place})")
