@@ -58,8 +58,10 @@ def entries(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines(keepends=True)[1:] if line.endswith("\n")]
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until(
+    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, patience_s: float = PATIENCE_S
+) -> None:
+    deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, "this takes too long"
         assert process is None or process.poll() is None, "the sweep ended too early"
@@ -77,6 +79,15 @@ def processes_of(session: int) -> list[int]:
         if int(its_session) == session and state != "Z":
             found.append(int(path.parent.name))
     return found
+
+
+def seconds_of(pid: int) -> float:
+    """Processor time that a process has taken."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def without_cost(path: Path) -> pa.Table:
@@ -123,6 +134,15 @@ def test_killed_at_any_moment(slow: Path, tmp_path: Path, whole: Path) -> None:
     assert len(keys) == len(set(keys)) == SIMULATIONS
     assert without_cost(out).equals(without_cost(whole), check_metadata=True)
     assert [row["point"] for row in json.loads(text)["rows"]] == [index // 2 for index in range(SIMULATIONS)]
+
+
+def test_workers_do_not_finish_what_nobody_waits_for(slow: Path, tmp_path: Path) -> None:
+    slow.write_text(SLOW.replace("[1, 2, 3, 4]", "[9999, 10000]"))
+    process = start(slow, tmp_path / "t.parquet")
+    wait_until(lambda: sum(seconds_of(worker) > 1.5 for worker in processes_of(process.pid)) >= 2, process)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: not processes_of(process.pid), patience_s=10)
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["the process", "all its processes"])
@@ -207,10 +227,10 @@ class TestJournal:
             journal = Journal.open(path, resume=True)
             kept = list(journal.entries.values())
             assert kept == list(self.ENTRIES[: max(0, whole[:cut].count(b"\n") - 1)])
-            journal.add("another", "a name", self.ENTRIES[0])
+            journal.add("another", "", self.ENTRIES[2])
             journal.close()
             journal = Journal.open(path, resume=True)
-            assert list(journal.entries.values()) == [*kept, self.ENTRIES[0]]
+            assert list(journal.entries.values()) == [*kept, self.ENTRIES[2]]
             journal.close()
 
     @pytest.mark.parametrize("line", [0, 1, 2])

@@ -162,7 +162,7 @@ def _simulate(
 ) -> tuple[dict[str, Entry], bool]:
     """What came of the simulations, by their keys, and whether they were interrupted."""
     from syncline.sweep import pool
-    from syncline.sweep.journal import Entry
+    from syncline.sweep.journal import Entry, uninterrupted
     from syncline.sweep.progress import SweepProgress
 
     entries = {s.key: Entry("refused", s.refusal) for s in simulations if s.refusal is not None}
@@ -177,12 +177,13 @@ def _simulate(
             closing(pool.simulate(jobs, threads)) as outcomes,
         ):
             for key, outcome in outcomes:
-                if isinstance(outcome, pool.WorkerDiedError):
-                    entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
-                else:
-                    if journal is not None:
-                        journal.add(key, todo[key].name, outcome)
-                    entries[key] = outcome
+                with uninterrupted():  # the table has what the journal has
+                    if isinstance(outcome, pool.WorkerDiedError):
+                        entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
+                    else:
+                        if journal is not None:
+                            journal.add(key, todo[key].name, outcome)
+                        entries[key] = outcome
                 progress.finished(key, failed=entries[key].status != "done")
     except KeyboardInterrupt:
         return entries, True

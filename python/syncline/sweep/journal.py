@@ -10,6 +10,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
@@ -89,6 +92,19 @@ class Journal:
         self._file.write(json.dumps(value, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C has its effect after what is done here."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

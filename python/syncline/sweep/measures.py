@@ -73,6 +73,7 @@ def of(variant: Variant, result: Result) -> dict[str, Any]:
         **_some(entry, own),
         **_some(entry, COMMON),
         **_some(entry["network"], NETWORK),
+        "bytes_sent_per_npu": float(entry["network"]["bytes_sent_per_npu"]),  # a mean, not always whole
         **_some(entry["endpoint"], ENDPOINT),
         **_resources(entry["endpoint"], total_s * experiment.taking_part),
         **_some(entry.get("cost_model", {}), COST),
