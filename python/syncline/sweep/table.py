@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
@@ -18,6 +19,7 @@ from pydantic.fields import FieldInfo
 import syncline
 from syncline import quantities
 from syncline.engine import PS_PER_S
+from syncline.errors import InputError, Problem, shown
 from syncline.fabric.topologies import Fabric
 from syncline.schema import experiment
 from syncline.schema.explain import accepted_text
@@ -76,6 +78,20 @@ def of(simulations: Sequence[Simulation], entries: Mapping[str, Entry]) -> Table
             rows.append(_row(simulation, axes[simulation.point.index], entry))
     names = tuple(dict.fromkeys(name for columns in axes.values() for name in columns))
     return Table(_typed(rows, {*names, *LABELS, "status", "error"}), rows, names)
+
+
+def read(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of a table that a sweep has written, and what it is about. Raises [`InputError`] if it is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found = pq.read_table(path)
+        return found.to_pylist(), json.loads(found.schema.metadata[METADATA.encode()])
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        message = "this is not the table of a sweep"
+        accepted = "a file that sweep --out has written, or a directory that run --out has written"
+        raise InputError([Problem("command line", None, "file", shown(str(path)), message, accepted)]) from None
 
 
 def _row(simulation: Simulation, axes: Mapping[str, Value], entry: Entry) -> dict[str, Any]:
