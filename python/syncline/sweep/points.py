@@ -15,9 +15,10 @@ from typing import Final
 
 import syncline
 from syncline import document, engine, estimate
-from syncline.document import Node
-from syncline.errors import InputError, Problem
+from syncline.document import Node, Scalar
+from syncline.errors import InputError, Problem, one_of
 from syncline.schema import load as experiments
+from syncline.schema import merge
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
 from syncline.sweep.file import Base, Sweep, as_text, variant_names
@@ -73,6 +74,7 @@ def simulations(sweep: Sweep) -> tuple[list[Simulation], list[str]]:
             problems += _attributed(error, point, sweep, base, settings)
             continue
         warnings |= dict.fromkeys(study.warnings)
+        problems += [(_place(point), problem) for problem in _without_effect(study.variants, point)]
         for variant in study.variants:
             simulation, refused = _simulation(point, variant)
             found.append(simulation)
@@ -107,6 +109,34 @@ def _study(base: Base, settings: Sequence[Override], sweep: Sweep, only: Sequenc
         folders={sweep.label: sweep.folder},
     )
     return experiments.load_changed(document.copied(base.root), base.label, base.folder, changes)
+
+
+def _without_effect(variants: Sequence[Variant], point: Point) -> Iterator[Problem]:
+    """Values of the point that are not those of its variants, because something else was set in their place.
+
+    A mapping is not looked at: parts of it may well be set otherwise.
+    """
+    for text, value in point.values:
+        path, about = text.split("."), list(variants)
+        if path[0] == "variants":
+            path, about = path[2:], [variant for variant in variants if variant.name == path[1]]
+        if not about:
+            message = f"{text} has no effect here: the variant is not simulated"
+            yield value.origin.problem(message, None, one_of(variant.name for variant in variants))
+        elif isinstance(value, Scalar) and not all(_holds(variant.tree, path, value) for variant in about):
+            message = f"{text} has no effect here: something else is set in its place"
+            yield value.origin.problem(message, value.value, "one of them")
+
+
+def _holds(tree: Node, path: Sequence[str], value: Scalar) -> bool:
+    """Whether a value stands at a path, or in the section that it is short for."""
+    node: Node | None = tree
+    for key in path:
+        if isinstance(node, document.Sequence):
+            node = node.items[int(key)] if key.isdigit() else next(i for i in node.items if merge.name_of(i) == key)
+        else:
+            node = node.entries.get(key) if isinstance(node, document.Mapping) else None
+    return node is value or (isinstance(node, document.Mapping) and any(n is value for n in node.entries.values()))
 
 
 def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Problem]]:
