@@ -62,3 +62,15 @@ class TestRuns:
         document = json.loads(syncline_command(*arguments, "--json").out)
         assert document["cost_model"]["energy_per_collective_j"] == pytest.approx(4.254537 * document["time_s"])
         assert "5.339 mm2" in syncline_command(*arguments).out
+
+
+def test_the_report_says_it_too(syncline_command: Command, tmp_path: Path) -> None:
+    syncline_command("run", "ace/allreduce", "--set", "workload.size=1MB", "--out", str(tmp_path / "collective"))
+    page = (tmp_path / "collective/report.html").read_text()
+    assert "s synthesised in 28 nm it takes 5.34 mm\u00b2 and 4.25 W" in page
+    (tmp_path / "three.yaml").write_text(THREE_SYSTEMS)
+    assert syncline_command("run", str(tmp_path / "three.yaml"), "--out", str(tmp_path / "run")).status == 0
+    cost = json.loads((tmp_path / "run/summary.json").read_text())["runs"][1]["cost_model"]
+    page = (tmp_path / "run/report.html").read_text()
+    assert f"at most {1e3 * cost['energy_per_iteration_j']:.2f} mJ per iteration" in page
+    assert f"{cost['iterations_per_s_per_mm2']:.1f} iterations per second and mm\u00b2" in page

@@ -250,6 +250,9 @@ def ace_sentence(v: Variant) -> str:
     energy = number(cost.get("energy_per_iteration_j"))
     if energy is not None:
         parts.append(f"at most {1e3 * energy:.2f} mJ per iteration")
+    performance = number(cost.get("iterations_per_s_per_mm2"))
+    if performance is not None:
+        parts.append(f"{performance:.1f} iterations per second and mm\u00b2")
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."
 
