@@ -182,6 +182,7 @@ def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     return {
         "bytes_sent_per_npu": per_npu,
         "achieved_bandwidth_bytes_per_s": bandwidth,
+        "achieved_wire_bandwidth_bytes_per_s": None if bandwidth is None else bandwidth * float(wire / egress),
         "payload_bandwidth_bytes_per_s": egress,
         "wire_bandwidth_bytes_per_s": wire,
         "mean_link_utilisation": totals["mean_link_utilisation"],

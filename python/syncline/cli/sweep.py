@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.schema.merge import Override
     from syncline.sweep.file import Sweep
-    from syncline.sweep.journal import Entry, Journal
+    from syncline.sweep.journal import Journal
     from syncline.sweep.points import Simulation
     from syncline.sweep.table import Table
 
@@ -82,11 +81,11 @@ def sweep(
     began = time.monotonic()
     described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
 
-    from syncline.sweep import points
+    from syncline.sweep import points, run
 
     simulations, warnings = points.simulations(described)
     journal = _journal(out, resume=resume)
-    entries, interrupted = _simulate(simulations, journal, threads, quiet=quiet)
+    entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)
     if journal is not None:
         journal.close()
 
@@ -96,7 +95,7 @@ def sweep(
     complete = len(found.rows) == len(simulations) and all(row["status"] == "done" for row in found.rows)
     status = "complete" if complete else "partial"
     if out is not None:
-        _write(out, found, described, status)
+        run.write(out, found, described.name, status)
     document = _document(described, simulations, found, warnings, seed, status)
     document["cost"] = _cost(found, time.monotonic() - began)
     _print(document, found, out, json=json, quiet=quiet)
@@ -155,50 +154,6 @@ def _journal(out: Path | None, *, resume: bool) -> Journal | None:
     from syncline.sweep import journal
 
     return None if out is None else journal.Journal.open(journal.beside(out), resume=resume)
-
-
-def _simulate(
-    simulations: Sequence[Simulation], journal: Journal | None, threads: int | None, *, quiet: bool
-) -> tuple[dict[str, Entry], bool]:
-    """What came of the simulations, by their keys, and whether they were interrupted."""
-    from syncline.sweep import pool
-    from syncline.sweep.journal import Entry, uninterrupted
-    from syncline.sweep.progress import SweepProgress
-
-    entries = {s.key: Entry("refused", s.refusal) for s in simulations if s.refusal is not None}
-    if journal is not None:
-        entries = journal.entries | entries
-    todo = {s.key: s for s in simulations if s.key not in entries}
-    already = len({s.key for s in simulations}) - len(todo)
-    jobs = [(key, s.variant) for key, s in todo.items()]
-    try:
-        with (
-            SweepProgress({key: s.events for key, s in todo.items()}, already, quiet=quiet) as progress,
-            closing(pool.simulate(jobs, threads)) as outcomes,
-        ):
-            for key, outcome in outcomes:
-                with uninterrupted():  # the table has what the journal has
-                    if isinstance(outcome, pool.WorkerDiedError):
-                        entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
-                    else:
-                        if journal is not None:
-                            journal.add(key, todo[key].name, outcome)
-                        entries[key] = outcome
-                progress.finished(key, failed=entries[key].status != "done")
-    except KeyboardInterrupt:
-        return entries, True
-    return entries, False
-
-
-def _write(out: Path, found: Table, described: Sweep, status: str) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from syncline import rundir
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(found.as_arrow(described.name, status), sink)
-    rundir.write(out, sink.getvalue().to_pybytes())
 
 
 def _document(

@@ -15,6 +15,7 @@ from syncline import quantities
 
 if TYPE_CHECKING:
     from syncline.estimate import Estimate
+    from syncline.figure.values import Shown
     from syncline.sweep.table import Table as Sweep
 
 PIPE_WIDTH = 160
@@ -91,6 +92,36 @@ def sweep(document: dict[str, Any], found: Sweep) -> Table:
         table.add_row(*cells)
     if len(found.rows) > SHOWN_ROWS:
         table.add_row(f"and {len(found.rows) - SHOWN_ROWS} more")
+    return table
+
+
+def panel(shown: Shown) -> Table:
+    """The numbers of a panel of a figure, beside the published ones."""
+    from syncline.figure.values import called
+
+    drawn = shown.panel
+    table = Table(title=drawn.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    has_series = shown.values[0].series is not None
+    has_parts = len(drawn.parts) > 1
+    compared = any(value.published is not None for value in shown.values)
+    headings = [
+        drawn.x,
+        *([drawn.series or "configuration"] if has_series else []),
+        *(["measure"] if has_parts else []),
+    ]
+    for heading in headings:
+        table.add_column(called(heading))
+    unit = f" \\[{shown.y_scale.unit}]" if shown.y_scale.unit else ""
+    table.add_column(f"{'value' if has_parts else called(drawn.parts[0])}{unit}", justify="right")
+    if compared:
+        table.add_column("published", justify="right")
+    for value in shown.values:
+        cells = [shown.x_text(value.x), *([shown.series_text(value.series)] if has_series else [])]
+        cells += [value.part] if has_parts else []
+        cells.append(f"{value.value:.4g}")
+        if compared:
+            cells.append("" if value.published is None else f"{value.published:g}")
+        table.add_row(*cells)
     return table
 
 

@@ -1,6 +1,7 @@
-"""The studies that come with the package, and where an experiment or a sweep is found.
+"""The studies that come with the package, and where an experiment, a sweep or a figure is found.
 
-A study is an experiment (`NAME.yaml`) or a sweep over experiments (`NAME.sweep.yaml`).
+A study is an experiment (`NAME.yaml`), a sweep over experiments (`NAME.sweep.yaml`) or a figure of both
+(`NAME.figure.yaml`).
 """
 
 from __future__ import annotations
@@ -13,18 +14,28 @@ from syncline.errors import command_line, did_you_mean, one_of
 
 FOLDER: Final = Path(__file__).parent
 SWEEP_SUFFIX: Final = ".sweep.yaml"
+FIGURE_SUFFIX: Final = ".figure.yaml"
 
 
 def names() -> list[str]:
     """The packaged experiments, such as `ace/resnet50`."""
-    files = (path for path in FOLDER.glob("*/*.yaml") if not path.name.endswith(SWEEP_SUFFIX))
+    files = (path for path in FOLDER.glob("*/*.yaml") if not path.name.endswith((SWEEP_SUFFIX, FIGURE_SUFFIX)))
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in files)
 
 
 def sweeps() -> list[str]:
     """The packaged sweeps, such as `ace/design-space`."""
-    files = FOLDER.glob(f"*/*{SWEEP_SUFFIX}")
-    return sorted(path.relative_to(FOLDER).as_posix().removesuffix(SWEEP_SUFFIX) for path in files)
+    return _with_suffix(SWEEP_SUFFIX)
+
+
+def figures() -> list[str]:
+    """The packaged figures, such as `ace/fig9a`."""
+    return _with_suffix(FIGURE_SUFFIX)
+
+
+def _with_suffix(suffix: str) -> list[str]:
+    files = FOLDER.glob(f"*/*{suffix}")
+    return sorted(path.relative_to(FOLDER).as_posix().removesuffix(suffix) for path in files)
 
 
 def find(experiment: str, folder: Path | None = None) -> tuple[Path, str]:
@@ -37,14 +48,22 @@ def find(experiment: str, folder: Path | None = None) -> tuple[Path, str]:
     return _find(experiment, "experiment", names(), ".yaml", folder or Path())
 
 
-def find_sweep(sweep: str) -> tuple[Path, str]:
+def find_sweep(sweep: str, folder: Path | None = None) -> tuple[Path, str]:
     """The file of a sweep, given as a path or by name, and what to call it.
 
     Raises [`InputError`] if there is neither.
     """
     if sweep in names():
         raise command_line("SWEEP", sweep, f"this is an experiment: syncline run {sweep} runs it", one_of(sweeps()))
-    return _find(sweep, "sweep", sweeps(), SWEEP_SUFFIX, Path())
+    return _find(sweep, "sweep", sweeps(), SWEEP_SUFFIX, folder or Path())
+
+
+def find_figure(figure: str) -> tuple[Path, str]:
+    """The file of a figure, given as a path or by name, and what to call it.
+
+    Raises [`InputError`] if there is neither.
+    """
+    return _find(figure, "figure", figures(), FIGURE_SUFFIX, Path())
 
 
 def _find(given: str, what: str, known: Sequence[str], suffix: str, folder: Path) -> tuple[Path, str]:

@@ -29,6 +29,7 @@ COMMON: Final = ("algorithm", "steps", "chunks")
 NETWORK: Final = (
     "bytes_sent_per_npu",
     "achieved_bandwidth_bytes_per_s",
+    "achieved_wire_bandwidth_bytes_per_s",
     "payload_bandwidth_bytes_per_s",
     "wire_bandwidth_bytes_per_s",
     "mean_link_utilisation",
