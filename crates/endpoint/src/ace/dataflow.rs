@@ -220,7 +220,7 @@ impl Ace {
 
     /// Reserves the SRAM ports and the ALU that a packet needs and accounts its wait to the latest;
     /// returns when it has them all.
-    fn take_ports(&mut self, npu: usize, now: Ps, op: Op, stores: bool, len: u32) -> Ps {
+    pub(super) fn take_ports(&mut self, npu: usize, now: Ps, op: Op, stores: bool, len: u32) -> Ps {
         let busy = self.occupancy_of(len);
         let mut start = now;
         let mut cause = None;
@@ -531,7 +531,7 @@ impl Ace {
         false
     }
 
-    fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -548,6 +548,9 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
+        if self.exchanges() {
+            return self.serve_outlet(npu, port, ctx);
+        }
         let at = npu.index() * self.ports + port.index();
         while let Some(&seq) = self.port_queues[at].front() {
             match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {

@@ -11,3 +11,4 @@ mod monotone;
 mod odd_sizes;
 mod support;
 mod training;
+mod transit;
