@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from syncline.estimate import AMONG_NEIGHBOURS
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -26,8 +27,13 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
-UNNAMED = frozenset({"root", "per_dimension"})
+UNNAMED = frozenset({"root", "per_dimension", "transit"})
 """Fields whose default is nothing, or is listed with what it means."""
+TRANSIT = {
+    "endpoint": "what is for distant NPUs passes through the endpoints between",
+    "network": "what is for distant NPUs passes the routers between, not the endpoints",
+}
+"""What the ways of forwarding mean."""
 
 
 def of(variants: Iterable[Variant]) -> list[str]:
@@ -83,6 +89,16 @@ def _meant(variant: Variant) -> Iterator[str]:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
         yield "workload.root = 0 (default)"
+    if experiment.endpoint.transit is None and _transit_matters(experiment):
+        yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
+
+
+def _transit_matters(experiment: Experiment) -> bool:
+    """Whether messages may have to pass through NPUs."""
+    fabric = experiment.topology
+    if experiment.composition in AMONG_NEIGHBOURS and experiment.groups is None:
+        return False
+    return isinstance(fabric, Wired) or fabric.forwards
 
 
 def _padding_matters(experiment: Experiment) -> bool:

@@ -175,7 +175,7 @@ def collective_fields(variant: Variant, result: Result) -> Document:
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
     totals = summary["network"]
-    per_npu = _per_npu(totals["injected_bytes"], experiment.taking_part)
+    per_npu = _per_npu(totals["injected_bytes"] - summary["endpoint"]["transit_bytes"], experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate
@@ -197,13 +197,14 @@ def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
 
 
 def endpoint(summary: dict[str, Any]) -> Document:
-    """The endpoint part of an entry, over all NPUs."""
+    """The endpoint part of an entry, over all NPUs; what is forwarded for others counts as transit, not as sent."""
     totals = summary["endpoint"]
     return {
         "memory_read_bytes": totals["memory_read_bytes"],
         "memory_write_bytes": totals["memory_write_bytes"],
         "loaded_bytes": totals["loaded_bytes"],
         "sent_bytes": totals["sent_bytes"],
+        "transit_bytes": totals["transit_bytes"],
         "fsms": totals["fsms"],
         "fsm_peak": totals["fsm_peak"],
         "resources": [

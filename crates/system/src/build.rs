@@ -91,7 +91,9 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
 /// The packets that the endpoint needs every input buffer to hold.
 fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunError> {
     match &spec.endpoint {
-        EndpointSpec::Ace(ace) => Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk())),
+        EndpointSpec::Ace(ace) => {
+            Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk()))
+        }
         EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => Ok(0),
     }
 }

@@ -80,7 +80,8 @@ impl RunPlan {
         let mut remarks = Vec::new();
         let pools = if transit { fabric.ports(NodeId(0)).into() } else { 0 };
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
-            config.chunking = Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes, pools), &mut remarks));
+            config.chunking =
+                Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes, pools), &mut remarks));
         }
         let passes = if transit { machine.diameter() } else { 1 };
         check_span(spec, &*fabric, &placement, (&job, &config), passes)?;
@@ -146,7 +147,8 @@ fn check_span(
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
     }
-    let most = bytes * f64::from(passes) * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    let most =
+        bytes * f64::from(passes) * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
     if most < SPAN {
         return Ok(());
     }
@@ -174,9 +176,7 @@ fn grown(
         NetworkSpec::Analytical {} | NetworkSpec::Flow {} => ace.message_bytes,
     };
     let fits = |chunk: u64| match &spec.endpoint {
-        EndpointSpec::Ace(ace) => {
-            Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes
-        }
+        EndpointSpec::Ace(ace) => Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes,
         EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
     };
     let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());

@@ -64,11 +64,11 @@ use crate::layout::Layout;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
 use sram::{Level, Packets, Partitions};
-use transit::Exchange;
 use std::collections::{BTreeMap, VecDeque};
 use syncline_collective::{Kind, Op, Plan, Split};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
+use transit::Exchange;
 
 /// Timers of the engine.
 #[derive(Clone, Copy, Debug)]

@@ -402,8 +402,13 @@ impl Ace {
     }
 
     /// Hands a packet to the network.
-    pub(super) fn send_packet<N: Network, Q>(&mut self, npu: NodeId, packet: Packet, route: Route, ctx: &mut Ctx<'_, N, Q>)
-    where
+    pub(super) fn send_packet<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        packet: Packet,
+        route: Route,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.sent += u64::from(packet.len);
@@ -439,7 +444,8 @@ impl Ace {
                     }
                 };
                 let count = inlet.waiting.len();
-                let who = format!("{name}, {count} packet(s) in the input buffer {here}, first one of chunk {}", packet.seq);
+                let who =
+                    format!("{name}, {count} packet(s) in the input buffer {here}, first one of chunk {}", packet.seq);
                 waits.push(Wait { who, what });
             }
             if let Some(packet) = outlet.pool.front() {

@@ -1,7 +1,9 @@
 //! Times that can be written down.
 
 use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run};
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, TransitSpec};
+use syncline_system::spec::{
+    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, TransitSpec,
+};
 
 /// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
 /// cycle per step.

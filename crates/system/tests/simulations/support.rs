@@ -68,7 +68,9 @@ pub fn ace() -> EndpointSpec {
 /// An endpoint that forwards itself what is for distant NPUs.
 pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
     match &mut endpoint {
-        EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => *transit = TransitSpec::Endpoint,
+        EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => {
+            *transit = TransitSpec::Endpoint
+        }
         EndpointSpec::Ace(ace) => ace.transit = TransitSpec::Endpoint,
     }
     endpoint

@@ -133,8 +133,9 @@ fn neighbours_need_no_transit() {
         }
     }
     // Nor does a fabric on which no NPU lies between others.
-    for (block, endpoint) in
-        [BlockSpec::Switch, BlockSpec::FullyConnected].into_iter().flat_map(|b| [(b, ideal()), (b, baseline()), (b, ace())])
+    for (block, endpoint) in [BlockSpec::Switch, BlockSpec::FullyConnected]
+        .into_iter()
+        .flat_map(|b| [(b, ideal()), (b, baseline()), (b, ace())])
     {
         let mut spec = all_to_all(vec![DimSpec { block, ..dim(6, 25, 100_000) }], endpoint.clone(), 600_000);
         let asked = run(&spec);
@@ -144,7 +145,13 @@ fn neighbours_need_no_transit() {
 }
 
 /// The outcome of a run with the least SRAM that the engine accepts, in chunks of `chunk` bytes.
-fn squeezed(sizes: &[u32], rule: DeadlockRule, bytes: u64, chunk: u64, change: impl Fn(&mut AceSpec)) -> Result<Results, RunError> {
+fn squeezed(
+    sizes: &[u32],
+    rule: DeadlockRule,
+    bytes: u64,
+    chunk: u64,
+    change: impl Fn(&mut AceSpec),
+) -> Result<Results, RunError> {
     let least = |sram_bytes| {
         let mut spec = all_to_all(torus(sizes), ace(), bytes);
         spec.network =
@@ -170,7 +177,8 @@ fn saturated_tori_keep_moving() {
         let npus: u64 = sizes.iter().map(|&s| u64::from(s)).product();
         for rule in [DeadlockRule::Bubble, DeadlockRule::Dateline] {
             let (bytes, chunk) = (npus * 16 * KIB, npus * KIB);
-            let summary = squeezed(sizes, rule, bytes, chunk, |_| {}).unwrap_or_else(|e| panic!("{sizes:?}: {e}")).summary;
+            let summary =
+                squeezed(sizes, rule, bytes, chunk, |_| {}).unwrap_or_else(|e| panic!("{sizes:?}: {e}")).summary;
             assert_eq!(summary.endpoint.memory_write_bytes, npus * (npus - 1) * 16 * KIB, "{sizes:?}");
             let pools = summary.endpoint.partitions.iter().find(|p| p.phase == "transit");
             let pools = pools.unwrap_or_else(|| panic!("no pools on {sizes:?}"));
@@ -240,7 +248,10 @@ fn what_endpoints_cannot_forward_is_refused() {
     let mut spec = all_to_all(torus(&[4, 3]), baseline(), 1 << 20);
     dims(&mut spec)[1].block = BlockSpec::Switch;
     let error = run_spec(&spec, None).err().map(|e| e.to_string()).unwrap_or_default();
-    assert!(error.starts_with("endpoint.transit: endpoints do not forward to and from switches; accepted: "), "{error}");
+    assert!(
+        error.starts_with("endpoint.transit: endpoints do not forward to and from switches; accepted: "),
+        "{error}"
+    );
     // Through fully connected groups they do: from one dimension to the next.
     dims(&mut spec)[1].block = BlockSpec::FullyConnected;
     for endpoint in [ideal(), baseline(), ace()] {
