@@ -166,7 +166,9 @@ def _refusal(variant: Variant, text: str) -> Problem:
 
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
     """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
-    fabric = experiment.topology
+    fabric, workload = experiment.topology, experiment.workload
+    if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
+        return ("collective", "algorithm")
     if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
         return ("topology",)
     return ("groups",) if experiment.groups is not None else ("collective", "algorithm")

@@ -302,9 +302,9 @@ class BaselineEndpoint(Section):
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
     transit: Transit | None = None
-    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the routers
-    of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
-    groups), else `network`."""
+    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
+    routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
+    connected groups), else `network`."""
 
 
 class AceEndpoint(Section):

@@ -235,7 +235,8 @@ def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    return [str(c) for info in _fields_at(path, root) for part in _parts(info.annotation) for c in _literals(part)]
+    parts = (part for info in _fields_at(path, root) for part in _parts(info.annotation))
+    return list(dict.fromkeys(str(choice) for part in parts for choice in _literals(part)))
 
 
 def _literals(annotation: Any) -> Iterator[Any]:

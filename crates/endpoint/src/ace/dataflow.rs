@@ -8,7 +8,7 @@
 use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
 use syncline_collective::{Kind, Op, Slot, Split};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
+use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
 
 /// A list of held packets in the pool.
@@ -538,7 +538,7 @@ impl Ace {
         let at = npu.index() * self.ports + port.index();
         if !self.port_timer[at] {
             self.port_timer[at] = true;
-            let key = chunk_key(class::PORT, 0, port.0 as u8);
+            let key = Key::new(class::PORT, port.0.into());
             ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
         }
     }

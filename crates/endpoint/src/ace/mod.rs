@@ -20,6 +20,11 @@
 //!    been read.
 //! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
 //!
+//! # All-to-all
+//! Section V: direct, everybody to everybody, in a single phase that all FSMs can run ([`exchange`]). Where only
+//! neighbours are connected the engines forward each other's packets ([`transit`]). Chunks of a run are all rings or
+//! all all-to-alls.
+//!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
 //!   one. What still arrives for that chunk is reduced or stored as it comes. (With an FSM held until

@@ -15,8 +15,9 @@
 //! * *Pool.* There is one for each output port, an equal share of the transit partition, in slots of a packet.
 //! * *Outlet.* When the port buffer has room, a packet of the pool and one of an FSM take turns, so that neither
 //!   kind starves the other. A packet is read from a bank and streams into the port buffer.
-//! * *FSMs.* A packet is accounted to the chunk that it is of, but forwarding needs no FSM: an NPU
-//!   forwards packets of chunks that it has not begun, and none of its FSMs can hold up another NPU's packets.
+//! * *FSMs.* The FSM that a chunk belongs to forwards its packets beside what else it does, and whether or not the
+//!   NPU has begun that chunk itself: forwarding waits for no FSM and takes none of its time, so no FSM can hold up
+//!   another NPU's packets.
 //!
 //! # Why it does not deadlock
 //! *Local bubble* (Carrion et al. 1997, Puente et al. 1999). A packet that goes on in its ring takes any slot of
@@ -34,12 +35,12 @@
 
 use super::exchange::Share;
 use super::{Ace, AceEvent, Transit, class};
-use crate::api::{Ctx, chunk_key};
+use crate::api::Ctx;
 use crate::layout::Layout;
 use crate::servers::ResourceUse;
 use std::collections::VecDeque;
 use syncline_collective::Op;
-use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule, Wait};
+use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, Message, Network, Room, Route};
 use syncline_topology::Paths;
 
@@ -213,7 +214,7 @@ impl Ace {
             if start > ctx.now {
                 self.exchange.inlets[inlet].writing = true;
                 let event = AceEvent::Written { npu: npu.0, port: port.0.into() };
-                return ctx.q.at(start, chunk_key(class::WRITTEN, 0, port.0 as u8), event);
+                return ctx.q.at(start, Key::new(class::WRITTEN, port.0.into()), event);
             }
             self.write(npu, port, ctx);
         }
@@ -283,7 +284,7 @@ impl Ace {
         let done = self.write_back(npu, bytes, ctx.now);
         self.exchange.sinks[npu.index()].storing.push_back(packet);
         // Packets are done in the order in which they came, so that no event need name one.
-        ctx.q.at(done, chunk_key(class::STORED, 0, 0), AceEvent::Stored { npu: npu.0 });
+        ctx.q.at(done, Key::new(class::STORED, 0), AceEvent::Stored { npu: npu.0 });
     }
 
     /// The RX DMA has written the next packet.
@@ -353,7 +354,7 @@ impl Ace {
             let start = self.take_ports(npu.index(), ctx.now, Op::Send, false, len);
             if start > ctx.now {
                 self.exchange.outlets[outlet].reading = Some(source);
-                let key = chunk_key(class::READ, 0, port.0 as u8);
+                let key = Key::new(class::READ, port.0.into());
                 ctx.q.at(start, key, AceEvent::Read { npu: npu.0, port: port.0.into() });
                 break;
             }
