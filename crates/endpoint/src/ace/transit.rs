@@ -21,8 +21,9 @@
 //!
 //! # Why it does not deadlock
 //! *Local bubble* (Carrion et al. 1997, Puente et al. 1999). A packet that goes on in its ring takes any slot of
-//! the pool ahead. One that enters a ring, from another dimension, needs two and takes one. A packet of the NPU's own
-//! goes straight to the port buffer and takes no slot, but goes only if a slot of the port's pool is free.
+//! the pool ahead, and may overtake one that waits to enter. One that enters a ring, from another dimension, needs two
+//! and takes one. A packet of the NPU's own goes straight to the port buffer and takes no slot, but goes only if a slot
+//! of the port's pool is free.
 //!
 //! Take one direction of one ring: its pools, port buffers and input buffers in turn, and count as a hole
 //! whatever part of them one more packet could move into. Packets that move on inside the ring move holes,

@@ -147,6 +147,15 @@ fn what_differs_is_told_apart() {
     // The same link of every NPU, and of every other layer.
     same_both_ways(&slow(&(0..24).collect::<Vec<_>>()));
     same_both_ways(&slow(&(0..12).collect::<Vec<_>>()));
+    // Then NPUs of one kind forward for those of the other.
+    for endpoint in [baseline(), ace()] {
+        let mut spec = slow(&(0..12).collect::<Vec<_>>());
+        spec.endpoint = forwarding(endpoint);
+        spec.collectives.algorithm = AlgorithmSpec::Direct;
+        spec.job = collective_job(CollectiveKindSpec::AllToAll, 100_000);
+        assert!(run(&spec).summary.endpoint.transit_bytes > 0);
+        same_both_ways(&spec);
+    }
 
     let training = |slow: &[u32]| {
         let mut spec = crate::training::training(true, true, 2);
