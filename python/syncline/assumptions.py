@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from syncline.estimate import AMONG_NEIGHBOURS
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -24,19 +25,31 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
-UNNAMED = frozenset({"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence"})
+UNNAMED = frozenset(
+    {"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
+)
 """Fields whose default is nothing, or is listed with what it means."""
+TRANSIT = {
+    "endpoint": "what is for distant NPUs passes through the endpoints between",
+    "network": "what is for distant NPUs passes the routers between, not the endpoints",
+}
+"""What the ways of forwarding mean."""
 
 
 def of(variants: Iterable[Variant]) -> list[str]:
-    """The assumptions of all variants, each once and with the variants it is about unless it is about all."""
+    """The assumptions of all variants, each once and with the variants it is about unless it is about all.
+
+    Variants of one name are told apart by nobody: such are those of the points of a sweep.
+    """
     about: dict[str, list[str]] = {}
     count = 0
     for variant in variants:
         count += 1
         for line in dict.fromkeys(_of_one(variant)):
             about.setdefault(line, []).append(variant.name)
-    return [line if len(names) == count else f"{line} ({', '.join(names)})" for line, names in about.items()]
+    return [
+        line if len(names) == count else f"{line} ({', '.join(dict.fromkeys(names))})" for line, names in about.items()
+    ]
 
 
 def _of_one(variant: Variant) -> Iterator[str]:
@@ -85,6 +98,17 @@ def _meant(variant: Variant) -> Iterator[str]:
         dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
         for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
             yield f"npu.compute.{name} = {dumped[name]} (default)"
+    if experiment.endpoint.transit is None and _transit_matters(experiment):
+        yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
+
+
+def _transit_matters(experiment: Experiment) -> bool:
+    """Whether messages may have to pass through NPUs."""
+    fabric = experiment.topology
+    used = {experiment.composition, *experiment.collective.algorithms.values()}
+    if used <= AMONG_NEIGHBOURS and experiment.groups is None:
+        return False
+    return isinstance(fabric, Wired) or fabric.forwards
 
 
 def _padding_matters(experiment: Experiment) -> bool:

@@ -34,6 +34,7 @@ PANIC: Final = "PanicException"
 """What the binding raises when the engine panics; the class cannot be imported."""
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
+    "endpoint.transit": ("endpoint", "transit"),
     "network.buffer_packets": ("network", "buffer"),
     "input buffers": ("network", "buffer"),
     "a batch": ("workload", "batch"),
@@ -167,7 +168,9 @@ def _refusal(variant: Variant, text: str) -> Problem:
 
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
     """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
-    fabric = experiment.topology
+    fabric, workload = experiment.topology, experiment.workload
+    if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
+        return ("collective", "algorithm")
     if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
         return ("topology",)
     return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
@@ -307,6 +310,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "transit": experiment.transit,
         }
     if isinstance(endpoint, AceEndpoint):
         return {
@@ -322,9 +326,10 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "fsms": endpoint.fsms,
             "message_bytes": endpoint.message,
             "port_buffer_bytes": endpoint.port_buffer,
+            "transit": experiment.transit,
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
-    return {"kind": "ideal", "step_latency_ps": latency}
+    return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
 
 
 def _collectives(experiment: Experiment) -> dict[str, Any]:

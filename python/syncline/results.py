@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import syncline
-from syncline import assumptions, bounds
+from syncline import assumptions, bounds, hardware_cost
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.experiment import Experiment, PacketNetwork
@@ -122,6 +122,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "chunks": summary["chunks"],
         "network": network(variant.experiment, summary),
         "endpoint": endpoint(summary),
+        **_cost_model(variant.experiment, total_s, summary["iterations"]),
         "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
     }
@@ -170,19 +171,21 @@ def collective_fields(variant: Variant, result: Result) -> Document:
         "efficiency": ratio(bound, time_s),
         "network": network(experiment, summary),
         "endpoint": endpoint(summary),
+        **_cost_model(experiment, time_s, 0),
     }
 
 
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
     totals = summary["network"]
-    per_npu = _per_npu(totals["injected_bytes"], experiment.taking_part)
+    per_npu = _per_npu(totals["injected_bytes"] - summary["endpoint"]["transit_bytes"], experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate
     return {
         "bytes_sent_per_npu": per_npu,
         "achieved_bandwidth_bytes_per_s": bandwidth,
+        "achieved_wire_bandwidth_bytes_per_s": None if bandwidth is None else bandwidth * float(wire / egress),
         "payload_bandwidth_bytes_per_s": egress,
         "wire_bandwidth_bytes_per_s": wire,
         "mean_link_utilisation": totals["mean_link_utilisation"],
@@ -197,13 +200,14 @@ def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
 
 
 def endpoint(summary: dict[str, Any]) -> Document:
-    """The endpoint part of an entry, over all NPUs."""
+    """The endpoint part of an entry, over all NPUs; what is forwarded for others counts as transit, not as sent."""
     totals = summary["endpoint"]
     return {
         "memory_read_bytes": totals["memory_read_bytes"],
         "memory_write_bytes": totals["memory_write_bytes"],
         "loaded_bytes": totals["loaded_bytes"],
         "sent_bytes": totals["sent_bytes"],
+        "transit_bytes": totals["transit_bytes"],
         "fsms": totals["fsms"],
         "fsm_peak": totals["fsm_peak"],
         "resources": [
@@ -218,6 +222,12 @@ def endpoint(summary: dict[str, Any]) -> Document:
         ],
         "partitions": totals["partitions"],
     }
+
+
+def _cost_model(experiment: Experiment, total_s: float, iterations: int) -> Document:
+    """What the endpoint costs on a die, where that is known."""
+    found = hardware_cost.document(experiment, total_s, iterations)
+    return {} if found is None else {"cost_model": found}
 
 
 def dumps(value: Document) -> str:

@@ -309,6 +309,15 @@ impl Plan {
         }
     }
 
+    /// Whether it is a direct all-to-all of a whole group.
+    pub fn is_exchange(&self) -> bool {
+        let kind = |p| match p {
+            Program::Direct { kind, .. } | Program::DirectOnGrid { kind, .. } => Some(kind),
+            _ => None,
+        };
+        self.phases.len() == 1 && kind(self.program(0, true)) == Some(Kind::AllToAll)
+    }
+
     /// Whether a rank has steps in a phase.
     #[inline]
     pub fn takes_part(&self, phase: usize, coordinate: impl Fn(u8) -> u32) -> bool {

@@ -154,6 +154,11 @@ impl<'a> PhaseView<'a> {
         (step, len)
     }
 
+    /// Bytes of the vector that are the NPU's own share: what an all-to-all leaves where it is.
+    pub fn kept(&self) -> u64 {
+        self.layout.split.share(self.vector, self.lane.program.parts(), self.rank).1
+    }
+
     /// The port by which everything leaves, if it is the same throughout the phase.
     pub fn port(&self) -> Option<PortId> {
         match self.lane.wiring {
@@ -313,6 +318,12 @@ impl Layout {
     pub fn is_wired(&self) -> bool {
         let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
         lanes.all(|l| matches!((&l.program, &l.wiring), (Program::Ring { .. }, Wiring::Port(_))))
+    }
+
+    /// Whether every plan is a direct all-to-all.
+    pub fn is_exchange(&self) -> bool {
+        self.plans.iter().any(|p| !p.phases.is_empty())
+            && self.plans.iter().all(|p| p.phases.is_empty() || p.plan.is_exchange())
     }
 
     /// A phase of a chunk as an NPU sees it.

@@ -12,11 +12,14 @@
 
 pub mod ace;
 pub mod api;
+pub mod costs;
+mod forwarding;
 pub mod layout;
 pub mod message;
 pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use layout::{Layout, RingOrder, Space, Wires};
-pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};
+pub use message::MessageEndpoint;

@@ -5,7 +5,7 @@ use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
-    GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec,
+    GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
@@ -43,6 +43,40 @@ impl Machine {
                 graph(*npus, nodes, classes, links, &participants).map(|g| Machine::Graph(Arc::new(g)))
             }
         }
+    }
+
+    /// Whether the endpoints of a run forward what is for distant NPUs: if it asks for that, and if messages pass
+    /// through NPUs at all.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if the endpoints would have to forward where links lead through anything but NPUs, or
+    /// where routes are not in the order of dimensions, so that packets could wait for each other in a circle.
+    pub fn transit(&self, spec: &Spec) -> Result<bool, RunError> {
+        if spec.endpoint.transit() == TransitSpec::Network {
+            return Ok(false);
+        }
+        let refused = |why: &str| {
+            Err(illegal(format!(
+                "endpoint.transit: {why}; accepted: network there, endpoint on products of rings and fully connected \
+                 dimensions"
+            )))
+        };
+        let Machine::Product(product) = self else {
+            return refused("endpoints do not forward on machines and topology files");
+        };
+        let longer: Vec<Block> = product.dims().iter().filter(|d| d.size > 1).map(|d| d.block).collect();
+        match longer[..] {
+            [Block::FullyConnected | Block::Switch] | [] => Ok(false),
+            _ if longer.contains(&Block::Switch) => refused("endpoints do not forward to and from switches"),
+            _ => Ok(true),
+        }
+    }
+
+    /// Hops of the longest route of a product without switches.
+    pub fn diameter(&self) -> u32 {
+        let Machine::Product(product) = self else { return 1 };
+        let along = |d: &Dimension| if d.block == Block::Ring { d.size / 2 } else { 1 };
+        product.dims().iter().filter(|d| d.size > 1).map(along).sum()
     }
 
     /// The fabric, whatever its shape.

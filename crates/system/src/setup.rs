@@ -8,7 +8,9 @@ use crate::errors::{RunError, illegal};
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::place::{Machine, Placement, kind};
-use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
+use crate::spec::{
+    AceSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
+};
 use serde::Serialize;
 use std::sync::Arc;
 use syncline_collective::{Plan, Slot};
@@ -41,6 +43,8 @@ pub struct RunPlan {
     pub layout: Layout,
     /// How they are carried out.
     pub config: CollectiveConfig,
+    /// Whether the endpoints forward what is for distant NPUs.
+    pub transit: bool,
     /// What became of the machine.
     pub folding: Folded,
 }
@@ -52,6 +56,7 @@ impl RunPlan {
     /// [`RunError::Spec`] if the description is not a legal run.
     pub fn new(spec: &Spec) -> Result<RunPlan, RunError> {
         let machine = Machine::new(spec)?;
+        let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
             return Err(illegal("output.window_ps: a window needs a length"));
         }
@@ -75,10 +80,13 @@ impl RunPlan {
             drain: job.drain,
         };
         let mut remarks = Vec::new();
+        let pools = if transit { fabric.ports(NodeId(0)).into() } else { 0 };
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
-            config.chunking = Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes), &mut remarks));
+            config.chunking =
+                Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes, pools), &mut remarks));
         }
-        check_span(spec, &*fabric, &placement, &job, &config)?;
+        let passes = if transit { machine.diameter() } else { 1 };
+        check_span(spec, &*fabric, &placement, (&job, &config), passes)?;
         let bound = match spec.job {
             JobSpec::Collective { bytes, root, collective } => {
                 let task = Task { kind: kind(collective), bytes, root };
@@ -98,7 +106,7 @@ impl RunPlan {
         let npus = machine.fabric().npus();
         let folding = Folded { npus, multiplicity, unfolded, remarks, bound };
         let layout = placement.layout(fabric.clone());
-        Ok(RunPlan { fabric, job, layout, config, folding })
+        Ok(RunPlan { fabric, job, layout, config, transit, folding })
     }
 
     /// No chunk of the run is larger.
@@ -110,14 +118,14 @@ impl RunPlan {
 }
 
 /// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
-/// exceeds: every byte through the slowest server four times per phase and one after the other,
-/// every step of every chunk waiting for the longest link.
+/// exceeds: every byte through the slowest server four times per phase, in each of the `passes` endpoints that it passes,
+/// and one after the other, every step of every chunk waiting for the longest link.
 fn check_span(
     spec: &Spec,
     fabric: &dyn Fabric,
     placement: &Placement,
-    job: &Job,
-    config: &CollectiveConfig,
+    (job, config): (&Job, &CollectiveConfig),
+    passes: u32,
 ) -> Result<(), RunError> {
     const SPAN: f64 = (1u64 << 63) as f64;
     let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
@@ -139,11 +147,12 @@ fn check_span(
         Chunking::Count(n) => f64::from(n) * collectives,
     };
     let compute = job.compute_ps * f64::from(job.iterations);
-    let carried = bytes * phases * 2.0 * f64::from(fabric.npus());
+    let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
     }
-    let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    let most =
+        bytes * f64::from(passes) * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
     if most < SPAN {
         return Ok(());
     }
@@ -152,8 +161,14 @@ fn check_span(
 }
 
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no
-/// more than the largest collective has, or than the SRAM of an ACE can take.
-fn grown(spec: &Spec, placement: &Placement, job: &Job, (bytes, least): (u64, u64), remarks: &mut Vec<String>) -> u64 {
+/// more than the largest collective has, or than the SRAM of an ACE, of so many transit pools, can take.
+fn grown(
+    spec: &Spec,
+    placement: &Placement,
+    job: &Job,
+    (bytes, least, pools): (u64, u64, u32),
+    remarks: &mut Vec<String>,
+) -> u64 {
     let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
     let largest = job.kinds.iter().map(|&kind| job.largest(kind)).max().unwrap_or(0);
     let wanted = least.saturating_mul(finest).min(largest).max(bytes);
@@ -161,8 +176,12 @@ fn grown(spec: &Spec, placement: &Placement, job: &Job, (bytes, least): (u64, u6
         return bytes;
     }
     let (plans, split) = (&placement.plans, placement.split);
+    let packet = |ace: &AceSpec| match spec.network {
+        NetworkSpec::Packet { packet_bytes, .. } => packet_bytes.min(ace.message_bytes),
+        NetworkSpec::Analytical {} | NetworkSpec::Flow {} => ace.message_bytes,
+    };
     let fits = |chunk: u64| match &spec.endpoint {
-        EndpointSpec::Ace(ace) => Ace::sram_needed(plans.iter(), split, Bytes(chunk)) <= ace.sram_bytes,
+        EndpointSpec::Ace(ace) => Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes,
         EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
     };
     let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());

@@ -193,6 +193,9 @@ pub enum EndpointSpec {
     Ideal {
         /// Time from the arrival of a message to the next step (one cycle).
         step_latency_ps: u64,
+        /// Who forwards what is for distant NPUs.
+        #[serde(default)]
+        transit: TransitSpec,
     },
     /// SMs drive the collective through main memory.
     Baseline {
@@ -204,9 +207,33 @@ pub enum EndpointSpec {
         bus_bytes_per_s: u64,
         /// Whether memory writes are charged as well as recorded.
         charge_writes: bool,
+        /// Who forwards what is for distant NPUs.
+        #[serde(default)]
+        transit: TransitSpec,
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
+}
+
+impl EndpointSpec {
+    /// Who forwards what is for distant NPUs.
+    pub fn transit(&self) -> TransitSpec {
+        match self {
+            EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => *transit,
+            EndpointSpec::Ace(ace) => ace.transit,
+        }
+    }
+}
+
+/// Who forwards messages at the NPUs on their way.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransitSpec {
+    /// The endpoints, through their memory or SRAM.
+    Endpoint,
+    /// The routers of the network.
+    #[default]
+    Network,
 }
 
 /// Parameters of an ACE (design defaults in the Python schema).
@@ -235,6 +262,9 @@ pub struct AceSpec {
     pub message_bytes: u32,
     /// Buffer of each output port.
     pub port_buffer_bytes: u64,
+    /// Who forwards what is for distant NPUs.
+    #[serde(default)]
+    pub transit: TransitSpec,
 }
 
 /// How a collective is carried out.

@@ -153,7 +153,8 @@ where
                 memory_read_bytes: report.memory_read * m,
                 memory_write_bytes: report.memory_written * m,
                 loaded_bytes: report.loaded * m,
-                sent_bytes: report.sent * m,
+                sent_bytes: (report.sent - report.transit) * m,
+                transit_bytes: report.transit * m,
                 resources: report
                     .resources
                     .iter()

@@ -6,7 +6,7 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -226,6 +226,9 @@ class Collective(Section):
 DEFAULT_CHUNK: Final = 64 * 1024
 
 
+Transit: TypeAlias = Literal["endpoint", "network"]
+
+
 class IdealEndpoint(Section):
     """Every message is processed in a fixed time."""
 
@@ -233,6 +236,9 @@ class IdealEndpoint(Section):
     """Which endpoint model."""
     step_latency: Time | None = None
     """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
+    transit: Transit | None = None
+    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
+    of the network. `network` if not given."""
 
 
 class BaselineEndpoint(Section):
@@ -246,6 +252,10 @@ class BaselineEndpoint(Section):
     """SMs set aside for communication."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
+    transit: Transit | None = None
+    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
+    routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
+    connected groups), else `network`."""
 
 
 class AceEndpoint(Section):
@@ -275,6 +285,10 @@ class AceEndpoint(Section):
     """Largest message."""
     port_buffer: Size = 4 * 1024
     """Buffer of each output port."""
+    transit: Transit | None = None
+    """Who forwards packets of an all-to-all for distant NPUs where NPUs lie between: the engines, through their SRAM,
+    or the routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
+    connected groups), else `network`."""
 
 
 class Calibration(Section):
@@ -471,6 +485,15 @@ class Experiment(Section):
     def lanes(self) -> str:
         """How lanes are used, in the light of the algorithm."""
         return "one" if self.collective.algorithm == "ring-unidirectional" else self.collective.lanes
+
+    @property
+    def transit(self) -> Transit:
+        """Who forwards what is for distant NPUs."""
+        if self.endpoint.transit is not None:
+            return self.endpoint.transit
+        topology = self.topology
+        through_npus = not isinstance(topology, Wired) and topology.forwards and not topology.has_switches
+        return "endpoint" if through_npus and not isinstance(self.endpoint, IdealEndpoint) else "network"
 
     @property
     def members(self) -> Members | None:

@@ -242,7 +242,8 @@ def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    return [str(c) for info in _fields_at(path, root) for part in _parts(info.annotation) for c in _literals(part)]
+    parts = (part for info in _fields_at(path, root) for part in _parts(info.annotation))
+    return list(dict.fromkeys(str(choice) for part in parts for choice in _literals(part)))
 
 
 def _entry_choices(path: list[int | str], root: Mapping, *, is_key: bool) -> list[str] | None:
@@ -278,12 +279,17 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     return None
 
 
+def accepted_text(info: FieldInfo) -> str | None:
+    """What a field accepts, where its type says so in words: quantities do."""
+    metadata = [*info.metadata, *_metadata(info.annotation)]
+    return next((item.text for item in metadata if isinstance(item, Accepted)), None)
+
+
 def _describe(info: FieldInfo) -> str | None:
     """What a field accepts, from its annotation."""
     metadata = [*info.metadata, *_metadata(info.annotation)]
-    for item in metadata:
-        if isinstance(item, Accepted):
-            return item.text
+    if (text := accepted_text(info)) is not None:
+        return text
     choices = list(_literals(info.annotation))
     if choices:
         return one_of(str(c) for c in choices)

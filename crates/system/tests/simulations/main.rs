@@ -12,3 +12,4 @@ mod monotone;
 mod odd_sizes;
 mod support;
 mod training;
+mod transit;
