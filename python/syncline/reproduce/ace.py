@@ -191,7 +191,7 @@ def _analytic_memory(ace: Ace) -> Computed:
 
 
 def _area_and_power(ace: Ace) -> Computed:
-    endpoint = ace.runs.variant(Run(TRAINING, "ACE")).experiment.endpoint
+    endpoint = ace.runs.variant(Run(RESNET, "ACE")).experiment.endpoint
     assert isinstance(endpoint, AceEndpoint)
     cost = hardware_cost.ace(sram_bytes=endpoint.sram, fsms=endpoint.fsms, alus=endpoint.alus)
     return [float(cost.area_um2), float(cost.power_mw)], "closed form; the table rounds 4254.537 mW up"
