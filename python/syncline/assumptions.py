@@ -25,9 +25,7 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
-UNNAMED = frozenset(
-    {"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
-)
+UNNAMED = frozenset({"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"})
 """Fields whose default is nothing, or is listed with what it means."""
 TRANSIT = {
     "endpoint": "what is for distant NPUs passes through the endpoints between",
