@@ -314,16 +314,16 @@ impl Layout {
         })
     }
 
-    /// Whether every phase of every plan is a ring over the same port of every NPU.
-    pub fn is_wired(&self) -> bool {
-        let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
+    /// Whether every phase of a plan is a ring over the same port of every NPU.
+    pub fn is_wired(&self, plan: u8) -> bool {
+        let mut lanes = self.plans[usize::from(plan)].phases.iter().flatten();
         lanes.all(|l| matches!((&l.program, &l.wiring), (Program::Ring { .. }, Wiring::Port(_))))
     }
 
-    /// Whether every plan is a direct all-to-all.
-    pub fn is_exchange(&self) -> bool {
-        self.plans.iter().any(|p| !p.phases.is_empty())
-            && self.plans.iter().all(|p| p.phases.is_empty() || p.plan.is_exchange())
+    /// Whether some plans are direct all-to-alls, and whether some are anything else.
+    pub fn kinds(&self) -> (bool, bool) {
+        let mut plans = self.plans.iter().filter(|p| !p.phases.is_empty()).map(|p| p.plan.is_exchange());
+        (plans.clone().any(|exchange| exchange), plans.any(|exchange| !exchange))
     }
 
     /// A phase of a chunk as an NPU sees it.

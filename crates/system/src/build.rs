@@ -65,13 +65,17 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
         }
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
             let rule = match deadlock_rule {
+                _ if is_mixed(spec, &plan)? => packet::DeadlockRule::Classes,
                 DeadlockRule::Bubble => packet::DeadlockRule::Bubble,
                 DeadlockRule::Dateline => packet::DeadlockRule::Dateline,
                 DeadlockRule::None => packet::DeadlockRule::None,
             };
             let packet = Bytes(packet_bytes.into());
             let at_least = input_buffer(spec, &plan, packet)?;
-            let channels = if rule == packet::DeadlockRule::Dateline { 2 } else { 1 };
+            let channels = match rule {
+                packet::DeadlockRule::Dateline | packet::DeadlockRule::Classes => 2,
+                packet::DeadlockRule::Bubble | packet::DeadlockRule::None => 1,
+            };
             let needed = at_least.saturating_mul(channels);
             if let Some(buffer) = buffer_packets.filter(|&b| b < needed) {
                 return Err(illegal(format!(
@@ -86,6 +90,21 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
             with_network(spec, plan, net, goal)
         }
     }
+}
+
+/// Whether an ACE carries out rings and direct all-to-alls, whose packets then have channels of their own.
+///
+/// # Errors
+/// [`RunError::Spec`] if routers were to forward there: their own rules against deadlock need all channels.
+fn is_mixed(spec: &Spec, plan: &RunPlan) -> Result<bool, RunError> {
+    let mixed = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() == (true, true);
+    if mixed && !plan.transit {
+        return Err(illegal(
+            "endpoint.transit: the routers of the packet backend do not forward for an ACE that carries out rings \
+             beside direct all-to-alls; accepted: endpoint",
+        ));
+    }
+    Ok(mixed)
 }
 
 /// The packets that the endpoint needs every input buffer to hold.

@@ -319,7 +319,7 @@ impl Ace {
         if sends {
             self.feed(npu, seq, packet.len, false, ctx);
         }
-        ctx.net.release(ctx.now, npu, packet.port, ctx.q);
+        ctx.net.release(ctx.now, npu, packet.port, Delivery::Stream, ctx.q);
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
         chunk.receiving = Unit::Idle;
@@ -513,7 +513,7 @@ impl Ace {
     {
         let at = npu.index() * self.ports + port.index();
         if self.port_queues[at].is_empty() {
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
+            match ctx.net.room(ctx.now, npu, port, Delivery::Stream, self.port_buffer) {
                 Room::Now => return true,
                 Room::At(t) => self.wake_port(npu, port, t, ctx),
                 Room::Unknown => {}
@@ -544,16 +544,13 @@ impl Ace {
     }
 
     /// Serves the chunks that wait for a port, first come first served, while it has space.
-    pub(super) fn serve_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn serve_queue<N: Network, Q>(&mut self, npu: NodeId, port: PortId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        if self.exchanges() {
-            return self.serve_outlet(npu, port, ctx);
-        }
         let at = npu.index() * self.ports + port.index();
         while let Some(&seq) = self.port_queues[at].front() {
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
+            match ctx.net.room(ctx.now, npu, port, Delivery::Stream, self.port_buffer) {
                 Room::Now => {}
                 Room::At(t) => return self.wake_port(npu, port, t, ctx),
                 Room::Unknown => return,

@@ -22,8 +22,8 @@
 //!
 //! # All-to-all
 //! Section V: direct, everybody to everybody, in a single phase that all FSMs can run ([`exchange`]). Where only
-//! neighbours are connected the engines forward each other's packets ([`transit`]). Chunks of a run are all rings or
-//! all all-to-alls.
+//! neighbours are connected the engines forward each other's packets ([`transit`]). Both kinds of chunks may run side by
+//! side ([`mixed`]).
 //!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
@@ -57,94 +57,27 @@
 
 mod config;
 mod dataflow;
+mod event;
 mod exchange;
+mod mixed;
 mod phases;
 mod sram;
 mod transit;
 
 pub use config::{AceConfig, AceError, Transit};
+pub use event::AceEvent;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
 use crate::layout::Layout;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
+use event::class;
 use sram::{Level, Packets, Partitions};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use syncline_collective::{Kind, Op, Plan, Split};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
 use transit::Exchange;
-
-/// Timers of the engine.
-#[derive(Clone, Copy, Debug)]
-pub enum AceEvent {
-    /// The TX DMA has loaded a chunk.
-    Loaded {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A packet of the chunk's receiving side has SRAM ports and ALU.
-    Received {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A packet that the chunk's FSM sends of its own has its SRAM port.
-    Fetched {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// The first packet of an input buffer has its SRAM port, in an all-to-all.
-    Written {
-        /// The NPU.
-        npu: u32,
-        /// The input port.
-        port: u32,
-    },
-    /// The next packet that goes through a port has been read, in an all-to-all.
-    Read {
-        /// The NPU.
-        npu: u32,
-        /// The output port.
-        port: u32,
-    },
-    /// The RX DMA has written the next packet of an all-to-all.
-    Stored {
-        /// The NPU.
-        npu: u32,
-    },
-    /// A port buffer has space again.
-    Port {
-        /// The NPU.
-        npu: u32,
-        /// The port.
-        port: u32,
-    },
-    /// The RX DMA has written a chunk back.
-    Drained {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-}
-
-/// Event classes in the order key, after those of [`crate::api::class`].
-mod class {
-    pub const LOADED: u8 = 40;
-    pub const RECEIVED: u8 = 41;
-    pub const FETCHED: u8 = 42;
-    pub const PORT: u8 = 43;
-    pub const DRAINED: u8 = 44;
-    pub const WRITTEN: u8 = 45;
-    pub const READ: u8 = 46;
-    pub const STORED: u8 = 47;
-}
 
 /// Where a chunk is on its way through an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,16 +191,23 @@ pub struct Ace {
     ports: usize,
     /// Feeding unit on this network: a packet, or a whole message.
     unit: u32,
+    /// What a port buffer holds of one kind of chunks.
+    port_buffer: Bytes,
     /// How long a full one occupies an SRAM port.
     full_unit: Ps,
     port_rate: Rate,
     chunks: Vec<Chunk>,
     engines: Vec<Engine>,
     partitions: Partitions,
-    /// Per NPU and phase: the next chunk to begin it.
-    next_in_phase: Vec<u32>,
-    /// Per NPU and phase: the next chunk to take room for its results.
-    next_in_room: Vec<u32>,
+    /// Per plan, whether its chunks are all-to-alls.
+    exchanged: Vec<bool>,
+    /// Phases that fill the terminal partition.
+    last_phases: Vec<usize>,
+    /// The chunks that go through each phase, and behind the phases all-to-alls, in their order.
+    lines: Vec<Vec<u32>>,
+    /// Per NPU and line: how many have begun, and how many have taken room for their results.
+    begun: Vec<u32>,
+    roomed: Vec<u32>,
     /// Per NPU and FSM: whether it is busy.
     fsm_busy: Vec<bool>,
     /// First FSM of each phase, and the end.
@@ -280,7 +220,7 @@ pub struct Ace {
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
     early: BTreeMap<(u32, u32, u8), dataflow::List>,
-    /// All-to-alls; of no NPU where chunks are rings.
+    /// All-to-alls; of no NPU where all chunks are rings.
     exchange: Exchange,
     tx_memory: RateServer,
     tx_bus: RateServer,
@@ -318,21 +258,24 @@ impl Ace {
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();
         let ports = (0..npus).map(|npu| layout.fabric().ports(NodeId(npu))).max().map_or(0, usize::from);
-        let exchanges = layout.is_exchange();
-        if !layout.is_wired() && !exchanges {
+        let exchanged: Vec<bool> = layout.plans().map(Plan::is_exchange).collect();
+        let exchanges = exchanged.contains(&true);
+        if !(0..).zip(&exchanged).all(|(plan, &exchanged)| exchanged || layout.is_wired(plan)) {
             return Err(AceError::NotWired);
         }
+        let ends = layout.plans().zip(&exchanged).filter(|(_, exchanged)| !**exchanged);
+        let ends = ends.filter_map(|(plan, _)| plan.phases().len().checked_sub(1));
+        let last_phases: Vec<usize> = ends.collect::<BTreeSet<_>>().into_iter().collect();
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
             return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
         }
         let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
-        let exchanged_unit = u64::from(unit).min(config.message.0) as u32;
         let pools = match config.transit {
             Transit::Endpoint { .. } if exchanges => ports as u32,
             _ => 0,
         };
-        let packets = exchanges.then_some(Packets { unit: exchanged_unit, pools });
+        let packets = exchanges.then_some(Packets { unit: u64::from(unit).min(config.message.0) as u32, pools });
         let partitions = Partitions::new(&layout, config.sram.0, chunk, packets)?;
         let exchange = match packets {
             Some(packets) => Exchange::new(&layout, config.transit, ports, partitions.slots(packets), packets.unit),
@@ -341,16 +284,24 @@ impl Ace {
         let (each, more) = (config.fsms / phases.max(1) as u32, config.fsms % phases.max(1) as u32);
         let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
+        let port_buffer = match layout.kinds() {
+            (true, true) => Bytes(config.port_buffer.0 / 2),
+            _ => config.port_buffer,
+        };
         let mut ace = Ace {
             ports,
             unit,
+            port_buffer,
             full_unit: Ps::ZERO,
             port_rate: rate,
             chunks: Vec::new(),
             engines: vec![Engine::default(); npus as usize],
             partitions,
-            next_in_phase: vec![0; npus as usize * phases],
-            next_in_room: vec![0; npus as usize * phases],
+            exchanged,
+            last_phases,
+            lines: vec![Vec::new(); phases + 1],
+            begun: vec![0; npus as usize * (phases + 1)],
+            roomed: vec![0; npus as usize * (phases + 1)],
             fsm_busy: vec![false; npus as usize * config.fsms as usize],
             fsm_of_phase,
             port_queues: vec![VecDeque::new(); npus as usize * ports],
@@ -386,9 +337,10 @@ impl Ace {
     /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
     /// or for their FSM's own send) cannot fill it and keep out those they wait for: a message for
     /// every FSM that a phase has per lane, one more that is under way, and the bubble.
-    /// Packets of all-to-alls wait for nobody who waits for them: none.
+    /// Packets of all-to-alls wait for nobody who waits for them: none, or in a run of both kinds the two that go
+    /// into an input buffer of their own.
     pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
-        if layout.is_exchange() {
+        if layout.kinds() == (true, false) {
             return 0;
         }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
@@ -448,7 +400,7 @@ impl Ace {
         }
         self.complete(npu, seq, ctx);
         if phases > 0 {
-            self.room_freed(npu, phases - 1, ctx);
+            self.terminal_freed(npu, ctx);
         }
     }
 
@@ -466,7 +418,7 @@ impl Ace {
 
     /// Bytes that an NPU loads of a chunk.
     fn brought(&self, npu: NodeId, chunk: Chunk) -> u64 {
-        if self.exchanges() { self.exchanged(npu, chunk).0 } else { self.layout.held(npu, chunk, 0) }
+        if self.is_exchanged(chunk) { self.exchanged(npu, chunk).0 } else { self.layout.held(npu, chunk, 0) }
     }
 }
 
@@ -474,6 +426,7 @@ impl<N: Network> Endpoint<N> for Ace {
     type Event = AceEvent;
 
     fn define(&mut self, chunk: Chunk) {
+        self.enlist(chunk);
         self.chunks.push(chunk);
     }
 
@@ -510,7 +463,7 @@ impl<N: Network> Endpoint<N> for Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         match report {
-            NetOut::Arrived { at, port, tag, segment, .. } if self.exchanges() => {
+            NetOut::Arrived { at, port, tag, segment, .. } if transit::is_passing(tag) => {
                 self.packet_arrived(at, port, tag, segment.len.0 as u32, ctx);
             }
             NetOut::Arrived { at, port, tag, segment, .. } => self.arrived(at, port, tag, segment, ctx),
@@ -526,7 +479,9 @@ impl<N: Network> Endpoint<N> for Ace {
         match event {
             AceEvent::Loaded { npu, seq } => self.queue(NodeId(npu), seq, ctx),
             AceEvent::Received { npu, seq } => self.packet_received(NodeId(npu), seq, ctx),
-            AceEvent::Fetched { npu, seq } if self.exchanges() => self.next_own(NodeId(npu), seq, ctx),
+            AceEvent::Fetched { npu, seq } if self.is_exchanged(self.chunks[seq as usize]) => {
+                self.next_own(NodeId(npu), seq, ctx);
+            }
             AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
             AceEvent::Written { npu, port } => self.packet_written(NodeId(npu), PortId(port as u16), ctx),
             AceEvent::Read { npu, port } => self.packet_read(NodeId(npu), PortId(port as u16), ctx),
