@@ -48,7 +48,15 @@ enum Goal {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let results = build(spec, RunPlan::new(spec)?, Goal::Run(shuffle))?;
+    run_plan(spec, RunPlan::new(spec)?, shuffle)
+}
+
+/// Runs a simulation that has been set up from a description.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
+    let results = build(spec, plan, Goal::Run(shuffle))?;
     Ok(results.expect("a run that does not fail has results"))
 }
 

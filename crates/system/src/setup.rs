@@ -55,6 +55,14 @@ impl RunPlan {
     /// # Errors
     /// [`RunError::Spec`] if the description is not a legal run.
     pub fn new(spec: &Spec) -> Result<RunPlan, RunError> {
+        RunPlan::with(spec, |ranks| job(spec, ranks))
+    }
+
+    /// Sets up a run of a job that is made for groups of so many NPUs, instead of the described one.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if that is not a legal run.
+    pub fn with(spec: &Spec, job: impl FnOnce(u32) -> Result<Job, RunError>) -> Result<RunPlan, RunError> {
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
@@ -66,7 +74,7 @@ impl RunPlan {
         }
         let fabric = machine.fabric();
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
-        let job = job(spec, ranks)?;
+        let job = job(ranks)?;
         let mut placement = Placement::new(spec, &machine, &job)?;
         let split = placement.split;
         let mut config = CollectiveConfig {

@@ -238,7 +238,8 @@ class IdealEndpoint(Section):
     """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
     transit: Transit | None = None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
-    of the network. `network` if not given."""
+    of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
+    groups), else `network`."""
 
 
 class BaselineEndpoint(Section):
@@ -493,7 +494,7 @@ class Experiment(Section):
             return self.endpoint.transit
         topology = self.topology
         through_npus = not isinstance(topology, Wired) and topology.forwards and not topology.has_switches
-        return "endpoint" if through_npus and not isinstance(self.endpoint, IdealEndpoint) else "network"
+        return "endpoint" if through_npus else "network"
 
     @property
     def members(self) -> Members | None:

@@ -47,8 +47,14 @@ pub enum Transit {
 /// Why an engine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AceError {
-    /// A phase that is neither a ring over neighbouring NPUs nor a direct all-to-all, or both in one run.
+    /// A phase that is neither a ring over neighbouring NPUs nor a direct all-to-all.
     NotWired,
+    /// Collectives over rings with different numbers of phases, whose results would meet in the terminal partition
+    /// in no order.
+    UnequalPhases {
+        /// Two such numbers.
+        phases: [usize; 2],
+    },
     /// The partitions do not hold a chunk each, or the transit pools not two packets each.
     SramTooSmall {
         /// The SRAM asked for.
@@ -74,6 +80,11 @@ impl fmt::Display for AceError {
                 f,
                 "an ACE carries out rings between neighbouring NPUs and direct all-to-alls; accepted: ring algorithms \
                  of all-reduce, reduce-scatter and all-gather over the whole of a product of rings, direct of all-to-all"
+            ),
+            AceError::UnequalPhases { phases: [one, other] } => write!(
+                f,
+                "an ACE carries out collectives over rings with equally many phases, not {one} and {other}; accepted: \
+                 one kind of them beside all-to-alls"
             ),
             AceError::SramTooSmall { sram, pools, needed } => {
                 let transit = if *pools > 0 { ", or not two packets in each transit pool" } else { "" };

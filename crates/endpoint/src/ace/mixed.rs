@@ -110,13 +110,12 @@ impl Ace {
     /// Whether results wait for room in the terminal partition.
     pub(super) fn wants_terminal(&self, npu: NodeId) -> bool {
         let engine = &self.engines[npu.index()];
-        self.last_phases.iter().any(|&phase| {
-            let place = self.next_to_room(npu, phase).and_then(|seq| seq.checked_sub(engine.base));
-            let chunk = place.and_then(|at| engine.chunks.get(at as usize));
-            chunk.is_some_and(|c| {
-                let there = matches!(c.state, State::Queued | State::Running) && usize::from(c.phase) == phase;
-                there && c.blocked == Blocked::Room
-            })
+        let Some(phase) = self.last_phase else { return false };
+        let place = self.next_to_room(npu, phase).and_then(|seq| seq.checked_sub(engine.base));
+        let chunk = place.and_then(|at| engine.chunks.get(at as usize));
+        chunk.is_some_and(|c| {
+            let there = matches!(c.state, State::Queued | State::Running) && usize::from(c.phase) == phase;
+            there && c.blocked == Blocked::Room
         })
     }
 
@@ -125,8 +124,8 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        for i in 0..self.last_phases.len() {
-            self.room_freed(npu, self.last_phases[i], ctx);
+        if let Some(phase) = self.last_phase {
+            self.room_freed(npu, phase, ctx);
         }
         self.admit_blocked(npu, ctx);
     }

@@ -73,7 +73,7 @@ use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
 use event::class;
 use sram::{Level, Packets, Partitions};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use syncline_collective::{Kind, Op, Plan, Split};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
@@ -201,8 +201,8 @@ pub struct Ace {
     partitions: Partitions,
     /// Per plan, whether its chunks are all-to-alls.
     exchanged: Vec<bool>,
-    /// Phases that fill the terminal partition.
-    last_phases: Vec<usize>,
+    /// The phase of rings that fills the terminal partition.
+    last_phase: Option<usize>,
     /// The chunks that go through each phase, and behind the phases all-to-alls, in their order.
     lines: Vec<Vec<u32>>,
     /// Per NPU and line: how many have begun, and how many have taken room for their results.
@@ -263,9 +263,12 @@ impl Ace {
         if !(0..).zip(&exchanged).all(|(plan, &exchanged)| exchanged || layout.is_wired(plan)) {
             return Err(AceError::NotWired);
         }
-        let ends = layout.plans().zip(&exchanged).filter(|(_, exchanged)| !**exchanged);
-        let ends = ends.filter_map(|(plan, _)| plan.phases().len().checked_sub(1));
-        let last_phases: Vec<usize> = ends.collect::<BTreeSet<_>>().into_iter().collect();
+        let rings = layout.plans().zip(&exchanged).filter(|(plan, exchanged)| !**exchanged && !plan.phases().is_empty());
+        let lengths: Vec<usize> = rings.map(|(plan, _)| plan.phases().len()).collect();
+        let last_phase = lengths.first().map(|phases| phases - 1);
+        if let Some(&other) = lengths.iter().find(|&&phases| phases != lengths[0]) {
+            return Err(AceError::UnequalPhases { phases: [lengths[0], other] });
+        }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
             return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
@@ -298,7 +301,7 @@ impl Ace {
             engines: vec![Engine::default(); npus as usize],
             partitions,
             exchanged,
-            last_phases,
+            last_phase,
             lines: vec![Vec::new(); phases + 1],
             begun: vec![0; npus as usize * (phases + 1)],
             roomed: vec![0; npus as usize * (phases + 1)],

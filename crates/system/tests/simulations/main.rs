@@ -8,6 +8,7 @@ mod closed_forms;
 mod failures;
 mod folded;
 mod hybrid;
+mod mixed;
 mod monotone;
 mod odd_sizes;
 mod support;
