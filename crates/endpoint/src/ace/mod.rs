@@ -263,7 +263,8 @@ impl Ace {
         if !(0..).zip(&exchanged).all(|(plan, &exchanged)| exchanged || layout.is_wired(plan)) {
             return Err(AceError::NotWired);
         }
-        let rings = layout.plans().zip(&exchanged).filter(|(plan, exchanged)| !**exchanged && !plan.phases().is_empty());
+        let rings =
+            layout.plans().zip(&exchanged).filter(|(plan, exchanged)| !**exchanged && !plan.phases().is_empty());
         let lengths: Vec<usize> = rings.map(|(plan, _)| plan.phases().len()).collect();
         let last_phase = lengths.first().map(|phases| phases - 1);
         if let Some(&other) = lengths.iter().find(|&&phases| phases != lengths[0]) {
@@ -340,8 +341,7 @@ impl Ace {
     /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
     /// or for their FSM's own send) cannot fill it and keep out those they wait for: a message for
     /// every FSM that a phase has per lane, one more that is under way, and the bubble.
-    /// Packets of all-to-alls wait for nobody who waits for them: none, or in a run of both kinds the two that go
-    /// into an input buffer of their own.
+    /// Packets of all-to-alls wait for nobody who waits for them: none.
     pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
         if layout.kinds() == (true, false) {
             return 0;

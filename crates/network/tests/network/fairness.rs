@@ -158,7 +158,9 @@ fn room_comes_as_the_backlog_drains() {
     let mut out = Vec::new();
     net.send(Ps::ZERO, message(0), &mut queue);
     net.send(Ps::ZERO, message(1), &mut queue);
-    let room = |net: &mut Flow<Product>, ns: u64, capacity| net.room(Ps(ns * NS), NodeId(0), port, Delivery::Stream, Bytes(capacity));
+    let room = |net: &mut Flow<Product>, ns: u64, capacity| {
+        net.room(Ps(ns * NS), NodeId(0), port, Delivery::Stream, Bytes(capacity))
+    };
     assert_eq!(room(&mut net, 0, 2_000), Room::Now);
     assert_eq!(room(&mut net, 0, 500), Room::At(Ps(1_500 * NS)));
     let (now, _, event) = queue.pop().expect("rates are found");

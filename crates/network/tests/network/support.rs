@@ -238,7 +238,11 @@ impl<N: Network> Player<'_, N> {
             if play.delivery != Delivery::Whole {
                 let pause = play.hold.times(*received % 7);
                 *received += 1;
-                self.queue.push(arrival + pause, Key::new(RELEASE, u32::from(port.0)), Event::Release(at, port, play.delivery));
+                self.queue.push(
+                    arrival + pause,
+                    Key::new(RELEASE, u32::from(port.0)),
+                    Event::Release(at, port, play.delivery),
+                );
             }
         }
         self.segments[tag as usize].push(segment);

@@ -1,6 +1,8 @@
 //! Rings and direct all-to-alls beside each other in an ACE.
 
-use crate::support::{ace, ace_spec, ace_torus, all_reduce, chunks_of, fingerprint, packet, summary_but_fold};
+use crate::support::{
+    ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, chunks_of, ideal, packet, summary_but_fold,
+};
 use proptest::prelude::*;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, Ps};
@@ -107,7 +109,7 @@ fn step(kind: Kind, bytes: u64) -> Step {
     Step { kind, bytes, compute: 0, waits: false }
 }
 
-/// With the least of what a message asks for where a field is too small.
+/// What the refusal of a run would accept at least.
 fn least(spec: &Spec, steps: &[Step]) -> u64 {
     let refused = outcome(spec, steps, None).err().map(|e| e.to_string()).unwrap_or_default();
     let (_, accepted) = refused.split_once("accepted: ").unwrap_or_else(|| panic!("{refused} {spec:?}"));
@@ -208,7 +210,7 @@ fn routers_leave_it_to_the_engines() {
 
 #[test]
 fn the_sram_holds_a_chunk_of_each_kind() {
-    // Four phases of 64, 16, 16 and 16 KiB; results of 64 KiB and a packet; two packets for each of six ports.
+    // Phases that begin with 36, 9, 9 and 9 KiB; results of 36 KiB and a packet; two packets for each of six ports.
     let mut spec = spec([4, 3, 3], 36 << 10, &[]);
     engine(&mut spec).sram_bytes = 1;
     let steps = [step(Kind::AllReduce, 36 << 10), step(Kind::AllToAll, 36 << 10)];
@@ -287,7 +289,8 @@ proptest! {
         engine(&mut spec).sram_bytes = 200_000;
         let once = run(&spec, &steps);
         let shuffled = outcome(&spec, &steps, Some(seed)).unwrap_or_else(|e| panic!("{e}"));
-        prop_assert_eq!(fingerprint(&once), fingerprint(&shuffled));
+        // Only how often a port is looked at in vain depends on what came first in an instant.
+        prop_assert_eq!(summary_but_fold(&once), summary_but_fold(&shuffled));
         if alike {
             spec.fold = FoldSpec::On;
             prop_assert_eq!(summary_but_fold(&once), summary_but_fold(&run(&spec, &steps)));
@@ -296,6 +299,29 @@ proptest! {
             spec.fold = FoldSpec::Off;
             spec.network = packet(network == 3);
             prop_assert_eq!(once.summary.total_ps, run(&spec, &steps).summary.total_ps);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(150) })]
+
+    /// An endpoint that takes a cycle for everything is the fastest to forward, but for what whole messages lose to packets
+    /// that stream, and for the luck of order at a port.
+    #[test]
+    fn an_ideal_endpoint_forwards_fastest(
+        a in 1u32..6, b in 1u32..5, c in 2u32..5, bytes in 1u64..8_000, chunk in 8u64..8_000,
+    ) {
+        let npus = u64::from(a * b * c);
+        let total = |endpoint| {
+            let mut spec = all_to_all(ace_torus([a, b, c]), endpoint, npus * 4 * bytes);
+            spec.collectives.chunking = chunks_of(npus * 4 * chunk);
+            spec.collectives.inflight = 10_000; // an ACE has no such limit
+            crate::support::run(&spec).summary.total_ps
+        };
+        let fastest = total(ideal());
+        for endpoint in [baseline(), ace()] {
+            prop_assert!(total(endpoint) * 10 >= fastest * 8);
         }
     }
 }
