@@ -255,6 +255,7 @@ def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]
         "memory_bytes_per_s": float(bandwidth),
         "scale": experiment.training.compute_scale,
         "array": array,
+        "tile": model.tile,
     }
 
 

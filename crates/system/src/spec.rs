@@ -507,6 +507,9 @@ pub struct ComputeSpec {
     /// A systolic array in place of the SMs.
     #[serde(default)]
     pub array: Option<ArraySpec>,
+    /// Results along each side of a tile of a matrix product; every operand is read once if left out.
+    #[serde(default)]
+    pub tile: Option<std::num::NonZeroU32>,
 }
 
 /// A systolic array.

@@ -59,6 +59,9 @@ class Compute(Section):
     """What stays in the array while the rest streams through."""
     clock: Frequency | None = None
     """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
+    tile: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Results along each side of the square tiles that matrix products are computed in, each of which reads its
+    operands from main memory; if not given, every operand is read once."""
 
 
 class Npu(Section):

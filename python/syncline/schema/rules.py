@@ -228,7 +228,7 @@ def _compute(parts: Parts) -> Iterator[Violation]:
     if parts.npu is None or parts.npu.compute.kind != "roofline":
         return
     compute, default = parts.npu.compute, Compute()
-    for name in type(compute).model_fields:
+    for name in type(compute).model_fields.keys() - {"tile"}:
         if getattr(compute, name) != getattr(default, name):
             yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
 
@@ -426,11 +426,14 @@ def _schema() -> dict[str, Any]:
 
 def is_field(path: str) -> bool:
     """Whether a dotted path names a field of an experiment, in one of its forms."""
-    section, _, name = path.partition(".")
+    section, *names = path.split(".")
     schema = _schema()
-    models: dict[str, Any] = schema["$defs"]
     if section not in schema["properties"] or section in ("name", "calibration"):
         return False
-    text = str(schema["properties"][section])
-    names = {key for model, body in models.items() if f"/{model}'" in text for key in body["properties"]}
-    return not name or name in names
+    here = [schema["properties"][section]]
+    for name in names:
+        models = [body for model, body in schema["$defs"].items() if f"/{model}'" in str(here)]
+        here = [body["properties"][name] for body in models if name in body["properties"]]
+        if not here:
+            return False
+    return True

@@ -9,7 +9,7 @@ use syncline_system::spec::{
 use syncline_system::{Column, Results, run_spec};
 
 fn compute(memory_bytes_per_s: f64) -> ComputeSpec {
-    ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, array: None }
+    ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, array: None, tile: None }
 }
 
 fn model(spec: &mut Spec, name: &str, batch: u32, strategy: StrategySpec) {
