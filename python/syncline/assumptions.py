@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import lcm
 from typing import Any
 
@@ -18,6 +18,7 @@ from syncline.schema.experiment import (
     Experiment,
     IdealEndpoint,
     Npu,
+    SwitchOffloadEndpoint,
     Training,
 )
 from syncline.schema.load import Variant
@@ -30,14 +31,19 @@ UNNAMED = frozenset({"root", "per_dimension"})
 """Fields whose default is nothing, or is listed with what it means."""
 
 
-def of(variants: Iterable[Variant]) -> list[str]:
-    """The assumptions of all variants, each once and with the variants it is about unless it is about all."""
+def of(variants: Iterable[Variant], offloaded: Mapping[str, str] | None = None) -> list[str]:
+    """The assumptions of all variants, each once and with the variants it is about unless it is about all.
+
+    `offloaded` says of variants with switch offload what is done in switches.
+    """
     about: dict[str, list[str]] = {}
     count = 0
     for variant in variants:
         count += 1
         for line in dict.fromkeys(_of_one(variant)):
             about.setdefault(line, []).append(variant.name)
+        if offloaded is not None and variant.name in offloaded:
+            about.setdefault(f"switch offload {offloaded[variant.name]}", []).append(variant.name)
     return [line if len(names) == count else f"{line} ({', '.join(names)})" for line, names in about.items()]
 
 
@@ -144,6 +150,8 @@ def _defaults(
 def _meaning_of_nothing(value: BaseModel, name: str) -> str:
     if isinstance(value, IdealEndpoint):
         return "one cycle of npu.clock"
+    if isinstance(value, SwitchOffloadEndpoint):
+        return "that of the ports: switches add as bytes arrive"
     return "npu.clock" if isinstance(value, AceEndpoint) and name == "clock" else "auto"
 
 

@@ -22,6 +22,7 @@ from syncline.schema.experiment import (
     FlowNetwork,
     ModelWorkload,
     PacketNetwork,
+    SwitchOffloadEndpoint,
 )
 from syncline.topology import Topology
 
@@ -47,6 +48,10 @@ REFUSALS: Final = {
     "collectives.per_dimension": ("collective", "per_dimension"),
     "collectives.slices": ("collective", "slices"),
     "collectives.algorithm": ("collective", "algorithm"),
+    "endpoint.kind": ("endpoint", "kind"),
+    "endpoint.comm_sms": ("endpoint", "comm_sms"),
+    "endpoint.switch_memory": ("endpoint", "switch_memory"),
+    "endpoint.message": ("endpoint", "message"),
     "collectives.chunking": ("collective", "chunk"),
     "groups": ("groups",),
     "fold": ("fold",),
@@ -88,6 +93,8 @@ class Preview:
     messages_per_npu: int
     bytes_sent_per_npu: int
     lower_bound_ps: int
+    offloaded: str | None
+    """Of switch offload: what is done in switches, and what is left to the NPUs."""
     warnings: list[str]
 
 
@@ -225,7 +232,7 @@ def compute_share(experiment: Experiment) -> tuple[float, float]:
     """
     npu, endpoint = experiment.npu, experiment.endpoint
     sms, bandwidth = npu.sms, npu.memory_bandwidth
-    if experiment.training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+    if experiment.training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth
     return npu.peak * sms / npu.sms, float(bandwidth)
@@ -298,6 +305,18 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "fsms": endpoint.fsms,
             "message_bytes": endpoint.message,
             "port_buffer_bytes": endpoint.port_buffer,
+        }
+    if isinstance(endpoint, SwitchOffloadEndpoint):
+        return {
+            "kind": "switch-offload",
+            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
+            "bus_bytes_per_s": npu.bus,
+            "charge_writes": endpoint.charge_writes,
+            "switch_reduce_bytes_per_s": endpoint.switch_reduce_bandwidth,
+            "switch_memory_bytes": endpoint.switch_memory,
+            "switch_latency_ps": endpoint.switch_latency,
+            "message_bytes": endpoint.message,
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
     return {"kind": "ideal", "step_latency_ps": latency}

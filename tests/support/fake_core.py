@@ -178,6 +178,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "memory_write_bytes": sent_all,
             "loaded_bytes": sent_all * 4 // 9,
             "sent_bytes": sent_all,
+            "sent_by_switches_bytes": 0,
             "resources": [{"resource": "memory", "servers": 1, "busy_ps": total_ps // 2, "wait_ps": 10, "served": 3}],
             "partitions": [],
             "fsm_peak": 0,

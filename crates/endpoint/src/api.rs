@@ -80,8 +80,10 @@ pub struct Report {
     pub memory_written: u64,
     /// Bytes loaded into an SRAM.
     pub loaded: u64,
-    /// Bytes handed to the network.
+    /// Bytes that NPUs handed to the network.
     pub sent: u64,
+    /// Bytes that switches handed to it: sums and copies.
+    pub sent_by_switches: u64,
     /// Every resource.
     pub resources: Vec<ResourceUse>,
     /// Name, capacity and largest fill of every SRAM partition.

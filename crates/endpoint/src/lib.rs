@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
+//! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; the ALUs and memory of switches; SMs where no switch can add |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
@@ -12,11 +13,13 @@
 
 pub mod ace;
 pub mod api;
+pub mod in_switch;
 pub mod layout;
 pub mod message;
 pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use layout::{Layout, RingOrder, Space, Wires};
 pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};

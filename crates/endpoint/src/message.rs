@@ -99,7 +99,7 @@ impl Baseline {
         }
     }
 
-    fn reads_per_byte(op: Op) -> u64 {
+    pub(crate) fn reads_per_byte(op: Op) -> u64 {
         match op {
             Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
             Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
@@ -140,14 +140,15 @@ impl StepCost for Baseline {
 /// A step's work is done.
 #[derive(Clone, Copy, Debug)]
 pub struct StepDone {
-    npu: u32,
-    seq: u32,
-    thread: u8,
+    /// The NPU, or the switch that had a piece to work on.
+    pub(crate) npu: u32,
+    pub(crate) seq: u32,
+    pub(crate) thread: u8,
 }
 
 /// Names the step of a chunk that takes a message, in 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Tag(u64);
+pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     const PC_BITS: u32 = 23;
@@ -156,7 +157,7 @@ impl Tag {
     const SLOT_BITS: u32 = Self::PC_BITS + Self::THREAD_BITS + Self::PHASE_BITS;
 
     #[inline]
-    fn new(seq: u32, phase: u8, into: Slot) -> Tag {
+    pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
         debug_assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
@@ -168,17 +169,17 @@ impl Tag {
     }
 
     #[inline]
-    fn seq(self) -> u32 {
+    pub(crate) fn seq(self) -> u32 {
         (self.0 >> Self::SLOT_BITS) as u32
     }
 
     #[inline]
-    fn phase(self) -> u8 {
+    pub(crate) fn phase(self) -> u8 {
         (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
     }
 
     #[inline]
-    fn slot(self) -> Slot {
+    pub(crate) fn slot(self) -> Slot {
         let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
         Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
     }
@@ -533,7 +534,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                         let (step, _) = view.step(Slot { thread, pc: t.pc });
                         waits.push(Wait {
                             who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
-                            what: format!("the message of NPU {}", view.sender(&step)),
+                            what: format!("the message of {}", view.sender_name(&step)),
                         });
                     }
                 }

@@ -3,6 +3,7 @@
 use crate::admission::Balance;
 use crate::errors::{RunError, illegal};
 use crate::job::Job;
+use crate::offload::Offload;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
     GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec,
@@ -160,6 +161,8 @@ pub struct Placement {
     pub balance: Option<Balance>,
     /// How rings run along each dimension of the space.
     pub wires: Vec<Wires>,
+    /// Per dimension, the port of every NPU to the switch that takes part in the programs of its line.
+    pub switch_ports: Vec<Option<Vec<PortId>>>,
     /// How blocks are cut.
     pub split: Split,
 }
@@ -195,16 +198,26 @@ impl Placement {
             AlgorithmSpec::Themis => orders_of(&sizes)?,
             _ => vec![None],
         };
-        let mut plans = Vec::new();
-        for &kind in &job.kinds {
-            let algorithms = algorithms(c, whole, flat, sizes.len(), kind, &pipeline)?;
-            let axes: Vec<Axis> =
-                sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
-            for order in &orders {
-                let request = Request { kind, composition, axes: &axes, root: job.root, order: order.as_deref() };
-                let plan = Plan::new(request).map_err(illegal)?;
-                plans.push(if flat && whole.is_some() { plan.on_grid(&grid) } else { plan });
+        let split = Split { element: c.element_bytes };
+        let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
+        let plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
+            let mut plans = Vec::new();
+            for &kind in &job.kinds {
+                let through = Through { offload: offload.as_ref(), composition, sizes: &sizes, slots };
+                let algorithms = algorithms(c, whole, flat, kind, &pipeline, &through)?;
+                let axes: Vec<Axis> =
+                    sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+                for order in &orders {
+                    let request = Request { kind, composition, axes: &axes, root: job.root, order: order.as_deref() };
+                    let plan = Plan::new(request).map_err(illegal)?;
+                    plans.push(if flat && whole.is_some() { plan.on_grid(&grid) } else { plan });
+                }
             }
+            Ok(plans)
+        };
+        let mut plans = plans_with(1)?;
+        if let Some(offload) = &offload {
+            plans = plans_with(offload.slots(spec, &plans, pipeline.chunk, split)?)?;
         }
         let balance = (orders.len() > 1).then(|| Balance {
             rates: (0..sizes.len()).map(|dim| rate_along(whole, &*machine.fabric(), dim)).collect(),
@@ -220,8 +233,9 @@ impl Placement {
         if c.lanes == LanesSpec::One {
             wires.iter_mut().for_each(first_lane);
         }
-        let split = Split { element: c.element_bytes };
-        Ok(Placement { space: Space { sizes, groups, representatives: None }, plans, balance, wires, split })
+        let switch_ports = offload.map(Offload::into_ports).unwrap_or_default();
+        let space = Space { sizes, groups, representatives: None };
+        Ok(Placement { space, plans, balance, wires, switch_ports, split })
     }
 
     /// Most lanes that any phase has.
@@ -238,7 +252,8 @@ impl Placement {
 
     /// The layout on the fabric that is simulated.
     pub fn layout(self, fabric: Arc<dyn Fabric>) -> Layout {
-        Layout::new(fabric, self.space, self.plans, &self.wires, self.split)
+        let layout = Layout::new(fabric, self.space, self.plans, &self.wires, self.split);
+        if self.switch_ports.is_empty() { layout } else { layout.through_switches(&self.switch_ports) }
     }
 }
 
@@ -326,15 +341,42 @@ impl Pipeline<'_> {
     }
 }
 
+/// What can go through switches.
+struct Through<'a> {
+    /// The switches, if the endpoint makes use of them.
+    offload: Option<&'a Offload<'a>>,
+    composition: Composition,
+    sizes: &'a [u32],
+    slots: u8,
+}
+
+impl Through<'_> {
+    /// What phases of a kind do along a dimension, of chunks of `chunk` bytes.
+    fn algorithm(&self, dim: usize, chunk: u64) -> Result<Algorithm, RunError> {
+        let Some(offload) = self.offload else {
+            return Err(illegal(
+                "collectives.algorithm: in-switch is what switches do that add and copy; accepted: in-switch with the \
+                 endpoint switch-offload, or another algorithm",
+            ));
+        };
+        // All-reduces of shares work on less than the chunk; pieces are those of what is not scattered.
+        let inner = self.sizes.iter().position(|&size| size > 1);
+        let shared = self.composition == Composition::LocalFirst && inner.is_some_and(|inner| inner != dim);
+        let parts = if shared { inner.map_or(1, |inner| self.sizes[inner]) } else { 1 };
+        Ok(offload.algorithm(chunk.div_ceil(parts.into()), self.slots))
+    }
+}
+
 /// What phases along each dimension do.
 fn algorithms(
     c: &CollectiveSpec,
     whole: Option<&Product>,
     flat: bool,
-    dims: usize,
     kind: Kind,
     pipeline: &Pipeline<'_>,
+    through: &Through<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
+    let dims = through.sizes.len();
     let (product, fabric) = (whole.map(Product::dims), pipeline.fabric);
     let ranks = |dim: usize| match product {
         Some(dims) if !flat => dims[dim].size,
@@ -342,14 +384,15 @@ fn algorithms(
     };
     let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| {
         let depth = u32::BITS - ranks(dim).leading_zeros();
-        match a {
+        Ok(match a {
+            DimAlgorithmSpec::InSwitch => through.algorithm(dim, pipeline.chunk)?,
             DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices: pipeline.slices(ranks(dim), 1) },
             DimAlgorithmSpec::Ring => Algorithm::Ring,
             DimAlgorithmSpec::Direct => Algorithm::Direct,
             DimAlgorithmSpec::HalvingDoubling => Algorithm::HalvingDoubling,
             DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices: pipeline.slices(2 * depth, 2) },
             DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices: pipeline.slices(2, ranks(dim).into()) },
-        }
+        })
     };
     let everywhere = match c.algorithm {
         AlgorithmSpec::Ring => Some(DimAlgorithmSpec::Ring),
@@ -357,9 +400,11 @@ fn algorithms(
         AlgorithmSpec::HalvingDoubling => Some(DimAlgorithmSpec::HalvingDoubling),
         AlgorithmSpec::DoubleBinaryTree => Some(DimAlgorithmSpec::DoubleBinaryTree),
         AlgorithmSpec::OneHopTrees => Some(DimAlgorithmSpec::OneHopTrees),
+        AlgorithmSpec::InSwitch => Some(DimAlgorithmSpec::InSwitch),
         _ => None,
     };
     let suits = |dim: usize| match product.map(|dims| dims[dim].block) {
+        _ if through.offload.is_some_and(|o| o.takes(dim, kind)) => DimAlgorithmSpec::InSwitch,
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
     };
@@ -378,7 +423,7 @@ fn algorithms(
             )));
         }
     };
-    Ok(each.into_iter().enumerate().map(algorithm).collect())
+    each.into_iter().enumerate().map(algorithm).collect()
 }
 
 /// How rings run along a dimension of a product.

@@ -231,6 +231,7 @@ class Collective(Section):
         "halving-doubling",
         "double-binary-tree",
         "one-hop-trees",
+        "in-switch",
         "hierarchical",
         "hierarchical-optimal",
         "ace-4-phase",
@@ -240,7 +241,8 @@ class Collective(Section):
     ] = "six-phase"
     """How ranks work together. `ring`: rings, in one dimension of a product after the other, or through the whole
     group on other fabrics; `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `direct`: everybody
-    with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
+    with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group. `in-switch`:
+    through switches that add and copy, with the endpoint `switch-offload`, in one dimension after the other.
     Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`:
     all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
@@ -248,7 +250,7 @@ class Collective(Section):
     `auto`: what is fastest when it is tried."""
     per_dimension: (
         Annotated[
-            list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees"]],
+            list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]],
             Field(min_length=1, max_length=32),
         ]
         | None
@@ -324,6 +326,27 @@ class AceEndpoint(Section):
     """Largest message."""
     port_buffer: Size = 4 * 1024
     """Buffer of each output port."""
+
+
+class SwitchOffloadEndpoint(Section):
+    """Switches add and copy, DMAs move (ACE paper, section IV-B, Table II). What no vendor states is an assumption."""
+
+    kind: Literal["switch-offload"]
+    """Which endpoint model."""
+    comm_memory_bandwidth: Rate
+    """Main-memory bandwidth set aside for the DMAs."""
+    comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
+    """SMs set aside for phases that no switch can do, such as those of rings; what goes through switches needs none."""
+    charge_writes: bool = False
+    """Charge memory writes as well as reads (they are recorded either way)."""
+    switch_reduce_bandwidth: Rate | None = None
+    """What the ALU of each port of a switch takes in; if not given it adds as bytes arrive, as NVSwitches do."""
+    switch_memory: Size = 1024 * 1024
+    """Partial sums that a switch holds; chunks in flight share it."""
+    switch_latency: TimeOrZero = 100_000
+    """From the last addition to a piece, or its arrival, to its departure."""
+    message: Size = 4 * 1024
+    """Largest piece that a switch works on, where the vector is not scattered over ranks."""
 
 
 class Calibration(Section):
@@ -470,7 +493,8 @@ Workload = Annotated[
 Endpoint = Annotated[
     Annotated[IdealEndpoint, Tag("ideal")]
     | Annotated[BaselineEndpoint, Tag("baseline")]
-    | Annotated[AceEndpoint, Tag("ace")],
+    | Annotated[AceEndpoint, Tag("ace")]
+    | Annotated[SwitchOffloadEndpoint, Tag("switch-offload")],
     Discriminator(lambda value: _tag(value, "kind", "")),
 ]
 

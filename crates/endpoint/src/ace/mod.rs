@@ -552,6 +552,7 @@ impl<N: Network> Endpoint<N> for Ace {
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
+            sent_by_switches: 0,
             resources: servers.into_iter().chain(pools).chain(own).collect(),
             partitions: self.partitions.report(&self.layout),
             fsm_peak: self.fsm_peak,

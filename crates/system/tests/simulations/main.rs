@@ -9,5 +9,6 @@ mod failures;
 mod folded;
 mod monotone;
 mod odd_sizes;
+mod offload;
 mod support;
 mod training;
