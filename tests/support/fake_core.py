@@ -84,6 +84,7 @@ def ahead(spec: dict[str, Any]) -> dict[str, Any]:
         "steps": 2 * (ranks - 1),
         "chunks": 7,
         "lower_bound_ps": 2 * (ranks - 1) * size * 10**12 // (ranks * egress_of(spec)) if ranks > 1 else 0,
+        "offloaded": None,
         "warnings": [],
     }
 

@@ -127,7 +127,15 @@ impl<'a> Offload<'a> {
             )));
         }
         let phases = || plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |i| (plan, i)));
-        let is_single = |kind| Algorithm::InSwitch { slices: 1, slots: 1 }.supports(kind);
+        let takes = |kind| Algorithm::InSwitch { slices: 1, slots: 1 }.supports(kind);
+        let offloaded = |(plan, i): (&Plan, usize)| matches!(plan.phases()[i].algorithm, Algorithm::InSwitch { .. });
+        let idle = plans.iter().any(|p| takes(p.kind())) && phases().count() > 0 && !phases().any(offloaded);
+        if idle {
+            return Err(illegal(
+                "collectives.algorithm: nothing of it goes through a switch that adds or copies; accepted: in-switch, \
+                 hierarchical, hierarchical-optimal, ace-4-phase, six-phase or themis with the endpoint switch-offload",
+            ));
+        }
         for (plan, i) in phases() {
             let phase = plan.phases()[i];
             let found = &self.dims[usize::from(phase.dim)];
@@ -137,7 +145,8 @@ impl<'a> Offload<'a> {
                      another algorithm there"
                 )));
             }
-            if self.spec.sm_bytes_per_s == 0 && has_kernels(&plan.program(i, true)) {
+            let program = plan.program(i, true);
+            if self.spec.sm_bytes_per_s == 0 && !program.has_switch() && has_kernels(&program) {
                 return Err(illegal(format!(
                     "endpoint.comm_sms: 0, but the {} along dimension {} goes through no switch that could do it, and \
                      takes SMs; accepted: 1 or more",
@@ -145,21 +154,20 @@ impl<'a> Offload<'a> {
                 )));
             }
         }
-        let offloaded = |(plan, i): (&Plan, usize)| matches!(plan.phases()[i].algorithm, Algorithm::InSwitch { .. });
-        let idle = plans.iter().any(|p| is_single(p.kind())) && phases().count() > 0 && !phases().any(offloaded);
-        if idle {
-            return Err(illegal(
-                "collectives.algorithm: nothing of it goes through a switch that adds or copies; accepted with \
-                 switch-offload: in-switch, hierarchical, hierarchical-optimal, ace-4-phase, six-phase, themis",
-            ));
-        }
-        let steps = |(plan, i): (&Plan, usize)| {
-            let program = plan.program(i, true);
-            let at_switch = program.has_switch().then(|| program.steps(program.ranks(), 0));
-            at_switch.unwrap_or(0)
-        };
-        let most = phases().map(steps).max().unwrap_or(0);
-        if most >= syncline_endpoint::message::MAX_STEPS {
+        Ok(())
+    }
+
+    /// Refuses plans with more steps than messages can name.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`].
+    pub fn check_steps(&self, plans: &[Plan]) -> Result<(), RunError> {
+        let programs = plans.iter().flat_map(|plan| (0..plan.phases().len()).map(|i| plan.program(i, true)));
+        let steps = programs.filter_map(|program| match program {
+            Program::InSwitch(program) => Some(program.steps_at_switch()),
+            _ => None,
+        });
+        if steps.max().unwrap_or(0) >= u64::from(syncline_endpoint::message::MAX_STEPS) {
             return Err(illegal(format!(
                 "endpoint.message: {} B cut a chunk into more pieces than can be told apart; accepted: larger messages, \
                  or smaller chunks",
@@ -224,13 +232,13 @@ fn of_lines(fabric: &dyn Fabric, groups: &[Vec<NodeId>], sizes: &[u32], dim: usi
     };
     let to = |npu: NodeId, switch: NodeId| (0..fabric.ports(npu)).map(PortId).find(|&p| leads(npu, p) == Some(switch));
     for members in groups {
-        let firsts = (0..members.len() as u32).filter(|rank| rank / stride % size == 0);
+        let firsts = (0..members.len() as u32).filter(|rank| (rank / stride).is_multiple_of(size));
         for first in firsts {
             let line: Vec<NodeId> = (0..size).map(|i| members[(first + i * stride) as usize]).collect();
             let switches: Vec<NodeId> = (0..fabric.ports(line[0])).filter_map(|p| leads(line[0], PortId(p))).collect();
             let apart = |switch: &NodeId| line.iter().find(|&&npu| to(npu, *switch).is_none());
             let Some(&switch) = switches.iter().find(|s| apart(s).is_none()) else {
-                let other = switches.iter().filter_map(|s| apart(s)).next_back().unwrap_or(&line[line.len() - 1]);
+                let other = switches.iter().filter_map(apart).next_back().unwrap_or(&line[line.len() - 1]);
                 let (a, b) = (fabric.node_name(line[0]), fabric.node_name(*other));
                 return Err(format!("{a} and {b} have none in common"));
             };

@@ -218,6 +218,7 @@ impl Placement {
         let mut plans = plans_with(1)?;
         if let Some(offload) = &offload {
             plans = plans_with(offload.slots(spec, &plans, pipeline.chunk, split)?)?;
+            offload.check_steps(&plans)?;
         }
         let balance = (orders.len() > 1).then(|| Balance {
             rates: (0..sizes.len()).map(|dim| rate_along(whole, &*machine.fabric(), dim)).collect(),

@@ -28,7 +28,9 @@ Threads = Annotated[int | None, typer.Option(help="Simulations at once; by defau
 Fold = Annotated[str | None, typer.Option(metavar="auto|on|off", help="Simulate NPUs that are alike once.")]
 Chunk = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a chunk, such as 64KiB.")]
 Inflight = Annotated[int | None, typer.Option(help="Chunks that an NPU has in flight at most.")]
-Endpoint = Annotated[str | None, typer.Option(metavar="ideal|baseline|ace|switch-offload", help="What a message costs at an NPU.")]
+Endpoint = Annotated[
+    str | None, typer.Option(metavar="ideal|baseline|ace|switch-offload", help="What a message costs at an NPU.")
+]
 Algorithm = Annotated[
     str | None,
     typer.Option(

@@ -340,7 +340,7 @@ class SwitchOffloadEndpoint(Section):
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
     switch_reduce_bandwidth: Rate | None = None
-    """What the ALU of each port of a switch takes in; if not given it adds as bytes arrive, as NVSwitches do."""
+    """What the ALU of each port of a switch takes in; if not given it adds as bytes arrive."""
     switch_memory: Size = 1024 * 1024
     """Partial sums that a switch holds; chunks in flight share it."""
     switch_latency: TimeOrZero = 100_000

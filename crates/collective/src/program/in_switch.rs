@@ -131,6 +131,11 @@ impl InSwitch {
         if self.reduces() { 2 * self.ranks } else { self.ranks }
     }
 
+    /// Most steps of a thread of the switch, which may be more than [`InSwitch::steps`] can count.
+    pub const fn steps_at_switch(&self) -> u64 {
+        self.turns_of(0) as u64 * self.steps_of_turn() as u64
+    }
+
     /// A step of a rank, or of the switch.
     #[inline]
     pub fn step(&self, rank: u32, at: Slot) -> Step {

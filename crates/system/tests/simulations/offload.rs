@@ -256,6 +256,13 @@ fn members_of_a_machine_need_a_switch_in_common() {
     assert!(message.contains("GPU 0 and GPU 1 have none in common"), "{message}");
 }
 
+#[test]
+fn more_pieces_than_can_be_told_apart_are_refused() {
+    let bytes = 1 << 30;
+    let spec = with(&spec(&[(SWITCH, 512)], KINDS[0], bytes), |o| o.message_bytes = 1024);
+    assert!(refusal(&spec).contains("endpoint.message: 1024 B cut a chunk into more pieces"));
+}
+
 /// Groups that share a switch share its memory, and nothing else.
 #[test]
 fn groups_side_by_side() {
