@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
-//! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; the ALUs and memory of switches; SMs where no switch can add |
+//! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is

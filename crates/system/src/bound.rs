@@ -16,9 +16,9 @@
 //! Cuts looked at: every NPU alone, both ways; slabs of one coordinate and of half of a dimension; on
 //! fabrics of other shapes the first server, half of the servers, and all cuts of up to ten NPUs.
 //! *Totals.* An all-reduce takes 2 (n-1) S sent bytes per group: every byte is summed up in n-1 sends and
-//! spread in n-1 (not where switches add and copy: there the cuts alone count, so that of one NPU asks for S sent
-//! and S received, not for 2 (n-1)/n S). An all-to-all travels on average the mean distance along every dimension. Both are
-//! held against the rates of all links that can carry them. The last byte still has a link to cross.
+//! spread in n-1; not where switches add and copy, where the cut around an NPU is left: S sent and S received.
+//! An all-to-all travels on average the mean distance along every dimension. Both are held against the rates of
+//! all links that can carry them. The last byte still has a link to cross.
 //! *Latency.* Something has to come from the farthest rank (to or from the root, of rooted collectives).
 //! The bound is the largest of all; groups that run side by side share the links of a cut.
 

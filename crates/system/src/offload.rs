@@ -141,8 +141,8 @@ impl<'a> Offload<'a> {
             let found = &self.dims[usize::from(phase.dim)];
             if let (Algorithm::InSwitch { .. }, Some(Err(missing))) = (phase.algorithm, found) {
                 return Err(illegal(format!(
-                    "collectives.per_dimension: switch offload needs a switch between the members: {missing}; accepted: \
-                     another algorithm there"
+                    "collectives.per_dimension: switch offload needs a switch between the members: {missing}; \
+                     accepted: another algorithm there"
                 )));
             }
             let program = plan.program(i, true);
@@ -169,8 +169,8 @@ impl<'a> Offload<'a> {
         });
         if steps.max().unwrap_or(0) >= u64::from(syncline_endpoint::message::MAX_STEPS) {
             return Err(illegal(format!(
-                "endpoint.message: {} B cut a chunk into more pieces than can be told apart; accepted: larger messages, \
-                 or smaller chunks",
+                "endpoint.message: {} B cut a chunk into more pieces than can be told apart; accepted: larger \
+                 messages, or smaller chunks",
                 self.spec.message_bytes
             )));
         }

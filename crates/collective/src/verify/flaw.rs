@@ -3,8 +3,8 @@
 use crate::program::{Blocks, Slot};
 use std::fmt;
 
-/// Why a schedule is rejected. Ranks are those of the whole grid, and after them the switches; `element` counts within the chunk, and
-/// in an all-to-all is the rank that the data is for.
+/// Why a schedule is rejected. Ranks are those of the whole grid, and after them the switches; `element` counts
+/// within the chunk, and in an all-to-all is the rank that the data is for.
 #[expect(missing_docs, reason = "the fields are the numbers that the message of the variant names")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {

@@ -5,7 +5,7 @@ use crate::layout::{Layout, PhaseView};
 use crate::message::{StepDone, Tag};
 use crate::servers::RateServer;
 use std::collections::{BTreeMap, BTreeSet};
-use syncline_collective::program::in_switch::Piece;
+use syncline_collective::program::in_switch::InSwitch;
 use syncline_collective::{Program, Slot};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, Network, Route};
@@ -66,6 +66,14 @@ struct Switch {
     /// Bytes of partial sums, and the most that there were.
     held: u64,
     peak: u64,
+}
+
+/// The program of a phase in which a switch has a part.
+fn program<'a>(view: &PhaseView<'a>) -> &'a InSwitch {
+    match view.program() {
+        Program::InSwitch(program) => program,
+        _ => unreachable!("switches have a part in no other programs"),
+    }
 }
 
 /// All switches of a fabric.
@@ -148,13 +156,9 @@ impl Switches {
         let link = (self.layout.fabric().first_link(at) - self.first_link + u32::from(port.0)) as usize;
         let seat = self.seats[usize::from(dim)][link].expect("only members of a line send to its switch");
         let id = PieceId { seq, thread: slot.thread, phase, line: seat.line, first: slot.pc };
-        let (id, receives, reduces) = match self.view(id).program() {
-            Program::InSwitch(p) => {
-                let Piece { first, receives } = p.piece(slot);
-                (PieceId { first, ..id }, receives, p.reduces())
-            }
-            _ => unreachable!("a switch has a part in programs with a switch only"),
-        };
+        let program = program(&self.view(id));
+        let (piece, reduces) = (program.piece(slot), program.reduces());
+        let id = PieceId { first: piece.first, ..id };
         let added = if reduces { self.alus.serve(link, now, len) } else { now };
         let switch = &mut self.switches[(at.0 - self.first.0) as usize];
         let open = switch.open.entry(id).or_default();
@@ -164,7 +168,7 @@ impl Switches {
         }
         open.arrived += seat.count;
         open.added = open.added.max(added);
-        if open.arrived == receives {
+        if open.arrived == piece.receives {
             let leaves = open.added + self.config.latency;
             switch.open.remove(&id);
             switch.leaving.insert((seq, slot.thread, leaves, id));
@@ -188,9 +192,7 @@ impl Switches {
         debug_assert_eq!((id.seq, id.thread, due), (seq, thread, ctx.now), "an event at the time of each piece");
         let line = &self.lines[id.line as usize];
         let view = self.view(id);
-        let Program::InSwitch(program) = view.program() else {
-            unreachable!("a switch has a part in programs with a switch only")
-        };
+        let program = program(&view);
         let piece = program.piece(Slot { thread, pc: id.first });
         let (_, len) = view.switch_step(Slot { thread, pc: piece.first });
         let mut sent = 0;
