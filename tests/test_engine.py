@@ -297,7 +297,11 @@ def test_an_ace_gets_chunks_that_fill_packets(syncline_command: Command) -> None
     [
         (("all-reduce", "--topology", "Switch(4)", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
         (("all-reduce", "--machine", "dgx1v", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
-        (("all-to-all", "--topology", "Ring(4)", "--endpoint", "ace"), "--algorithm", "rings between neighbouring"),
+        (
+            ("all-to-all", "--topology", "Ring(4)", "--endpoint", "ace", "--algorithm", "ring"),
+            "--algorithm",
+            "rings between neighbouring",
+        ),
         (
             ("all-to-all", "--topology", "Ring(4)", "--algorithm", "double-binary-tree"),
             "--algorithm",

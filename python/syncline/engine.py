@@ -15,15 +15,13 @@ from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
-    AstraWorkload,
     BaselineEndpoint,
-    CollectiveWorkload,
     Experiment,
     FlowNetwork,
-    ModelWorkload,
     PacketNetwork,
     SwitchOffloadEndpoint,
 )
+from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -37,16 +35,22 @@ PANIC: Final = "PanicException"
 """What the binding raises when the engine panics; the class cannot be imported."""
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
+    "endpoint.transit": ("endpoint", "transit"),
     "network.buffer_packets": ("network", "buffer"),
     "input buffers": ("network", "buffer"),
     "a batch": ("workload", "batch"),
     "elements": ("workload", "element"),
+    "sequences": ("workload", "sequence"),
+    "the tables": ("topology",),
+    "job.strategy": ("training", "strategy"),
+    "job.background": ("training", "background_embedding"),
     "dimension": ("topology",),
     "fabric.odd_links": ("slow_links",),
     "fabric": ("topology",),
     "dims.": ("topology",),
     "collectives.per_dimension": ("collective", "per_dimension"),
     "collectives.slices": ("collective", "slices"),
+    "collectives.algorithms": ("collective", "algorithms"),
     "collectives.algorithm": ("collective", "algorithm"),
     "endpoint.kind": ("endpoint", "kind"),
     "endpoint.comm_sms": ("endpoint", "comm_sms"),
@@ -162,17 +166,31 @@ def _refusal(variant: Variant, text: str) -> Problem:
     unfit = _UNFIT.fullmatch(message)
     if unfit is not None:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
-        path, message = ("collective", "algorithm"), f"there is no {name} algorithm for {unfit[2]}"
-        accepted = "direct, or auto for what is fastest"
+        message = f"there is no {name} algorithm for {unfit[2]}"
+        path, accepted = _unfit(variant.experiment, unfit[2])
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
     which = f" (variant {variant.name})" if variant.tree.origin.path else ""
     return variant.problem(path, f"{said}{which}", accepted or None)
 
 
+def _unfit(experiment: Experiment, kind: str) -> tuple[tuple[str, ...], str]:
+    """The field that gives a kind of collective an algorithm that it does not have, and what it takes."""
+    if kind in experiment.collective.algorithms:
+        return ("collective", "algorithms", kind), "direct"
+    if len(kinds_of(experiment.workload)) > 1:
+        accepted = (
+            f"an algorithm for all kinds, or one of its own for this one (collective.algorithms: {{{kind}: direct}})"
+        )
+        return ("collective", "algorithm"), accepted
+    return ("collective", "algorithm"), "direct, or auto for what is fastest"
+
+
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
     """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
-    fabric = experiment.topology
+    fabric, workload = experiment.topology, experiment.workload
+    if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
+        return ("collective", "algorithm")
     if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
         return ("topology",)
     return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
@@ -225,17 +243,39 @@ def cycle_ps(clock: int) -> int:
     return max(1, (PS_PER_S + clock // 2) // clock)
 
 
-def compute_share(experiment: Experiment) -> tuple[float, float]:
-    """FLOP/s and bytes/s that compute has: what communication takes, it does not have.
+def compute_share(experiment: Experiment) -> tuple[int, int]:
+    """SMs and bytes/s that compute has: what communication and embeddings in the background take, it does not have.
 
-    Without overlap the two never run at the same time, so each has everything.
+    Without overlap nothing runs at the same time, so each has everything.
     """
-    npu, endpoint = experiment.npu, experiment.endpoint
+    npu, endpoint, training = experiment.npu, experiment.endpoint, experiment.training
     sms, bandwidth = npu.sms, npu.memory_bandwidth
-    if experiment.training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
+    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth
-    return npu.peak * sms / npu.sms, float(bandwidth)
+    if training.background_embedding:
+        sms -= training.background_sms
+        bandwidth -= training.background_memory_bandwidth
+    return sms, bandwidth
+
+
+def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
+    """What some of the SMs and of the memory bandwidth compute with."""
+    npu, model = experiment.npu, experiment.npu.compute
+    array = None
+    if model.kind == "systolic":
+        array = {
+            "rows": model.rows,
+            "columns": model.columns,
+            "dataflow": model.dataflow,
+            "clock_hz": (model.clock or npu.clock) * sms / npu.sms,
+        }
+    return {
+        "flops_per_s": npu.peak * sms / npu.sms,
+        "memory_bytes_per_s": float(bandwidth),
+        "scale": experiment.training.compute_scale,
+        "array": array,
+    }
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:
@@ -290,6 +330,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "transit": experiment.transit,
         }
     if isinstance(endpoint, AceEndpoint):
         return {
@@ -305,6 +346,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "fsms": endpoint.fsms,
             "message_bytes": endpoint.message,
             "port_buffer_bytes": endpoint.port_buffer,
+            "transit": experiment.transit,
         }
     if isinstance(endpoint, SwitchOffloadEndpoint):
         return {
@@ -319,7 +361,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "message_bytes": endpoint.message,
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
-    return {"kind": "ideal", "step_latency_ps": latency}
+    return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
 
 
 def _collectives(experiment: Experiment) -> dict[str, Any]:
@@ -333,12 +375,14 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         chunking["least_block_bytes"] = packet
     return {
         "algorithm": experiment.composition,
+        "algorithms": list(collective.algorithms.items()),
         "per_dimension": collective.per_dimension,
         "slices": collective.slices or 0,
         "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
+        "priority": collective.priority,
         "lanes": experiment.lanes,
         "element_bytes": experiment.workload.element,
     }
@@ -350,20 +394,20 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         kind, root = workload.collective, workload.root or 0
         return {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
     training = experiment.training
-    flops, bandwidth = compute_share(experiment)
+    background = None
+    if training.background_embedding:
+        background = _compute(experiment, training.background_sms, training.background_memory_bandwidth)
     return {
         "kind": "training",
         "workload": _workload(workload, astra_text),
+        "strategy": experiment.strategy,
         "iterations": training.iterations,
         "overlap": training.overlap,
         "drain": training.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
-        "compute": {
-            "flops_per_s": flops,
-            "memory_bytes_per_s": bandwidth,
-            "scale": training.compute_scale,
-        },
+        "compute": _compute(experiment, *compute_share(experiment)),
+        "background": background,
     }
 
 
@@ -375,5 +419,6 @@ def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -
             "batch": workload.batch,
             "element_bytes": workload.element,
             "kernels": workload.kernels,
+            "sequence": workload.sequence,
         }
     return {"source": "astra-text", "text": astra_text or ""}

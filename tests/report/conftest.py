@@ -177,6 +177,7 @@ class System:
             "loaded_bytes": 10**10,
             "sent_bytes": 10**11,
             "sent_by_switches_bytes": 0,
+            "transit_bytes": 0,
             "resources": [
                 {
                     "resource": r["resource"],

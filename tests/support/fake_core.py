@@ -164,6 +164,8 @@ def run(spec_json: str) -> dict[str, Any]:
         "iterations": iterations,
         "compute_ps": compute_ps,
         "exposed_ps": exposed_ps,
+        "background_compute_ps": 0,
+        "background_wait_ps": 0,
         "exposed_by": [{"layer": "conv1", "pass": "weight_grad", "exposed_ps": exposed_ps}] if iterations else [],
         "network": {
             "link_bytes": sent_all,
@@ -180,6 +182,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "loaded_bytes": sent_all * 4 // 9,
             "sent_bytes": sent_all,
             "sent_by_switches_bytes": 0,
+            "transit_bytes": 0,
             "resources": [{"resource": "memory", "servers": 1, "busy_ps": total_ps // 2, "wait_ps": 10, "served": 3}],
             "partitions": [],
             "fsm_peak": 0,

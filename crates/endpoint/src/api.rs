@@ -80,10 +80,12 @@ pub struct Report {
     pub memory_written: u64,
     /// Bytes loaded into an SRAM.
     pub loaded: u64,
-    /// Bytes that NPUs handed to the network.
+    /// Bytes that NPUs handed to the network, those in transit included.
     pub sent: u64,
     /// Bytes that switches handed to it: sums and copies.
     pub sent_by_switches: u64,
+    /// Bytes that endpoints handed on for others, once per hop after the first.
+    pub transit: u64,
     /// Every resource.
     pub resources: Vec<ResourceUse>,
     /// Name, capacity and largest fill of every SRAM partition.
@@ -144,6 +146,8 @@ pub trait Endpoint<N: Network> {
 pub mod class {
     /// Work at an endpoint is done.
     pub const WORK: u8 = 32;
+    /// Work on a message in transit is done.
+    pub const TRANSIT: u8 = 33;
 }
 
 /// The key of an event that concerns a chunk on an NPU: simultaneous events of one NPU are told apart by

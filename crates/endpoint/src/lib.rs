@@ -13,6 +13,8 @@
 
 pub mod ace;
 pub mod api;
+pub mod costs;
+mod forwarding;
 pub mod in_switch;
 pub mod layout;
 pub mod message;
@@ -20,6 +22,7 @@ pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use layout::{Layout, RingOrder, Space, Wires};
-pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};
+pub use message::MessageEndpoint;

@@ -5,8 +5,8 @@
 //! evenly by the chunks in flight and by the lines of the switch.
 
 use crate::errors::{RunError, illegal};
-use crate::place::Machine;
-use crate::spec::{AlgorithmSpec, EndpointSpec, Spec, SwitchOffloadSpec};
+use crate::place::{Machine, kind};
+use crate::spec::{AlgorithmSpec, CollectiveSpec, EndpointSpec, Spec, SwitchOffloadSpec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Plan, Program, Slot, Split};
 use syncline_core::{Bytes, NodeId, PortId};
@@ -75,15 +75,23 @@ impl<'a> Offload<'a> {
         Algorithm::InSwitch { slices, slots }
     }
 
-    /// The slots that the switches' memory has for each line, given plans with any number of them.
+    /// The slots that the switches' memory has for each line, given plans with any number of them and what the largest
+    /// chunk of a kind has. Chunks of all kinds are in flight together, so the largest pieces of any count.
     ///
     /// # Errors
     /// [`RunError::Spec`] if there is none, or the plans cannot be carried out with this endpoint.
-    pub fn slots(&self, spec: &Spec, plans: &[Plan], chunk: u64, split: Split) -> Result<u8, RunError> {
+    pub fn slots(
+        &self,
+        spec: &Spec,
+        plans: &[Plan],
+        chunk: impl Fn(Kind) -> u64,
+        split: Split,
+    ) -> Result<u8, RunError> {
         self.check(spec, plans)?;
         let mut least = 0;
         for plan in plans {
             let unit = plan.equal_blocks().saturating_mul(split.element.into());
+            let chunk = chunk(plan.kind());
             let chunk = if spec.collectives.padding { chunk.next_multiple_of(unit) } else { chunk };
             for (phase, p) in plan.phases().iter().enumerate() {
                 let Program::InSwitch(program) = plan.program(phase, true) else { continue };
@@ -110,20 +118,12 @@ impl<'a> Offload<'a> {
     /// Refuses plans in which no switch has anything to add or copy though it could, and those that need SMs
     /// where there are none.
     fn check(&self, spec: &Spec, plans: &[Plan]) -> Result<(), RunError> {
-        let missing = || self.dims.iter().flatten().filter_map(|found| found.as_ref().err());
+        let mut missing = self.dims.iter().flatten().filter_map(|found| found.as_ref().err());
         let none = !self.dims.iter().flatten().any(Result::is_ok);
-        if let Some(missing) =
-            missing().next().filter(|_| none || spec.collectives.algorithm == AlgorithmSpec::InSwitch)
-        {
-            let (field, accepted) = match none {
-                true => ("endpoint.kind", "a fabric with a switch, or the endpoint ideal, baseline or ace"),
-                false => (
-                    "collectives.algorithm",
-                    "hierarchical, ace-4-phase or another composition, which offloads the dimensions with switches",
-                ),
-            };
+        if let Some(missing) = missing.next().filter(|_| none) {
             return Err(illegal(format!(
-                "{field}: switch offload needs a switch between the members: {missing}; accepted: {accepted}"
+                "endpoint.kind: switch offload needs a switch between the members: {missing}; accepted: a fabric with a \
+                 switch, or the endpoint ideal, baseline or ace"
             )));
         }
         let phases = || plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |i| (plan, i)));
@@ -138,11 +138,12 @@ impl<'a> Offload<'a> {
         }
         for (plan, i) in phases() {
             let phase = plan.phases()[i];
-            let found = &self.dims[usize::from(phase.dim)];
-            if let (Algorithm::InSwitch { .. }, Some(Err(missing))) = (phase.algorithm, found) {
+            let found = &self.dims.get(usize::from(phase.dim)); // none for the line of all ranks
+            if let (Algorithm::InSwitch { .. }, Some(Some(Err(missing)))) = (phase.algorithm, found) {
+                let (field, accepted) = asked_by(&spec.collectives, plan.kind());
                 return Err(illegal(format!(
-                    "collectives.per_dimension: switch offload needs a switch between the members: {missing}; \
-                     accepted: another algorithm there"
+                    "collectives.{field}: switch offload needs a switch between the members: {missing}; accepted: \
+                     {accepted}"
                 )));
             }
             let program = plan.program(i, true);
@@ -180,6 +181,17 @@ impl<'a> Offload<'a> {
     /// Per dimension, the port of every NPU to the switch of its line.
     pub fn into_ports(self) -> Vec<Option<Vec<PortId>>> {
         self.dims.into_iter().map(|found| Some(found?.ok()?.ports)).collect()
+    }
+}
+
+/// The field that asks for switches in every dimension or in some, and what it takes instead.
+fn asked_by(c: &CollectiveSpec, of: Kind) -> (&'static str, &'static str) {
+    const COMPOSITIONS: &str =
+        "hierarchical, ace-4-phase or another composition, which offloads the dimensions with switches";
+    match c.algorithm {
+        _ if c.algorithms.iter().any(|own| kind(own.0) == of) => ("algorithms", COMPOSITIONS),
+        AlgorithmSpec::InSwitch => ("algorithm", COMPOSITIONS),
+        _ => ("per_dimension", "another algorithm there"),
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
 use syncline_collective::{Kind, Op, Slot, Split};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
+use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
 
 /// A list of held packets in the pool.
@@ -220,7 +220,7 @@ impl Ace {
 
     /// Reserves the SRAM ports and the ALU that a packet needs and accounts its wait to the latest;
     /// returns when it has them all.
-    fn take_ports(&mut self, npu: usize, now: Ps, op: Op, stores: bool, len: u32) -> Ps {
+    pub(super) fn take_ports(&mut self, npu: usize, now: Ps, op: Op, stores: bool, len: u32) -> Ps {
         let busy = self.occupancy_of(len);
         let mut start = now;
         let mut cause = None;
@@ -531,14 +531,14 @@ impl Ace {
         false
     }
 
-    fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let at = npu.index() * self.ports + port.index();
         if !self.port_timer[at] {
             self.port_timer[at] = true;
-            let key = chunk_key(class::PORT, 0, port.0 as u8);
+            let key = Key::new(class::PORT, port.0.into());
             ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
         }
     }
@@ -548,6 +548,9 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
+        if self.exchanges() {
+            return self.serve_outlet(npu, port, ctx);
+        }
         let at = npu.index() * self.ports + port.index();
         while let Some(&seq) = self.port_queues[at].front() {
             match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {

@@ -20,6 +20,11 @@
 //!    been read.
 //! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
 //!
+//! # All-to-all
+//! Section V: direct, everybody to everybody, in a single phase that all FSMs can run ([`exchange`]). Where only
+//! neighbours are connected the engines forward each other's packets ([`transit`]). Chunks of a run are all rings or
+//! all all-to-alls.
+//!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
 //!   one. What still arrives for that chunk is reduced or stored as it comes. (With an FSM held until
@@ -50,89 +55,25 @@
 //!
 //! Left out: command decoding, interrupt latency, address generation.
 
+mod config;
 mod dataflow;
+mod exchange;
 mod phases;
 mod sram;
+mod transit;
+
+pub use config::{AceConfig, AceError, Transit};
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
 use crate::layout::Layout;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
-use sram::{Level, Partitions};
+use sram::{Level, Packets, Partitions};
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use syncline_collective::{Kind, Op, Plan, Split};
-use syncline_core::{Bytes, Clock, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network};
-
-/// Parameters of the engine.
-#[derive(Clone, Copy, Debug)]
-pub struct AceConfig {
-    /// Main-memory bandwidth of the DMAs.
-    pub memory: Rate,
-    /// NPU-AFI bus, each direction.
-    pub bus: Rate,
-    /// Whether the RX DMA's writes are charged against the memory bandwidth.
-    pub charge_writes: bool,
-    /// Clock.
-    pub clock: Clock,
-    /// SRAM in all.
-    pub sram: Bytes,
-    /// Banks of the SRAM.
-    pub banks: u32,
-    /// Bytes per cycle of a bank's read port, of its write port, and of an ALU.
-    pub port_bytes: u32,
-    /// ALUs.
-    pub alus: u32,
-    /// Finite state machines.
-    pub fsms: u32,
-    /// Largest message.
-    pub message: Bytes,
-    /// Buffer of each output port.
-    pub port_buffer: Bytes,
-}
-
-/// Why an engine cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AceError {
-    /// A phase that is not a ring over neighbouring NPUs.
-    NotWired,
-    /// The partitions do not hold a chunk each.
-    SramTooSmall {
-        /// The SRAM asked for.
-        sram: u64,
-        /// The least that works for the chunks of this run.
-        needed: u64,
-    },
-    /// Fewer FSMs than phases.
-    TooFewFsms {
-        /// FSMs asked for.
-        fsms: u32,
-        /// Phases of the collective.
-        phases: usize,
-    },
-}
-
-impl fmt::Display for AceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AceError::NotWired => write!(
-                f,
-                "an ACE carries out rings between neighbouring NPUs; accepted: ring algorithms of all-reduce, \
-                 reduce-scatter and all-gather over the whole of a product of rings"
-            ),
-            AceError::SramTooSmall { sram, needed } => write!(
-                f,
-                "ACE SRAM of {sram} B: its partitions do not hold one chunk each; accepted: {needed} B or more, or smaller chunks"
-            ),
-            AceError::TooFewFsms { fsms, phases } => {
-                write!(f, "{fsms} ACE FSMs for {phases} phases; accepted: {phases} or more")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AceError {}
+use transit::Exchange;
 
 /// Timers of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +99,25 @@ pub enum AceEvent {
         /// The chunk.
         seq: u32,
     },
+    /// The first packet of an input buffer has its SRAM port, in an all-to-all.
+    Written {
+        /// The NPU.
+        npu: u32,
+        /// The input port.
+        port: u32,
+    },
+    /// The next packet that goes through a port has been read, in an all-to-all.
+    Read {
+        /// The NPU.
+        npu: u32,
+        /// The output port.
+        port: u32,
+    },
+    /// The RX DMA has written the next packet of an all-to-all.
+    Stored {
+        /// The NPU.
+        npu: u32,
+    },
     /// A port buffer has space again.
     Port {
         /// The NPU.
@@ -181,6 +141,9 @@ mod class {
     pub const FETCHED: u8 = 42;
     pub const PORT: u8 = 43;
     pub const DRAINED: u8 = 44;
+    pub const WRITTEN: u8 = 45;
+    pub const READ: u8 = 46;
+    pub const STORED: u8 = 47;
 }
 
 /// Where a chunk is on its way through an engine.
@@ -317,6 +280,8 @@ pub struct Ace {
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
     early: BTreeMap<(u32, u32, u8), dataflow::List>,
+    /// All-to-alls; of no NPU where chunks are rings.
+    exchange: Exchange,
     tx_memory: RateServer,
     tx_bus: RateServer,
     rx_bus: RateServer,
@@ -352,19 +317,30 @@ impl Ace {
         traced: &[NodeId],
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();
-        let ports = usize::from(layout.fabric().ports(NodeId(0)));
-        if !layout.is_wired() {
+        let ports = (0..npus).map(|npu| layout.fabric().ports(NodeId(npu))).max().map_or(0, usize::from);
+        let exchanges = layout.is_exchange();
+        if !layout.is_wired() && !exchanges {
             return Err(AceError::NotWired);
         }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
             return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
         }
-        let partitions = Partitions::new(&layout, config.sram.0, chunk)?;
+        let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
+        let exchanged_unit = u64::from(unit).min(config.message.0) as u32;
+        let pools = match config.transit {
+            Transit::Endpoint { .. } if exchanges => ports as u32,
+            _ => 0,
+        };
+        let packets = exchanges.then_some(Packets { unit: exchanged_unit, pools });
+        let partitions = Partitions::new(&layout, config.sram.0, chunk, packets)?;
+        let exchange = match packets {
+            Some(packets) => Exchange::new(&layout, config.transit, ports, partitions.slots(packets), packets.unit),
+            None => Exchange::none(&layout, config.transit),
+        };
         let (each, more) = (config.fsms / phases.max(1) as u32, config.fsms % phases.max(1) as u32);
         let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
-        let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
         let mut ace = Ace {
             ports,
             unit,
@@ -382,6 +358,7 @@ impl Ace {
             own_senders: vec![VecDeque::new(); npus as usize * ports],
             pool: HeldPackets::default(),
             early: BTreeMap::new(),
+            exchange,
             tx_memory: RateServer::new("memory", config.memory, npus),
             tx_bus: RateServer::new("bus_tx", config.bus, npus),
             rx_bus: RateServer::new("bus_rx", config.bus, npus),
@@ -409,7 +386,11 @@ impl Ace {
     /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
     /// or for their FSM's own send) cannot fill it and keep out those they wait for: a message for
     /// every FSM that a phase has per lane, one more that is under way, and the bubble.
+    /// Packets of all-to-alls wait for nobody who waits for them: none.
     pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
+        if layout.is_exchange() {
+            return 0;
+        }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
         let fsms = config.fsms.div_ceil(phases).div_ceil(layout.lanes().max(1) as u32);
         let packets = config.message.0.min(chunk.0).div_ceil(packet.0.max(1)).max(1);
@@ -417,9 +398,15 @@ impl Ace {
         u32::try_from(needed).unwrap_or(u32::MAX)
     }
 
-    /// Bytes of SRAM that chunks of `chunk` bytes need at least.
-    pub fn sram_needed<'a>(plans: impl Iterator<Item = &'a Plan>, split: Split, chunk: Bytes) -> u64 {
-        sram::needed(plans, split, chunk)
+    /// Bytes of SRAM that chunks of `chunk` bytes need at least, in packets of `packet` bytes and with so many
+    /// transit pools, should they be all-to-alls.
+    pub fn sram_needed(plans: &[Plan], split: Split, chunk: Bytes, packet: u32, pools: u32) -> u64 {
+        sram::needed(plans, split, chunk, Packets { unit: packet, pools })
+    }
+
+    /// Whether the engines forward packets.
+    fn forwards(&self) -> bool {
+        matches!(self.config.transit, Transit::Endpoint { .. })
     }
 
     fn phases(&self) -> usize {
@@ -459,6 +446,14 @@ impl Ace {
             let bytes = self.layout.held(npu, chunk, phases);
             self.partitions.free(npu, self.phases(), bytes);
         }
+        self.complete(npu, seq, ctx);
+        if phases > 0 {
+            self.room_freed(npu, phases - 1, ctx);
+        }
+    }
+
+    /// A chunk is complete.
+    fn complete<N, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
         self.progress(npu, seq).state = State::Done;
         let engine = &mut self.engines[npu.index()];
         while engine.chunks.front().is_some_and(|c| c.state == State::Done) {
@@ -467,9 +462,11 @@ impl Ace {
         }
         self.record_levels(npu, ctx.now);
         ctx.out.push(EpOut::Done { npu, seq });
-        if phases > 0 {
-            self.room_freed(npu, phases - 1, ctx);
-        }
+    }
+
+    /// Bytes that an NPU loads of a chunk.
+    fn brought(&self, npu: NodeId, chunk: Chunk) -> u64 {
+        if self.exchanges() { self.exchanged(npu, chunk).0 } else { self.layout.held(npu, chunk, 0) }
     }
 }
 
@@ -481,7 +478,7 @@ impl<N: Network> Endpoint<N> for Ace {
     }
 
     fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool {
-        self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.layout.held(npu, chunk, 0))
+        self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.brought(npu, chunk))
     }
 
     fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
@@ -496,7 +493,7 @@ impl<N: Network> Endpoint<N> for Ace {
         let mut done = ctx.now;
         let mut event = AceEvent::Drained { npu: npu.0, seq }; // nothing to communicate with nobody
         if self.layout.phases(chunk.plan) > 0 {
-            let bytes = self.layout.held(npu, chunk, 0);
+            let bytes = self.brought(npu, chunk);
             self.partitions.take(npu, 0, bytes);
             self.memory_read += bytes;
             let memory = self.tx_memory.serve(npu.index(), ctx.now, Bytes(bytes));
@@ -513,6 +510,9 @@ impl<N: Network> Endpoint<N> for Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         match report {
+            NetOut::Arrived { at, port, tag, segment, .. } if self.exchanges() => {
+                self.packet_arrived(at, port, tag, segment.len.0 as u32, ctx);
+            }
             NetOut::Arrived { at, port, tag, segment, .. } => self.arrived(at, port, tag, segment, ctx),
             NetOut::Left { .. } => {}
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
@@ -526,7 +526,11 @@ impl<N: Network> Endpoint<N> for Ace {
         match event {
             AceEvent::Loaded { npu, seq } => self.queue(NodeId(npu), seq, ctx),
             AceEvent::Received { npu, seq } => self.packet_received(NodeId(npu), seq, ctx),
+            AceEvent::Fetched { npu, seq } if self.exchanges() => self.next_own(NodeId(npu), seq, ctx),
             AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
+            AceEvent::Written { npu, port } => self.packet_written(NodeId(npu), PortId(port as u16), ctx),
+            AceEvent::Read { npu, port } => self.packet_read(NodeId(npu), PortId(port as u16), ctx),
+            AceEvent::Stored { npu } => self.packet_stored(NodeId(npu), ctx),
             AceEvent::Port { npu, port } => {
                 let port = PortId(port as u16);
                 self.port_timer[npu as usize * self.ports + port.index()] = false;
@@ -547,13 +551,15 @@ impl<N: Network> Endpoint<N> for Ace {
         let servers = [&self.tx_memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
         let pools = [&self.sram_read, &self.sram_write, &self.alus].map(|s| s.usage.clone());
         let own = [&self.fsm_use, &self.sram_use, &self.port_use].map(Clone::clone);
+        let transit = self.exchanges().then(|| self.exchange.pool_use.clone());
         Report {
             memory_read: self.memory_read,
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
             sent_by_switches: 0,
-            resources: servers.into_iter().chain(pools).chain(own).collect(),
+            transit: self.exchange.forwarded,
+            resources: servers.into_iter().chain(pools).chain(own).chain(transit).collect(),
             partitions: self.partitions.report(&self.layout),
             fsm_peak: self.fsm_peak,
             fsms: self.config.fsms,

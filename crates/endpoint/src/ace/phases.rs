@@ -35,9 +35,10 @@ impl Ace {
     }
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
-    /// first of them: only an all-reduce, which stores nothing in its first half, does not.
+    /// first of them: an all-reduce, which stores nothing in its first half, does not, nor does an all-to-all,
+    /// whose packets find room one by one.
     fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
-        self.kind(seq, phase) != Kind::AllReduce
+        !matches!(self.kind(seq, phase), Kind::AllReduce | Kind::AllToAll)
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
@@ -178,6 +179,12 @@ impl Ace {
         self.engines[npu.index()].busy_fsms += 1;
         self.fsm_peak = self.fsm_peak.max(self.engines[npu.index()].busy_fsms);
         self.record_levels(npu, ctx.now);
+        if self.exchanges() {
+            self.account_wait(npu, seq, ctx.now);
+            let chunk = self.progress(npu, seq);
+            (chunk.state, chunk.began) = (State::Running, ctx.now);
+            return self.run_exchange(npu, seq, ctx);
+        }
         let (port, groups) = {
             let view = self.layout.view(npu, self.chunks[seq as usize], phase);
             let block = view.vector.div_ceil(u64::from(view.program().ranks()));
@@ -245,13 +252,19 @@ impl Ace {
         let chunk = self.chunks[seq as usize];
         self.progress(npu, seq).state = State::Draining;
         let bytes = Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)));
-        self.memory_written += bytes.0;
-        let mut done = self.rx_bus.serve(npu.index(), ctx.now, bytes);
-        if self.config.charge_writes {
-            done = done.max(self.tx_memory.serve(npu.index(), ctx.now, bytes));
-        }
+        let done = self.write_back(npu, bytes, ctx.now);
         let key = chunk_key(class::DRAINED, seq, 0);
         ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+    }
+
+    /// The RX DMA writes bytes to memory; returns when it is done.
+    pub(super) fn write_back(&mut self, npu: NodeId, bytes: Bytes, now: Ps) -> Ps {
+        self.memory_written += bytes.0;
+        let done = self.rx_bus.serve(npu.index(), now, bytes);
+        match self.config.charge_writes {
+            true => done.max(self.tx_memory.serve(npu.index(), now, bytes)),
+            false => done,
+        }
     }
 
     /// What every unfinished chunk waits for.
@@ -259,6 +272,9 @@ impl Ace {
         let mut waits = Vec::new();
         for (n, engine) in (0u32..).zip(&self.engines) {
             let npu = NodeId(n);
+            if self.exchanges() {
+                self.list_packet_waits(npu, &mut waits);
+            }
             for (seq, c) in (engine.base..).zip(&engine.chunks) {
                 let plan = self.chunks[seq as usize].plan;
                 let what = match c.state {
@@ -268,6 +284,7 @@ impl Ace {
                         Some(Blocked::Room) => "room in the next SRAM partition".into(),
                         _ => "its turn behind earlier chunks".to_string(),
                     },
+                    State::Running if self.exchanges() => self.exchange_wait(npu, seq),
                     State::Running if c.blocked == Blocked::Room => "room in the next SRAM partition".into(),
                     State::Running if c.sending == Unit::Turn => {
                         format!("its turn to send through {}", self.layout.fabric().port_name(npu, c.out_port))

@@ -3,11 +3,11 @@
 //! Reads of a DMA that streams data out, one byte per byte sent, are charged against the memory bandwidth that
 //! communication has and the bus; what arrives crosses the bus and is written, recorded always and charged
 //! with `charge_writes`. Adding takes SMs: a step that adds, or passes on what it receives, is a kernel's and
-//! costs what it costs the baseline (`message`). So SMs are needed for phases that no switch can take, and for
+//! costs what it costs the baseline (`costs`). So SMs are needed for phases that no switch can take, and for
 //! no others.
 
 use crate::api::Report;
-use crate::message::{Baseline, StepCost};
+use crate::costs::{Baseline, StepCost};
 use crate::servers::RateServer;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate};

@@ -37,7 +37,7 @@ pub use switches::{SwitchConfig, Switches};
 
 use crate::api::{Chunk, Ctx, Endpoint, Report};
 use crate::layout::Layout;
-use crate::message::{MessageEndpoint, StepDone};
+use crate::message::{MessageEndpoint, WorkDone};
 use syncline_core::{NodeId, Ps, Schedule, Wait};
 use syncline_network::{NetOut, Network};
 
@@ -53,12 +53,12 @@ impl SwitchOffload {
     /// `traced` NPUs are reported.
     pub fn new(layout: Layout, dma: Dma, switch: SwitchConfig, inflight: u32, traced: &[NodeId]) -> SwitchOffload {
         let switches = Switches::new(layout.clone(), switch);
-        SwitchOffload { npus: MessageEndpoint::new(layout, dma, inflight, traced), switches }
+        SwitchOffload { npus: MessageEndpoint::new(layout, dma, inflight, false, traced), switches }
     }
 }
 
 impl<N: Network> Endpoint<N> for SwitchOffload {
-    type Event = StepDone;
+    type Event = WorkDone;
 
     fn define(&mut self, chunk: Chunk) {
         self.switches.define(chunk);
@@ -71,14 +71,14 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
 
     fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.npus.start(npu, ctx);
     }
 
     fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         match report {
             NetOut::Arrived { at, port, tag, segment, .. } if self.switches.contains(at) => {
@@ -88,14 +88,15 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
         }
     }
 
-    fn handle<Q>(&mut self, event: StepDone, ctx: &mut Ctx<'_, N, Q>)
+    fn handle<Q>(&mut self, event: WorkDone, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        if self.switches.contains(NodeId(event.npu)) {
-            self.switches.complete(event, ctx);
-        } else {
-            self.npus.handle(event, ctx);
+        match event {
+            WorkDone::Step { npu, seq, thread } if self.switches.contains(NodeId(npu)) => {
+                self.switches.complete(NodeId(npu), seq, thread, ctx);
+            }
+            _ => self.npus.handle(event, ctx),
         }
     }
 

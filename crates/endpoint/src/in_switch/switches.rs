@@ -2,7 +2,7 @@
 
 use crate::api::{Chunk, Ctx, Report, chunk_key, class};
 use crate::layout::{Layout, PhaseView};
-use crate::message::{StepDone, Tag};
+use crate::message::{Tag, WorkDone};
 use crate::servers::RateServer;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_collective::program::in_switch::InSwitch;
@@ -148,7 +148,7 @@ impl Switches {
     /// A message has arrived by a port.
     pub fn arrived<Q>(&mut self, (at, port): (NodeId, PortId), tag: u64, len: Bytes, now: Ps, q: &mut Q)
     where
-        Q: Schedule<StepDone>,
+        Q: Schedule<WorkDone>,
     {
         let tag = Tag(tag);
         let (seq, phase, slot) = (tag.seq(), tag.phase(), tag.slot());
@@ -172,17 +172,20 @@ impl Switches {
             let leaves = open.added + self.config.latency;
             switch.open.remove(&id);
             switch.leaving.insert((seq, slot.thread, leaves, id));
-            q.at(leaves, chunk_key(class::WORK, seq, slot.thread), StepDone { npu: at.0, seq, thread: slot.thread });
+            q.at(
+                leaves,
+                chunk_key(class::WORK, seq, slot.thread),
+                WorkDone::Step { npu: at.0, seq, thread: slot.thread },
+            );
         }
     }
 
-    /// A piece leaves.
-    pub fn complete<N: Network, Q>(&mut self, event: StepDone, ctx: &mut Ctx<'_, N, Q>)
+    /// A piece of a thread of a chunk leaves a switch.
+    pub fn complete<N: Network, Q>(&mut self, node: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let StepDone { npu: node, seq, thread } = event;
-        let at = (node - self.first.0) as usize;
+        let at = (node.0 - self.first.0) as usize;
         let leaving = &mut self.switches[at].leaving;
         let least = PieceId { seq, thread, phase: 0, line: 0, first: 0 };
         let next = leaving.range((seq, thread, ctx.now, least)..).next().copied();
@@ -201,7 +204,7 @@ impl Switches {
             let (step, len) = view.switch_step(Slot { thread, pc });
             sent += len;
             let tag = Tag::new(seq, id.phase, step.into).0;
-            let (src, route) = (NodeId(node), Route::Port(port));
+            let (src, route) = (node, Route::Port(port));
             let message = Message { src, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
             ctx.net.send(ctx.now, message, ctx.q);
         }
