@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from support.command import Ended
-from support.experiments import study
-from syncline import choice, engine, results, studies
+from support.experiments import complaints, study
+from syncline import assumptions, choice, engine, results, studies
+from syncline.errors import InputError
 from syncline.schema.load import load_file
 from syncline.software import measurements, wire
 
@@ -114,6 +115,75 @@ def test_other_endpoints_have_no_switches_that_add(syncline_command: Command, en
     (error,) = refused(syncline_command, *arguments)
     assert error["field"] == "--algorithm"
     assert error["message"] == f"the endpoint {endpoint} has no switches that add"
+
+
+DLRM = """\
+name: small
+topology: Switch(8, rate=150GB/s)
+network: {backend: analytical}
+workload: {model: dlrm, batch: 16}
+training: {overlap: true, tail: drain}
+collective: {algorithm: hierarchical, algorithms: {all-to-all: direct}, priority: [all-to-all], padding: none}
+endpoint: {kind: switch-offload, comm_memory_bandwidth: 128GB/s}
+"""
+
+
+def test_all_reduces_go_through_the_switch_and_all_to_alls_by_dma() -> None:
+    (variant,) = study(DLRM).variants
+    result = engine.run(variant)
+    entry = results.run_entry(variant, result)
+    collectives = result.tables["collectives"].to_pydict()
+    sizes: dict[str, int] = {}
+    for kind, size in zip(collectives["kind"], collectives["bytes"], strict=True):
+        sizes[kind] = sizes.get(kind, 0) + size
+    endpoint = entry["endpoint"]
+    assert endpoint["sent_by_switches_bytes"] == 8 * sizes["all-reduce"]
+    assert endpoint["sent_bytes"] == 8 * sizes["all-reduce"] + 7 * sizes["all-to-all"]
+    assert entry["network"]["bytes_sent_per_npu"] == endpoint["sent_bytes"] / 8
+    assert endpoint["transit_bytes"] == 0
+    assert not any(r["resource"] == "sm" for r in endpoint["resources"])
+    said = "switch offload in switches: all-reduce along dimension 0; by the NPUs: all-to-all along dimension 0"
+    assert said in assumptions.of([variant], {"small": result.summary["offloaded"]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "message"),
+    [
+        (["collective.algorithm=in-switch", "collective.algorithms={}"], "collective.algorithm", "no in-switch"),
+        (["collective.algorithms.all-to-all=in-switch"], "collective.algorithms.all-to-all", "no in-switch"),
+        (
+            ["topology=Ring(2)_Switch(4)", "collective.algorithms.all-reduce=in-switch"],
+            "collective.algorithms",
+            "switch offload needs a switch between the members: dimension 0 (a ring) has none",
+        ),
+        (["collective.algorithm=direct"], "collective.algorithm", "nothing of it goes through a switch"),
+    ],
+)
+def test_what_is_wrong_with_one_of_several_kinds_is_said_of_it(settings: list[str], field: str, message: str) -> None:
+    (variant,) = study(DLRM, *settings).variants
+    with pytest.raises(InputError) as refusal:
+        engine.preview(variant)
+    (problem,) = refusal.value.problems
+    assert problem.field == field
+    assert message in problem.message
+
+
+def test_an_algorithm_of_a_kind_needs_switches_that_add() -> None:
+    settings = ("endpoint=ideal", "collective.algorithms.all-reduce=in-switch")
+    said = complaints(DLRM, *settings)
+    assert "collective.algorithms.all-reduce: the endpoint ideal has no switches that add" in said
+
+
+def test_nothing_is_left_for_compute_beside_embeddings_in_the_background() -> None:
+    settings = ("training.background_embedding=true", "training.background_sms=20", "endpoint.comm_sms=60")
+    assert "training.background_sms: nothing would be left for compute beside it" in complaints(DLRM, *settings)
+
+
+def test_switches_leave_nothing_to_forward() -> None:
+    (variant,) = study(DLRM, "topology=Ring(2)_Switch(4)", "endpoint.comm_sms=6").variants
+    assert variant.experiment.transit == "network"
+    assert engine.run(variant).summary["endpoint"]["transit_bytes"] == 0
+    assert "endpoint.transit: this key is not known" in complaints(DLRM, "endpoint.transit=endpoint")
 
 
 def test_auto_tries_what_goes_through_switches() -> None:
