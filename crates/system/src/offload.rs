@@ -138,7 +138,7 @@ impl<'a> Offload<'a> {
         }
         for (plan, i) in phases() {
             let phase = plan.phases()[i];
-            let found = &self.dims.get(usize::from(phase.dim)); // none for the line of all ranks
+            let found = self.dims.get(usize::from(phase.dim)); // none for the line of all ranks
             if let (Algorithm::InSwitch { .. }, Some(Some(Err(missing)))) = (phase.algorithm, found) {
                 let (field, accepted) = asked_by(&spec.collectives, plan.kind());
                 return Err(illegal(format!(

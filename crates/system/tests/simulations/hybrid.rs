@@ -300,7 +300,10 @@ fn switches_add_beside_direct_exchanges() {
 fn exchanges_of_all_npus_go_beside_dimensions_with_switches() {
     for blocks in [&[(BlockSpec::Ring, 2), (BlockSpec::Switch, 4)][..], &[(BlockSpec::Switch, 4), (BlockSpec::Ring, 4)]]
     {
-        let spec = offloaded(blocks);
+        let mut spec = offloaded(blocks);
+        spec.collectives.padding = true; // blocks of a length
+        same_both_ways(&spec);
+        spec.collectives.padding = false;
         let results = run(&spec);
         let shuffled = run_spec(&spec, Some(7)).expect("it ran before");
         assert_eq!(fingerprint(&results), fingerprint(&shuffled));
