@@ -557,6 +557,7 @@ impl<N: Network> Endpoint<N> for Ace {
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
+            sent_by_switches: 0,
             transit: self.exchange.forwarded,
             resources: servers.into_iter().chain(pools).chain(own).chain(transit).collect(),
             partitions: self.partitions.report(&self.layout),

@@ -10,6 +10,7 @@ mod folded;
 mod hybrid;
 mod monotone;
 mod odd_sizes;
+mod offload;
 mod support;
 mod training;
 mod transit;
