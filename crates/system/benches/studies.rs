@@ -105,7 +105,13 @@ fn resnet50(fold: FoldSpec) -> Spec {
         drain: true,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069, array: None, tile: None },
+        compute: ComputeSpec {
+            flops_per_s: 120e12,
+            memory_bytes_per_s: 772e9,
+            scale: 0.065,
+            array: None,
+            tile: std::num::NonZeroU32::new(384),
+        },
         background: None,
     };
     spec
