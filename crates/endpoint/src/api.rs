@@ -82,8 +82,14 @@ pub struct Report {
     pub loaded: u64,
     /// Bytes handed to the network.
     pub sent: u64,
+    /// Messages handed to the network.
+    pub messages: u64,
+    /// Time from handing a message over until it has arrived, summed.
+    pub network: Ps,
     /// Every resource.
     pub resources: Vec<ResourceUse>,
+    /// Names of those that carry data between NPU, memory and network.
+    pub buses: &'static [&'static str],
     /// Name, capacity and largest fill of every SRAM partition.
     pub partitions: Vec<(String, u64, u64)>,
     /// Most FSMs of one NPU that were busy at once.

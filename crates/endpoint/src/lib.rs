@@ -8,15 +8,19 @@
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
-//! accounted to it ([`servers`]). [`api`] has the contract with the layer above, [`layout`] says where programs lead.
+//! accounted to it ([`servers`]). Buses may cost more than their bytes ([`loggp`]). [`api`] has the contract with the
+//! layer above, [`layout`] says where programs lead.
 
 pub mod ace;
 pub mod api;
+pub mod flights;
 pub mod layout;
+pub mod loggp;
 pub mod message;
 pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
 pub use layout::{Layout, RingOrder, Space, Wires};
+pub use loggp::LogGp;
 pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};

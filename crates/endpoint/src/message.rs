@@ -27,9 +27,16 @@
 //! the bus and are written to memory: recorded, and charged only with `charge_writes`. Reading streams
 //! through three servers at once (memory bandwidth, SMs, the bus towards the AFI); the step is done
 //! when the slowest is. Left out: kernel launches and caches.
+//!
+//! With LogGP buses ([`crate::loggp`]) a block is stored between them (first version of the ACE paper, section 4.2
+//! and Fig. 7b): it crosses the NIC bus, is written to memory (if writes are charged), the data of the step is read, one
+//! transfer per block, and what is sent crosses the NIC bus. The memory bandwidth of communication is the bandwidth of
+//! its bus. A step asks for each bus when it is there, so that other steps use a bus while it is on another.
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
+use crate::flights::Flights;
 use crate::layout::Layout;
+use crate::loggp::LogGp;
 use crate::servers::RateServer;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
@@ -38,8 +45,9 @@ use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
 /// What a step costs an endpoint that works on whole messages.
 pub trait StepCost {
-    /// When the work of a step on a block of `len` bytes that was ready at `now` is done.
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps;
+    /// When the work of a step on a block of `len` bytes that was ready at `now` is done; or, if it comes in several
+    /// stages, when the given one is, and the number of the next. The first is 0.
+    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>);
 
     /// Adds what was used to a report.
     fn report(&self, report: &mut Report);
@@ -53,8 +61,8 @@ pub struct Ideal {
 }
 
 impl StepCost for Ideal {
-    fn work(&mut self, _: usize, now: Ps, _: Op, _: Bytes) -> Ps {
-        now + self.step
+    fn work(&mut self, _: usize, now: Ps, _: Op, _: Bytes, _: u8) -> (Ps, Option<u8>) {
+        (now + self.step, None)
     }
 
     fn report(&self, _: &mut Report) {}
@@ -71,6 +79,8 @@ pub struct BaselineConfig {
     pub bus: Rate,
     /// Whether writes to memory are charged.
     pub charge_writes: bool,
+    /// What a message costs the buses to the NIC and to memory beside its bytes.
+    pub protocol: Option<LogGp>,
 }
 
 /// SMs and main memory.
@@ -81,6 +91,7 @@ pub struct Baseline {
     bus_out: RateServer,
     bus_in: RateServer,
     charge_writes: bool,
+    stored: bool,
     read: u64,
     written: u64,
 }
@@ -88,12 +99,14 @@ pub struct Baseline {
 impl Baseline {
     /// The baseline of `npus` NPUs.
     pub fn new(config: BaselineConfig, npus: u32) -> Baseline {
+        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
         Baseline {
-            memory: RateServer::new("memory", config.memory, npus),
+            memory: bus("memory", config.memory),
             sms: RateServer::new("sm", config.sms, npus),
-            bus_out: RateServer::new("bus_tx", config.bus, npus),
-            bus_in: RateServer::new("bus_rx", config.bus, npus),
+            bus_out: bus("bus_tx", config.bus),
+            bus_in: bus("bus_rx", config.bus),
             charge_writes: config.charge_writes,
+            stored: config.protocol.is_some(),
             read: 0,
             written: 0,
         }
@@ -108,8 +121,32 @@ impl Baseline {
     }
 }
 
-impl StepCost for Baseline {
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
+impl Baseline {
+    /// The stages of a step whose data is stored between the buses: over the NIC bus, into memory, out of memory,
+    /// over the NIC bus.
+    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>) {
+        let reads = Self::reads_per_byte(op);
+        let stages = [op.receives(), op.receives() && self.charge_writes, reads > 0, op.sends()];
+        let after = |from: u8| (from..).zip(&stages[usize::from(from)..]).find_map(|(s, used)| used.then_some(s));
+        let stage = after(stage).expect("every step sends or receives");
+        let done = match stage {
+            0 => {
+                self.written += len.0;
+                self.bus_in.serve(npu, now, len)
+            }
+            1 => self.memory.serve(npu, now, len),
+            2 => {
+                self.read += reads * len.0;
+                let last = (0..reads).map(|_| self.memory.serve(npu, now, len)).last();
+                self.sms.serve(npu, now, Bytes(reads * len.0)).max(last.unwrap_or(now))
+            }
+            _ => self.bus_out.serve(npu, now, len),
+        };
+        (done, after(stage + 1))
+    }
+
+    /// A step whose data streams through memory, SMs and bus at once.
+    fn streamed_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
         let mut ready = now;
         if op.receives() {
             self.written += len.0;
@@ -129,8 +166,19 @@ impl StepCost for Baseline {
         }
         done
     }
+}
+
+impl StepCost for Baseline {
+    #[inline]
+    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>) {
+        match self.stored {
+            true => self.stored_work(npu, now, op, len, stage),
+            false => (self.streamed_work(npu, now, op, len), None),
+        }
+    }
 
     fn report(&self, report: &mut Report) {
+        report.buses = &["memory", "bus_tx", "bus_rx"];
         report.memory_read = self.read;
         report.memory_written = self.written;
         report.resources.extend([&self.memory, &self.sms, &self.bus_out, &self.bus_in].map(|s| s.usage.clone()));
@@ -218,6 +266,8 @@ struct Thread {
     leaving: u16,
     /// Whether the next four say what step `pc` does.
     decoded: bool,
+    /// What is left of the step's work, if it comes in stages.
+    stage: Option<u8>,
     op: Op,
     pc: u32,
     /// The send that follows begins when fewer messages of the thread than this have not left; 0 if no
@@ -235,6 +285,7 @@ const FRESH: Thread = Thread {
     full: false,
     leaving: 0,
     decoded: false,
+    stage: None,
     op: Op::Send,
     pc: 0,
     most_leaving: 0,
@@ -280,6 +331,7 @@ pub struct MessageEndpoint<C> {
     chunks: Vec<Chunk>,
     npus: Vec<Window>,
     sent: u64,
+    flights: Flights,
 }
 
 impl<C: StepCost> MessageEndpoint<C> {
@@ -296,6 +348,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
             sent: 0,
+            flights: Flights::default(),
         }
     }
 
@@ -323,7 +376,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         self.work(npu, seq, thread, ctx);
     }
 
-    /// Works on a thread's current step, whose message, if it takes one, is there.
+    /// Works on a thread's current step, whose message, if it takes one, is there, or on its next stage.
     #[inline]
     fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
@@ -331,8 +384,9 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
-        let (op, len) = (t.op, t.len);
-        let done = self.cost.work(npu.index(), ctx.now, op, Bytes(len));
+        let (op, len, stage) = (t.op, t.len, t.stage.unwrap_or(0));
+        let (done, left) = self.cost.work(npu.index(), ctx.now, op, Bytes(len), stage);
+        self.thread(npu, seq, thread).stage = left;
         ctx.q.at(done, chunk_key(class::WORK, seq, thread), StepDone { npu: npu.0, seq, thread });
     }
 
@@ -476,6 +530,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
             NetOut::Room { .. } => return,
         };
+        self.flights.end(ctx.now);
         let Slot { thread, pc } = tag.slot();
         let window = &mut self.npus[npu.index()];
         let (chunk, at) = window.chunk(tag.seq(), self.threads);
@@ -497,11 +552,15 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         let npu = NodeId(npu);
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let t = self.thread(npu, seq, thread);
+        if t.stage.is_some() {
+            return self.work(npu, seq, thread, ctx);
+        }
         t.working = false;
         t.pc += 1;
         let Thread { op, len, route, into, pc, most_leaving: most, .. } = *t;
         if op.sends() {
             self.sent += len;
+            self.flights.begin(ctx.now);
             let tag = Tag::new(seq, phase, into).0;
             let receipt = (most > 0).then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
             let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt };
@@ -542,8 +601,9 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         waits
     }
 
-    fn report(&self, _: Ps) -> Report {
-        let mut report = Report { sent: self.sent, ..Report::default() };
+    fn report(&self, now: Ps) -> Report {
+        let (messages, network) = (self.flights.count(), Ps(self.flights.time(now)));
+        let mut report = Report { sent: self.sent, messages, network, ..Report::default() };
         self.cost.report(&mut report);
         report
     }

@@ -492,7 +492,8 @@ impl Ace {
                     receipt: None,
                 };
                 let id = ctx.net.open(message);
-                chunk.message = Some(id);
+                self.flights.begin(ctx.now);
+                self.progress(npu, seq).message = Some(id);
                 id
             }
         };

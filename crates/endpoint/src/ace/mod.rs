@@ -20,6 +20,9 @@
 //!    been read.
 //! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
 //!
+//! The DMAs stream a chunk over memory and bus at once. With LogGP buses ([`crate::loggp`]; first version of the paper,
+//! sections 4.2 and 5) it goes as a train of messages over one bus and then over the other; nothing else crosses them.
+//!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
 //!   one. What still arrives for that chunk is reduced or stored as it comes. (With an FSM held until
@@ -55,7 +58,9 @@ mod phases;
 mod sram;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
+use crate::flights::Flights;
 use crate::layout::Layout;
+use crate::loggp::{LogGp, Train};
 use crate::servers::{PoolServer, RateServer, ResourceUse};
 use dataflow::HeldPackets;
 use sram::{Level, Partitions};
@@ -74,6 +79,8 @@ pub struct AceConfig {
     pub bus: Rate,
     /// Whether the RX DMA's writes are charged against the memory bandwidth.
     pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses to the NPU and to memory beside its bytes.
+    pub protocol: Option<LogGp>,
     /// Clock.
     pub clock: Clock,
     /// SRAM in all.
@@ -165,6 +172,13 @@ pub enum AceEvent {
         /// The port.
         port: u32,
     },
+    /// The first message of a chunk that the RX DMA writes back is across the bus.
+    Crossed {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+    },
     /// The RX DMA has written a chunk back.
     Drained {
         /// The NPU.
@@ -249,7 +263,8 @@ struct Progress {
     /// When the chunk was ready for its phase, and when it began it.
     ready: Ps,
     began: Ps,
-    /// Since when it waits (for its phase or for a port), as far as not accounted yet.
+    /// Since when it waits (for its phase or for a port), as far as not accounted yet; of a chunk that is written back,
+    /// when all of it is across the bus.
     waits_since: Ps,
     /// What it waits for.
     blocked: Blocked,
@@ -317,7 +332,7 @@ pub struct Ace {
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
     early: BTreeMap<(u32, u32, u8), dataflow::List>,
-    tx_memory: RateServer,
+    memory: RateServer,
     tx_bus: RateServer,
     rx_bus: RateServer,
     sram_read: PoolServer,
@@ -334,6 +349,7 @@ pub struct Ace {
     memory_read: u64,
     memory_written: u64,
     sent: u64,
+    flights: Flights,
 }
 
 impl Ace {
@@ -365,6 +381,7 @@ impl Ace {
         let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
         let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
+        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
         let mut ace = Ace {
             ports,
             unit,
@@ -382,9 +399,9 @@ impl Ace {
             own_senders: vec![VecDeque::new(); npus as usize * ports],
             pool: HeldPackets::default(),
             early: BTreeMap::new(),
-            tx_memory: RateServer::new("memory", config.memory, npus),
-            tx_bus: RateServer::new("bus_tx", config.bus, npus),
-            rx_bus: RateServer::new("bus_rx", config.bus, npus),
+            memory: bus("memory", config.memory),
+            tx_bus: bus("bus_tx", config.bus),
+            rx_bus: bus("bus_rx", config.bus),
             sram_read: PoolServer::new("sram_read", config.banks, npus),
             sram_write: PoolServer::new("sram_write", config.banks, npus),
             alus: PoolServer::new("alu", config.alus, npus),
@@ -399,6 +416,7 @@ impl Ace {
             memory_read: 0,
             memory_written: 0,
             sent: 0,
+            flights: Flights::default(),
             layout,
             config,
         };
@@ -499,8 +517,7 @@ impl<N: Network> Endpoint<N> for Ace {
             let bytes = self.layout.held(npu, chunk, 0);
             self.partitions.take(npu, 0, bytes);
             self.memory_read += bytes;
-            let memory = self.tx_memory.serve(npu.index(), ctx.now, Bytes(bytes));
-            done = memory.max(self.tx_bus.serve(npu.index(), ctx.now, Bytes(bytes)));
+            done = self.load(npu.index(), ctx.now, Bytes(bytes));
             event = AceEvent::Loaded { npu: npu.0, seq };
         }
         self.record_levels(npu, ctx.now);
@@ -513,7 +530,12 @@ impl<N: Network> Endpoint<N> for Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         match report {
-            NetOut::Arrived { at, port, tag, segment, .. } => self.arrived(at, port, tag, segment, ctx),
+            NetOut::Arrived { at, port, tag, segment, last } => {
+                if last {
+                    self.flights.end(ctx.now);
+                }
+                self.arrived(at, port, tag, segment, ctx);
+            }
             NetOut::Left { .. } => {}
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
         }
@@ -532,6 +554,7 @@ impl<N: Network> Endpoint<N> for Ace {
                 self.port_timer[npu as usize * self.ports + port.index()] = false;
                 self.serve_port(NodeId(npu), port, ctx);
             }
+            AceEvent::Crossed { npu, seq } => self.write_back(NodeId(npu), seq, ctx),
             AceEvent::Drained { npu, seq } => {
                 self.drained(NodeId(npu), seq, ctx);
                 ctx.out.push(EpOut::Room { npu: NodeId(npu) });
@@ -544,7 +567,7 @@ impl<N: Network> Endpoint<N> for Ace {
     }
 
     fn report(&self, now: Ps) -> Report {
-        let servers = [&self.tx_memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
+        let servers = [&self.memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
         let pools = [&self.sram_read, &self.sram_write, &self.alus].map(|s| s.usage.clone());
         let own = [&self.fsm_use, &self.sram_use, &self.port_use].map(Clone::clone);
         Report {
@@ -552,6 +575,9 @@ impl<N: Network> Endpoint<N> for Ace {
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
+            messages: self.flights.count(),
+            network: Ps(self.flights.time(now)),
+            buses: &["memory", "bus_tx", "bus_rx"],
             resources: servers.into_iter().chain(pools).chain(own).collect(),
             partitions: self.partitions.report(&self.layout),
             fsm_peak: self.fsm_peak,

@@ -2,6 +2,7 @@
 
 use super::{Ace, AceEvent, Blocked, State, Unit, class, dataflow};
 use crate::api::{Ctx, EpOut, chunk_key};
+use crate::loggp::Train;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
 use syncline_network::Network;
@@ -237,21 +238,52 @@ impl Ace {
         }
     }
 
+    /// When the TX DMA has loaded a chunk.
+    pub(super) fn load(&mut self, npu: usize, now: Ps, bytes: Bytes) -> Ps {
+        match self.config.protocol {
+            None => self.memory.serve(npu, now, bytes).max(self.tx_bus.serve(npu, now, bytes)),
+            Some(_) => {
+                let read = self.memory.transfer(npu, Train::at(now), bytes);
+                self.tx_bus.transfer(npu, read, bytes).last
+            }
+        }
+    }
+
     /// The RX DMA writes a finished chunk back.
     fn drain<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
         self.progress(npu, seq).state = State::Draining;
-        let bytes = Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)));
+        let bytes = self.drained_bytes(npu, seq);
         self.memory_written += bytes.0;
-        let mut done = self.rx_bus.serve(npu.index(), ctx.now, bytes);
-        if self.config.charge_writes {
-            done = done.max(self.tx_memory.serve(npu.index(), ctx.now, bytes));
-        }
+        let across = self.rx_bus.transfer(npu.index(), Train::at(ctx.now), bytes);
         let key = chunk_key(class::DRAINED, seq, 0);
-        ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+        if !self.config.charge_writes {
+            return ctx.q.at(across.last, key, AceEvent::Drained { npu: npu.0, seq });
+        }
+        if self.config.protocol.is_some() {
+            // Memory is asked for when data is there, so that the TX DMA can use it until then.
+            self.progress(npu, seq).waits_since = across.last;
+            return ctx.q.at(across.first, key, AceEvent::Crossed { npu: npu.0, seq });
+        }
+        let written = self.memory.serve(npu.index(), ctx.now, bytes);
+        ctx.q.at(across.last.max(written), key, AceEvent::Drained { npu: npu.0, seq });
+    }
+
+    fn drained_bytes(&self, npu: NodeId, seq: u32) -> Bytes {
+        let chunk = self.chunks[seq as usize];
+        Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)))
+    }
+
+    /// The first message of a chunk that is written back is across the bus.
+    pub(super) fn write_back<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let across = Train { first: ctx.now, last: self.progress(npu, seq).waits_since };
+        let written = self.memory.transfer(npu.index(), across, self.drained_bytes(npu, seq));
+        ctx.q.at(written.last, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });
     }
 
     /// What every unfinished chunk waits for.
