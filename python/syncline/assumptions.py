@@ -13,6 +13,7 @@ from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     ROOTED,
     AceEndpoint,
+    Buses,
     Collective,
     CollectiveWorkload,
     Experiment,
@@ -127,7 +128,10 @@ def _defaults(
     for name in type(value).model_fields:
         if name in ignored or (given and name in value.model_fields_set):
             continue
-        shown = dumped[name]
+        shown, nested = dumped[name], getattr(value, name)
+        if isinstance(nested, Buses):
+            yield from _of_buses(f"{section}.{name}", nested, given=given)
+            continue
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
             if name == "chunk" and value.chunk is None and value.chunks is None:
                 yield f"collective.chunk = {DEFAULT_CHUNK // 1024}KiB (default)"
@@ -139,6 +143,15 @@ def _defaults(
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"
+
+
+def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:
+    if not (given and "kind" in buses.model_fields_set):
+        yield f"{path}.kind = {buses.kind} (default)"
+    if buses.kind == "loggp" and buses.message is None:
+        yield f"{path}.message = none: a transfer is one message (default)"
+    if buses.kind == "loggp" and buses.memory is None:
+        yield f"{path}.memory = comm_memory_bandwidth (default)"
 
 
 def _meaning_of_nothing(value: BaseModel, name: str) -> str:

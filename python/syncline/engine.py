@@ -17,6 +17,7 @@ from syncline.schema.experiment import (
     AceEndpoint,
     AstraWorkload,
     BaselineEndpoint,
+    Buses,
     CollectiveWorkload,
     Experiment,
     FlowNetwork,
@@ -279,17 +280,19 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
     if isinstance(endpoint, BaselineEndpoint):
         return {
             "kind": "baseline",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
             "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "buses": _buses(endpoint.buses),
         }
     if isinstance(endpoint, AceEndpoint):
         return {
             "kind": "ace",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "buses": _buses(endpoint.buses),
             "clock_hz": endpoint.clock or npu.clock,
             "sram_bytes": endpoint.sram,
             "sram_banks": endpoint.banks,
@@ -301,6 +304,18 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
     return {"kind": "ideal", "step_latency_ps": latency}
+
+
+def _buses(buses: Buses) -> dict[str, Any]:
+    if buses.kind == "rate":
+        return {"kind": "rate"}
+    return {
+        "kind": "loggp",
+        "latency_ps": buses.latency,
+        "overhead_ps": buses.overhead,
+        "gap_ps": buses.gap,
+        "message_bytes": buses.message,
+    }
 
 
 def _collectives(experiment: Experiment) -> dict[str, Any]:

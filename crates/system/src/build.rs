@@ -7,10 +7,10 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
-use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
-use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
+use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, LogGp, MessageEndpoint};
 use syncline_network::{Analytical, Flow, Network, packet};
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
@@ -78,7 +78,8 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
                      ACE could fill; accepted: {needed} or more"
                 )));
             }
-            let turns = plan.layout.is_routed();
+            // An ACE has port buffers, which are first come, first served.
+            let turns = plan.layout.is_routed() && !matches!(spec.endpoint, EndpointSpec::Ace(_));
             let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, turns, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
@@ -122,12 +123,13 @@ where
             let cost = Ideal { step: Ps(*step_latency_ps) };
             run.with(MessageEndpoint::new(layout, cost, inflight, &traced))
         }
-        EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes } => {
+        EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses } => {
             let config = BaselineConfig {
                 memory: rate("endpoint.memory_bytes_per_s", *memory_bytes_per_s)?,
                 sms: rate("endpoint.sm_bytes_per_s", *sm_bytes_per_s)?,
                 bus: rate("endpoint.bus_bytes_per_s", *bus_bytes_per_s)?,
                 charge_writes: *charge_writes,
+                protocol: protocol(*buses)?,
             };
             run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, &traced))
         }
@@ -155,6 +157,19 @@ fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
     Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
 }
 
+fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
+    match buses {
+        BusSpec::Rate => Ok(None),
+        BusSpec::Loggp { message_bytes: Some(0), .. } => Err(illegal("endpoint.buses.message_bytes: must be positive")),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => Ok(Some(LogGp {
+            latency: Ps(latency_ps),
+            overhead: Ps(overhead_ps),
+            gap: Ps(gap_ps),
+            message: message_bytes.map(Bytes),
+        })),
+    }
+}
+
 fn ace_config(ace: &AceSpec) -> Result<AceConfig, RunError> {
     let positive = |field: &str, value: u32| match value {
         0 => Err(illegal(format!("endpoint.{field}: must be positive"))),
@@ -164,6 +179,7 @@ fn ace_config(ace: &AceSpec) -> Result<AceConfig, RunError> {
         memory: rate("endpoint.memory_bytes_per_s", ace.memory_bytes_per_s)?,
         bus: rate("endpoint.bus_bytes_per_s", ace.bus_bytes_per_s)?,
         charge_writes: ace.charge_writes,
+        protocol: protocol(ace.buses)?,
         clock: Clock::new(ace.clock_hz).ok_or_else(|| illegal("endpoint.clock_hz: must be positive"))?,
         sram: Bytes(ace.sram_bytes),
         banks: positive("sram_banks", ace.sram_banks)?,

@@ -8,7 +8,7 @@ use crate::errors::{RunError, illegal};
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::place::{Machine, Placement, kind};
-use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
+use crate::spec::{BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
 use serde::Serialize;
 use std::sync::Arc;
 use syncline_collective::{Plan, Slot};
@@ -119,13 +119,26 @@ fn check_span(
     const SPAN: f64 = (1u64 << 63) as f64;
     let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
     let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
-    match &spec.endpoint {
-        EndpointSpec::Ideal { .. } => {}
-        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
+    let buses = match &spec.endpoint {
+        EndpointSpec::Ideal { .. } => BusSpec::Rate,
+        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
             slowest = slowest.min(*m).min(*s).min(*b);
+            *buses
         }
-        EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
-    }
+        EndpointSpec::Ace(ace) => {
+            slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
+            ace.buses
+        }
+    };
+    // Every step crosses buses five times at most.
+    let (per_step, per_byte) = match buses {
+        BusSpec::Rate => (0.0, 0.0),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
+            let apart = overhead_ps.max(gap_ps) as f64;
+            let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
+            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n as f64))
+        }
+    };
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
     let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
@@ -139,7 +152,8 @@ fn check_span(
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
     }
-    let most = bytes * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    let on_wires = bytes * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
+    let most = on_wires + chunks * steps * (latency + per_step) + compute;
     if most < SPAN {
         return Ok(());
     }

@@ -204,9 +204,32 @@ pub enum EndpointSpec {
         bus_bytes_per_s: u64,
         /// Whether memory writes are charged as well as recorded.
         charge_writes: bool,
+        /// What a message costs the buses beside its bytes.
+        #[serde(default)]
+        buses: BusSpec,
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
+}
+
+/// What a message costs the buses to memory and to the AFI beside its bytes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum BusSpec {
+    /// Nothing.
+    #[default]
+    Rate,
+    /// [`syncline_endpoint::LogGp`].
+    Loggp {
+        /// L.
+        latency_ps: u64,
+        /// o.
+        overhead_ps: u64,
+        /// g.
+        gap_ps: u64,
+        /// Largest message of a transfer; `None`: it is one.
+        message_bytes: Option<u64>,
+    },
 }
 
 /// Parameters of an ACE (design defaults in the Python schema).
@@ -219,6 +242,9 @@ pub struct AceSpec {
     pub bus_bytes_per_s: u64,
     /// Whether memory writes of the RX DMA are charged as well as recorded.
     pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses beside its bytes.
+    #[serde(default)]
+    pub buses: BusSpec,
     /// Clock of the engine.
     pub clock_hz: u64,
     /// SRAM in all.

@@ -54,21 +54,25 @@
 //! Left out: command decoding, interrupt latency, address generation.
 
 mod dataflow;
+mod exchange;
+mod held;
+mod legs;
 mod phases;
 mod sram;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
 use crate::flights::Flights;
 use crate::layout::Layout;
-use crate::loggp::{LogGp, Train};
+use crate::loggp::LogGp;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
-use dataflow::HeldPackets;
+use held::HeldPackets;
+use legs::{Handling, Shape};
 use sram::{Level, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use syncline_collective::{Kind, Op, Plan, Split};
+use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Clock, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
-use syncline_network::{MsgId, NetOut, Network};
+use syncline_network::{MsgId, NetOut, Network, Route};
 
 /// Parameters of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -102,8 +106,8 @@ pub struct AceConfig {
 /// Why an engine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AceError {
-    /// A phase that is not a ring over neighbouring NPUs.
-    NotWired,
+    /// A phase whose messages pass other NPUs, or that is neither a ring nor direct.
+    NotDirect,
     /// The partitions do not hold a chunk each.
     SramTooSmall {
         /// The SRAM asked for.
@@ -123,10 +127,11 @@ pub enum AceError {
 impl fmt::Display for AceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AceError::NotWired => write!(
+            AceError::NotDirect => write!(
                 f,
-                "an ACE carries out rings between neighbouring NPUs; accepted: ring algorithms of all-reduce, \
-                 reduce-scatter and all-gather over the whole of a product of rings"
+                "an ACE carries out rings between neighbouring NPUs, and direct phases without an NPU on the way; \
+                 accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the whole of a product, with ring \
+                 algorithms along its rings and direct ones along switches and full meshes"
             ),
             AceError::SramTooSmall { sram, needed } => write!(
                 f,
@@ -237,16 +242,28 @@ enum Blocked {
 struct Progress {
     state: State,
     phase: u8,
-    /// The op of the step whose message is being received.
-    op: Op,
+    shape: Shape,
+    /// What becomes of the message being received.
+    handling: Handling,
     receiving: Unit,
     sending: Unit,
     /// Room for the phase's results that is still to be reserved; `None` when all is.
     room_due: Option<u64>,
     /// Room that is reserved and not filled yet, as long as some is still to be reserved.
     room: u64,
+    /// The way of what it sends, and its first port.
+    route: Route,
     out_port: PortId,
-    /// Step and group of the message being received.
+    /// Whether what it sends is part of the result (of direct phases).
+    gathers: bool,
+    /// Bytes to be added, and to be stored, that have not arrived (of direct phases).
+    due: [u64; 2],
+    /// Own messages of a group, and arriving ones.
+    owns: u32,
+    legs: u32,
+    /// The own message that is being sent.
+    own: u32,
+    /// Number and group of the message being received.
     pc: u32,
     group: u32,
     groups: u32,
@@ -259,7 +276,7 @@ struct Progress {
     /// The outgoing message, once opened.
     message: Option<MsgId>,
     /// Arrived packets that wait, in the pool of held packets.
-    held: dataflow::List,
+    held: held::List,
     /// When the chunk was ready for its phase, and when it began it.
     ready: Ps,
     began: Ps,
@@ -273,12 +290,19 @@ struct Progress {
 const FRESH: Progress = Progress {
     state: State::Unstarted,
     phase: 0,
-    op: Op::Send,
+    shape: Shape::Ring,
+    handling: Handling::PASS,
     receiving: Unit::Idle,
     sending: Unit::Idle,
     room_due: None,
     room: 0,
+    route: Route::Port(PortId(0)),
     out_port: PortId(0),
+    gathers: false,
+    due: [0, 0],
+    owns: 0,
+    legs: 0,
+    own: 0,
     pc: 0,
     group: 0,
     groups: 0,
@@ -286,7 +310,7 @@ const FRESH: Progress = Progress {
     receive_left: None,
     send_left: None,
     message: None,
-    held: dataflow::List::EMPTY,
+    held: held::List::EMPTY,
     ready: Ps::ZERO,
     began: Ps::ZERO,
     waits_since: Ps::ZERO,
@@ -331,7 +355,7 @@ pub struct Ace {
     own_senders: Vec<VecDeque<u32>>,
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
-    early: BTreeMap<(u32, u32, u8), dataflow::List>,
+    early: BTreeMap<(u32, u32, u8), held::List>,
     memory: RateServer,
     tx_bus: RateServer,
     rx_bus: RateServer,
@@ -369,8 +393,8 @@ impl Ace {
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();
         let ports = usize::from(layout.fabric().ports(NodeId(0)));
-        if !layout.is_wired() {
-            return Err(AceError::NotWired);
+        if !layout.is_direct() {
+            return Err(AceError::NotDirect);
         }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
@@ -424,17 +448,6 @@ impl Ace {
         Ok(ace)
     }
 
-    /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
-    /// or for their FSM's own send) cannot fill it and keep out those they wait for: a message for
-    /// every FSM that a phase has per lane, one more that is under way, and the bubble.
-    pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
-        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
-        let fsms = config.fsms.div_ceil(phases).div_ceil(layout.lanes().max(1) as u32);
-        let packets = config.message.0.min(chunk.0).div_ceil(packet.0.max(1)).max(1);
-        let needed = packets.saturating_mul(u64::from(fsms) + 1).saturating_add(2);
-        u32::try_from(needed).unwrap_or(u32::MAX)
-    }
-
     /// Bytes of SRAM that chunks of `chunk` bytes need at least.
     pub fn sram_needed<'a>(plans: impl Iterator<Item = &'a Plan>, split: Split, chunk: Bytes) -> u64 {
         sram::needed(plans, split, chunk)
@@ -448,8 +461,12 @@ impl Ace {
         self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind
     }
 
-    fn tag(seq: u32, phase: u8) -> u64 {
-        u64::from(seq) << 8 | u64::from(phase)
+    /// The bits of a tag that name the phase, and the one that says that the data is part of a direct phase's result.
+    const PHASE_MASK: u64 = 0x7f;
+    const GATHERED: u64 = 0x80;
+
+    fn tag(seq: u32, phase: u8, gathers: bool) -> u64 {
+        u64::from(seq) << 8 | if gathers { Self::GATHERED } else { 0 } | u64::from(phase)
     }
 
     #[inline]

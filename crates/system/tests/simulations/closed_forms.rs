@@ -1,7 +1,9 @@
 //! Times that can be written down.
 
 use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run};
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec};
+use syncline_system::spec::{
+    AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec,
+};
 
 /// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
 /// cycle per step.
@@ -92,6 +94,7 @@ fn the_baseline_is_limited_by_its_memory() {
         sm_bytes_per_s: 1_000_000_000_000,
         bus_bytes_per_s: 1_000_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
     };
     let sent = 2 * 3 * bytes / 4;
     let bound = sent * 3 / 2 * 1000 / 10;

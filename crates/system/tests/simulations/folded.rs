@@ -13,7 +13,7 @@ fn folded(spec: &Spec) -> Spec {
 }
 
 /// Runs both ways and compares everything but the cost of the runs.
-fn same_both_ways(spec: &Spec) {
+pub fn same_both_ways(spec: &Spec) {
     let (whole, folded) = (run(spec), run(&folded(spec)));
     assert_eq!(summary_but_fold(&whole), summary_but_fold(&folded), "{spec:?}");
     assert!(folded.summary.simulated_npus < whole.summary.simulated_npus || whole.summary.npus == 1, "{spec:?}");

@@ -1,6 +1,7 @@
 //! Whole simulations, one file per behaviour.
 
 mod accounting;
+mod ace_phases;
 mod agreement;
 mod algorithms;
 mod bounds;
