@@ -315,14 +315,17 @@ impl Ace {
         self.begin_own(npu, seq, ctx);
     }
 
-    /// The FSM sends a message of its own as soon as no other FSM sends one through the port.
+    /// The FSM sends a message of its own; around a ring as soon as no other FSM sends one through the port.
     pub(super) fn begin_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
         (chunk.sending, chunk.waits_since) = (Unit::Turn, ctx.now);
-        let port = chunk.out_port;
+        let (port, shape) = (chunk.out_port, chunk.shape);
+        if shape != Shape::Ring {
+            return self.fetch_own(npu, seq, ctx.now, ctx);
+        }
         let at = npu.index() * self.ports + port.index();
         self.own_senders[at].push_back(seq);
         if self.own_senders[at].len() == 1 {
@@ -423,14 +426,10 @@ impl Ace {
             }
         };
         let may_send = more && self.may_send(npu, seq);
-        if may_send && self.progress(npu, seq).out_port == port {
-            // The FSM keeps its turn at the port.
-            self.fetch_own(npu, seq, ready, ctx);
-        } else {
+        if shape == Shape::Ring {
             self.end_own(npu, port, ctx);
-            if may_send {
-                self.begin_own(npu, seq, ctx);
-            }
+        } else if may_send {
+            self.fetch_own(npu, seq, ready, ctx);
         }
         if freed > 0 || shape == Shape::Ring {
             self.free_source(npu, usize::from(phase), u64::from(freed), ctx);
@@ -499,8 +498,10 @@ impl Ace {
         if own {
             self.port_queues[at].push_back(seq);
         } else {
-            let own_waits = self.own_senders[at].front().filter(|s| self.port_queues[at].back() == Some(s));
-            let before = self.port_queues[at].len() - usize::from(own_waits.is_some());
+            let engine = &self.engines[npu.index()];
+            let is_own = |s: &&u32| engine.chunks[(**s - engine.base) as usize].sending == Unit::AtPort;
+            let own = self.port_queues[at].iter().rev().take_while(is_own).count();
+            let before = self.port_queues[at].len() - own;
             self.port_queues[at].insert(before, seq);
         }
         false

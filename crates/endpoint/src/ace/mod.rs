@@ -39,8 +39,10 @@
 //!   for everything at once, what is left of a partition would lie idle while chunks wait: five
 //!   chunks fit into the partitions of a 4x4x4 torus. Chunks that arrive in bunches would then
 //!   stay bunched, and faster memory would slow the run by 2.5 %.)
-//! * One FSM at a time sends messages of its own through a port; packets that are forwarded go in
-//!   between. Input buffers then never fill with packets whose chunk still waits to send.
+//! * Around a ring one FSM at a time sends messages of its own through a port; packets that are forwarded go in
+//!   between. Input buffers then never fill with packets whose chunk still waits to send. In relays and direct phases,
+//!   where most or all of what is sent is an FSM's own, all may: one FSM reads 64 B per cycle, which at the 700 MHz of the
+//!   first version is less than half of a switch's links. Input buffers are made large enough instead.
 //! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
 //!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
 //!   busy it waits for the latest. When all are idle the packet streams through while it arrives
