@@ -126,12 +126,14 @@ def _defaults(
     section: str, value: BaseModel, dumped: dict[str, Any], *, given: bool, ignored: frozenset[str]
 ) -> Iterator[str]:
     for name in type(value).model_fields:
-        if name in ignored or (given and name in value.model_fields_set):
-            continue
-        shown, nested = dumped[name], getattr(value, name)
+        is_given = given and name in value.model_fields_set
+        nested = getattr(value, name)
         if isinstance(nested, Buses):
-            yield from _of_buses(f"{section}.{name}", nested, given=given)
+            yield from _of_buses(f"{section}.{name}", nested, given=is_given)
             continue
+        if name in ignored or is_given:
+            continue
+        shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
             if name == "chunk" and value.chunk is None and value.chunks is None:
                 yield f"collective.chunk = {DEFAULT_CHUNK // 1024}KiB (default)"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
+    ROOTED,
     AceEndpoint,
     AstraWorkload,
     BaselineEndpoint,
@@ -165,11 +166,14 @@ def _refusal(variant: Variant, text: str) -> Problem:
 
 
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
-    """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
-    fabric = experiment.topology
-    if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
+    """What keeps an ACE from being used: the fabric if it is no product, groups, a root, or the algorithm."""
+    workload = experiment.workload
+    if not isinstance(experiment.topology, Topology):
         return ("topology",)
-    return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
+    if experiment.groups is not None:
+        return ("groups",)
+    rooted = isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED
+    return ("workload", "collective") if rooted else ("collective", "algorithm")
 
 
 def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:

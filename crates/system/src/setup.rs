@@ -136,7 +136,7 @@ fn check_span(
         BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
             let apart = overhead_ps.max(gap_ps) as f64;
             let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
-            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n as f64))
+            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n.max(1) as f64))
         }
     };
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;

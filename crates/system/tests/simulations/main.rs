@@ -5,6 +5,7 @@ mod ace_phases;
 mod agreement;
 mod algorithms;
 mod bounds;
+mod buses;
 mod closed_forms;
 mod failures;
 mod folded;
