@@ -40,7 +40,9 @@ impl Ace {
     /// Sets what the chunk receives next: the first message of the first group, or the one after the current. At the
     /// beginning of a phase the FSM's own message is set up as well.
     pub(super) fn expect_next(&mut self, npu: NodeId, seq: u32, begin: bool) {
-        let p = *self.progress(npu, seq);
+        let p = self.progress(npu, seq);
+        p.expected = if begin { 0 } else { (p.expected + 1) & Self::NUMBERS };
+        let p = *p;
         let (mut pc, mut group) = if begin { (1, 0) } else { (p.pc + 1, p.group) };
         if pc > p.legs {
             (pc, group) = (1, group + 1);
@@ -74,7 +76,8 @@ impl Ace {
         debug_assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
         let (seq, phase) = ((tag >> 8) as u32, (tag & Self::PHASE_MASK) as u8);
         let len = segment.len.0 as u32;
-        let packet = Held::new(len, port, tag & Self::GATHERED != 0);
+        let number = (tag >> Self::NUMBER) as u32;
+        let packet = Held::new(len, port, tag & Self::GATHERED != 0, number);
         let engine = &mut self.engines[at.index()];
         let known = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get_mut(i as usize));
         match known {
@@ -83,9 +86,9 @@ impl Ace {
                     self.pool.push(&mut chunk.held, packet);
                     return self.exchange_held(at, seq, ctx);
                 }
-                if !chunk.held.is_empty() || !chunk.can_receive() {
+                if !chunk.held.is_empty() || !chunk.can_receive() || number != chunk.expected {
                     self.pool.push(&mut chunk.held, packet);
-                    return;
+                    return self.receive_held(at, seq, ctx);
                 }
                 let (handling, out_port) = (chunk.handling, chunk.out_port);
                 if handling.stores && !chunk.can_store(len) {
@@ -124,7 +127,10 @@ impl Ace {
                 return;
             }
             let (handling, list, port) = (chunk.handling, chunk.held, chunk.out_port);
-            let len = self.pool.first(list).len;
+            let Held { len, number, .. } = self.pool.first(list);
+            if number != chunk.expected {
+                return; // it has overtaken the message that is expected
+            }
             if handling.stores && !chunk.can_store(len) && !self.take_room(npu, seq, len, ctx.now) {
                 self.progress(npu, seq).receiving = Unit::Turn;
                 return;
@@ -456,12 +462,14 @@ impl Ace {
             Some(id) => id,
             None => {
                 let left = if own { chunk.send_left } else { chunk.receive_left };
+                let number = if chunk.shape == Shape::Exchange { 0 } else { self.sent_number(npu, seq, own) };
+                let chunk = self.progress(npu, seq);
                 let message = Message {
                     src: npu,
                     route: chunk.route,
                     len: Bytes(u64::from(left.unwrap_or(0))),
                     delivery: Delivery::Stream,
-                    tag: Self::tag(seq, chunk.phase, chunk.gathers),
+                    tag: Self::tag(seq, chunk.phase, chunk.gathers, number),
                     receipt: None,
                 };
                 let id = ctx.net.open(message);

@@ -30,13 +30,15 @@ pub struct Held {
     pub port: PortId,
     /// In a direct phase: whether it is part of the result, rather than something to add.
     pub gathered: bool,
+    /// Around a ring: the number of its message, as the receiver expects them.
+    pub number: u32,
     next: u32,
 }
 
 impl Held {
     /// A packet that is in no list.
-    pub const fn new(len: u32, port: PortId, gathered: bool) -> Held {
-        Held { len, port, gathered, next: NIL }
+    pub const fn new(len: u32, port: PortId, gathered: bool, number: u32) -> Held {
+        Held { len, port, gathered, number, next: NIL }
     }
 }
 
@@ -54,7 +56,7 @@ impl Default for HeldPackets {
 }
 
 impl HeldPackets {
-    /// Appends a packet.
+    /// Appends a packet; before those of later messages, which a network without packets may have let overtake it.
     pub fn push(&mut self, list: &mut List, entry: Held) {
         let at = if self.free == NIL {
             self.slots.push(entry);
@@ -65,11 +67,25 @@ impl HeldPackets {
             self.slots[at as usize] = entry;
             at
         };
-        match list.tail {
-            NIL => list.head = at,
-            tail => self.slots[tail as usize].next = at,
+        // Numbers begin anew after 24 bits.
+        let is_later = |slot: u32| (self.slots[slot as usize].number.wrapping_sub(entry.number) << 8) as i32 > 0;
+        if list.tail == NIL || !is_later(list.tail) {
+            match list.tail {
+                NIL => list.head = at,
+                tail => self.slots[tail as usize].next = at,
+            }
+            list.tail = at;
+            return;
         }
-        list.tail = at;
+        let (mut before, mut next) = (NIL, list.head);
+        while !is_later(next) {
+            (before, next) = (next, self.slots[next as usize].next);
+        }
+        self.slots[at as usize].next = next;
+        match before {
+            NIL => list.head = at,
+            before => self.slots[before as usize].next = at,
+        }
     }
 
     /// The first packet of a list that is not empty.

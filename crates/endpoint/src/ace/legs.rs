@@ -76,14 +76,30 @@ fn leg(view: &PhaseView<'_>, leg: u32) -> (Handling, u64) {
         let (step, block) = view.step(Slot { thread: 0, pc: leg });
         return (Handling::of(step.op), block);
     }
-    // Those of the rank `back` hops away are for this rank and the next ones, as far as it has not been reached.
-    let ranks = view.program().ranks();
-    let (mut at, mut back) = (leg - 1, 1);
-    while at >= ranks - back {
-        (at, back) = (at - (ranks - back), back + 1);
-    }
+    let (_, at) = relayed(view.program().ranks(), leg);
     let handling = if at == 0 { Handling::of(Op::Recv) } else { Handling::PASS };
     (handling, view.share(ahead(view, at)))
+}
+
+/// How many hops ago an arriving message of a relay was sent, and how many it has still to go: those of a rank are for
+/// this rank and the next ones, as far as it has not been reached.
+fn relayed(ranks: u32, leg: u32) -> (u32, u32) {
+    let (mut left, mut back) = (leg - 1, 1);
+    while left >= ranks - back {
+        (left, back) = (left - (ranks - back), back + 1);
+    }
+    (back, left)
+}
+
+/// The number of the neighbour's arriving message that an arriving one which is sent on becomes.
+fn onward(view: &PhaseView<'_>, leg: u32) -> u32 {
+    match Shape::of(view.program()) {
+        Shape::Relay => {
+            let ranks = view.program().ranks();
+            leg + ranks - relayed(ranks, leg).0 - 1
+        }
+        Shape::Ring | Shape::Exchange => leg + 1,
+    }
 }
 
 /// The rank that a relay reaches after so many hops.
@@ -144,6 +160,16 @@ impl Ace {
             Shape::Ring | Shape::Exchange => view.step(Slot { thread: 0, pc: own }).1,
         };
         part(block, chunk.groups, group)
+    }
+
+    /// The number that a message of a ring or relay has for its receiver, counted over the groups.
+    pub(super) fn sent_number(&self, npu: NodeId, seq: u32, own: bool) -> u32 {
+        let (chunk, view) = self.running(npu, seq);
+        let (group, leg) = match own {
+            true => (chunk.sending_group, chunk.own + 1),
+            false => (chunk.group, onward(&view, chunk.pc)),
+        };
+        group.wrapping_mul(chunk.legs).wrapping_add(leg - 1) & Self::NUMBERS
     }
 
     /// The block that a rank keeps for itself while it sends the others: of the result in exchanges and relays,

@@ -265,7 +265,8 @@ struct Progress {
     legs: u32,
     /// The own message that is being sent.
     own: u32,
-    /// Number and group of the message being received.
+    /// Number, in the phase and in its group, and group of the message being received.
+    expected: u32,
     pc: u32,
     group: u32,
     groups: u32,
@@ -305,6 +306,7 @@ const FRESH: Progress = Progress {
     owns: 0,
     legs: 0,
     own: 0,
+    expected: 0,
     pc: 0,
     group: 0,
     groups: 0,
@@ -467,8 +469,13 @@ impl Ace {
     const PHASE_MASK: u64 = 0x7f;
     const GATHERED: u64 = 0x80;
 
-    fn tag(seq: u32, phase: u8, gathers: bool) -> u64 {
-        u64::from(seq) << 8 | if gathers { Self::GATHERED } else { 0 } | u64::from(phase)
+    /// The bits beyond are those of the message's number.
+    const NUMBER: u32 = 40;
+    const NUMBERS: u32 = 0xff_ffff;
+
+    fn tag(seq: u32, phase: u8, gathers: bool, number: u32) -> u64 {
+        let gathered = if gathers { Self::GATHERED } else { 0 };
+        u64::from(number) << Self::NUMBER | u64::from(seq) << 8 | gathered | u64::from(phase)
     }
 
     #[inline]

@@ -182,14 +182,14 @@ proptest! {
     #[test]
     fn random_engines(
         dims in blocks(), kind in 0usize..4, algorithm in 0usize..3, bytes in 1u64..300_000, chunk in 256u64..70_000,
-        message in 64u32..9000, fsms in 6u32..24, sram in 0u64..300_000, network in 0usize..3, seed: u64, padding: bool,
+        message in 64u32..9000, fsms in 6u32..24, sram in 0u64..300_000, network in 0usize..4, seed: u64, padding: bool,
     ) {
         let mut spec = spec(&dims, AceSpec { message_bytes: message, fsms, ..ace_spec() }, KINDS[kind], bytes);
         spec.collectives.algorithm =
             [AlgorithmSpec::Hierarchical, AlgorithmSpec::HierarchicalOptimal, AlgorithmSpec::SixPhase][algorithm];
         spec.collectives.chunking = chunks_of(chunk);
         spec.collectives.padding = padding;
-        spec.network = [NetworkSpec::Analytical {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
         let EndpointSpec::Ace(ace) = &mut spec.endpoint else { unreachable!() };
         ace.sram_bytes = 600_000 + sram;
         if padding {
