@@ -147,3 +147,27 @@ class TestTutorial:
             of_size = [times[run] for run in asymmetric if run.settings == (f"workload.size={size}",)]
             assert len(of_size) == 3
             assert of_size == sorted(of_size, reverse=True)
+
+
+def test_the_inter_package_links_are_all_used() -> None:
+    """Where there is one row or column of packages, the other dimension has two rings; switches have four links."""
+    machines = ace1.Ace1(Runs())
+    for shape in ace1.TORI:
+        local, rows, columns = machines.topology(shape).dims
+        assert (local.size, rows.size, columns.size) == shape
+        assert (local.links_per_npu, rows.links_per_npu + columns.links_per_npu) == (2, 4)
+    for shape in ace1.ALLTOALL:
+        local, switches = machines.topology(shape).dims
+        assert (local.size, switches.size) == shape
+        assert (switches.block, switches.links_per_npu, switches.rate) == ("switch", 4, 25 * 10**9)
+
+
+@given(cores=st.integers(1, 64), size=st.floats(1e3, 1e9))
+def test_the_closed_form_of_steps(cores: int, size: float) -> None:
+    """Sixteen NPUs on four links: 12 steps, 15/16 of the vector sent twice, and read three times."""
+    model = ace1.AS_GIVEN
+    expected = 12 * 2e-6 + 3 * 15 / 16 * size / (cores * 64e9) + 2 * 15 / 16 * size / 95e9
+    assert model.time(size, (4, 4), cores) == pytest.approx(expected)
+    assert model.utilisation(size, (4, 4), cores) == pytest.approx(15 / 8 * size / expected / 100e9)
+    assert model.utilisation(size, (4, 4), cores) < 0.95
+    assert ace1.CONTENDED.utilisation(size, (4, 4), cores) < model.utilisation(size, (4, 4), cores)
