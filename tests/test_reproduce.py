@@ -156,9 +156,9 @@ def test_the_inter_package_links_are_all_used() -> None:
         local, rows, columns = machines.topology(shape).dims
         assert (local.size, rows.size, columns.size) == shape
         assert (local.links_per_npu, rows.links_per_npu + columns.links_per_npu) == (2, 4)
-    for shape in ace1.ALLTOALL:
-        local, switches = machines.topology(shape).dims
-        assert (local.size, switches.size) == shape
+    for joined in ace1.ALLTOALL:
+        local, switches = machines.topology(joined).dims
+        assert (local.size, switches.size) == joined
         assert (switches.block, switches.links_per_npu, switches.rate) == ("switch", 4, 25 * 10**9)
 
 

@@ -90,8 +90,8 @@ mod tests {
     use crate::servers::RateServer;
     use proptest::prelude::*;
 
-    /// The NPU-NIC bus of the paper in picoseconds: 20 and 50 cycles at 700 MHz, rounded to nanoseconds.
-    const BUS: LogGp = LogGp { latency: Ps(71_000), overhead: Ps(29_000), gap: Ps(29_000), message: None };
+    /// The NPU-NIC bus of the paper, rounded to nanoseconds; the gap is longer than the overhead, so that both show.
+    const BUS: LogGp = LogGp { latency: Ps(71_000), overhead: Ps(29_000), gap: Ps(31_000), message: None };
     const RATE: u64 = 500_000_000_000; // 2 ps per byte
 
     fn server(bus: Option<LogGp>) -> RateServer {
@@ -107,7 +107,7 @@ mod tests {
     /// Ten messages that are shorter than the gap leave the bus one per gap, ten longer ones at its bandwidth.
     #[test]
     fn a_train_of_messages() {
-        for (len, apart) in [(4096u64, 29_000), (65_536, 2 * 65_536)] {
+        for (len, apart) in [(4096u64, 31_000), (65_536, 2 * 65_536)] {
             let one = 29_000 + 2 * len + 71_000 + 29_000;
             let bus = LogGp { message: Some(Bytes(len)), ..BUS };
             let mut server = server(Some(bus));
@@ -121,7 +121,7 @@ mod tests {
     /// A bus that always has work carries its bandwidth, or a message per gap; what comes last waits for all.
     #[test]
     fn a_saturated_bus() {
-        for (len, apart) in [(1024u64, 29_000), (1 << 20, 2 << 20)] {
+        for (len, apart) in [(1024u64, 31_000), (1 << 20, 2 << 20)] {
             let mut server = server(Some(BUS));
             let done = (0..1000).map(|_| server.serve(0, Ps::ZERO, Bytes(len))).last().unwrap();
             assert_eq!(done, Ps(999 * apart + 2 * 29_000 + 71_000 + 2 * len));

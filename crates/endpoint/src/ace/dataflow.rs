@@ -4,7 +4,7 @@
 //! own ones, then what arrives, forwarded packet by packet. The next group's own messages begin when
 //! the last send of the current group has been issued. Sends of one chunk never overtake each other, so
 //! a packet that must be forwarded waits while the FSM's own messages of that group are not complete. Direct phases have no
-//! such order for what arrives ([`super::exchange`]).
+//! such order for what arrives ([`super::direct`]).
 
 use super::held::{Held, List};
 use super::legs::{Handling, Shape};

@@ -56,7 +56,7 @@
 //! Left out: command decoding, interrupt latency, address generation.
 
 mod dataflow;
-mod exchange;
+mod direct;
 mod held;
 mod legs;
 mod phases;
