@@ -3,7 +3,7 @@
 //! | shape | own messages of a group | arriving messages of a group |
 //! |---|---|---|
 //! | ring | one | one per further step of the program |
-//! | relay (all-to-all by neighbours) | one for each other rank, the nearest first | of each other rank, the nearest first, those that are not for ranks between: its first one is kept, the others are passed on |
+//! | relay (all-to-all by neighbours) | one for each other rank, the nearest first | of each other rank, the nearest first, what has not reached its NPU yet: the first is for this one, the others are passed on |
 //! | exchange (direct, no NPU between) | one for each other rank, and half | see [`super::direct`] |
 //!
 //! Messages of rings and relays arrive from one neighbour in the order of this table, since an FSM passes on what
