@@ -113,16 +113,52 @@ def test_a_setting_that_a_variant_displaces_is_remarked_on() -> None:
 
 def test_what_communication_takes_compute_does_not_have() -> None:
     sms, ace, ideal = (v.experiment for v in study(THREE_SYSTEMS).variants)
-    assert engine.compute_share(sms) == (120e12 * 74 / 80, 450e9)
-    assert engine.compute_share(ace) == (120e12, 772e9)
-    assert engine.compute_share(ideal) == (120e12, 900e9)
+    assert engine.compute_share(sms) == (74, 450 * 10**9)
+    assert engine.compute_share(ace) == (80, 772 * 10**9)
+    assert engine.compute_share(ideal) == (80, 900 * 10**9)
 
 
 def test_without_overlap_both_have_everything() -> None:
     text = (
         SMALL + "training: {overlap: false}\nendpoint: {kind: baseline, comm_memory_bandwidth: 900GB/s, comm_sms: 80}\n"
     )
-    assert engine.compute_share(study(text).variants[0].experiment) == (120e12, 900e9)
+    assert engine.compute_share(study(text).variants[0].experiment) == (80, 900 * 10**9)
+
+
+def test_embeddings_in_the_background_have_what_compute_lacks() -> None:
+    text = SMALL.replace("resnet50", "dlrm") + (
+        "training: {background_embedding: true}\n"
+        "endpoint: {kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 2}\n"
+    )
+    job = engine.specification(study(text).variants[0].experiment)["job"]
+    assert job["strategy"] == "hybrid"
+    assert job["compute"]["flops_per_s"] == 120e12 * 77 / 80
+    assert job["compute"]["memory_bytes_per_s"] == 692e9
+    assert job["background"] == {**job["compute"], "flops_per_s": 1.5e12, "memory_bytes_per_s": 80e9}
+
+
+def test_an_array_is_slowed_by_the_share_of_sms_that_it_lacks() -> None:
+    text = THREE_SYSTEMS + "npu: {clock: 1GHz, compute: {kind: systolic, rows: 128}}\n"
+    sms, ace, _ = (engine.specification(v.experiment)["job"]["compute"]["array"] for v in study(text).variants)
+    assert ace == {"rows": 128, "columns": 256, "dataflow": "output-stationary", "clock_hz": 1e9}
+    assert sms == {**ace, "clock_hz": 1e9 * 74 / 80}
+
+
+def test_what_is_filled_in_for_the_new_workloads_is_said() -> None:
+    gnmt = list(assumptions.of(study(SMALL.replace("resnet50", "gnmt")).variants))
+    assert "workload.sequence = 25 (default)" in gnmt
+    assert not any("background" in line or "strategy" in line for line in gnmt)
+    dlrm = SMALL.replace("resnet50", "dlrm") + "npu: {compute: {kind: systolic, rows: 128}}\n"
+    said = list(assumptions.of(study(dlrm, "training.background_embedding=true").variants))
+    for line in (
+        "training.strategy = hybrid (default)",
+        "training.background_sms = 1 (default)",
+        "training.background_memory_bandwidth = 80GB/s (default)",
+        "npu.compute.columns = 256 (default)",
+        "npu.compute.clock = npu.clock (default)",
+    ):
+        assert line in said
+    assert "training.background_embedding = false (default)" in assumptions.of(study(dlrm).variants)
 
 
 @pytest.mark.parametrize("text", [SMALL, THREE_SYSTEMS], ids=["one", "three"])

@@ -71,7 +71,33 @@ MALFORMED = {
     "workload missing": "name: a\ntopology: Ring(4)\n",
     "workload empty": SMALL.replace("{model: resnet50, batch: 32}", "{}"),
     "workload model": SMALL.replace("resnet50", "resnet51"),
-    "workload later": SMALL.replace("resnet50", "gnmt"),
+    "workload later": SMALL.replace("resnet50", "gpt3"),
+    "strategy of copies": SMALL.replace("resnet50", "dlrm") + "training: {strategy: data-parallel}\n",
+    "strategy of tables": f"{SMALL}training: {{strategy: hybrid}}\n",
+    "sequence of images": SMALL.replace("batch: 32", "batch: 32, sequence: 25"),
+    "tables that do not divide": SMALL.replace("resnet50", "dlrm").replace("Ring(2)", "Ring(3)"),
+    "tables of groups that do not divide": SMALL.replace("resnet50", "dlrm") + "groups: 0-2;3-5\n",
+    "background without tables": f"{SMALL}training: {{background_embedding: true}}\n",
+    "background without overlap": (
+        SMALL.replace("resnet50", "dlrm") + "training: {background_embedding: true, overlap: false}\n"
+    ),
+    "background that takes everything": (
+        SMALL.replace("resnet50", "dlrm")
+        + "training: {background_embedding: true, background_sms: 78, background_memory_bandwidth: 772GB/s}\n"
+        "endpoint: {kind: baseline, comm_sms: 2, comm_memory_bandwidth: 128GB/s}\n"
+    ),
+    "array of a roofline": f"{SMALL}npu: {{compute: {{rows: 128}}}}\n",
+    "array without rows": f"{SMALL}npu: {{compute: {{kind: systolic, rows: 0, dataflow: row-stationary}}}}\n",
+    "compute by another name": f"{SMALL}npu: {{compute: {{kind: tensor}}}}\n",
+    "algorithms of what does not occur": f"{SMALL}collective: {{algorithms: {{all-to-all: direct}}}}\n",
+    "algorithms that do not exist": (
+        SMALL.replace("resnet50", "dlrm") + "collective: {algorithms: {all-to-all: directly, all-to-any: ring}}\n"
+    ),
+    "algorithms that nobody chose": (
+        SMALL.replace("resnet50", "dlrm")
+        + "collective: {algorithms: {all-to-all: auto, all-reduce: ring-unidirectional}}\n"
+    ),
+    "priority": SMALL.replace("resnet50", "dlrm") + "collective: {priority: [all-to-all, all-to-all, broadcast]}\n",
     "workload twice": SMALL.replace("batch: 32", "batch: 32, astra_text: x.txt"),
     "workload misspelt": SMALL.replace("model: resnet50", "modle: resnet50"),
     "element": SMALL.replace("batch: 32", "batch: 32, element: 3B"),

@@ -8,38 +8,47 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from syncline.estimate import AMONG_NEIGHBOURS
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    ROOTED,
     AceEndpoint,
     Buses,
     Collective,
-    CollectiveWorkload,
     Experiment,
     IdealEndpoint,
     Npu,
-    Training,
 )
 from syncline.schema.load import Variant
+from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
-UNNAMED = frozenset({"root", "per_dimension"})
+UNNAMED = frozenset({"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"})
 """Fields whose default is nothing, or is listed with what it means."""
+TRANSIT = {
+    "endpoint": "what is for distant NPUs passes through the endpoints between",
+    "network": "what is for distant NPUs passes the routers between, not the endpoints",
+}
+"""What the ways of forwarding mean."""
 
 
 def of(variants: Iterable[Variant]) -> list[str]:
-    """The assumptions of all variants, each once and with the variants it is about unless it is about all."""
+    """The assumptions of all variants, each once and with the variants it is about unless it is about all.
+
+    Variants of one name are told apart by nobody: such are those of the points of a sweep.
+    """
     about: dict[str, list[str]] = {}
     count = 0
     for variant in variants:
         count += 1
         for line in dict.fromkeys(_of_one(variant)):
             about.setdefault(line, []).append(variant.name)
-    return [line if len(names) == count else f"{line} ({', '.join(names)})" for line, names in about.items()]
+    return [
+        line if len(names) == count else f"{line} ({', '.join(dict.fromkeys(names))})" for line, names in about.items()
+    ]
 
 
 def _of_one(variant: Variant) -> Iterator[str]:
@@ -79,6 +88,26 @@ def _meant(variant: Variant) -> Iterator[str]:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
         yield "workload.root = 0 (default)"
+    if isinstance(workload, ModelWorkload) and workload.model in SEQUENCES and workload.sequence is None:
+        yield f"workload.sequence = {DEFAULT_SEQUENCE} (default)"
+    if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
+        yield f"training.strategy = {experiment.strategy} (default)"
+    compute = experiment.npu.compute
+    if experiment.is_training and compute.kind != "roofline":
+        dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
+        for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
+            yield f"npu.compute.{name} = {dumped[name]} (default)"
+    if experiment.endpoint.transit is None and _transit_matters(experiment):
+        yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
+
+
+def _transit_matters(experiment: Experiment) -> bool:
+    """Whether messages may have to pass through NPUs."""
+    fabric = experiment.topology
+    used = {experiment.composition, *experiment.collective.algorithms.values()}
+    if used <= AMONG_NEIGHBOURS and experiment.groups is None:
+        return False
+    return isinstance(fabric, Wired) or fabric.forwards
 
 
 def _padding_matters(experiment: Experiment) -> bool:
@@ -112,7 +141,11 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
         }
         return frozenset(name for name, unused in idle.items() if unused)
     if experiment.is_training:
-        return frozenset()
+        training = experiment.training
+        if section != "training" or training.background_embedding:
+            return frozenset()
+        beside = {"background_sms", "background_memory_bandwidth"}
+        return frozenset(beside if experiment.strategy == "hybrid" else {"background_embedding", *beside})
     if section == "training":
         return frozenset(Training.model_fields)
     if section != "npu":

@@ -21,8 +21,9 @@ from syncline import engine, estimate, runner
 from syncline.engine import PS_PER_S, Preview
 from syncline.errors import InputError, SimulationFailedError
 from syncline.fabric.topologies import Fabric, Wired
-from syncline.schema.experiment import AnalyticalNetwork, CollectiveWorkload, FlowNetwork, PacketNetwork
+from syncline.schema.experiment import AnalyticalNetwork, FlowNetwork, PacketNetwork
 from syncline.schema.load import Choice, Study, Variant
+from syncline.schema.workloads import CollectiveWorkload
 
 MOST_EVENTS: Final = {"analytical": 5_000_000}
 """A candidate of which more events are expected is not tried on this backend."""

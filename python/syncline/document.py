@@ -98,6 +98,16 @@ def plain(node: Node) -> Plain:
             return {key: plain(entry) for key, entry in entries.items()}
 
 
+def copied(node: Node) -> Node:
+    """The same tree, with mappings and lists of its own that may be changed."""
+    match node:
+        case Sequence(items=items, origin=origin):
+            return Sequence([copied(item) for item in items], origin)
+        case Mapping(entries=entries, origin=origin):
+            return Mapping({key: copied(entry) for key, entry in entries.items()}, origin)
+    return node
+
+
 def read_text(path: Path, label: str, max_bytes: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file, or an [`InputError`] that says why there is none."""
     return decode(read_bytes(path, label, max_bytes), label)

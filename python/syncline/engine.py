@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    ROOTED,
     AceEndpoint,
-    AstraWorkload,
     BaselineEndpoint,
     Buses,
-    CollectiveWorkload,
     Experiment,
     FlowNetwork,
-    ModelWorkload,
     PacketNetwork,
 )
+from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -38,10 +35,15 @@ PANIC: Final = "PanicException"
 """What the binding raises when the engine panics; the class cannot be imported."""
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
+    "endpoint.transit": ("endpoint", "transit"),
     "network.buffer_packets": ("network", "buffer"),
     "input buffers": ("network", "buffer"),
     "a batch": ("workload", "batch"),
     "elements": ("workload", "element"),
+    "sequences": ("workload", "sequence"),
+    "the tables": ("topology",),
+    "job.strategy": ("training", "strategy"),
+    "job.background": ("training", "background_embedding"),
     "dimension": ("topology",),
     "fabric.odd_links": ("slow_links",),
     "fabric": ("topology",),
@@ -168,6 +170,8 @@ def _refusal(variant: Variant, text: str) -> Problem:
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
     """What keeps an ACE from being used: the fabric if it is no product, groups, a root, or the algorithm."""
     workload = experiment.workload
+    if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
+        return ("collective", "algorithm")
     if not isinstance(experiment.topology, Topology):
         return ("topology",)
     if experiment.groups is not None:
@@ -223,17 +227,39 @@ def cycle_ps(clock: int) -> int:
     return max(1, (PS_PER_S + clock // 2) // clock)
 
 
-def compute_share(experiment: Experiment) -> tuple[float, float]:
-    """FLOP/s and bytes/s that compute has: what communication takes, it does not have.
+def compute_share(experiment: Experiment) -> tuple[int, int]:
+    """SMs and bytes/s that compute has: what communication and embeddings in the background take, it does not have.
 
-    Without overlap the two never run at the same time, so each has everything.
+    Without overlap nothing runs at the same time, so each has everything.
     """
-    npu, endpoint = experiment.npu, experiment.endpoint
+    npu, endpoint, training = experiment.npu, experiment.endpoint, experiment.training
     sms, bandwidth = npu.sms, npu.memory_bandwidth
-    if experiment.training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth
-    return npu.peak * sms / npu.sms, float(bandwidth)
+    if training.background_embedding:
+        sms -= training.background_sms
+        bandwidth -= training.background_memory_bandwidth
+    return sms, bandwidth
+
+
+def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
+    """What some of the SMs and of the memory bandwidth compute with."""
+    npu, model = experiment.npu, experiment.npu.compute
+    array = None
+    if model.kind == "systolic":
+        array = {
+            "rows": model.rows,
+            "columns": model.columns,
+            "dataflow": model.dataflow,
+            "clock_hz": (model.clock or npu.clock) * sms / npu.sms,
+        }
+    return {
+        "flops_per_s": npu.peak * sms / npu.sms,
+        "memory_bytes_per_s": float(bandwidth),
+        "scale": experiment.training.compute_scale,
+        "array": array,
+    }
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:
@@ -289,6 +315,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
             "buses": _buses(endpoint.buses),
+            "transit": experiment.transit,
         }
     if isinstance(endpoint, AceEndpoint):
         return {
@@ -305,9 +332,10 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "fsms": endpoint.fsms,
             "message_bytes": endpoint.message,
             "port_buffer_bytes": endpoint.port_buffer,
+            "transit": experiment.transit,
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
-    return {"kind": "ideal", "step_latency_ps": latency}
+    return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
 
 
 def _buses(buses: Buses) -> dict[str, Any]:
@@ -333,12 +361,14 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         chunking["least_block_bytes"] = packet
     return {
         "algorithm": experiment.composition,
+        "algorithms": list(collective.algorithms.items()),
         "per_dimension": collective.per_dimension,
         "slices": collective.slices or 0,
         "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
+        "priority": collective.priority,
         "lanes": experiment.lanes,
         "element_bytes": experiment.workload.element,
     }
@@ -350,20 +380,20 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         kind, root = workload.collective, workload.root or 0
         return {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
     training = experiment.training
-    flops, bandwidth = compute_share(experiment)
+    background = None
+    if training.background_embedding:
+        background = _compute(experiment, training.background_sms, training.background_memory_bandwidth)
     return {
         "kind": "training",
         "workload": _workload(workload, astra_text),
+        "strategy": experiment.strategy,
         "iterations": training.iterations,
         "overlap": training.overlap,
         "drain": training.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
-        "compute": {
-            "flops_per_s": flops,
-            "memory_bytes_per_s": bandwidth,
-            "scale": training.compute_scale,
-        },
+        "compute": _compute(experiment, *compute_share(experiment)),
+        "background": background,
     }
 
 
@@ -375,5 +405,6 @@ def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -
             "batch": workload.batch,
             "element_bytes": workload.element,
             "kernels": workload.kernels,
+            "sequence": workload.sequence,
         }
     return {"source": "astra-text", "text": astra_text or ""}

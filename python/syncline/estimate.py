@@ -85,7 +85,8 @@ def _hops(experiment: Experiment) -> int:
     if isinstance(fabric, Wired):
         return HOPS_IN_GRAPH
     dims = [dim for dim in fabric.dims if dim.size > 1]
-    if experiment.composition in AMONG_NEIGHBOURS and experiment.groups is None:
+    used = {experiment.composition, *experiment.collective.algorithms.values()}
+    if used <= AMONG_NEIGHBOURS and experiment.groups is None:
         return max((2 if dim.block == "switch" else 1 for dim in dims), default=1)
     along = {"fully-connected": 1, "switch": 2}
     return max(1, sum(along.get(dim.block, dim.size // 4) for dim in dims))

@@ -25,3 +25,12 @@ COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
     "ace": {"algorithm": "ace-4-phase", "lanes": "alternate"},
 }
 """How a single collective is composed and cut with each endpoint. Ideal: not cut, and over all lanes at once."""
+
+
+def collective(endpoint: str, kind: str) -> dict[str, Plain]:
+    """How a single collective of a kind is composed and cut with an endpoint. An all-to-all is direct in the paper
+    (section V)."""
+    found = dict(COLLECTIVES.get(endpoint, {}))
+    if kind == "all-to-all" and found.get("algorithm") != "auto":
+        found["algorithm"] = "direct"
+    return found

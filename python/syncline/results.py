@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import syncline
-from syncline import assumptions, bounds
+from syncline import assumptions, bounds, hardware_cost
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
-from syncline.schema.experiment import ROOTED, CollectiveWorkload, Experiment, PacketNetwork
+from syncline.schema.experiment import Experiment, PacketNetwork
 from syncline.schema.load import Variant
+from syncline.schema.workloads import ROOTED, CollectiveWorkload
 
 SCHEMA_VERSION: Final = 1
 
@@ -106,6 +107,8 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "compute_time_s": seconds(summary["compute_ps"]),
         "exposed_comm_s": seconds(summary["exposed_ps"]),
         "exposed_comm_share": ratio(summary["exposed_ps"], summary["total_ps"]),
+        "background_compute_time_s": seconds(summary["background_compute_ps"]),
+        "background_wait_s": seconds(summary["background_wait_ps"]),
         "exposed_by_collective": [
             {"layer": e["layer"], "pass": e["pass"], "exposed_s": seconds(e["exposed_ps"])}
             for e in summary["exposed_by"]
@@ -119,6 +122,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "chunks": summary["chunks"],
         "network": network(variant.experiment, summary),
         "endpoint": endpoint(summary),
+        **_cost_model(variant.experiment, total_s, summary["iterations"]),
         "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
     }
@@ -167,19 +171,21 @@ def collective_fields(variant: Variant, result: Result) -> Document:
         "efficiency": ratio(bound, time_s),
         "network": network(experiment, summary),
         "endpoint": endpoint(summary),
+        **_cost_model(experiment, time_s, 0),
     }
 
 
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
     totals = summary["network"]
-    per_npu = _per_npu(totals["injected_bytes"], experiment.taking_part)
+    per_npu = _per_npu(totals["injected_bytes"] - summary["endpoint"]["transit_bytes"], experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate
     return {
         "bytes_sent_per_npu": per_npu,
         "achieved_bandwidth_bytes_per_s": bandwidth,
+        "achieved_wire_bandwidth_bytes_per_s": None if bandwidth is None else bandwidth * float(wire / egress),
         "payload_bandwidth_bytes_per_s": egress,
         "wire_bandwidth_bytes_per_s": wire,
         "mean_link_utilisation": totals["mean_link_utilisation"],
@@ -194,13 +200,14 @@ def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
 
 
 def endpoint(summary: dict[str, Any]) -> Document:
-    """The endpoint part of an entry, over all NPUs."""
+    """The endpoint part of an entry, over all NPUs; what is forwarded for others counts as transit, not as sent."""
     totals = summary["endpoint"]
     return {
         "memory_read_bytes": totals["memory_read_bytes"],
         "memory_write_bytes": totals["memory_write_bytes"],
         "loaded_bytes": totals["loaded_bytes"],
         "sent_bytes": totals["sent_bytes"],
+        "transit_bytes": totals["transit_bytes"],
         "fsms": totals["fsms"],
         "fsm_peak": totals["fsm_peak"],
         "resources": [
@@ -233,6 +240,12 @@ def breakdown(totals: Mapping[str, int]) -> Document:
         "bus_transfer_s": mean("bus_transfer_ps", "messages"),
         "network_s": mean("network_ps", "messages"),
     }
+
+
+def _cost_model(experiment: Experiment, total_s: float, iterations: int) -> Document:
+    """What the endpoint costs on a die, where that is known."""
+    found = hardware_cost.document(experiment, total_s, iterations)
+    return {} if found is None else {"cost_model": found}
 
 
 def dumps(value: Document) -> str:

@@ -149,6 +149,17 @@ class Topology:
         return self.egress_rate
 
     @property
+    def forwards(self) -> bool:
+        """Whether NPUs lie on the way between others."""
+        longer = [dim for dim in self.dims if dim.size > 1]
+        return len(longer) > 1 or any(dim.block == "ring" and dim.size > 3 for dim in longer)
+
+    @property
+    def has_switches(self) -> bool:
+        """Whether links lead to switches."""
+        return any(dim.block == "switch" and dim.size > 1 for dim in self.dims)
+
+    @property
     def shape(self) -> str:
         """Sizes only, such as `4x8x4`."""
         return "x".join(str(d.size) for d in self.dims)

@@ -163,6 +163,8 @@ def run(spec_json: str) -> dict[str, Any]:
         "iterations": iterations,
         "compute_ps": compute_ps,
         "exposed_ps": exposed_ps,
+        "background_compute_ps": 0,
+        "background_wait_ps": 0,
         "exposed_by": [{"layer": "conv1", "pass": "weight_grad", "exposed_ps": exposed_ps}] if iterations else [],
         "network": {
             "link_bytes": sent_all,
@@ -178,6 +180,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "memory_write_bytes": sent_all,
             "loaded_bytes": sent_all * 4 // 9,
             "sent_bytes": sent_all,
+            "transit_bytes": 0,
             "resources": [
                 {
                     "resource": "memory",

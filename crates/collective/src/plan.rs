@@ -269,6 +269,18 @@ impl Plan {
         Plan { shape: Grid::new(sizes), ..self }
     }
 
+    /// The same for a single line of ranks that lies along another dimension than the first.
+    ///
+    /// # Panics
+    /// When the collective has a root, whose place on the line would be lost, or there is more than a line.
+    #[must_use]
+    pub fn along(mut self, dim: u8) -> Plan {
+        assert!(!self.kind.is_rooted() && self.root.len() == 1, "a line without a root");
+        self.phases.iter_mut().for_each(|p| p.dim = dim);
+        self.scattered.iter_mut().for_each(|d| d.0 = dim);
+        self
+    }
+
     /// The collective.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -295,6 +307,15 @@ impl Plan {
             Algorithm::DoubleBinaryTree { slices } => Program::DoubleBinaryTree { kind, ranks, root, slices },
             Algorithm::OneHopTrees { slices } => Program::OneHopTrees { kind, ranks, root, slices },
         }
+    }
+
+    /// Whether it is a direct all-to-all of a whole group.
+    pub fn is_exchange(&self) -> bool {
+        let kind = |p| match p {
+            Program::Direct { kind, .. } | Program::DirectOnGrid { kind, .. } => Some(kind),
+            _ => None,
+        };
+        self.phases.len() == 1 && kind(self.program(0, true)) == Some(Kind::AllToAll)
     }
 
     /// Whether a rank has steps in a phase.

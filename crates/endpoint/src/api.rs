@@ -80,9 +80,11 @@ pub struct Report {
     pub memory_written: u64,
     /// Bytes loaded into an SRAM.
     pub loaded: u64,
-    /// Bytes handed to the network.
+    /// Bytes handed to the network, those in transit included.
     pub sent: u64,
-    /// Messages handed to the network.
+    /// Bytes that endpoints handed on for others, once per hop after the first.
+    pub transit: u64,
+    /// Messages handed to the network, once per hop where endpoints forward.
     pub messages: u64,
     /// Time from handing a message over until it has arrived, summed.
     pub network: Ps,
@@ -148,6 +150,8 @@ pub trait Endpoint<N: Network> {
 pub mod class {
     /// Work at an endpoint is done.
     pub const WORK: u8 = 32;
+    /// Work on a message in transit is done.
+    pub const TRANSIT: u8 = 33;
 }
 
 /// The key of an event that concerns a chunk on an NPU: simultaneous events of one NPU are told apart by

@@ -16,7 +16,8 @@ use syncline_topology::Fabric;
 /// All groups have the same number of ranks and run the same collectives at the same time.
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// Ranks along each dimension of a group's grid, the first one innermost.
+    /// Ranks along each dimension of a group's grid, the first one innermost. Plans may have phases along
+    /// one dimension more: the line of all ranks of a group.
     pub sizes: Vec<u32>,
     /// The members of each group by rank, as numbers of the whole machine; `None` for one group of all
     /// NPUs, whose ranks are their numbers.
@@ -89,6 +90,9 @@ struct PlanLayout {
 #[derive(Clone, Debug)]
 pub struct Layout {
     fabric: Arc<dyn Fabric>,
+    /// Dimensions of the grid.
+    dims: usize,
+    /// Ranks from one to the next along each of them, and along the line of all.
     strides: Vec<u32>,
     /// Per NPU its group (`u32::MAX`: none) and rank, and its coordinates; shared by the copies that
     /// layers hold.
@@ -155,6 +159,11 @@ impl<'a> PhaseView<'a> {
         self.layout.split.share(self.vector, self.lane.program.parts(), block).1
     }
 
+    /// Bytes of the vector that are the NPU's own share: what an all-to-all leaves where it is.
+    pub fn kept(&self) -> u64 {
+        self.share(self.rank)
+    }
+
     /// The port by which everything leaves, if it is the same throughout the phase.
     pub fn port(&self) -> Option<PortId> {
         match self.lane.wiring {
@@ -197,11 +206,12 @@ impl<'a> PhaseView<'a> {
 }
 
 impl Layout {
-    /// The layout of `plans` on a fabric; `wires` are those of each dimension of the grid, blocks are
-    /// cut by `split`.
+    /// The layout of `plans` on a fabric; `wires` are those of each dimension of the grid, and of the line
+    /// of all ranks if plans have phases along it; blocks are cut by `split`.
     pub fn new(fabric: Arc<dyn Fabric>, space: Space, plans: Vec<Plan>, wires: &[Wires], split: Split) -> Layout {
-        let Space { sizes, groups, representatives } = space;
-        let strides: Vec<u32> = sizes
+        let Space { mut sizes, groups, representatives } = space;
+        let dims = sizes.len();
+        let mut strides: Vec<u32> = sizes
             .iter()
             .scan(1, |stride, &size| {
                 let own = *stride;
@@ -209,6 +219,10 @@ impl Layout {
                 Some(own)
             })
             .collect();
+        if wires.len() > sizes.len() {
+            strides.push(1);
+            sizes.push(sizes.iter().product());
+        }
         let whole = |npu: u32| representatives.as_ref().map_or(NodeId(npu), |r| r[npu as usize]);
         let place_of = groups.as_ref().map(|groups| {
             let most = groups.iter().flatten().map(|n| n.0 + 1).max().unwrap_or(0);
@@ -236,7 +250,7 @@ impl Layout {
         };
         let plans = plans.into_iter().map(layout).collect();
         let representatives = representatives.map(Into::into);
-        Layout { fabric, strides, places, coordinates, members, representatives, plans, split }
+        Layout { fabric, dims, strides, places, coordinates, members, representatives, plans, split }
     }
 
     /// The fabric.
@@ -343,6 +357,12 @@ impl Layout {
         })
     }
 
+    /// Whether every plan is a direct all-to-all.
+    pub fn is_exchange(&self) -> bool {
+        self.plans.iter().any(|p| !p.phases.is_empty())
+            && self.plans.iter().all(|p| p.phases.is_empty() || p.plan.is_exchange())
+    }
+
     /// A phase of a chunk as an NPU sees it.
     #[inline]
     pub fn view(&self, npu: NodeId, chunk: Chunk, phase: usize) -> PhaseView<'_> {
@@ -397,7 +417,10 @@ impl Layout {
     /// A name for a phase, e.g. `reduce-scatter dim 0`.
     pub fn phase_name(&self, plan: u8, phase: usize) -> String {
         let p = &self.plan(plan).phases()[phase];
-        format!("{} dim {}", p.kind, p.dim)
+        match self.dims > usize::from(p.dim) {
+            true => format!("{} dim {}", p.kind, p.dim),
+            false => format!("{} of all", p.kind),
+        }
     }
 }
 

@@ -13,7 +13,9 @@
 
 pub mod ace;
 pub mod api;
+pub mod costs;
 pub mod flights;
+mod forwarding;
 pub mod layout;
 pub mod loggp;
 pub mod message;
@@ -21,6 +23,7 @@ pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use layout::{Layout, RingOrder, Space, Wires};
 pub use loggp::LogGp;
-pub use message::{Baseline, BaselineConfig, Ideal, MessageEndpoint};
+pub use message::MessageEndpoint;

@@ -20,6 +20,7 @@
 //! * `g` is the time from the beginning of a message to that of the next, as in LogP; a long message covers it.
 //! * A transfer that is longer than the largest message of a bus crosses it as a train of such messages and a rest.
 //!   Where it goes on over a second bus, its messages do so one by one.
+//! * A stream whose bytes come bit by bit is one message for as long as the bus has some of it to carry.
 
 use syncline_core::{Bytes, Ps, Rate};
 
@@ -82,6 +83,13 @@ impl LogGp {
         let done = Train { first: start + takes(first_len), last: last_start + takes(rest) };
         Crossing { start, free: last_start + apart(rest), busy: before + apart(rest), done }
     }
+
+    /// Lets `size` bytes more of the message that keeps the bus busy until `free` cross it.
+    pub fn go_on(self, rate: Rate, free: Ps, size: Bytes) -> Crossing {
+        let busy = rate.time(size);
+        let done = Train::at(free + self.overhead + busy + self.latency + self.overhead);
+        Crossing { start: free, free: free + busy, busy, done }
+    }
 }
 
 #[cfg(test)]
@@ -135,6 +143,18 @@ mod tests {
         let mut server = server(Some(bus));
         server.serve(0, Ps::ZERO, Bytes(1));
         assert_eq!(server.serve(0, Ps::ZERO, Bytes(1)), Ps(50_000 + 2 * 50_000 + 2 + 71_000));
+    }
+
+    /// Packets that come faster than the gap are one message; after a pause, another one.
+    #[test]
+    fn a_stream_of_packets() {
+        let mut server = server(Some(BUS));
+        let done: Vec<Ps> = (0..10).map(|i| server.stream(0, Ps(i * 100), Bytes(256))).collect();
+        let one = 2 * 29_000 + 71_000 + 512;
+        assert_eq!(done[0], Ps(one));
+        assert_eq!(done[9], Ps(31_000 + 8 * 512 + one));
+        assert_eq!(server.stream(0, Ps(1_000_000), Bytes(256)), Ps(1_000_000 + one));
+        assert_eq!(server.usage.busy, 2 * 31_000 + 9 * 512);
     }
 
     /// The slower bus sets the pace, the other one adds its crossing of one message.

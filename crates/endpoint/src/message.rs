@@ -10,190 +10,50 @@
 //! leave the NPU, or eight (more, if that has more ports) where it serves independent peers, so that it
 //! does not keep those of others out of a port.
 //!
-//! # Ideal
-//! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
+//! What a step costs is told by [`costs`](crate::costs).
 //!
-//! # Baseline
-//! SMs drive the collective through main memory (ACE paper, sections III and VI-A). Per byte of a block:
-//!
-//! | step | read from memory |
-//! |---|---|
-//! | send, copy and send | 1 (the data that goes out) |
-//! | reduce and send, with or without a copy | 2 (local and received) |
-//! | last reduction, not sent | 1 (the paper's count: 2 per byte *sent*; what the first send does not need, the last reduction does) |
-//! | last receive | 0 |
-//!
-//! which makes 2 per byte sent in reduce-scatter, 1 in all-gather, 1.5 on average. Received bytes cross
-//! the bus and are written to memory: recorded, and charged only with `charge_writes`. Reading streams
-//! through three servers at once (memory bandwidth, SMs, the bus towards the AFI); the step is done
-//! when the slowest is. Left out: kernel launches and caches.
-//!
-//! With LogGP buses ([`crate::loggp`]) a block is stored between them (first version of the ACE paper, section 4.2
-//! and Fig. 7b): it crosses the NIC bus, is written to memory (if writes are charged), the data of the step is read, one
-//! transfer per block, and what is sent crosses the NIC bus. The memory bandwidth of communication is the bandwidth of
-//! its bus. A step asks for each bus when it is there, so that other steps use a bus while it is on another.
+//! # Transit
+//! Where only neighbours are connected, a message for a distant NPU is forwarded by the NPUs between. With
+//! `transit` the endpoints do it, as communication libraries do on such fabrics (ACE paper, section V): the
+//! message goes to the next hop as a whole, is worked on there like a step that receives, copies and
+//! sends, and goes on. Routes are those of the fabric. A memory always has room, so no message waits for
+//! another to make way and nothing can deadlock. First come, first served: messages in transit and those of
+//! the NPU itself queue for the same servers, and for the port, in the order in which they come; an NPU has
+//! no more than a few messages of a thread of its own waiting (above), so neither kind starves the other.
+//! Without `transit` the network's routers forward.
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
+use crate::costs::StepCost;
 use crate::flights::Flights;
+use crate::forwarding::{Forwarding, InHand, Leg};
 use crate::layout::Layout;
-use crate::loggp::LogGp;
-use crate::servers::RateServer;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
-use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, Key, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
-/// What a step costs an endpoint that works on whole messages.
-pub trait StepCost {
-    /// When the work of a step on a block of `len` bytes that was ready at `now` is done; or, if it comes in several
-    /// stages, when the given one is, and the number of the next. The first is 0.
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>);
-
-    /// Adds what was used to a report.
-    fn report(&self, report: &mut Report);
-}
-
-/// Every step takes the same short time.
-#[derive(Clone, Debug)]
-pub struct Ideal {
-    /// Time per step: one cycle.
-    pub step: Ps,
-}
-
-impl StepCost for Ideal {
-    fn work(&mut self, _: usize, now: Ps, _: Op, _: Bytes, _: u8) -> (Ps, Option<u8>) {
-        (now + self.step, None)
-    }
-
-    fn report(&self, _: &mut Report) {}
-}
-
-/// What the baseline's communication may use.
+/// Work is done.
 #[derive(Clone, Copy, Debug)]
-pub struct BaselineConfig {
-    /// Main-memory bandwidth.
-    pub memory: Rate,
-    /// What its SMs can read.
-    pub sms: Rate,
-    /// NPU-AFI bus, each direction.
-    pub bus: Rate,
-    /// Whether writes to memory are charged.
-    pub charge_writes: bool,
-    /// What a message costs the buses to the NIC and to memory beside its bytes.
-    pub protocol: Option<LogGp>,
+pub enum WorkDone {
+    /// A step's.
+    Step {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+        /// The thread.
+        thread: u8,
+    },
+    /// A stage of that on the next message in transit.
+    Transit {
+        /// The NPU.
+        npu: u32,
+        /// The stage.
+        stage: u8,
+    },
 }
 
-/// SMs and main memory.
-#[derive(Clone, Debug)]
-pub struct Baseline {
-    memory: RateServer,
-    sms: RateServer,
-    bus_out: RateServer,
-    bus_in: RateServer,
-    charge_writes: bool,
-    stored: bool,
-    read: u64,
-    written: u64,
-}
-
-impl Baseline {
-    /// The baseline of `npus` NPUs.
-    pub fn new(config: BaselineConfig, npus: u32) -> Baseline {
-        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
-        Baseline {
-            memory: bus("memory", config.memory),
-            sms: RateServer::new("sm", config.sms, npus),
-            bus_out: bus("bus_tx", config.bus),
-            bus_in: bus("bus_rx", config.bus),
-            charge_writes: config.charge_writes,
-            stored: config.protocol.is_some(),
-            read: 0,
-            written: 0,
-        }
-    }
-
-    fn reads_per_byte(op: Op) -> u64 {
-        match op {
-            Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
-            Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
-            Op::Recv => 0,
-        }
-    }
-}
-
-impl Baseline {
-    /// The stages of a step whose data is stored between the buses: over the NIC bus, into memory, out of memory,
-    /// over the NIC bus.
-    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>) {
-        let reads = Self::reads_per_byte(op);
-        let stages = [op.receives(), op.receives() && self.charge_writes, reads > 0, op.sends()];
-        let after = |from: u8| (from..).zip(&stages[usize::from(from)..]).find_map(|(s, used)| used.then_some(s));
-        let stage = after(stage).expect("every step sends or receives");
-        let done = match stage {
-            0 => {
-                self.written += len.0;
-                self.bus_in.serve(npu, now, len)
-            }
-            1 => self.memory.serve(npu, now, len),
-            2 => {
-                self.read += reads * len.0;
-                let last = (0..reads).map(|_| self.memory.serve(npu, now, len)).last();
-                self.sms.serve(npu, now, Bytes(reads * len.0)).max(last.unwrap_or(now))
-            }
-            _ => self.bus_out.serve(npu, now, len),
-        };
-        (done, after(stage + 1))
-    }
-
-    /// A step whose data streams through memory, SMs and bus at once.
-    fn streamed_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
-        let mut ready = now;
-        if op.receives() {
-            self.written += len.0;
-            ready = self.bus_in.serve(npu, now, len);
-            if self.charge_writes {
-                ready = ready.max(self.memory.serve(npu, now, len));
-            }
-        }
-        let read = Bytes(Self::reads_per_byte(op) * len.0);
-        self.read += read.0;
-        let mut done = ready;
-        if read.0 > 0 {
-            done = self.memory.serve(npu, ready, read).max(self.sms.serve(npu, ready, read));
-        }
-        if op.sends() {
-            done = done.max(self.bus_out.serve(npu, ready, len));
-        }
-        done
-    }
-}
-
-impl StepCost for Baseline {
-    #[inline]
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>) {
-        match self.stored {
-            true => self.stored_work(npu, now, op, len, stage),
-            false => (self.streamed_work(npu, now, op, len), None),
-        }
-    }
-
-    fn report(&self, report: &mut Report) {
-        report.buses = &["memory", "bus_tx", "bus_rx"];
-        report.memory_read = self.read;
-        report.memory_written = self.written;
-        report.resources.extend([&self.memory, &self.sms, &self.bus_out, &self.bus_in].map(|s| s.usage.clone()));
-    }
-}
-
-/// A step's work is done.
-#[derive(Clone, Copy, Debug)]
-pub struct StepDone {
-    npu: u32,
-    seq: u32,
-    thread: u8,
-}
-
-/// Names the step of a chunk that takes a message, in 64 bits.
+/// Names the step of a chunk that takes a message, in 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tag(u64);
 
@@ -202,6 +62,8 @@ impl Tag {
     const THREAD_BITS: u32 = 4;
     const PHASE_BITS: u32 = 5;
     const SLOT_BITS: u32 = Self::PC_BITS + Self::THREAD_BITS + Self::PHASE_BITS;
+    /// Chunks that tags tell apart: one bit says that it is a [`Forwarding`]'s number.
+    const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
     fn new(seq: u32, phase: u8, into: Slot) -> Tag {
@@ -330,18 +192,23 @@ pub struct MessageEndpoint<C> {
     most_leaving: Vec<u16>,
     chunks: Vec<Chunk>,
     npus: Vec<Window>,
+    /// Messages in transit, if it is the endpoints that forward.
+    forwarding: Option<Forwarding>,
     sent: u64,
     flights: Flights,
 }
 
 impl<C: StepCost> MessageEndpoint<C> {
     /// Endpoints of all NPUs, each running at most `inflight` chunks; phases of `traced` NPUs are reported.
-    pub fn new(layout: Layout, cost: C, inflight: u32, traced: &[NodeId]) -> Self {
+    /// With `transit` they forward messages for distant NPUs, on a fabric where every link of an NPU leads
+    /// to another; without, the network does.
+    pub fn new(layout: Layout, cost: C, inflight: u32, transit: bool, traced: &[NodeId]) -> Self {
         let npus = layout.npus();
         MessageEndpoint {
             threads: usize::from(layout.threads()),
             most_leaving: (0..npus).map(|n| layout.fabric().ports(NodeId(n)).max(LEAVING)).collect(),
             traced: NodeSet::new(npus, traced),
+            forwarding: transit.then(|| Forwarding::new(layout.fabric())),
             layout,
             cost,
             inflight,
@@ -360,7 +227,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// Begins the work of a thread's current step if it can begin.
     fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         if !self.thread(npu, seq, thread).decoded && !self.decode(npu, seq, thread) {
             return self.thread_finished(npu, seq, thread, ctx);
@@ -380,14 +247,14 @@ impl<C: StepCost> MessageEndpoint<C> {
     #[inline]
     fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
         let (op, len, stage) = (t.op, t.len, t.stage.unwrap_or(0));
         let (done, left) = self.cost.work(npu.index(), ctx.now, op, Bytes(len), stage);
         self.thread(npu, seq, thread).stage = left;
-        ctx.q.at(done, chunk_key(class::WORK, seq, thread), StepDone { npu: npu.0, seq, thread });
+        ctx.q.at(done, chunk_key(class::WORK, seq, thread), WorkDone::Step { npu: npu.0, seq, thread });
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
@@ -424,7 +291,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// A thread has no steps left in its phase.
     fn thread_finished<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let t = self.thread(npu, seq, thread);
         if std::mem::replace(&mut t.finished, true) {
@@ -446,7 +313,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// Lets all threads of a chunk's phase begin.
     fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let chunk = self.chunks[seq as usize];
         let (state, at) = self.npus[npu.index()].chunk(seq, self.threads);
@@ -465,10 +332,59 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
+    /// Sends a message of a step, or the first hop of it.
+    fn send<N: Network, Q>(&mut self, message: Message, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        self.sent += message.len.0;
+        self.flights.begin(ctx.now);
+        let leg = match (&mut self.forwarding, message.route) {
+            (Some(f), Route::To(dst)) => f.depart(self.layout.fabric(), message.src, dst, message.tag, message.len),
+            _ => None,
+        };
+        let message = match leg {
+            Some(Leg { port, tag, .. }) => Message { route: Route::Port(port), tag, ..message },
+            None => message,
+        };
+        ctx.net.send(ctx.now, message, ctx.q);
+    }
+
+    /// A message in transit, of so many bytes, is there for a stage of the work on it.
+    fn pass<N: Network, Q>(&mut self, npu: NodeId, tag: u64, len: Bytes, stage: u8, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        let (done, left) = self.cost.work(npu.index(), ctx.now, Op::RecvCopySend, len, stage);
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.take_in_hand(npu, stage, InHand { tag, left, done });
+        }
+        // A stage is done with messages in the order in which they came, so that no event need name one.
+        ctx.q.at(done, Key::new(class::TRANSIT, stage.into()), WorkDone::Transit { npu: npu.0, stage });
+    }
+
+    /// A stage is done with the next message in transit: it comes to its next one, or goes on.
+    fn forward<N: Network, Q>(&mut self, npu: NodeId, stage: u8, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let Some(InHand { tag, left, .. }) = forwarding.next_in_hand(npu, stage) else { return };
+        if let (Some(stage), Some(len)) = (left, forwarding.passing(tag)) {
+            return self.pass(npu, tag, len, stage, ctx);
+        }
+        let Leg { port, tag, len } = forwarding.next_leg(tag);
+        self.sent += len.0;
+        self.flights.begin(ctx.now);
+        let route = Route::Port(port);
+        let message = Message { src: npu, route, len, delivery: Delivery::Whole, tag, receipt: None };
+        ctx.net.send(ctx.now, message, ctx.q);
+    }
+
     /// A message of a thread has left its NPU.
     fn left<N: Network, Q>(&mut self, npu: NodeId, tag: Tag, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let (seq, thread) = (tag.seq(), tag.slot().thread);
         // The thread may have gone on to another phase, or its chunk have finished.
@@ -499,9 +415,10 @@ impl<C: StepCost> MessageEndpoint<C> {
 }
 
 impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
-    type Event = StepDone;
+    type Event = WorkDone;
 
     fn define(&mut self, chunk: Chunk) {
+        assert!(self.chunks.len() < Tag::CHUNKS, "more chunks than a tag can name");
         self.chunks.push(chunk);
     }
 
@@ -511,7 +428,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
 
     fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let window = &mut self.npus[npu.index()];
         let seq = window.next;
@@ -523,14 +440,19 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
 
     fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let (npu, tag) = match report {
-            NetOut::Arrived { at, tag, .. } => (at, Tag(tag)),
+            NetOut::Arrived { at, tag, .. } => {
+                self.flights.end(ctx.now);
+                match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
+                    Some(len) => return self.pass(at, tag, len, 0, ctx),
+                    None => (at, Tag(tag)),
+                }
+            }
             NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
             NetOut::Room { .. } => return,
         };
-        self.flights.end(ctx.now);
         let Slot { thread, pc } = tag.slot();
         let window = &mut self.npus[npu.index()];
         let (chunk, at) = window.chunk(tag.seq(), self.threads);
@@ -545,11 +467,14 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         early.insert(place, tag);
     }
 
-    fn handle<Q>(&mut self, StepDone { npu, seq, thread }: StepDone, ctx: &mut Ctx<'_, N, Q>)
+    fn handle<Q>(&mut self, event: WorkDone, ctx: &mut Ctx<'_, N, Q>)
     where
-        Q: Schedule<StepDone> + Schedule<N::Event>,
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let npu = NodeId(npu);
+        let (npu, seq, thread) = match event {
+            WorkDone::Step { npu, seq, thread } => (NodeId(npu), seq, thread),
+            WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
+        };
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let t = self.thread(npu, seq, thread);
         if t.stage.is_some() {
@@ -559,12 +484,10 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         t.pc += 1;
         let Thread { op, len, route, into, pc, most_leaving: most, .. } = *t;
         if op.sends() {
-            self.sent += len;
-            self.flights.begin(ctx.now);
             let tag = Tag::new(seq, phase, into).0;
             let receipt = (most > 0).then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
             let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt };
-            ctx.net.send(ctx.now, message, ctx.q);
+            self.send(message, ctx);
             let t = self.thread(npu, seq, thread);
             t.leaving += u16::from(most > 0);
             t.full = most > 0 && t.leaving >= most;
@@ -602,8 +525,9 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     }
 
     fn report(&self, now: Ps) -> Report {
+        let transit = self.forwarding.as_ref().map_or(0, |f| f.bytes);
         let (messages, network) = (self.flights.count(), Ps(self.flights.time(now)));
-        let mut report = Report { sent: self.sent, messages, network, ..Report::default() };
+        let mut report = Report { sent: self.sent, transit, messages, network, ..Report::default() };
         self.cost.report(&mut report);
         report
     }

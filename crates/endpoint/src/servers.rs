@@ -76,16 +76,35 @@ impl RateServer {
         start + busy
     }
 
+    /// Serves the next `size` bytes of a stream that are there at `ready`: those that find the bus busy go on with the
+    /// message that is on it.
+    pub fn stream(&mut self, npu: usize, ready: Ps, size: Bytes) -> Ps {
+        match self.protocol {
+            Some(protocol) if self.free[npu] > ready => {
+                let crossing = protocol.go_on(self.rate, self.free[npu], size);
+                self.account(npu, ready, crossing)
+            }
+            _ => self.serve(npu, ready, size),
+        }
+    }
+
     /// Serves `size` bytes that come as a train of messages.
     pub fn transfer(&mut self, npu: usize, ready: Train, size: Bytes) -> Train {
         let Some(protocol) = self.protocol else { return Train::at(self.serve(npu, ready.last, size)) };
-        let Crossing { start, free, busy, done } = protocol.cross(self.rate, self.free[npu], ready, size);
-        self.usage.wait += (start - ready.first).0;
+        let crossing = protocol.cross(self.rate, self.free[npu], ready, size);
+        self.account(npu, ready.first, crossing);
+        crossing.done
+    }
+
+    /// Takes the bus for a transfer that was ready at `ready`; returns when the last of it is across.
+    fn account(&mut self, npu: usize, ready: Ps, crossing: Crossing) -> Ps {
+        let Crossing { start, free, busy, done } = crossing;
+        self.usage.wait += (start - ready).0;
         self.usage.busy += busy.0;
         self.usage.transfer += (done.last - start).0;
         self.usage.served += 1;
         self.free[npu] = free;
-        done
+        done.last
     }
 }
 

@@ -7,7 +7,7 @@
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec, DeadlockRule,
     DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec, KernelsSpec, LanesSpec, NetworkSpec, OutputSpec,
-    SchedulingSpec, Spec, WorkloadSpec,
+    SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
 };
 
 const GIB_50: u64 = 50 << 30;
@@ -42,15 +42,17 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         groups: None,
         fold: FoldSpec::Off,
         network,
-        endpoint: EndpointSpec::Ideal { step_latency_ps: 10_000 },
+        endpoint: EndpointSpec::Ideal { step_latency_ps: 10_000, transit: TransitSpec::Network },
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::SixPhase,
+            algorithms: vec![],
             per_dimension: None,
             slices: 0,
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
             inflight: chunks,
             scheduling: SchedulingSpec::Lifo,
+            priority: vec![],
             lanes: LanesSpec::Alternate,
             element_bytes: 4,
         },
@@ -76,6 +78,7 @@ fn with_ace(sizes: [u32; 3], bytes: u64) -> Spec {
         fsms: 16,
         message_bytes: 8192,
         port_buffer_bytes: 4096,
+        transit: TransitSpec::Network,
     });
     spec.collectives.algorithm = AlgorithmSpec::AceFourPhase;
     spec.collectives.chunking = ChunkingSpec::Size { bytes: 65_536, least_block_bytes: 256 };
@@ -95,13 +98,16 @@ fn resnet50(fold: FoldSpec) -> Spec {
             batch: 32,
             element_bytes: 2,
             kernels: KernelsSpec::All,
+            sequence: None,
         },
+        strategy: syncline_system::spec::StrategySpec::DataParallel,
         iterations: 2,
         overlap: true,
         drain: true,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069 },
+        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069, array: None },
+        background: None,
     };
     spec
 }

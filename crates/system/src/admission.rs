@@ -2,8 +2,9 @@
 //!
 //! All NPUs must start chunks in the same order: with a limited number in flight, NPUs that picked
 //! differently would wait for each other for ever. The order is therefore written once, in a log. The
-//! first NPU that has room for a chunk and none left to follow in the log picks by the scheduling
-//! policy among the collectives that *it* has issued; everybody else follows. An NPU that comes to
+//! first NPU that has room for a chunk and none left to follow in the log picks among the collectives
+//! that *it* has issued: those of the foremost kind, if kinds have priority, and among them by the
+//! scheduling policy; everybody else follows. Chunks in flight are never pre-empted. An NPU that comes to
 //! a collective it has not issued yet waits for its own training loop.
 
 use syncline_collective::themis::next_order;
@@ -99,6 +100,8 @@ impl Pieces {
 /// How every chunk gets an order of dimensions of its own.
 #[derive(Clone, Debug)]
 pub struct Balance {
+    /// The kinds of collectives that have a plan for each order.
+    pub kinds: Vec<Kind>,
     /// The orders, in that of the plans of one kind.
     pub orders: Vec<Vec<u8>>,
     /// Ranks along each dimension.
@@ -142,6 +145,8 @@ struct Follower {
 #[derive(Debug)]
 pub struct Admission {
     policy: Policy,
+    /// Kinds that go first, the foremost first.
+    priority: Vec<Kind>,
     balance: Option<Balance>,
     /// With a balance, time that each dimension is busy with the chunks so far, in ps.
     loads: Vec<u128>,
@@ -164,11 +169,13 @@ pub struct Next {
 }
 
 impl Admission {
-    /// An empty log for `npus` NPUs. With a `balance` collectives have as many plans as it has orders.
-    pub fn new(policy: Policy, balance: Option<Balance>, npus: u32) -> Admission {
+    /// An empty log for `npus` NPUs. Kinds of `priority` go before all others; those of a `balance` have as
+    /// many plans as it has orders.
+    pub fn new(policy: Policy, priority: Vec<Kind>, balance: Option<Balance>, npus: u32) -> Admission {
         let loads = vec![0; balance.as_ref().map_or(0, |b| b.sizes.len())];
         let npus = vec![Follower::default(); npus as usize];
-        Admission { policy, balance, loads, collectives: Vec::new(), open: Vec::new(), log: Vec::new(), npus }
+        let (collectives, open, log) = (Vec::new(), Vec::new(), Vec::new());
+        Admission { policy, priority, balance, loads, collectives, open, log, npus }
     }
 
     /// Makes the next collective known; `plan` is its first.
@@ -201,21 +208,33 @@ impl Admission {
         self.npus[npu.index()].issued.get(id as usize).copied().unwrap_or(false)
     }
 
+    /// How many kinds go before a collective.
+    fn rank(&self, id: CollectiveId) -> usize {
+        let kind = self.collectives[id as usize].kind;
+        self.priority.iter().position(|&k| k == kind).unwrap_or(self.priority.len())
+    }
+
+    /// The balance that a kind of collectives takes part in.
+    fn balance_of(&self, kind: Kind) -> Option<&Balance> {
+        self.balance.as_ref().filter(|b| b.kinds.contains(&kind))
+    }
+
     /// The chunk that an NPU may start next; `None` while nothing that it has issued is its turn.
     pub fn next(&self, npu: NodeId) -> Option<Next> {
         if let Some(&(collective, chunk)) = self.log.get(self.npus[npu.index()].started) {
             return self.is_issued(npu, collective).then_some(Next { collective, chunk, new: false });
         }
-        let issued = |id: &&CollectiveId| self.is_issued(npu, **id);
+        let issued = self.open.iter().copied().filter(|&id| self.is_issued(npu, id));
+        // The first of those with the least rank.
         let pick = match self.policy {
-            Policy::Fifo => self.open.iter().find(issued),
-            Policy::Lifo => self.open.iter().rfind(issued),
+            Policy::Fifo => issued.min_by_key(|&id| self.rank(id)),
+            Policy::Lifo => issued.rev().min_by_key(|&id| self.rank(id)),
         };
-        let collective = *pick?;
+        let collective = pick?;
         let c = &self.collectives[collective as usize];
         let (len, lane) = c.pieces.piece(c.next);
         let lane = lane.unwrap_or(self.log.len() as u32);
-        let order = self.balance.as_ref().map_or(0, |b| b.next(&mut self.loads.clone(), Bytes(len), c.kind));
+        let order = self.balance_of(c.kind).map_or(0, |b| b.next(&mut self.loads.clone(), Bytes(len), c.kind));
         Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan + order, lane }, new: true })
     }
 
@@ -223,7 +242,7 @@ impl Admission {
     pub fn enter(&mut self, id: CollectiveId, chunk: Chunk) {
         self.log.push((id, chunk));
         let c = &mut self.collectives[id as usize];
-        if let Some(balance) = &self.balance {
+        if let Some(balance) = self.balance.as_ref().filter(|b| b.kinds.contains(&c.kind)) {
             balance.next(&mut self.loads, chunk.len, c.kind);
         }
         c.next += 1;
@@ -278,7 +297,7 @@ mod tests {
     }
 
     fn order(policy: Policy, issue: &[u32], sizes: &[u64]) -> Vec<u32> {
-        let mut a = Admission::new(policy, None, 1);
+        let mut a = Admission::new(policy, vec![], None, 1);
         sizes.iter().for_each(|&s| a.add(Kind::AllReduce, 0, pieces(s, Chunking::Size(10))));
         issue.iter().for_each(|&id| {
             a.issue(NodeId(0), id);
@@ -299,8 +318,34 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_with_priority_goes_before_what_waits_whenever_it_is_issued() {
+        for (policy, rest) in [(Policy::Lifo, [2, 2, 0]), (Policy::Fifo, [0, 2, 2])] {
+            let mut a = Admission::new(policy, vec![Kind::AllToAll], None, 1);
+            let kinds = [Kind::AllReduce, Kind::AllToAll, Kind::AllReduce, Kind::AllToAll];
+            kinds.into_iter().for_each(|kind| a.add(kind, 0, pieces(20, Chunking::Size(10))));
+            let mut order = Vec::new();
+            let mut start = |a: &mut Admission, chunks: usize| {
+                for _ in 0..chunks {
+                    let Some(next) = a.next(NodeId(0)) else { return };
+                    a.enter(next.collective, next.chunk);
+                    a.started(NodeId(0));
+                    order.push(next.collective);
+                }
+            };
+            a.issue(NodeId(0), 0);
+            start(&mut a, 1); // in flight, and stays
+            for id in [1, 2, 3] {
+                a.issue(NodeId(0), id);
+            }
+            start(&mut a, 9);
+            let exchanges = if policy == Policy::Lifo { [3, 3, 1, 1] } else { [1, 1, 3, 3] };
+            assert_eq!(order, [&[0], &exchanges[..], &rest[..]].concat());
+        }
+    }
+
+    #[test]
     fn a_follower_waits_until_it_has_issued_what_the_log_says() {
-        let mut a = Admission::new(Policy::Lifo, None, 2);
+        let mut a = Admission::new(Policy::Lifo, vec![], None, 2);
         a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
         a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
         a.issue(NodeId(0), 1);
@@ -316,7 +361,7 @@ mod tests {
 
     #[test]
     fn nothing_is_complete_at_once() {
-        let mut a = Admission::new(Policy::Lifo, None, 1);
+        let mut a = Admission::new(Policy::Lifo, vec![], None, 1);
         a.add(Kind::AllReduce, 0, pieces(0, Chunking::Size(10)));
         assert!(a.issue(NodeId(0), 0));
         assert_eq!(a.next(NodeId(0)), None);

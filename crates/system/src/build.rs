@@ -10,6 +10,7 @@ use crate::setup::{Folded, Preview, RunPlan};
 use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
+use syncline_endpoint::ace::Transit;
 use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, LogGp, MessageEndpoint};
 use syncline_network::{Analytical, Flow, Network, packet};
 
@@ -78,8 +79,10 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
                      ACE could fill; accepted: {needed} or more"
                 )));
             }
-            // An ACE has port buffers, which are first come, first served.
-            let turns = plan.layout.is_routed() && !matches!(spec.endpoint, EndpointSpec::Ace(_));
+            // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its
+            // port buffers, which are first come, first served.
+            let in_phases = matches!(spec.endpoint, EndpointSpec::Ace(_)) && !plan.layout.is_exchange();
+            let turns = plan.layout.is_routed() && !plan.transit && !in_phases;
             let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, turns, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
@@ -90,7 +93,9 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
 /// The packets that the endpoint needs every input buffer to hold.
 fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunError> {
     match &spec.endpoint {
-        EndpointSpec::Ace(ace) => Ok(Ace::input_buffer(&plan.layout, &ace_config(ace)?, packet, plan.largest_chunk())),
+        EndpointSpec::Ace(ace) => {
+            Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk()))
+        }
         EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => Ok(0),
     }
 }
@@ -101,11 +106,14 @@ where
     N::Event: Timer,
 {
     let chunk = plan.largest_chunk();
-    let RunPlan { job, layout, config, folding, .. } = plan;
+    let RunPlan { job, layout, config, transit, folding, .. } = plan;
     let npus = layout.npus();
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
     let mut executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
+    if let Some(npu) = job.background {
+        executor.set_background(npu);
+    }
     if let JobSpec::Training { stragglers, .. } = &spec.job {
         if let Some((npu, _)) = stragglers.iter().find(|s| s.0 >= folding.npus) {
             return Err(illegal(format!("job.stragglers: there is no NPU {npu}; accepted: 0 to {}", folding.npus - 1)));
@@ -119,11 +127,13 @@ where
     };
     let run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
     match &spec.endpoint {
-        EndpointSpec::Ideal { step_latency_ps } => {
+        EndpointSpec::Ideal { step_latency_ps, .. } => {
             let cost = Ideal { step: Ps(*step_latency_ps) };
-            run.with(MessageEndpoint::new(layout, cost, inflight, &traced))
+            run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
         }
-        EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses } => {
+        EndpointSpec::Baseline {
+            memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
+        } => {
             let config = BaselineConfig {
                 memory: rate("endpoint.memory_bytes_per_s", *memory_bytes_per_s)?,
                 sms: rate("endpoint.sm_bytes_per_s", *sm_bytes_per_s)?,
@@ -131,11 +141,12 @@ where
                 charge_writes: *charge_writes,
                 protocol: protocol(*buses)?,
             };
-            run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, &traced))
+            run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced))
         }
         EndpointSpec::Ace(ace) => {
             let packet = run.net.packet_size();
-            let ace = Ace::new(layout, ace_config(ace)?, packet, chunk, window, &traced).map_err(illegal)?;
+            let config = ace_config(spec, ace, transit)?;
+            let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(illegal)?;
             run.with(ace)
         }
     }
@@ -170,7 +181,8 @@ fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
     }
 }
 
-fn ace_config(ace: &AceSpec) -> Result<AceConfig, RunError> {
+fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {
+    let bubble = !matches!(spec.network, NetworkSpec::Packet { deadlock_rule: DeadlockRule::None, .. });
     let positive = |field: &str, value: u32| match value {
         0 => Err(illegal(format!("endpoint.{field}: must be positive"))),
         n => Ok(n),
@@ -188,6 +200,7 @@ fn ace_config(ace: &AceSpec) -> Result<AceConfig, RunError> {
         fsms: positive("fsms", ace.fsms)?,
         message: Bytes(positive("message_bytes", ace.message_bytes)?.into()),
         port_buffer: Bytes(ace.port_buffer_bytes),
+        transit: if transit { Transit::Endpoint { bubble } } else { Transit::Network },
     })
 }
 

@@ -4,7 +4,7 @@ use crate::admission::{Admission, Balance, Chunking, CollectiveId, LaneUse, Next
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
 use std::fmt;
-use syncline_collective::{Plan, Split};
+use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
 use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{NetOut, Network};
@@ -17,6 +17,8 @@ const COMPUTED: u8 = 0;
 pub struct CollectiveConfig {
     /// Which issued collective goes first.
     pub policy: Policy,
+    /// Kinds whose collectives go before all others, the first one foremost.
+    pub priority: Vec<Kind>,
     /// How collectives are cut.
     pub chunking: Chunking,
     /// How chunks use lanes.
@@ -183,7 +185,7 @@ where
             net,
             ep,
             executor,
-            admission: Admission::new(config.policy, config.balance.clone(), npus),
+            admission: Admission::new(config.policy, config.priority.clone(), config.balance.clone(), npus),
             participants: (0..npus).filter(|&n| layout.takes_part(NodeId(n))).count() as u32,
             layout,
             config,
@@ -234,7 +236,10 @@ where
     }
 
     fn is_complete(&self) -> bool {
-        self.executor.is_finished() && (!self.config.drain || self.incomplete == 0)
+        match self.config.drain {
+            true => self.executor.is_drained() && self.incomplete == 0,
+            false => self.executor.is_finished(),
+        }
     }
 
     #[inline]
@@ -251,8 +256,8 @@ where
                     ep.handle(timer, &mut Ctx { now, net, q, out });
                 }
             }
-            Event::Computed(npu) => {
-                self.executor.computed(NodeId(npu), now, &mut self.actions);
+            Event::Computed(npu, stream) => {
+                self.executor.computed(NodeId(npu), stream, now, &mut self.actions);
                 self.act(NodeId(npu), now);
             }
         }
@@ -295,7 +300,11 @@ where
         while let Some(&action) = self.actions.get(at) {
             at += 1;
             match action {
-                Action::ComputeUntil(t) => self.queue.0.push(t, Key::new(COMPUTED, 0), Event::Computed(npu.0)),
+                Action::ComputeUntil(t, stream) => {
+                    // Both streams of an NPU may finish at once, and do not commute.
+                    let key = Key::new(COMPUTED, stream.index() as u32);
+                    self.queue.0.push(t, key, Event::Computed(npu.0, stream));
+                }
                 Action::Issue(id) => {
                     self.make_known();
                     if !self.layout.takes_part(npu) {
@@ -404,7 +413,7 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, Kind, Request};
+    use syncline_collective::{Algorithm, Axis, Composition, Request};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
@@ -477,12 +486,13 @@ mod tests {
         let plan = Plan::new(request).expect("one phase");
         let layout = Layout::new(torus.clone(), Space::whole(vec![4]), vec![plan], &[Wires::Routed], split);
         let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };
-        let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1) }, 1, &[]);
+        let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1) }, 1, false, &[]);
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let source = Box::new(DataParallel::new(layers(), true));
         let executor = Executor::new(source, 2, npu, 4, Ps(1000), &[]);
         let config = CollectiveConfig {
             policy: Policy::Lifo,
+            priority: Vec::new(),
             chunking: Chunking::Count(1),
             lanes: LaneUse::Alternate,
             split,

@@ -4,14 +4,15 @@
 
 use syncline_core::{EventQueue, Key, Ps, Schedule};
 use syncline_endpoint::ace::AceEvent;
-use syncline_endpoint::message::StepDone;
+use syncline_endpoint::message::WorkDone;
 use syncline_network::{analytical, flow, packet};
+use syncline_workload::Stream;
 
 /// Anything that happens at a time.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The compute engine of an NPU has finished its node.
-    Computed(u32),
+    /// A stream of an NPU has finished its node.
+    Computed(u32, Stream),
     /// A timer of the network.
     Network(NetworkEvent),
     /// A timer of the endpoint.
@@ -66,7 +67,7 @@ macro_rules! timers {
 }
 
 timers!(Network, NetworkEvent, "Timers of network backends.": Analytical(analytical::Event), Flow(flow::Event), Packet(packet::Event));
-timers!(Endpoint, EndpointEvent, "Timers of endpoints.": Message(StepDone), Ace(AceEvent));
+timers!(Endpoint, EndpointEvent, "Timers of endpoints.": Message(WorkDone), Ace(AceEvent));
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,17 @@
 //! The training loop: executes the graph of every NPU.
 //!
-//! Compute nodes run one at a time in the order of the graph; a collective is issued when its
-//! dependencies are done. The time that an NPU's compute engine is idle because its next node waits is
-//! exposed communication, attributed to the collective whose completion ends the wait.
+//! Compute nodes of a stream run one at a time in the order of the graph; a collective is issued when its
+//! dependencies are done. The time that an NPU's main stream is idle because its next node waits is
+//! exposed communication, attributed to the collective whose completion ends the wait; unless a node of the
+//! background stream ends it. An NPU is finished when its main stream is.
 
 use crate::admission::CollectiveId;
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
+use syncline_workload::Cost;
 use syncline_workload::compute::Npu;
-use syncline_workload::graph::{GraphSource, NodeIndex, Pass, Work};
+use syncline_workload::graph::{GraphSource, NodeIndex, Pass, Stream, Work};
 
 /// A node of the expanded graph, shared by all NPUs.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ pub struct GraphNode {
     pub pass: Pass,
     /// Iteration it belongs to.
     pub iteration: u32,
+    /// Where it computes.
+    pub stream: Stream,
     /// Duration of a compute node, or the collective's number.
     pub work: NodeWork,
     after: Vec<NodeIndex>,
@@ -57,16 +61,25 @@ pub struct Exposure {
     pub to: Ps,
 }
 
+/// A stream of an NPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamState {
+    /// Its next compute node, or one before that.
+    head: NodeIndex,
+    computing: bool,
+    idle_since: Ps,
+    /// Busy time.
+    busy: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 struct NpuState {
     /// Dependencies that are not done, per known node; `DONE` once the node itself is.
     open: Vec<u16>,
-    /// The next compute node.
-    head: NodeIndex,
-    computing: bool,
-    idle_since: Ps,
-    compute: u64,
+    streams: [StreamState; Stream::ALL.len()],
     exposed: Vec<Exposure>,
+    /// Waits that background compute ended.
+    behind: Vec<(Ps, Ps)>,
     finished: Option<Ps>,
 }
 
@@ -76,7 +89,7 @@ const DONE: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Report back ([`Executor::computed`]) at this time.
-    ComputeUntil(Ps),
+    ComputeUntil(Ps, Stream),
     /// Issue a collective.
     Issue(CollectiveId),
 }
@@ -87,12 +100,16 @@ pub struct Executor {
     iterations: u32,
     expanded: u32,
     npu_model: Npu,
+    /// What the background stream computes with.
+    background_model: Npu,
     /// NPUs that take longer, and the factor on their times.
     stragglers: BTreeMap<NodeId, f64>,
     nodes: Vec<GraphNode>,
     collectives: Vec<CollectiveNode>,
     npus: Vec<NpuState>,
     running: u32,
+    /// Background nodes that NPUs know of and have not computed.
+    background_left: u64,
     /// Busy compute time of the first NPU, in windows.
     pub compute_windows: Windows,
     /// Compute slices of traced NPUs: NPU, node, from, to.
@@ -115,15 +132,22 @@ impl Executor {
             iterations,
             expanded: 0,
             npu_model,
+            background_model: npu_model,
             stragglers: BTreeMap::new(),
             nodes: Vec::new(),
             collectives: Vec::new(),
             npus: vec![NpuState::default(); npus as usize],
             running: npus,
+            background_left: 0,
             compute_windows: Windows::new(window),
             slices: Vec::new(),
             traced: NodeSet::new(npus, traced),
         }
+    }
+
+    /// Gives the background stream resources of its own.
+    pub fn set_background(&mut self, npu: Npu) {
+        self.background_model = npu;
     }
 
     /// Makes NPUs take longer to compute, by a factor each.
@@ -146,24 +170,37 @@ impl Executor {
         &self.collectives
     }
 
-    /// The compute model.
-    pub fn npu_model(&self) -> &Npu {
-        &self.npu_model
-    }
-
-    /// Whether every NPU has computed its last node.
+    /// Whether every NPU has computed the last node of its main stream.
     pub fn is_finished(&self) -> bool {
         self.running == 0
     }
 
-    /// When an NPU computed its last node.
+    /// Whether every NPU has computed the last node of every stream.
+    pub fn is_drained(&self) -> bool {
+        self.running == 0 && self.background_left == 0
+    }
+
+    /// When an NPU computed the last node of its main stream.
     pub fn finished(&self, npu: NodeId) -> Option<Ps> {
         self.npus[npu.index()].finished
     }
 
-    /// Busy compute time of an NPU.
-    pub fn compute(&self, npu: NodeId) -> Ps {
-        Ps(self.npus[npu.index()].compute)
+    /// Busy compute time of a stream of an NPU.
+    pub fn compute(&self, npu: NodeId, stream: Stream) -> Ps {
+        Ps(self.npus[npu.index()].streams[stream.index()].busy)
+    }
+
+    /// When the main stream of an NPU waited for its background stream.
+    pub fn background_waits(&self, npu: NodeId) -> &[(Ps, Ps)] {
+        &self.npus[npu.index()].behind
+    }
+
+    /// The time of a compute node on what its stream has.
+    pub fn time(&self, stream: Stream, cost: &Cost) -> Ps {
+        match stream {
+            Stream::Main => self.npu_model.time(cost),
+            Stream::Background => self.background_model.time(cost),
+        }
     }
 
     /// Exposed communication of an NPU.
@@ -176,13 +213,14 @@ impl Executor {
         self.go_on(npu, now, None, actions);
     }
 
-    /// The compute engine of an NPU has finished its node.
-    pub fn computed(&mut self, npu: NodeId, now: Ps, actions: &mut Vec<Action>) {
-        let state = &mut self.npus[npu.index()];
+    /// A stream of an NPU has finished its node.
+    pub fn computed(&mut self, npu: NodeId, stream: Stream, now: Ps, actions: &mut Vec<Action>) {
+        let state = &mut self.npus[npu.index()].streams[stream.index()];
         state.computing = false;
         state.idle_since = now;
         let node = state.head;
         state.head += 1;
+        self.background_left -= u64::from(stream == Stream::Background);
         self.done(npu, node, actions);
         self.go_on(npu, now, None, actions);
     }
@@ -191,6 +229,13 @@ impl Executor {
     pub fn collective_done(&mut self, npu: NodeId, id: CollectiveId, now: Ps, actions: &mut Vec<Action>) {
         self.done(npu, self.collectives[id as usize].node, actions);
         self.go_on(npu, now, Some(id), actions);
+    }
+
+    /// Lets every stream start its next node if it may, now that a collective or a compute node is done.
+    fn go_on(&mut self, npu: NodeId, now: Ps, ended_by: Option<CollectiveId>, actions: &mut Vec<Action>) {
+        for stream in Stream::ALL {
+            self.start_next(npu, stream, now, ended_by, actions);
+        }
     }
 
     fn done(&mut self, npu: NodeId, node: NodeIndex, actions: &mut Vec<Action>) {
@@ -205,43 +250,64 @@ impl Executor {
         }
     }
 
-    /// Starts the next compute node if it may start.
-    fn go_on(&mut self, npu: NodeId, now: Ps, ended_by: Option<CollectiveId>, actions: &mut Vec<Action>) {
+    /// Starts the next compute node of a stream if it may start. Only the main stream opens iterations.
+    fn start_next(
+        &mut self,
+        npu: NodeId,
+        stream: Stream,
+        now: Ps,
+        ended_by: Option<CollectiveId>,
+        actions: &mut Vec<Action>,
+    ) {
         loop {
             let state = &mut self.npus[npu.index()];
-            if state.computing || state.finished.is_some() {
+            let StreamState { head, computing, idle_since, .. } = state.streams[stream.index()];
+            if computing || (stream == Stream::Main && state.finished.is_some()) {
                 return;
             }
-            if state.head as usize == state.open.len() && !self.extend(npu, actions) {
-                let state = &mut self.npus[npu.index()];
-                state.finished = Some(now);
-                self.running -= 1;
-                return;
+            if head as usize == state.open.len() {
+                if stream == Stream::Background {
+                    return;
+                }
+                if !self.extend(npu, actions) {
+                    let state = &mut self.npus[npu.index()];
+                    state.finished = Some(now);
+                    self.running -= 1;
+                    return;
+                }
             }
             let state = &mut self.npus[npu.index()];
-            let Some(node) = self.nodes.get(state.head as usize) else { continue };
-            let NodeWork::Compute(mut time) = node.work else {
-                state.head += 1;
-                continue;
+            let Some(node) = self.nodes.get(head as usize) else { continue };
+            let mut time = match node.work {
+                NodeWork::Compute(time) if node.stream == stream => time,
+                _ => {
+                    state.streams[stream.index()].head += 1;
+                    continue;
+                }
             };
             if let Some(factor) = self.stragglers.get(&npu) {
                 time = Ps((time.0 as f64 * factor).round() as u64);
             }
-            if state.open[state.head as usize] > 0 {
+            if state.open[head as usize] > 0 {
                 return;
             }
-            if let Some(collective) = ended_by.filter(|_| now > state.idle_since) {
-                state.exposed.push(Exposure { collective, from: state.idle_since, to: now });
+            match ended_by {
+                _ if stream == Stream::Background || now == idle_since => {}
+                Some(collective) => {
+                    state.exposed.push(Exposure { collective, from: idle_since, to: now });
+                }
+                None => state.behind.push((idle_since, now)),
             }
-            state.computing = true;
-            state.compute += time.0;
-            if npu.0 == 0 {
+            let own = &mut state.streams[stream.index()];
+            own.computing = true;
+            own.busy += time.0;
+            if npu.0 == 0 && stream == Stream::Main {
                 self.compute_windows.add(now, now + time);
             }
             if self.traced.contains(npu) && time > Ps::ZERO {
-                self.slices.push((npu, state.head, now, now + time));
+                self.slices.push((npu, head, now, now + time));
             }
-            actions.push(Action::ComputeUntil(now + time));
+            actions.push(Action::ComputeUntil(now + time, stream));
             return;
         }
     }
@@ -257,6 +323,8 @@ impl Executor {
         for node in self.nodes[first..].iter().take_while(|n| n.iteration == iteration) {
             let open = node.after.iter().filter(|&&d| state.open[d as usize] != DONE).count() as u16;
             state.open.push(open);
+            let beside = node.stream == Stream::Background && matches!(node.work, NodeWork::Compute(_));
+            self.background_left += u64::from(beside);
             if let (0, NodeWork::Collective(id)) = (open, node.work) {
                 actions.push(Action::Issue(id));
             }
@@ -276,14 +344,15 @@ impl Executor {
                     self.nodes[dependency as usize].before.push(index);
                 }
                 let work = match node.work {
-                    Work::Compute(cost) => NodeWork::Compute(self.npu_model.time(&cost)),
+                    Work::Compute(cost) => NodeWork::Compute(self.time(node.stream, &cost)),
                     Work::Collective { kind, size } => {
                         self.collectives.push(CollectiveNode { node: index, kind, bytes: size.0 });
                         NodeWork::Collective(self.collectives.len() as CollectiveId - 1)
                     }
                 };
-                let (layer, pass) = (node.layer, node.pass);
-                self.nodes.push(GraphNode { layer, pass, iteration, work, after: node.after, before: Vec::new() });
+                let (layer, pass, stream) = (node.layer, node.pass, node.stream);
+                let (after, before) = (node.after, Vec::new());
+                self.nodes.push(GraphNode { layer, pass, iteration, stream, work, after, before });
             }
         }
         self.nodes.len() > before
@@ -293,16 +362,21 @@ impl Executor {
     pub fn waits(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
         for (npu, state) in self.npus.iter().enumerate() {
-            if state.finished.is_some() || state.computing {
+            let main = state.streams[Stream::Main.index()];
+            if state.finished.is_some() || main.computing {
                 continue;
             }
-            let Some(node) = self.nodes.get(state.head as usize) else { continue };
+            let Some(node) = self.nodes.get(main.head as usize) else { continue };
             let name = |n: &GraphNode| {
                 let layer = self.source.layers().get(n.layer as usize).map_or("?", |l| l.name.as_str());
                 format!("{layer} {} of iteration {}", pass_name(n.pass), n.iteration)
             };
             for &d in node.after.iter().filter(|&&d| state.open[d as usize] != DONE) {
-                let what = format!("the collective of {}", name(&self.nodes[d as usize]));
+                let awaited = &self.nodes[d as usize];
+                let what = match awaited.work {
+                    NodeWork::Collective(_) => format!("the collective of {}", name(awaited)),
+                    NodeWork::Compute(_) => format!("the compute of {}", name(awaited)),
+                };
                 waits.push(Wait { who: format!("NPU {npu}, compute of {}", name(node)), what });
             }
         }
@@ -317,5 +391,70 @@ pub fn pass_name(pass: Pass) -> &'static str {
         Pass::InputGrad => "input_grad",
         Pass::WeightGrad => "weight_grad",
         Pass::Update => "update",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_core::Bytes;
+    use syncline_workload::{Layer, Node};
+
+    /// Per iteration: 10 ps in the background; 3 ps, and 5 ps that need what the background did, in the main
+    /// stream; then an all-reduce, for which 2 ps more wait.
+    struct Source;
+
+    impl GraphSource for Source {
+        fn layers(&self) -> &[Layer] {
+            &[]
+        }
+
+        fn iteration(&mut self, iteration: u32) -> Vec<Node> {
+            let first = 5 * iteration;
+            let compute = |ps| Work::Compute(Cost::Measured(Ps(ps)));
+            let reduce = Work::Collective { kind: Kind::AllReduce, size: Bytes(1) };
+            let node = |stream, work, after| Node { layer: 0, pass: Pass::Forward, stream, work, after };
+            vec![
+                node(Stream::Background, compute(10), vec![]),
+                node(Stream::Main, compute(3), vec![]),
+                node(Stream::Main, compute(5), vec![first, first + 1]),
+                node(Stream::Main, reduce, vec![first + 2]),
+                node(Stream::Main, compute(2), vec![first + 3]),
+            ]
+        }
+    }
+
+    #[test]
+    fn waits_belong_to_what_ends_them() {
+        let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
+        let mut executor = Executor::new(Box::new(Source), 2, npu, 1, Ps(1000), &[]);
+        let (node, mut actions) = (NodeId(0), Vec::new());
+        executor.begin(node, Ps(0), &mut actions);
+        let until = |ps, stream| Action::ComputeUntil(Ps(ps), stream);
+        assert_eq!(std::mem::take(&mut actions), [until(3, Stream::Main), until(10, Stream::Background)]);
+        executor.computed(node, Stream::Main, Ps(3), &mut actions);
+        assert_eq!(actions, []);
+        executor.computed(node, Stream::Background, Ps(10), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(15, Stream::Main)]);
+        executor.computed(node, Stream::Main, Ps(15), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [Action::Issue(0)]);
+        executor.collective_done(node, 0, Ps(19), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(21, Stream::Main)]);
+        assert_eq!(executor.background_waits(node), [(Ps(3), Ps(10))]);
+        assert_eq!(executor.exposures(node), [Exposure { collective: 0, from: Ps(15), to: Ps(19) }]);
+        // The next iteration begins in both streams when the main one comes to it.
+        executor.computed(node, Stream::Main, Ps(21), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(24, Stream::Main), until(31, Stream::Background)]);
+        assert_eq!(executor.compute(node, Stream::Main), Ps(13));
+        assert_eq!(executor.compute(node, Stream::Background), Ps(20));
+        for (stream, ps) in [(Stream::Main, 24), (Stream::Background, 31), (Stream::Main, 36)] {
+            executor.computed(node, stream, Ps(ps), &mut actions);
+        }
+        executor.collective_done(node, 1, Ps(36), &mut actions);
+        executor.computed(node, Stream::Main, Ps(38), &mut actions);
+        assert!(executor.is_finished() && executor.is_drained());
+        assert_eq!(executor.finished(node), Some(Ps(38)));
+        // Nothing waited for the second all-reduce, which took no time.
+        assert_eq!((executor.exposures(node).len(), executor.background_waits(node).len()), (1, 2));
     }
 }

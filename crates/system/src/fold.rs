@@ -139,11 +139,13 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
     let nodes = product.nodes() as usize;
     let Some(groups) = &placement.space.groups else {
         // Ranks are NPU numbers, so a rank's peers are at the same displacements from everywhere. A group
-        // that sees the product as a line is one only if there is no more than a line.
+        // that sees the product as a line is one only if there is no more than a line, or it goes by the
+        // product's distances.
         let on_grid = |p: &Plan| matches!(p.program(0, true), Program::DirectOnGrid { .. });
-        let shaped = placement.plans.iter().all(|p| p.phases().len() == 1 && on_grid(p));
+        let sizes = &placement.space.sizes;
+        let of_all = |p: &Plan| p.phases().iter().any(|p| sizes.len() == 1 || usize::from(p.dim) == sizes.len());
         let line = product.dims().iter().filter(|d| d.size > 1).count() <= 1;
-        let flat = placement.space.sizes.len() == 1 && !line && !shaped;
+        let flat = !line && placement.plans.iter().any(|p| of_all(p) && !on_grid(p));
         return if flat {
             by_displacement(product, &[(0..product.npus()).map(NodeId).collect()], placement, &lines)
         } else {
@@ -170,13 +172,18 @@ fn by_displacement(
         let one = |d: usize| (product.coordinate(to, d) + dims[d].size - product.coordinate(from, d)) % dims[d].size;
         (0..dims.len()).rev().fold(0u32, |sum, d| sum * dims[d].size + one(d))
     };
+    let sizes = &placement.space.sizes;
     let mut colours = vec![0; product.nodes() as usize];
     let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
     for (group, members) in groups.iter().enumerate() {
         for (rank, &member) in (0u32..).zip(members) {
             let mut all = Vec::new();
             for &(dim, ranks) in lines {
-                let stride: u32 = placement.space.sizes[..usize::from(dim)].iter().product();
+                // One dimension more than there are is the line of all ranks.
+                let stride: u32 = match usize::from(dim) {
+                    d if d < sizes.len() => sizes[..d].iter().product(),
+                    _ => 1,
+                };
                 let at = rank / stride % ranks;
                 let peer = |k: u32| members[(rank - at * stride + (at + k) % ranks * stride) as usize];
                 all.extend((1..ranks).map(|k| displacement(member, peer(k))));

@@ -3,12 +3,17 @@
 use crate::driver::CollectiveConfig;
 use crate::errors::{RunError, illegal};
 use crate::place::{Placement, kind};
-use crate::spec::{ChunkingSpec, CollectiveSpec, JobSpec, KernelsSpec, Spec, WorkloadSpec};
+use crate::spec::{
+    ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
+};
 use syncline_collective::Kind;
 use syncline_core::Bytes;
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
-use syncline_workload::graph::{GraphSource, Node, Pass, Work};
+use syncline_workload::graph::{GraphSource, Node, Pass, Stream, Work};
+use syncline_workload::hybrid::{Hybrid, Loop};
+use syncline_workload::models::{Built, Sizes};
+use syncline_workload::systolic::{Array, Dataflow};
 use syncline_workload::{Cost, Counted, Layer, astra_text, models};
 
 /// What is to be run, independent of network and endpoint.
@@ -21,93 +26,168 @@ pub struct Job {
     pub drain: bool,
     /// What computes.
     pub npu: Npu,
+    /// What computes in the background, if anything does.
+    pub background: Option<Npu>,
     /// The kinds of its collectives, each once.
     pub kinds: Vec<Kind>,
     /// The root of rooted ones.
     pub root: u32,
-    /// Bytes of the largest collective.
-    pub largest: Bytes,
-    /// Bytes of all collectives of an iteration.
-    pub sizes: Vec<u64>,
-    /// Bytes of all collectives of an iteration.
-    pub total: Bytes,
-    /// Collectives of an iteration.
-    pub collectives: usize,
+    /// All collectives of an iteration: kind and bytes.
+    pub collectives: Vec<(Kind, u64)>,
     /// Compute of an iteration.
     pub compute_ps: f64,
 }
 
-/// The job of a description.
+/// The job of a description, for groups of `ranks` NPUs.
 ///
 /// # Errors
 /// [`RunError::Spec`] if it describes none.
-pub fn job(spec: &Spec) -> Result<Job, RunError> {
+pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
     match &spec.job {
         JobSpec::Collective { collective, bytes, root } => {
-            let (kind, root) = (kind(*collective), *root);
-            let source = Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() });
-            let npu = Npu::new(1.0, 1.0, 1.0).map_err(illegal)?;
-            let (kinds, largest, total, sizes) = (vec![kind], Bytes(*bytes), Bytes(*bytes), vec![*bytes]);
-            let (collectives, compute_ps) = (1, 0.0);
+            let kind = kind(*collective);
             Ok(Job {
-                source,
+                source: Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() }),
                 iterations: 1,
                 drain: true,
-                npu,
-                kinds,
-                root,
-                largest,
-                sizes,
-                total,
-                collectives,
-                compute_ps,
+                npu: Npu::new(1.0, 1.0, 1.0).map_err(illegal)?,
+                background: None,
+                kinds: vec![kind],
+                root: *root,
+                collectives: vec![(kind, *bytes)],
+                compute_ps: 0.0,
             })
         }
-        JobSpec::Training { workload, iterations, overlap, drain, update, compute, stragglers } => {
-            let mut layers = layers(workload)?;
-            if !update {
-                layers.iter_mut().for_each(|l| l.update = Cost::NOTHING);
-            }
-            let npu = Npu::new(compute.flops_per_s, compute.memory_bytes_per_s, compute.scale).map_err(illegal)?;
-            let sizes: Vec<u64> = layers.iter().map(|l| l.gradient.0).collect();
-            let total = Bytes(sizes.iter().copied().fold(0, u64::saturating_add));
-            let sizes = if *overlap { sizes } else { vec![total.0] };
-            let largest = Bytes(sizes.iter().copied().max().unwrap_or(0));
+        JobSpec::Training {
+            workload,
+            strategy,
+            iterations,
+            overlap,
+            drain,
+            update,
+            compute,
+            background,
+            stragglers,
+        } => {
+            let model = model(workload, ranks, *update)?;
+            let npu = npu(compute)?;
+            let background = background.as_ref().map(self::npu).transpose()?;
+            let slower = background.unwrap_or(npu);
+            let layers = model.layers();
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
-            let compute_ps = passes.map(|cost| npu.time(cost).0 as f64).sum();
-            let (collectives, kinds) = (layers.len(), vec![Kind::AllReduce]);
-            let source = Box::new(DataParallel::new(layers, *overlap));
+            let compute_ps: f64 = passes.map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
+            let (source, collectives) = source(model, *strategy, *overlap, background.is_some())?;
+            let mut kinds: Vec<Kind> = collectives.iter().map(|c| c.0).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
             let slowest = stragglers.iter().map(|s| s.1).fold(1.0, f64::max);
             if let Some(s) = stragglers.iter().find(|s| !(s.1.is_finite() && s.1 > 0.0)) {
                 return Err(illegal(format!("job.stragglers: a factor of {}; accepted: a positive number", s.1)));
             }
-            let compute_ps: f64 = compute_ps;
-            let compute_ps = compute_ps * slowest;
-            let (iterations, drain) = (*iterations, *drain);
-            Ok(Job { source, iterations, drain, npu, kinds, root: 0, largest, sizes, total, collectives, compute_ps })
+            let (iterations, drain, compute_ps) = (*iterations, *drain, compute_ps * slowest);
+            Ok(Job { source, iterations, drain, npu, background, kinds, root: 0, collectives, compute_ps })
         }
     }
 }
 
-fn layers(workload: &WorkloadSpec) -> Result<Vec<Layer>, RunError> {
-    match workload {
-        WorkloadSpec::Model { name, batch, element_bytes, kernels } => {
+fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
+    let npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(illegal)?;
+    let Some(array) = &spec.array else { return Ok(npu) };
+    let dataflow = match array.dataflow {
+        DataflowSpec::OutputStationary => Dataflow::OutputStationary,
+        DataflowSpec::WeightStationary => Dataflow::WeightStationary,
+        DataflowSpec::InputStationary => Dataflow::InputStationary,
+    };
+    Ok(npu.with_array(Array::new(array.rows, array.columns, dataflow, array.clock_hz).map_err(illegal)?))
+}
+
+/// The model of a workload for `ranks` NPUs; without `update`, updates of its weights cost nothing.
+fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, RunError> {
+    let mut built = match workload {
+        WorkloadSpec::Model { name, batch, element_bytes, kernels, sequence } => {
             let counted = match kernels {
                 KernelsSpec::All => Counted::All,
                 KernelsSpec::Weighted => Counted::Weighted,
             };
-            models::build(name, *batch, *element_bytes, counted).map_err(illegal)
+            let (batch, element_bytes, sequence) = (*batch, *element_bytes, *sequence);
+            models::build(name, &Sizes { batch, element_bytes, counted, sequence, ranks }).map_err(illegal)?
         }
-        WorkloadSpec::AstraText { text } => astra_text::parse(text).map_err(illegal),
+        WorkloadSpec::AstraText { text } => Built::Chain(astra_text::parse(text).map_err(illegal)?),
+    };
+    if !update {
+        match &mut built {
+            Built::Chain(layers) => layers.iter_mut().for_each(|l| l.update = Cost::NOTHING),
+            Built::Recommender(m) => m.bottom.iter_mut().chain(&mut m.top).for_each(|l| l.update = Cost::NOTHING),
+        }
+    }
+    Ok(built)
+}
+
+type Source = Box<dyn GraphSource + Send>;
+
+/// The graph of a model under a strategy, and the collectives of one of its iterations.
+fn source(
+    model: Built,
+    strategy: StrategySpec,
+    overlap: bool,
+    background: bool,
+) -> Result<(Source, Vec<(Kind, u64)>), RunError> {
+    match (model, strategy) {
+        (Built::Chain(layers), StrategySpec::DataParallel) if !background => {
+            let sizes = layers.iter().map(|l| l.gradient.0);
+            let sizes = if overlap { sizes.collect() } else { vec![sizes.fold(0, u64::saturating_add)] };
+            let collectives = sizes.into_iter().map(|bytes| (Kind::AllReduce, bytes)).collect();
+            Ok((Box::new(DataParallel::new(layers, overlap)), collectives))
+        }
+        (Built::Recommender(model), StrategySpec::Hybrid) => {
+            let order = match (overlap, background) {
+                (true, true) => Loop::BackgroundTables,
+                (true, false) => Loop::Overlapped,
+                (false, false) => Loop::Blocking,
+                (false, true) => {
+                    return Err(illegal(
+                        "job.background: nothing overlaps with anything; accepted: overlap, or no background",
+                    ));
+                }
+            };
+            let hybrid = Hybrid::new(model, order);
+            let collectives = hybrid.collectives().into_iter().map(|(kind, size)| (kind, size.0)).collect();
+            Ok((Box::new(hybrid), collectives))
+        }
+        (Built::Chain(_), StrategySpec::DataParallel) => {
+            Err(illegal("job.background: the model has no embedding tables; accepted: no background"))
+        }
+        (Built::Chain(_), StrategySpec::Hybrid) => {
+            Err(illegal("job.strategy: hybrid, but the model has no tables to distribute; accepted: data-parallel"))
+        }
+        (Built::Recommender(_), StrategySpec::DataParallel) => {
+            Err(illegal("job.strategy: data-parallel, but no NPU holds all of the model's tables; accepted: hybrid"))
+        }
     }
 }
 
 impl Job {
-    /// Bytes of its largest chunk, before padding.
-    pub fn largest_chunk(&self, spec: &CollectiveSpec) -> u64 {
+    /// Bytes of all collectives of a kind in an iteration.
+    pub fn sizes(&self, kind: Kind) -> impl Iterator<Item = u64> + '_ {
+        self.collectives.iter().filter(move |c| c.0 == kind).map(|c| c.1)
+    }
+
+    /// Bytes of the largest collective of a kind.
+    pub fn largest(&self, kind: Kind) -> u64 {
+        self.sizes(kind).max().unwrap_or(0)
+    }
+
+    /// Bytes of all collectives of an iteration; saturates.
+    pub fn total(&self) -> u64 {
+        self.collectives.iter().map(|c| c.1).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the largest chunk of a kind of collectives, before padding.
+    pub fn largest_chunk(&self, kind: Kind, spec: &CollectiveSpec) -> u64 {
+        let largest = self.largest(kind);
         match spec.chunking {
-            ChunkingSpec::Size { bytes, .. } => bytes.min(self.largest.0),
-            ChunkingSpec::Count { chunks } => self.largest.0.div_ceil(u64::from(chunks.max(1))),
+            ChunkingSpec::Size { bytes, .. } => bytes.min(largest),
+            ChunkingSpec::Count { chunks } => largest.div_ceil(u64::from(chunks.max(1))),
         }
     }
 
@@ -115,7 +195,7 @@ impl Job {
     pub fn is_even(&self, placement: &Placement, config: &CollectiveConfig) -> Result<(), String> {
         for plan in &placement.plans {
             let unit = plan.equal_blocks().saturating_mul(config.split.element.into());
-            for &bytes in &self.sizes {
+            for bytes in self.sizes(plan.kind()) {
                 let pieces = config.pieces(plan, Bytes(bytes));
                 // Pieces get shorter along a chunk and along the collective: if the first and last of both are
                 // multiples, and so of equal length, the others are.
@@ -147,6 +227,6 @@ impl GraphSource for Single {
 
     fn iteration(&mut self, _: u32) -> Vec<Node> {
         let work = Work::Collective { kind: self.kind, size: self.size };
-        vec![Node { layer: 0, pass: Pass::WeightGrad, work, after: Vec::new() }]
+        vec![Node { layer: 0, pass: Pass::WeightGrad, stream: Stream::Main, work, after: Vec::new() }]
     }
 }

@@ -5,7 +5,7 @@ use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
-    GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec,
+    GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
@@ -43,6 +43,40 @@ impl Machine {
                 graph(*npus, nodes, classes, links, &participants).map(|g| Machine::Graph(Arc::new(g)))
             }
         }
+    }
+
+    /// Whether the endpoints of a run forward what is for distant NPUs: if it asks for that, and if messages pass
+    /// through NPUs at all.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if the endpoints would have to forward where links lead through anything but NPUs, or
+    /// where routes are not in the order of dimensions, so that packets could wait for each other in a circle.
+    pub fn transit(&self, spec: &Spec) -> Result<bool, RunError> {
+        if spec.endpoint.transit() == TransitSpec::Network {
+            return Ok(false);
+        }
+        let refused = |why: &str| {
+            Err(illegal(format!(
+                "endpoint.transit: {why}; accepted: network there, endpoint on products of rings and fully connected \
+                 dimensions"
+            )))
+        };
+        let Machine::Product(product) = self else {
+            return refused("endpoints do not forward on machines and topology files");
+        };
+        let longer: Vec<Block> = product.dims().iter().filter(|d| d.size > 1).map(|d| d.block).collect();
+        match longer[..] {
+            [Block::FullyConnected | Block::Switch] | [] => Ok(false),
+            _ if longer.contains(&Block::Switch) => refused("endpoints do not forward to and from switches"),
+            _ => Ok(true),
+        }
+    }
+
+    /// Hops of the longest route of a product without switches.
+    pub fn diameter(&self) -> u32 {
+        let Machine::Product(product) = self else { return 1 };
+        let along = |d: &Dimension| if d.block == Block::Ring { d.size / 2 } else { 1 };
+        product.dims().iter().filter(|d| d.size > 1).map(along).sum()
     }
 
     /// The fabric, whatever its shape.
@@ -183,30 +217,39 @@ impl Placement {
         };
         let ranks = groups.as_ref().map_or(npus, |g| g[0].len() as u32);
         let grid = grid(spec, whole, ranks)?;
-        let flat = is_flat(c.algorithm, whole);
+        let chosen: Vec<Chosen> = job.kinds.iter().map(|&kind| Chosen::new(c, kind, whole)).collect();
+        // Where every algorithm sees a line there is no grid; where only some do, they use the line of all
+        // ranks beside the dimensions of the grid.
+        let flat = chosen.iter().all(|a| a.flat);
+        let beside = !flat && grid.len() > 1 && chosen.iter().any(|a| a.flat);
         let sizes = if flat { vec![ranks] } else { grid.clone() };
-        let composition = match c.algorithm {
-            AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Composition::LocalFirst,
-            AlgorithmSpec::SixPhase | AlgorithmSpec::Themis => Composition::AllScattered,
-            _ => Composition::PerDimension,
-        };
-        let pipeline = Pipeline { slices: c.slices, chunk: job.largest_chunk(c), fabric: &*machine.fabric() };
-        let orders = match c.algorithm {
-            AlgorithmSpec::Themis => orders_of(&sizes)?,
-            _ => vec![None],
-        };
+        let balanced: Vec<Kind> =
+            chosen.iter().filter(|a| a.algorithm == AlgorithmSpec::Themis).map(|a| a.kind).collect();
+        let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let mut plans = Vec::new();
-        for &kind in &job.kinds {
-            let algorithms = algorithms(c, whole, flat, sizes.len(), kind, &pipeline)?;
+        for chosen in &chosen {
+            let kind = chosen.kind;
+            let pipeline = Pipeline { slices: c.slices, chunk: job.largest_chunk(kind, c), fabric: &*machine.fabric() };
+            let axes = if chosen.flat { &[ranks][..] } else { &sizes };
+            let algorithms = algorithms(chosen, whole, axes.len(), &pipeline)?;
             let axes: Vec<Axis> =
-                sizes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
-            for order in &orders {
-                let request = Request { kind, composition, axes: &axes, root: job.root, order: order.as_deref() };
-                let plan = Plan::new(request).map_err(illegal)?;
-                plans.push(if flat && whole.is_some() { plan.on_grid(&grid) } else { plan });
+                axes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+            let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
+            for order in orders {
+                let (composition, order) = (chosen.composition(), order.as_deref());
+                let mut plan =
+                    Plan::new(Request { kind, composition, axes: &axes, root: job.root, order }).map_err(illegal)?;
+                if chosen.flat && whole.is_some() {
+                    plan = plan.on_grid(&grid);
+                }
+                if chosen.flat && beside {
+                    plan = plan.along(grid.len() as u8);
+                }
+                plans.push(plan);
             }
         }
         let balance = (orders.len() > 1).then(|| Balance {
+            kinds: balanced,
             rates: (0..sizes.len()).map(|dim| rate_along(whole, &*machine.fabric(), dim)).collect(),
             orders: orders.into_iter().flatten().collect(),
             sizes: sizes.clone(),
@@ -217,6 +260,12 @@ impl Placement {
             (None, true) => vec![ring_orders(&*machine.fabric(), groups.as_deref(), &grid)],
             _ => vec![Wires::Routed; sizes.len()],
         };
+        if beside {
+            wires.push(match whole {
+                Some(_) => Wires::Routed,
+                None => ring_orders(&*machine.fabric(), groups.as_deref(), &grid),
+            });
+        }
         if c.lanes == LanesSpec::One {
             wires.iter_mut().for_each(first_lane);
         }
@@ -239,6 +288,32 @@ impl Placement {
     /// The layout on the fabric that is simulated.
     pub fn layout(self, fabric: Arc<dyn Fabric>) -> Layout {
         Layout::new(fabric, self.space, self.plans, &self.wires, self.split)
+    }
+}
+
+/// The algorithm of a kind of collectives.
+struct Chosen<'a> {
+    kind: Kind,
+    algorithm: AlgorithmSpec,
+    per_dimension: Option<&'a [DimAlgorithmSpec]>,
+    /// Whether it sees a group as a line.
+    flat: bool,
+}
+
+impl<'a> Chosen<'a> {
+    fn new(c: &'a CollectiveSpec, of: Kind, whole: Option<&Product>) -> Chosen<'a> {
+        let own = c.algorithms.iter().find(|a| kind(a.0) == of).map(|a| a.1);
+        let algorithm = own.unwrap_or(c.algorithm);
+        let per_dimension = c.per_dimension.as_deref().filter(|_| own.is_none());
+        Chosen { kind: of, algorithm, per_dimension, flat: is_flat(algorithm, whole) }
+    }
+
+    fn composition(&self) -> Composition {
+        match self.algorithm {
+            AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Composition::LocalFirst,
+            AlgorithmSpec::SixPhase | AlgorithmSpec::Themis => Composition::AllScattered,
+            _ => Composition::PerDimension,
+        }
     }
 }
 
@@ -328,13 +403,12 @@ impl Pipeline<'_> {
 
 /// What phases along each dimension do.
 fn algorithms(
-    c: &CollectiveSpec,
+    chosen: &Chosen<'_>,
     whole: Option<&Product>,
-    flat: bool,
     dims: usize,
-    kind: Kind,
     pipeline: &Pipeline<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
+    let Chosen { kind, flat, .. } = *chosen;
     let (product, fabric) = (whole.map(Product::dims), pipeline.fabric);
     let ranks = |dim: usize| match product {
         Some(dims) if !flat => dims[dim].size,
@@ -351,7 +425,7 @@ fn algorithms(
             DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices: pipeline.slices(2, ranks(dim).into()) },
         }
     };
-    let everywhere = match c.algorithm {
+    let everywhere = match chosen.algorithm {
         AlgorithmSpec::Ring => Some(DimAlgorithmSpec::Ring),
         AlgorithmSpec::Direct => Some(DimAlgorithmSpec::Direct),
         AlgorithmSpec::HalvingDoubling => Some(DimAlgorithmSpec::HalvingDoubling),
@@ -363,10 +437,10 @@ fn algorithms(
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
     };
-    let each: Vec<DimAlgorithmSpec> = match (&c.per_dimension, everywhere) {
+    let each: Vec<DimAlgorithmSpec> = match (chosen.per_dimension, everywhere) {
         (None, Some(a)) => vec![a; dims],
         (None, None) => (0..dims).map(suits).collect(),
-        (Some(given), None) if given.len() == dims => given.clone(),
+        (Some(given), None) if given.len() == dims => given.to_vec(),
         (Some(given), everywhere) => {
             let accepted = match everywhere {
                 Some(_) => "none with an algorithm that is the same in all dimensions".to_string(),

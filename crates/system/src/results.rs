@@ -18,10 +18,14 @@ pub struct Summary {
     pub total_ps: u64,
     /// Training iterations (0 for a collective).
     pub iterations: u32,
-    /// Time the compute engine was busy.
+    /// Time the main stream of the compute engine was busy.
     pub compute_ps: u64,
-    /// Time the compute engine waited for communication.
+    /// Time the main stream waited for communication.
     pub exposed_ps: u64,
+    /// Time the background stream was busy.
+    pub background_compute_ps: u64,
+    /// Time the main stream waited for the background stream.
+    pub background_wait_ps: u64,
     /// The same by the collective that ended the wait.
     pub exposed_by: Vec<Exposed>,
     /// Phases times steps of one chunk.
@@ -58,7 +62,7 @@ pub struct Exposed {
 pub struct NetworkSummary {
     /// Bytes over all links (a byte over two hops counts twice).
     pub link_bytes: u64,
-    /// Bytes injected by all NPUs.
+    /// Bytes injected by all NPUs, what endpoints forward included.
     pub injected_bytes: u64,
     /// Bytes delivered to all NPUs.
     pub delivered_bytes: u64,
@@ -81,8 +85,10 @@ pub struct EndpointSummary {
     pub memory_write_bytes: u64,
     /// Bytes loaded into the SRAM of an ACE, all NPUs.
     pub loaded_bytes: u64,
-    /// Bytes sent, all NPUs.
+    /// Bytes that NPUs sent of their own, all NPUs.
     pub sent_bytes: u64,
+    /// Bytes that endpoints forwarded for others, once per hop after the first, all NPUs.
+    pub transit_bytes: u64,
     /// Per resource: how long it was busy and how long work waited for it.
     pub resources: Vec<ResourceSummary>,
     /// Partitions of the ACE SRAM.

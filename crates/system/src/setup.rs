@@ -8,7 +8,9 @@ use crate::errors::{RunError, illegal};
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::place::{Machine, Placement, kind};
-use crate::spec::{BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
+use crate::spec::{
+    AceSpec, BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
+};
 use serde::Serialize;
 use std::sync::Arc;
 use syncline_collective::{Plan, Slot};
@@ -41,6 +43,8 @@ pub struct RunPlan {
     pub layout: Layout,
     /// How they are carried out.
     pub config: CollectiveConfig,
+    /// Whether the endpoints forward what is for distant NPUs.
+    pub transit: bool,
     /// What became of the machine.
     pub folding: Folded,
 }
@@ -52,6 +56,7 @@ impl RunPlan {
     /// [`RunError::Spec`] if the description is not a legal run.
     pub fn new(spec: &Spec) -> Result<RunPlan, RunError> {
         let machine = Machine::new(spec)?;
+        let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
             return Err(illegal("output.window_ps: a window needs a length"));
         }
@@ -59,12 +64,14 @@ impl RunPlan {
         if c.element_bytes == 0 || c.inflight == 0 {
             return Err(illegal("collectives: element_bytes and inflight must be positive"));
         }
-        let job = job(spec)?;
         let fabric = machine.fabric();
+        let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
+        let job = job(spec, ranks)?;
         let mut placement = Placement::new(spec, &machine, &job)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
+            priority: c.priority.iter().copied().map(kind).collect(),
             chunking: chunking(c.chunking)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
@@ -73,10 +80,13 @@ impl RunPlan {
             drain: job.drain,
         };
         let mut remarks = Vec::new();
+        let pools = if transit { fabric.ports(NodeId(0)).into() } else { 0 };
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
-            config.chunking = Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes), &mut remarks));
+            config.chunking =
+                Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes, pools), &mut remarks));
         }
-        check_span(spec, &*fabric, &placement, &job, &config)?;
+        let passes = if transit { machine.diameter() } else { 1 };
+        check_span(spec, &*fabric, &placement, (&job, &config), passes)?;
         let bound = match spec.job {
             JobSpec::Collective { bytes, root, collective } => {
                 let task = Task { kind: kind(collective), bytes, root };
@@ -96,25 +106,26 @@ impl RunPlan {
         let npus = machine.fabric().npus();
         let folding = Folded { npus, multiplicity, unfolded, remarks, bound };
         let layout = placement.layout(fabric.clone());
-        Ok(RunPlan { fabric, job, layout, config, folding })
+        Ok(RunPlan { fabric, job, layout, config, transit, folding })
     }
 
     /// No chunk of the run is larger.
     pub fn largest_chunk(&self) -> Bytes {
-        let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, self.job.largest));
+        let largest = |plan: &Plan| Bytes(self.job.largest(plan.kind()));
+        let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, largest(plan)));
         Bytes(pieces.map(|p| if p.count() == 0 { 0 } else { p.piece(0).0 }).max().unwrap_or(0))
     }
 }
 
 /// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
-/// exceeds: every byte through the slowest server four times per phase and one after the other,
-/// every step of every chunk waiting for the longest link.
+/// exceeds: every byte through the slowest server four times per phase, in each of the `passes` endpoints that it passes,
+/// and one after the other, every step of every chunk waiting for the longest link.
 fn check_span(
     spec: &Spec,
     fabric: &dyn Fabric,
     placement: &Placement,
-    job: &Job,
-    config: &CollectiveConfig,
+    (job, config): (&Job, &CollectiveConfig),
+    passes: u32,
 ) -> Result<(), RunError> {
     const SPAN: f64 = (1u64 << 63) as f64;
     let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
@@ -142,18 +153,19 @@ fn check_span(
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
     let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
-    let bytes = job.total.0 as f64 * f64::from(job.iterations);
+    let bytes = job.total() as f64 * f64::from(job.iterations);
+    let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
     let chunks = match config.chunking {
-        Chunking::Size(size) => bytes / size as f64 + f64::from(job.iterations) * job.collectives as f64,
-        Chunking::Count(n) => f64::from(n) * f64::from(job.iterations) * job.collectives as f64,
+        Chunking::Size(size) => bytes / size as f64 + collectives,
+        Chunking::Count(n) => f64::from(n) * collectives,
     };
     let compute = job.compute_ps * f64::from(job.iterations);
-    let carried = bytes * phases * 2.0 * f64::from(fabric.npus());
+    let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
     }
-    let on_wires = bytes * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
-    let most = on_wires + chunks * steps * (latency + per_step) + compute;
+    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
+    let most = on_wires + chunks * steps * (latency + f64::from(passes) * per_step) + compute;
     if most < SPAN {
         return Ok(());
     }
@@ -162,16 +174,27 @@ fn check_span(
 }
 
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no
-/// more than the largest collective has, or than the SRAM of an ACE can take.
-fn grown(spec: &Spec, placement: &Placement, job: &Job, (bytes, least): (u64, u64), remarks: &mut Vec<String>) -> u64 {
+/// more than the largest collective has, or than the SRAM of an ACE, of so many transit pools, can take.
+fn grown(
+    spec: &Spec,
+    placement: &Placement,
+    job: &Job,
+    (bytes, least, pools): (u64, u64, u32),
+    remarks: &mut Vec<String>,
+) -> u64 {
     let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
-    let wanted = least.saturating_mul(finest).min(job.largest.0).max(bytes);
+    let largest = job.kinds.iter().map(|&kind| job.largest(kind)).max().unwrap_or(0);
+    let wanted = least.saturating_mul(finest).min(largest).max(bytes);
     if wanted == bytes {
         return bytes;
     }
     let (plans, split) = (&placement.plans, placement.split);
+    let packet = |ace: &AceSpec| match spec.network {
+        NetworkSpec::Packet { packet_bytes, .. } => packet_bytes.min(ace.message_bytes),
+        NetworkSpec::Analytical {} | NetworkSpec::Flow {} => ace.message_bytes,
+    };
     let fits = |chunk: u64| match &spec.endpoint {
-        EndpointSpec::Ace(ace) => Ace::sram_needed(plans.iter(), split, Bytes(chunk)) <= ace.sram_bytes,
+        EndpointSpec::Ace(ace) => Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes,
         EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
     };
     let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());
@@ -236,7 +259,7 @@ impl RunPlan {
         let npu = (0..layout.npus()).map(NodeId).find(|&n| layout.takes_part(n)).unwrap_or(NodeId(0));
         let (mut chunks, mut messages, mut bytes) = (0, 0, 0u64);
         for (plan, number) in layout.plans().zip(0u8..) {
-            for &size in &self.job.sizes {
+            for size in self.job.sizes(plan.kind()) {
                 let pieces = self.config.pieces(plan, Bytes(size));
                 let Some(last) = pieces.count().checked_sub(1) else { continue };
                 // All pieces are like the first, but for the last.

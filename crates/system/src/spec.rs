@@ -193,6 +193,9 @@ pub enum EndpointSpec {
     Ideal {
         /// Time from the arrival of a message to the next step (one cycle).
         step_latency_ps: u64,
+        /// Who forwards what is for distant NPUs.
+        #[serde(default)]
+        transit: TransitSpec,
     },
     /// SMs drive the collective through main memory.
     Baseline {
@@ -207,6 +210,9 @@ pub enum EndpointSpec {
         /// What a message costs the buses beside its bytes.
         #[serde(default)]
         buses: BusSpec,
+        /// Who forwards what is for distant NPUs.
+        #[serde(default)]
+        transit: TransitSpec,
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
@@ -230,6 +236,27 @@ pub enum BusSpec {
         /// Largest message of a transfer; `None`: it is one.
         message_bytes: Option<u64>,
     },
+}
+
+impl EndpointSpec {
+    /// Who forwards what is for distant NPUs.
+    pub fn transit(&self) -> TransitSpec {
+        match self {
+            EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => *transit,
+            EndpointSpec::Ace(ace) => ace.transit,
+        }
+    }
+}
+
+/// Who forwards messages at the NPUs on their way.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransitSpec {
+    /// The endpoints, through their memory or SRAM.
+    Endpoint,
+    /// The routers of the network.
+    #[default]
+    Network,
 }
 
 /// Parameters of an ACE (design defaults in the Python schema).
@@ -261,6 +288,9 @@ pub struct AceSpec {
     pub message_bytes: u32,
     /// Buffer of each output port.
     pub port_buffer_bytes: u64,
+    /// Who forwards what is for distant NPUs.
+    #[serde(default)]
+    pub transit: TransitSpec,
 }
 
 /// How a collective is carried out.
@@ -269,6 +299,9 @@ pub struct AceSpec {
 pub struct CollectiveSpec {
     /// The algorithm, or the composition over dimensions.
     pub algorithm: AlgorithmSpec,
+    /// Algorithms of kinds of collectives that have one of their own.
+    #[serde(default)]
+    pub algorithms: Vec<(CollectiveKindSpec, AlgorithmSpec)>,
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
@@ -284,6 +317,9 @@ pub struct CollectiveSpec {
     pub inflight: u32,
     /// Which of several issued collectives the next chunk is taken from.
     pub scheduling: SchedulingSpec,
+    /// Kinds of collectives that go before all others, the foremost first.
+    #[serde(default)]
+    pub priority: Vec<CollectiveKindSpec>,
     /// How chunks use the directions and parallel links of a ring.
     pub lanes: LanesSpec,
     /// Bytes of one element; nothing is ever cut finer.
@@ -393,6 +429,9 @@ pub enum JobSpec {
     Training {
         /// The model.
         workload: WorkloadSpec,
+        /// How the model is distributed.
+        #[serde(default)]
+        strategy: StrategySpec,
         /// Iterations.
         iterations: u32,
         /// Whether collectives are issued as gradients become ready, or together after back-propagation.
@@ -407,7 +446,21 @@ pub enum JobSpec {
         stragglers: Vec<(u32, f64)>,
         /// The NPU as compute sees it.
         compute: ComputeSpec,
+        /// What works on embedding tables beside the training loop; nothing does if left out.
+        #[serde(default)]
+        background: Option<ComputeSpec>,
     },
+}
+
+/// How a model is distributed over the NPUs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrategySpec {
+    /// A copy of the model on every NPU.
+    #[default]
+    DataParallel,
+    /// Copies of the MLPs, and embedding tables distributed.
+    Hybrid,
 }
 
 /// Collectives that can be asked for.
@@ -446,6 +499,9 @@ pub enum WorkloadSpec {
         element_bytes: u32,
         /// Which kernels cost time.
         kernels: KernelsSpec,
+        /// Tokens of a sentence, for models of sequences.
+        #[serde(default)]
+        sequence: Option<u32>,
     },
     /// The text of an ASTRA-sim 1.0 workload file.
     AstraText {
@@ -460,7 +516,7 @@ pub enum WorkloadSpec {
 pub enum KernelsSpec {
     /// All of them.
     All,
-    /// Convolutions and fully connected layers only.
+    /// Those of operators with weights only.
     Weighted,
 }
 
@@ -472,8 +528,37 @@ pub struct ComputeSpec {
     pub flops_per_s: f64,
     /// Memory bandwidth that compute has.
     pub memory_bytes_per_s: f64,
-    /// Factor on every roofline time.
+    /// Factor on the time of every kernel.
     pub scale: f64,
+    /// A systolic array in place of the SMs.
+    #[serde(default)]
+    pub array: Option<ArraySpec>,
+}
+
+/// A systolic array.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArraySpec {
+    /// Rows of processing elements.
+    pub rows: u32,
+    /// Columns of processing elements.
+    pub columns: u32,
+    /// What stays in them.
+    pub dataflow: DataflowSpec,
+    /// Cycles per second that compute has.
+    pub clock_hz: f64,
+}
+
+/// What stays in the elements of a systolic array.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataflowSpec {
+    /// Sums.
+    OutputStationary,
+    /// Weights.
+    WeightStationary,
+    /// Inputs.
+    InputStationary,
 }
 
 /// What is recorded beside the summary.

@@ -23,11 +23,13 @@ use crate::results::{
 use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
 use std::collections::BTreeMap;
+use syncline_collective::Kind;
 use syncline_core::{NodeId, PortId, Ps, Windows};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
 use syncline_topology::all_links;
+use syncline_workload::Stream;
 
 /// The results of a finished simulation.
 pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcome, folded: Folded) -> Results
@@ -132,7 +134,9 @@ where
                 JobSpec::Training { iterations, .. } => iterations,
                 JobSpec::Collective { .. } => 0,
             },
-            compute_ps: executor.compute(self.npu).0,
+            compute_ps: executor.compute(self.npu, Stream::Main).0,
+            background_compute_ps: executor.compute(self.npu, Stream::Background).0,
+            background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
             exposed_by: exposed,
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
@@ -150,7 +154,8 @@ where
                 memory_read_bytes: report.memory_read * m,
                 memory_write_bytes: report.memory_written * m,
                 loaded_bytes: report.loaded * m,
-                sent_bytes: report.sent * m,
+                sent_bytes: (report.sent - report.transit) * m,
+                transit_bytes: report.transit * m,
                 resources: report
                     .resources
                     .iter()
@@ -226,11 +231,17 @@ where
     fn layers(&self) -> Table {
         let executor = self.simulation.executor();
         let layers = executor.source().layers();
-        let npu = executor.npu_model();
         let updates = match &self.spec.job {
             JobSpec::Training { update, .. } => *update,
             JobSpec::Collective { .. } => false,
         };
+        // A layer that runs in both streams runs in the main one only to begin with.
+        let mut streams = vec![Stream::Main; layers.len()];
+        for node in executor.nodes().iter().filter(|n| n.stream == Stream::Background) {
+            if let Some(stream) = streams.get_mut(node.layer as usize) {
+                *stream = Stream::Background;
+            }
+        }
         let mut of_layer: Vec<Vec<u32>> = vec![Vec::new(); layers.len()];
         for (id, c) in (0u32..).zip(executor.collectives()) {
             if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node as usize].layer as usize) {
@@ -245,6 +256,7 @@ where
         let raw = |id: &u32| Some((times(id).completed? - times(id).issued?).0);
         let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
         let all: Vec<_> = layers.iter().zip(&of_layer).collect();
+        let timed: Vec<_> = layers.iter().zip(streams).collect();
         Table {
             name: "layers",
             columns: vec![
@@ -252,10 +264,10 @@ where
                 ("layer", Column::Text(layers.iter().map(|l| l.name.clone()).collect())),
                 ("params", ints(&all, |(l, _)| l.params)),
                 ("gradient_bytes", ints(&all, |(l, _)| l.gradient.0)),
-                ("forward_ps", ints(&all, |(l, _)| npu.time(&l.forward).0)),
-                ("input_grad_ps", ints(&all, |(l, _)| npu.time(&l.input_grad).0)),
-                ("weight_grad_ps", ints(&all, |(l, _)| npu.time(&l.weight_grad).0)),
-                ("update_ps", ints(&all, |(l, _)| if updates { npu.time(&l.update).0 } else { 0 })),
+                ("forward_ps", ints(&timed, |(l, s)| executor.time(s, &l.forward).0)),
+                ("input_grad_ps", ints(&timed, |(l, s)| executor.time(s, &l.input_grad).0)),
+                ("weight_grad_ps", ints(&timed, |(l, s)| executor.time(s, &l.weight_grad).0)),
+                ("update_ps", ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 })),
                 ("collectives", ints(&all, |(_, ids)| ids.len() as u64)),
                 (
                     "comm_bytes",
@@ -295,23 +307,37 @@ where
 
     fn phases(&self) -> Table {
         let layout = self.simulation.layout();
-        let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
-        let phases: Vec<usize> = (0..layout.phases(plan)).collect();
-        let of = |phase: usize| {
-            let mine = move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase;
+        let plans = || (0u8..).zip(layout.plans());
+        let mut kinds: Vec<Kind> = plans().map(|(_, p)| p.kind()).collect();
+        kinds.dedup(); // plans of a kind follow one another
+        // Of each kind of collectives, the plan with the most phases.
+        let longest = |kind: &Kind| {
+            let of_kind = plans().filter(|(_, p)| p.kind() == *kind);
+            of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(0, |(number, _)| number)
+        };
+        let each = |plan: u8| (0..layout.phases(plan)).map(move |phase| (plan, phase));
+        let phases: Vec<(u8, usize)> = kinds.iter().map(longest).flat_map(each).collect();
+        let of = |(plan, phase): (u8, usize)| {
+            let kind = layout.plan(plan).kind();
+            let mine =
+                move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase && self.kind(s.collective) == kind;
             self.outcome.phases.iter().filter(mine)
         };
         Table {
             name: "phases",
             columns: vec![
-                ("phase", ints(&phases, |p| p as u64)),
-                ("name", Column::Text(phases.iter().map(|&p| layout.phase_name(plan, p)).collect())),
-                ("dim", ints(&phases, |p| layout.plan(plan).phases()[p].dim.into())),
+                ("phase", ints(&phases, |(_, p)| p as u64)),
+                ("name", Column::Text(phases.iter().map(|&(plan, p)| layout.phase_name(plan, p)).collect())),
+                ("dim", ints(&phases, |(plan, p)| layout.plan(plan).phases()[p].dim.into())),
                 ("chunks", ints(&phases, |p| of(p).count() as u64)),
                 ("queue_ps", ints(&phases, |p| of(p).map(|s| (s.began - s.ready).0).sum())),
                 ("active_ps", ints(&phases, |p| of(p).map(|s| (s.ended - s.began).0).sum())),
             ],
         }
+    }
+
+    fn kind(&self, collective: u32) -> Kind {
+        self.simulation.executor().collectives()[collective as usize].kind
     }
 
     fn links(&self) -> Table {
@@ -430,7 +456,14 @@ where
             format!("{} {}", self.layer_name(n.layer), pass_name(n.pass))
         };
         for &(_, node, from, to) in executor.slices.iter().filter(|s| s.0 == npu) {
-            slices.push(npu, "compute".into(), title(node), from, to.min(end));
+            let track = match executor.nodes()[node as usize].stream {
+                Stream::Main => "compute",
+                Stream::Background => "background compute",
+            };
+            slices.push(npu, track.into(), title(node), from, to.min(end));
+        }
+        for &(from, to) in executor.background_waits(npu) {
+            slices.push(npu, "exposed".into(), "waits for background compute".into(), from, to);
         }
         for e in executor.exposures(npu) {
             let node = executor.collectives()[e.collective as usize].node;
@@ -445,11 +478,12 @@ where
             }
         }
         let layout = self.simulation.layout();
-        let mut by_phase: BTreeMap<u8, Vec<&PhaseSlice>> = BTreeMap::new();
+        let mut by_phase: BTreeMap<(Kind, u8), Vec<&PhaseSlice>> = BTreeMap::new();
         for s in self.outcome.phases.iter().filter(|s| s.npu == npu) {
-            by_phase.entry(s.phase).or_default().push(s);
+            by_phase.entry((self.kind(s.collective), s.phase)).or_default().push(s);
         }
-        for (phase, mut of_phase) in by_phase {
+        for ((kind, phase), mut of_phase) in by_phase {
+            let plan = (0u8..).zip(layout.plans()).find(|(_, p)| p.kind() == kind).map_or(0, |(number, _)| number);
             of_phase.sort_by_key(|s| (s.began, s.seq));
             let mut free: Vec<Ps> = Vec::new(); // per slot, when it falls free
             for s in of_phase {
@@ -458,7 +492,7 @@ where
                 free[slot] = s.ended;
                 let name = self
                     .layer_name(executor.nodes()[executor.collectives()[s.collective as usize].node as usize].layer);
-                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(0, usize::from(phase)));
+                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, usize::from(phase)));
                 slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
             }
         }

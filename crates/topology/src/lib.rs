@@ -7,11 +7,13 @@
 pub mod cut;
 pub mod fabric;
 pub mod graph;
+pub mod paths;
 pub mod product;
 pub mod quotient;
 pub mod rings;
 
 pub use fabric::{Fabric, LinkSpec, all_links};
 pub use graph::{Graph, GraphError, GraphLink, GraphNode};
+pub use paths::{Hop, Paths};
 pub use product::{Block, Dimension, PortUse, Product, ProductError, Way};
 pub use quotient::Quotient;

@@ -1,4 +1,4 @@
-//! Compute time: the roofline of an NPU.
+//! Compute time: the roofline of an NPU, or a systolic array beside its memory.
 //!
 //! A kernel needs `flops` operations and moves `bytes` between the NPU and its main memory. Both go on
 //! at the same time, so the slower one decides (Williams, Waterman, Patterson: "Roofline", CACM 2009):
@@ -13,6 +13,10 @@
 //! stretches every kernel alike; a calibrated profile may set it, and it leaves measured durations
 //! alone.
 //!
+//! With a systolic array ([`crate::systolic`]) in place of the SMs, matrix products take as long as the array
+//! needs for their shape, or as memory needs for their bytes; everything else goes at memory speed, by
+//! vector units that keep up with it.
+//!
 //! Left out: launch overheads, caches across kernels, tiles that do not fill the SMs, and that
 //! elementwise kernels cannot use the matrix units (they are bound by memory long before).
 //!
@@ -20,6 +24,7 @@
 //! precision without transcendental functions, hence equal on all machines.
 
 use crate::layer::{Cost, Demand};
+use crate::systolic::Array;
 use std::fmt;
 use syncline_core::Ps;
 use syncline_core::units::PS_PER_S;
@@ -54,6 +59,7 @@ pub struct Npu {
     flops_per_s: f64,
     memory_bytes_per_s: f64,
     scale: f64,
+    array: Option<Array>,
 }
 
 impl Npu {
@@ -67,7 +73,13 @@ impl Npu {
                 return Err(NpuError::NotPositive { field, value });
             }
         }
-        Ok(Npu { flops_per_s, memory_bytes_per_s, scale })
+        Ok(Npu { flops_per_s, memory_bytes_per_s, scale, array: None })
+    }
+
+    /// The same with a systolic array, which replaces the peak rate.
+    #[must_use]
+    pub fn with_array(self, array: Array) -> Npu {
+        Npu { array: Some(array), ..self }
     }
 
     /// Peak rate in floating-point operations per second.
@@ -95,7 +107,11 @@ impl Npu {
 
     /// The time of one kernel, to the nearest picosecond; saturates at [`Ps::MAX`].
     pub fn kernel(&self, demand: Demand) -> Ps {
-        let compute_s = demand.flops as f64 / self.flops_per_s;
+        let compute_s = match (self.array, demand.gemm) {
+            (None, _) => demand.flops as f64 / self.flops_per_s,
+            (Some(array), Some(gemm)) => array.seconds(gemm),
+            (Some(_), None) => 0.0,
+        };
         let memory_s = demand.bytes as f64 / self.memory_bytes_per_s;
         let ps = (compute_s.max(memory_s) * self.scale * PS_PER_S as f64).round();
         Ps(ps as u64) // the conversion saturates
@@ -105,6 +121,8 @@ impl Npu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::Gemm;
+    use crate::systolic::Dataflow;
 
     fn npu(scale: f64) -> Npu {
         Npu::new(120e12, 900e9, scale).unwrap()
@@ -113,15 +131,15 @@ mod tests {
     #[test]
     fn the_slower_of_compute_and_memory_decides() {
         // The ridge of 120 TFLOP/s and 900 GB/s lies at 133.3 operations per byte.
-        assert_eq!(npu(1.0).kernel(Demand { flops: 120_000_000, bytes: 9 }), Ps(1_000_000));
-        assert_eq!(npu(1.0).kernel(Demand { flops: 120, bytes: 900_000 }), Ps(1_000_000));
+        assert_eq!(npu(1.0).kernel(Demand::new(120_000_000, 9)), Ps(1_000_000));
+        assert_eq!(npu(1.0).kernel(Demand::new(120, 900_000)), Ps(1_000_000));
         assert_eq!(npu(1.0).kernel(Demand::default()), Ps::ZERO);
     }
 
     #[test]
     fn kernels_run_one_after_the_other() {
-        let compute = Demand { flops: 240_000_000, bytes: 900_000 };
-        let memory = Demand { flops: 120_000_000, bytes: 1_800_000 };
+        let compute = Demand::new(240_000_000, 900_000);
+        let memory = Demand::new(120_000_000, 1_800_000);
         // One roofline over the sum of both would say 3 us.
         assert_eq!(npu(1.0).time(&Cost::Kernels(vec![compute, memory])), Ps(4_000_000));
         assert_eq!(npu(1.0).time(&Cost::NOTHING), Ps::ZERO);
@@ -130,17 +148,27 @@ mod tests {
     #[test]
     fn each_kernel_is_rounded_once_to_the_nearest_picosecond() {
         // A byte takes 1.111 ps: rounded after the sum, three kernels would take 3.33 ps.
-        let byte = Demand { flops: 0, bytes: 1 };
+        let byte = Demand::new(0, 1);
         assert_eq!(npu(1.0).time(&Cost::Kernels(vec![byte; 12])), Ps(12));
-        assert_eq!(npu(1.0).kernel(Demand { flops: 0, bytes: 12 }), Ps(13));
+        assert_eq!(npu(1.0).kernel(Demand::new(0, 12)), Ps(13));
         assert_eq!(npu(1.5).kernel(byte), Ps(2)); // 1.667 ps
     }
 
     #[test]
     fn the_scale_leaves_measured_durations_alone() {
-        let kernels = Cost::Kernels(vec![Demand { flops: 0, bytes: 900_000 }]);
+        let kernels = Cost::Kernels(vec![Demand::new(0, 900_000)]);
         assert_eq!(npu(0.25).time(&kernels), Ps(250_000));
         assert_eq!(npu(0.25).time(&Cost::Measured(Ps(77))), Ps(77));
+    }
+
+    #[test]
+    fn a_systolic_array_times_products_and_leaves_the_rest_to_memory() {
+        let array = Array::new(256, 256, Dataflow::OutputStationary, 1e9).unwrap();
+        let npu = npu(1.0).with_array(array);
+        let gemm = Gemm { m: 256, k: 234, n: 256, count: 2 };
+        assert_eq!(npu.kernel(Demand::of_gemm(gemm, 9)), Ps(2_000_000)); // two folds of 1000 cycles
+        assert_eq!(npu.kernel(Demand::of_gemm(gemm, 2_700_000)), Ps(3_000_000));
+        assert_eq!(npu.kernel(Demand::new(u64::MAX, 900_000)), Ps(1_000_000));
     }
 
     #[test]
@@ -162,7 +190,7 @@ mod tests {
     #[test]
     fn absurd_demand_saturates() {
         let slow = Npu::new(f64::MIN_POSITIVE, f64::MIN_POSITIVE, 1.0).unwrap();
-        let all = Demand { flops: u64::MAX, bytes: u64::MAX };
+        let all = Demand::new(u64::MAX, u64::MAX);
         assert_eq!(slow.time(&Cost::Kernels(vec![all, all])), Ps::MAX);
     }
 }

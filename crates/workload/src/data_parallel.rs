@@ -30,7 +30,7 @@
 //! Besides these waits the nodes name their data dependencies on compute nodes (a layer's forward
 //! on the one before, and so on), which the order of compute implies for one engine.
 
-use crate::graph::{GraphSource, Node, NodeIndex, Pass, Work};
+use crate::graph::{GraphSource, Node, NodeIndex, Nodes, Pass};
 use crate::layer::{Cost, Layer};
 use syncline_collective::Kind;
 use syncline_core::Bytes;
@@ -89,14 +89,15 @@ impl DataParallel {
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let weight_grad = nodes.compute(i, Pass::WeightGrad, &layer.weight_grad, previous);
             let reduces = self.overlap && layer.gradient > Bytes::ZERO;
-            self.gradient_done[i] = reduces.then(|| nodes.all_reduce(i, layer.gradient, weight_grad));
+            self.gradient_done[i] =
+                reduces.then(|| nodes.collective(i, Pass::WeightGrad, (Kind::AllReduce, layer.gradient), weight_grad));
             previous = Some(weight_grad);
             if i > 0 {
                 previous = Some(nodes.compute(i, Pass::InputGrad, &layer.input_grad, previous));
             }
         }
         if let (false, Some(last), true) = (self.overlap, previous, self.gradients > Bytes::ZERO) {
-            let all_reduce = nodes.all_reduce(0, self.gradients, last);
+            let all_reduce = nodes.collective(0, Pass::WeightGrad, (Kind::AllReduce, self.gradients), last);
             let barrier = nodes.compute(0, Pass::Update, &Cost::NOTHING, [all_reduce]);
             self.gradient_done.fill(Some(barrier));
         }
@@ -113,60 +114,25 @@ impl GraphSource for DataParallel {
     /// than [`NodeIndex`] numbers.
     fn iteration(&mut self, iteration: u32) -> Vec<Node> {
         assert_eq!(iteration, self.iterations, "iterations are produced in order");
-        let mut nodes = Nodes { first: self.produced, nodes: Vec::new() };
+        let mut nodes = Nodes::new(self.produced);
         let last_forward = self.forward(&mut nodes);
         self.backward(&mut nodes, last_forward);
         self.produced = nodes.next();
         self.iterations += 1;
-        nodes.nodes
-    }
-}
-
-/// The nodes of an iteration in the making.
-struct Nodes {
-    first: NodeIndex,
-    nodes: Vec<Node>,
-}
-
-impl Nodes {
-    /// The number of the next node.
-    fn next(&self) -> NodeIndex {
-        let count = u32::try_from(self.nodes.len()).ok();
-        count.and_then(|n| self.first.checked_add(n)).expect("a run of at most 2^32 nodes")
-    }
-
-    fn push(&mut self, layer: usize, pass: Pass, work: Work, after: Vec<NodeIndex>) -> NodeIndex {
-        let index = self.next();
-        let layer = u32::try_from(layer).expect("at most 2^32 layers");
-        self.nodes.push(Node { layer, pass, work, after });
-        index
-    }
-
-    fn compute(
-        &mut self,
-        layer: usize,
-        pass: Pass,
-        cost: &Cost,
-        after: impl IntoIterator<Item = NodeIndex>,
-    ) -> NodeIndex {
-        self.push(layer, pass, Work::Compute(cost.clone()), after.into_iter().collect())
-    }
-
-    fn all_reduce(&mut self, layer: usize, size: Bytes, after: NodeIndex) -> NodeIndex {
-        let work = Work::Collective { kind: Kind::AllReduce, size };
-        self.push(layer, Pass::WeightGrad, work, vec![after])
+        nodes.finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Work;
     use crate::layer::Demand;
     use Pass::{Forward, InputGrad, Update, WeightGrad};
     use proptest::prelude::*;
 
     fn layer(name: &str, gradient: u64, update: Cost) -> Layer {
-        let cost = |flops| Cost::Kernels(vec![Demand { flops, bytes: 1 }]);
+        let cost = |flops| Cost::Kernels(vec![Demand::new(flops, 1)]);
         Layer {
             name: name.into(),
             params: gradient / 2,
@@ -220,7 +186,7 @@ mod tests {
 
     #[test]
     fn an_update_that_costs_something_stands_between_all_reduce_and_forward() {
-        let update = Cost::Kernels(vec![Demand { flops: 7, bytes: 7 }]);
+        let update = Cost::Kernels(vec![Demand::new(7, 7)]);
         let mut training = DataParallel::new(toy(&update), true);
         assert!(training.iteration(0).iter().all(|n| n.pass != Update));
         let second = training.iteration(1);
@@ -281,7 +247,7 @@ mod tests {
             gradients in proptest::collection::vec((0u64..3, any::<bool>()), 0..8),
             overlap in any::<bool>(),
         ) {
-            let updates = [Cost::NOTHING, Cost::Kernels(vec![Demand { flops: 1, bytes: 1 }])];
+            let updates = [Cost::NOTHING, Cost::Kernels(vec![Demand::new(1, 1)])];
             let layers: Vec<_> = gradients
                 .iter()
                 .map(|&(g, update)| layer("x", g, updates[usize::from(update)].clone()))

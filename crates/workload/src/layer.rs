@@ -2,13 +2,28 @@
 
 use syncline_core::{Bytes, Ps};
 
-/// What a kernel asks of an NPU.
+/// The shape of matrix products: `count` of them, each `m x k` times `k x n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gemm {
+    /// Rows of the result.
+    pub m: u64,
+    /// Terms of each sum.
+    pub k: u64,
+    /// Columns of the result.
+    pub n: u64,
+    /// Products of this shape, one after the other.
+    pub count: u64,
+}
+
+/// What a kernel, or a run of equal kernels, asks of an NPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Floating-point operations (a multiply-accumulate counts as two).
     pub flops: u64,
     /// Bytes read from and written to main memory.
     pub bytes: u64,
+    /// Its matrix products, if that is what it does; their shape decides on a systolic array.
+    pub gemm: Option<Gemm>,
 }
 
 /// The cost of one pass of a layer.
@@ -20,11 +35,28 @@ pub enum Cost {
     Measured(Ps),
 }
 
+impl Gemm {
+    /// Operations, two per multiply-accumulate; saturates.
+    pub const fn flops(self) -> u64 {
+        self.m.saturating_mul(self.k).saturating_mul(self.n).saturating_mul(self.count).saturating_mul(2)
+    }
+}
+
 impl Demand {
-    /// Both demands together; saturates.
+    /// A kernel without matrix products.
+    pub const fn new(flops: u64, bytes: u64) -> Demand {
+        Demand { flops, bytes, gemm: None }
+    }
+
+    /// Matrix products that move `bytes` in all.
+    pub const fn of_gemm(gemm: Gemm, bytes: u64) -> Demand {
+        Demand { flops: gemm.flops(), bytes, gemm: Some(gemm) }
+    }
+
+    /// Both demands together, as a kernel without a shape; saturates.
     #[must_use]
     pub const fn plus(self, other: Demand) -> Demand {
-        Demand { flops: self.flops.saturating_add(other.flops), bytes: self.bytes.saturating_add(other.bytes) }
+        Demand::new(self.flops.saturating_add(other.flops), self.bytes.saturating_add(other.bytes))
     }
 }
 

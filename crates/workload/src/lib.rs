@@ -1,9 +1,9 @@
 //! What an NPU computes and when it must communicate.
 //!
 //! ```text
-//!   models (resnet50, ...) ─┐                        ┌─▶ compute::Npu: Cost ─▶ Ps
-//!   astra_text (importer)  ─┴─▶ Vec<Layer> ─▶ graph ─┘
-//!                                   data_parallel: nodes of one iteration, with dependencies
+//!   models (resnet50, ...) ─┐                    ┌─▶ compute::Npu: Cost ─▶ Ps
+//!   astra_text (importer)  ─┴─▶ layers ─▶ graph ─┘
+//!                                data_parallel, hybrid: nodes of one iteration, with dependencies
 //! ```
 //!
 //! A layer carries demand (FLOPs and bytes), never a duration, unless the duration was measured; the
@@ -14,17 +14,21 @@
 //! |---|---|
 //! | [`layer`] | layers and the cost of their passes |
 //! | [`graph`] | nodes of compute and communication, and who produces them |
-//! | [`compute`] | the roofline of an NPU |
-//! | [`operators`] | the demand of operators, from their shapes; what is counted and what is not fused |
-//! | [`models`] | the models by name; [`resnet`] the first of them |
+//! | [`compute`] | the roofline of an NPU; [`systolic`] an array in place of its SMs |
+//! | [`operators`], [`recurrent`] | the demand of operators, from their shapes; what is counted and what is not fused |
+//! | [`models`] | the models by name: [`resnet`], [`gnmt`], [`dlrm`] |
 //! | [`data_parallel`] | training with a copy of the model on every NPU |
+//! | [`hybrid`] | training with copies of the MLPs and distributed tables |
 //! | [`astra_text`] | text workloads of ASTRA-sim 1.0 |
 //!
 //! ```
-//! use syncline_workload::{Counted, DataParallel, GraphSource, Npu, Work, models};
+//! use syncline_workload::models::{self, Built, Sizes};
+//! use syncline_workload::{Counted, DataParallel, GraphSource, Npu, Work};
 //!
 //! let npu = Npu::new(120e12, 900e9, 1.0)?;
-//! let mut training = DataParallel::new(models::build("resnet50", 32, 2, Counted::All)?, true);
+//! let sizes = Sizes { batch: 32, element_bytes: 2, counted: Counted::All, sequence: None, ranks: 1 };
+//! let Built::Chain(layers) = models::build("resnet50", &sizes)? else { panic!("its layers form a chain") };
+//! let mut training = DataParallel::new(layers, true);
 //! let nodes = training.iteration(0);
 //! let collectives = nodes.iter().filter(|n| matches!(n.work, Work::Collective { .. })).count();
 //! assert_eq!(collectives, 54);
@@ -42,16 +46,23 @@
 pub mod astra_text;
 pub mod compute;
 pub mod data_parallel;
+pub mod dlrm;
+pub mod gnmt;
 pub mod graph;
+pub mod hybrid;
 pub mod layer;
 pub mod models;
 pub mod operators;
+pub mod recurrent;
 pub mod resnet;
+pub mod systolic;
 
 pub use astra_text::{FieldError, ImportError};
 pub use compute::{Npu, NpuError};
 pub use data_parallel::DataParallel;
-pub use graph::{GraphSource, Node, NodeIndex, Pass, Work};
-pub use layer::{Cost, Demand, Layer};
+pub use dlrm::Recommender;
+pub use graph::{GraphSource, Node, NodeIndex, Pass, Stream, Work};
+pub use hybrid::Hybrid;
+pub use layer::{Cost, Demand, Gemm, Layer};
 pub use models::ModelError;
 pub use operators::Counted;

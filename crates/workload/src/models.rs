@@ -1,9 +1,35 @@
 //! The models that can be asked for by name. A new one is a file and a line in [`MODELS`].
 
+use crate::dlrm::{Recommender, dlrm};
+use crate::gnmt::gnmt;
 use crate::layer::{Cost, Layer};
 use crate::operators::Counted;
 use crate::resnet;
 use std::fmt;
+
+/// What a model is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Samples per NPU and iteration.
+    pub batch: u32,
+    /// Bytes of an element of activations, weights and gradients.
+    pub element_bytes: u32,
+    /// Which kernels cost time.
+    pub counted: Counted,
+    /// Tokens of a sentence, for models of sequences; each has its own default.
+    pub sequence: Option<u32>,
+    /// NPUs that train together, for models that are distributed over them.
+    pub ranks: u32,
+}
+
+/// How a model is made, which is also how it can be distributed.
+#[derive(Clone, Copy, Debug)]
+enum Architecture {
+    /// One layer after the other.
+    Chain(fn(&Sizes) -> Vec<Layer>),
+    /// Tables and two MLPs.
+    Recommender(fn(&Sizes) -> Result<Recommender, ModelError>),
+}
 
 /// A model of the zoo.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +38,19 @@ pub struct Model {
     pub name: &'static str,
     /// What it is, for people.
     pub description: &'static str,
-    layers: fn(batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer>,
+    /// Whether its samples are sequences, whose length can be chosen.
+    pub has_sequence: bool,
+    architecture: Architecture,
+}
+
+/// A model in some size.
+#[expect(clippy::large_enum_variant, reason = "there is one per run")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Built {
+    /// Layers in forward order.
+    Chain(Vec<Layer>),
+    /// Tables and two MLPs.
+    Recommender(Recommender),
 }
 
 /// All models, by name.
@@ -20,12 +58,26 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "resnet18",
         description: "ResNet-18, 224 x 224 images, 1000 classes: 11.7 M parameters, 1.8 GMAC per image",
-        layers: resnet::resnet18,
+        has_sequence: false,
+        architecture: Architecture::Chain(resnet::resnet18),
     },
     Model {
         name: "resnet50",
         description: "ResNet-50 v1.5, 224 x 224 images, 1000 classes: 25.6 M parameters, 4.1 GMAC per image",
-        layers: resnet::resnet50,
+        has_sequence: false,
+        architecture: Architecture::Chain(resnet::resnet50),
+    },
+    Model {
+        name: "gnmt",
+        description: "GNMT, 8 + 8 LSTM layers of 1024, 32,320 words: 244.6 M parameters, 0.2 GMAC per pair of words",
+        has_sequence: true,
+        architecture: Architecture::Chain(gnmt),
+    },
+    Model {
+        name: "dlrm",
+        description: "DLRM of HOTI 2020, 64 tables, MLPs of 7 and 12 layers: 57.4 M parameters beside the tables",
+        has_sequence: false,
+        architecture: Architecture::Recommender(dlrm),
     },
 ];
 
@@ -52,6 +104,22 @@ pub enum ModelError {
         /// Samples.
         batch: u32,
     },
+    /// A number of NPUs over which the model cannot be distributed.
+    Ranks {
+        /// The number.
+        ranks: u32,
+        /// The largest that can be.
+        most: u32,
+    },
+    /// A length of sequences where there are none, or sequences without tokens.
+    Sequence {
+        /// The model.
+        name: &'static str,
+        /// The length.
+        sequence: u32,
+        /// Whether the model has sequences.
+        has_sequence: bool,
+    },
 }
 
 impl fmt::Display for ModelError {
@@ -71,30 +139,60 @@ impl fmt::Display for ModelError {
                     "a batch of {batch} needs more operations or bytes than 64 bits count; accepted: fewer samples"
                 )
             }
+            ModelError::Ranks { ranks, most } => write!(
+                f,
+                "the tables cannot be divided evenly among {ranks} NPUs; accepted: a divisor of 64, or a multiple of 64 \
+                 that divides {most}"
+            ),
+            ModelError::Sequence { name, sequence, has_sequence: false } => {
+                write!(f, "sequences of {sequence} tokens: {name} has none; accepted: no sequence")
+            }
+            ModelError::Sequence { sequence, .. } => {
+                write!(f, "sequences of {sequence} tokens; accepted: 1 token or more")
+            }
         }
     }
 }
 
 impl std::error::Error for ModelError {}
 
-/// The layers of the model `name` in forward order, for `batch` samples per NPU and iteration, with
-/// activations, weights and gradients of `element_bytes` per element,
-/// and the kernels that are `counted`.
-pub fn build(name: &str, batch: u32, element_bytes: u32, counted: Counted) -> Result<Vec<Layer>, ModelError> {
+impl Built {
+    /// All layers, in forward order.
+    pub fn layers(&self) -> Vec<&Layer> {
+        match self {
+            Built::Chain(layers) => layers.iter().collect(),
+            Built::Recommender(model) => model.layers().collect(),
+        }
+    }
+}
+
+/// The model `name` in the given sizes.
+///
+/// # Errors
+/// A [`ModelError`] if there is no such model, or not in these sizes.
+pub fn build(name: &str, sizes: &Sizes) -> Result<Built, ModelError> {
     let model = MODELS.iter().find(|m| m.name == name);
     let model = model.ok_or_else(|| ModelError::UnknownName { name: name.to_owned() })?;
+    let Sizes { batch, element_bytes, .. } = *sizes;
     if batch == 0 {
         return Err(ModelError::EmptyBatch);
     }
     if !ELEMENT_BYTES.contains(&element_bytes) {
         return Err(ModelError::ElementBytes { element_bytes });
     }
-    let layers = (model.layers)(batch, element_bytes, counted);
-    if fits(&layers) { Ok(layers) } else { Err(ModelError::TooLarge { batch }) }
+    if let Some(sequence) = sizes.sequence.filter(|&tokens| tokens == 0 || !model.has_sequence) {
+        return Err(ModelError::Sequence { name: model.name, sequence, has_sequence: model.has_sequence });
+    }
+    let built = match model.architecture {
+        Architecture::Chain(layers) => Built::Chain(layers(sizes)),
+        Architecture::Recommender(model) => Built::Recommender(model(sizes)?),
+    };
+    if fits(&built) { Ok(built) } else { Err(ModelError::TooLarge { batch }) }
 }
 
 /// Whether the demand of all layers together is below what 64 bits hold (sums saturate).
-fn fits(layers: &[Layer]) -> bool {
+fn fits(built: &Built) -> bool {
+    let layers = built.layers();
     let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
     let total = passes.filter_map(Cost::demand).reduce(|a, b| a.plus(b)).unwrap_or_default();
     total.flops < u64::MAX && total.bytes < u64::MAX
@@ -105,53 +203,82 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn sizes(batch: u32, element_bytes: u32) -> Sizes {
+        Sizes { batch, element_bytes, counted: Counted::All, sequence: None, ranks: 1 }
+    }
+
     #[test]
     fn every_model_is_found_by_its_name() {
         for model in MODELS {
-            let layers = build(model.name, 1, 2, Counted::All).unwrap();
-            assert!(!layers.is_empty(), "{}", model.name);
-            assert_eq!(layers, (model.layers)(1, 2, Counted::All));
+            let built = build(model.name, &sizes(1, 2)).unwrap();
+            assert!(!built.layers().is_empty(), "{}", model.name);
+            assert!(model.description.len() < 110, "{}", model.name);
         }
     }
 
     #[test]
     fn an_unknown_name_yields_what_is_accepted() {
-        let error = build("resnet51", 1, 2, Counted::All).unwrap_err();
-        assert_eq!(error.to_string(), r#"no model is named "resnet51"; accepted: resnet18, resnet50"#);
+        let error = build("resnet51", &sizes(1, 2)).unwrap_err();
+        assert_eq!(error.to_string(), r#"no model is named "resnet51"; accepted: resnet18, resnet50, gnmt, dlrm"#);
     }
 
     #[test]
     fn impossible_sizes_are_refused() {
-        assert_eq!(build("resnet50", 0, 2, Counted::All), Err(ModelError::EmptyBatch));
+        assert_eq!(build("resnet50", &sizes(0, 2)), Err(ModelError::EmptyBatch));
         for element_bytes in [0, 3, 16, u32::MAX] {
-            assert_eq!(
-                build("resnet50", 1, element_bytes, Counted::All),
-                Err(ModelError::ElementBytes { element_bytes })
-            );
+            assert_eq!(build("resnet50", &sizes(1, element_bytes)), Err(ModelError::ElementBytes { element_bytes }));
         }
-        assert_eq!(build("resnet50", u32::MAX, 2, Counted::All), Err(ModelError::TooLarge { batch: u32::MAX }));
-        assert!(build("resnet50", 1 << 20, 8, Counted::All).is_ok());
+        assert_eq!(build("resnet50", &sizes(u32::MAX, 2)), Err(ModelError::TooLarge { batch: u32::MAX }));
+        assert!(build("resnet50", &sizes(1 << 20, 8)).is_ok());
+        for (name, sequence) in [("resnet18", 20), ("dlrm", 20), ("gnmt", 0)] {
+            let error = build(name, &Sizes { sequence: Some(sequence), ..sizes(1, 2) }).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("sequences of {sequence} tokens")), "{error}");
+        }
+    }
+
+    /// The shape of matrix products is another way to count their operations.
+    #[test]
+    fn shapes_and_operations_agree_everywhere() {
+        for model in MODELS {
+            let built = build(model.name, &sizes(3, 2)).unwrap();
+            let mut products = 0;
+            for layer in built.layers() {
+                for pass in [&layer.forward, &layer.input_grad, &layer.weight_grad] {
+                    let Cost::Kernels(kernels) = pass else { panic!("a model has no measured times") };
+                    for kernel in kernels.iter().filter(|k| k.gemm.is_some()) {
+                        assert_eq!(kernel.gemm.map(crate::Gemm::flops), Some(kernel.flops), "{}", layer.name);
+                        products += 1;
+                    }
+                }
+            }
+            assert!(products > 50, "{}", model.name);
+        }
     }
 
     proptest! {
         #[test]
         fn demand_is_linear_in_the_batch_but_for_the_weights(batch in 1u32..2000) {
-            let (one, many) = (build("resnet18", 1, 2, Counted::All).unwrap(), build("resnet18", batch, 2, Counted::All).unwrap());
-            for (one, many) in one.iter().zip(&many) {
-                let (a, b) = (one.forward.demand().unwrap(), many.forward.demand().unwrap());
-                prop_assert_eq!(a.flops * u64::from(batch), b.flops);
-                prop_assert!(b.bytes <= a.bytes * u64::from(batch));
-                prop_assert_eq!(one.gradient, many.gradient);
-                prop_assert_eq!(&one.update, &many.update);
+            for name in ["resnet18", "gnmt", "dlrm"] {
+                let (one, many) = (build(name, &sizes(1, 2)).unwrap(), build(name, &sizes(batch, 2)).unwrap());
+                for (one, many) in one.layers().into_iter().zip(many.layers()) {
+                    let (a, b) = (one.forward.demand().unwrap(), many.forward.demand().unwrap());
+                    prop_assert_eq!(a.flops * u64::from(batch), b.flops);
+                    prop_assert!(b.bytes <= a.bytes * u64::from(batch));
+                    prop_assert_eq!(one.gradient, many.gradient);
+                    prop_assert_eq!(&one.update, &many.update);
+                }
             }
         }
 
         #[test]
-        fn no_argument_panics(batch in any::<u32>(), element_bytes in 0u32..10) {
+        fn no_argument_panics(
+            batch in any::<u32>(), element_bytes in 0u32..10, sequence in any::<Option<u32>>(), ranks in any::<u32>(),
+        ) {
             for model in MODELS {
-                if let Ok(layers) = build(model.name, batch, element_bytes, Counted::All) {
+                let sizes = Sizes { batch, element_bytes, counted: Counted::All, sequence, ranks };
+                if let Ok(built) = build(model.name, &sizes) {
                     prop_assert!(batch > 0 && ELEMENT_BYTES.contains(&element_bytes));
-                    prop_assert!(fits(&layers));
+                    prop_assert!(fits(&built));
                 }
             }
         }

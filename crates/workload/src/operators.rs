@@ -1,4 +1,5 @@
-//! Operators of convolutional networks: what they ask of an NPU, from their shapes.
+//! Operators of networks: what they ask of an NPU, from their shapes; those of recurrent networks are
+//! in [`crate::recurrent`].
 //!
 //! # What is counted
 //! * FLOPs: two per multiply-accumulate of convolutions and fully connected layers (multiplications
@@ -30,11 +31,11 @@
 //!
 //! Left out: data loading, random augmentation, metrics, gradient clipping, running statistics.
 
-use crate::layer::{Cost, Demand, Layer};
+use crate::layer::{Cost, Demand, Gemm, Layer};
 use syncline_core::Bytes;
 
 /// Multiplies, saturating: a demand beyond 64 bits stays recognisable as such.
-fn product(factors: &[u64]) -> u64 {
+pub(crate) fn product(factors: &[u64]) -> u64 {
     factors.iter().fold(1, |p: u64, &f| p.saturating_mul(f))
 }
 
@@ -72,9 +73,18 @@ pub struct Operator {
 }
 
 /// A kernel that does `flops` operations and moves `elements` of `element_bytes` each.
-fn kernel(flops: u64, elements: &[u64], element_bytes: u32) -> Demand {
-    let moved = elements.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
-    Demand { flops, bytes: moved.saturating_mul(element_bytes.into()) }
+pub(crate) fn kernel(flops: u64, elements: &[u64], element_bytes: u32) -> Demand {
+    Demand::new(flops, moved(elements, element_bytes))
+}
+
+/// `count` matrix products of `m x k` and `k x n` that move `elements` of `element_bytes` in all.
+pub(crate) fn gemm([m, k, n]: [u64; 3], count: u64, elements: &[u64], element_bytes: u32) -> Demand {
+    Demand::of_gemm(Gemm { m, k, n, count }, moved(elements, element_bytes))
+}
+
+fn moved(elements: &[u64], element_bytes: u32) -> u64 {
+    let sum = elements.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
+    sum.saturating_mul(element_bytes.into())
 }
 
 /// The parameters of a two-dimensional convolution without bias.
@@ -101,18 +111,25 @@ impl Conv2d {
     }
 
     /// The operator: `y = x * w` forward, `dx = dy * w` and `dw = x * dy` backward, with equally many
-    /// multiply-accumulates each.
+    /// multiply-accumulates each. As matrix products, the windows of the input are the rows of one factor
+    /// (im2col); the gradient of the input is that of the windows, added up where they overlap.
     ///
     /// # Panics
     /// As [`Conv2d::output`].
     pub fn operator(self, input: Shape, element_bytes: u32) -> Operator {
-        let output = self.output(input).elements();
-        let side = u64::from(self.kernel);
-        let params = product(&[input.channels.into(), self.channels.into(), side, side]);
-        let flops = product(&[2, output, input.channels.into(), side, side]);
-        let demand = kernel(flops, &[input.elements(), params, output], element_bytes);
+        let output = self.output(input);
+        let (side, channels) = (u64::from(self.kernel), u64::from(self.channels));
+        let window = product(&[input.channels.into(), side, side]);
+        let windows = Shape { channels: 1, ..output }.elements();
+        let params = product(&[window, channels]);
         // Each pass reads two of the three tensors and writes the third.
-        Operator { params, forward: vec![demand], weight_grad: vec![demand], input_grad: vec![demand] }
+        let pass = |shape| vec![gemm(shape, 1, &[input.elements(), params, output.elements()], element_bytes)];
+        Operator {
+            params,
+            forward: pass([windows, window, channels]),
+            weight_grad: pass([window, windows, channels]),
+            input_grad: pass([windows, channels, window]),
+        }
     }
 }
 
@@ -127,16 +144,18 @@ fn windows(input: Shape, kernel: u32, stride: u32, padding: u32) -> (u32, u32) {
     (count(input.height), count(input.width))
 }
 
-/// A fully connected layer with bias, `inputs` to `outputs` features; the bias is added in the
-/// epilogue of the matrix product.
-pub fn fully_connected(batch: u32, inputs: u32, outputs: u32, element_bytes: u32) -> Operator {
-    let (batch, inputs, outputs) = (u64::from(batch), u64::from(inputs), u64::from(outputs));
-    let (x, y, weights) = (product(&[batch, inputs]), product(&[batch, outputs]), product(&[inputs, outputs]));
-    let params = weights.saturating_add(outputs);
-    let flops = product(&[2, batch, inputs, outputs]);
-    let with_bias = kernel(flops, &[x, params, y], element_bytes);
-    let without_bias = kernel(flops, &[x, weights, y], element_bytes);
-    Operator { params, forward: vec![with_bias], weight_grad: vec![with_bias], input_grad: vec![without_bias] }
+/// A fully connected layer of `rows` samples, `inputs` to `outputs` features, with a bias that is added
+/// in the epilogue of the matrix product, or without one.
+pub fn fully_connected(rows: u64, inputs: u32, outputs: u32, bias: bool, element_bytes: u32) -> Operator {
+    let (inputs, outputs) = (u64::from(inputs), u64::from(outputs));
+    let (x, y, weights) = (product(&[rows, inputs]), product(&[rows, outputs]), product(&[inputs, outputs]));
+    let params = if bias { weights.saturating_add(outputs) } else { weights };
+    Operator {
+        params,
+        forward: vec![gemm([rows, inputs, outputs], 1, &[x, params, y], element_bytes)],
+        weight_grad: vec![gemm([inputs, rows, outputs], 1, &[x, params, y], element_bytes)],
+        input_grad: vec![gemm([rows, outputs, inputs], 1, &[x, weights, y], element_bytes)],
+    }
 }
 
 /// Batch normalisation with scale and shift, in training. The vectors per channel (mean, variance,
@@ -155,9 +174,8 @@ pub fn batch_norm(shape: Shape, element_bytes: u32) -> Operator {
     }
 }
 
-/// Rectifier. Backward reads the gradient and the output, whose sign is the mask.
-pub fn relu(shape: Shape, element_bytes: u32) -> Operator {
-    let n = shape.elements();
+/// Rectifier of `n` elements. Backward reads the gradient and the output, whose sign is the mask.
+pub fn relu(n: u64, element_bytes: u32) -> Operator {
     Operator {
         forward: vec![kernel(n, &[n, n], element_bytes)],
         input_grad: vec![kernel(n, &[n, n, n], element_bytes)],
@@ -165,16 +183,14 @@ pub fn relu(shape: Shape, element_bytes: u32) -> Operator {
     }
 }
 
-/// Residual addition of two tensors of a shape. Its gradient is the incoming one, on both ways, and
+/// Residual addition of two tensors of `n` elements. Its gradient is the incoming one, on both ways, and
 /// costs nothing here; where the two ways began, [`fork`] adds their gradients.
-pub fn add(shape: Shape, element_bytes: u32) -> Operator {
-    let n = shape.elements();
+pub fn add(n: u64, element_bytes: u32) -> Operator {
     Operator { forward: vec![kernel(n, &[n, n, n], element_bytes)], ..Operator::default() }
 }
 
-/// A tensor used twice: nothing forward; backward, the gradients of both uses are added.
-pub fn fork(shape: Shape, element_bytes: u32) -> Operator {
-    let n = shape.elements();
+/// A tensor of `n` elements used twice: nothing forward; backward, the gradients of both uses are added.
+pub fn fork(n: u64, element_bytes: u32) -> Operator {
     Operator { input_grad: vec![kernel(n, &[n, n, n], element_bytes)], ..Operator::default() }
 }
 
@@ -203,10 +219,10 @@ pub fn global_average_pool(input: Shape, element_bytes: u32) -> (Operator, Shape
     (Operator { forward: vec![demand], input_grad: vec![demand], ..Operator::default() }, output)
 }
 
-/// Softmax with cross-entropy over `classes`. Forward: maximum, difference, exponential, sum, quotient;
+/// Softmax with cross-entropy of `rows` samples over `classes`. Forward: maximum, difference, exponential, sum, quotient;
 /// backward: probability minus label, over the batch size. Labels and the loss are too small to count.
-pub fn softmax_cross_entropy(batch: u32, classes: u32, element_bytes: u32) -> Operator {
-    let n = product(&[batch.into(), classes.into()]);
+pub fn softmax_cross_entropy(rows: u64, classes: u32, element_bytes: u32) -> Operator {
+    let n = product(&[rows, classes.into()]);
     Operator {
         forward: vec![kernel(product(&[5, n]), &[n, n], element_bytes)],
         input_grad: vec![kernel(product(&[2, n]), &[n, n], element_bytes)],
@@ -222,7 +238,7 @@ pub fn sgd_momentum(params: u64, element_bytes: u32) -> Demand {
     let narrow = u64::from(element_bytes);
     let wide = narrow.max(4);
     let copy = if narrow < wide { narrow } else { 0 };
-    Demand { flops: product(&[6, params]), bytes: product(&[params, narrow + 4 * wide + copy]) }
+    Demand::new(product(&[6, params]), product(&[params, narrow + 4 * wide + copy]))
 }
 
 /// Which kernels of a layer cost time.
@@ -230,8 +246,9 @@ pub fn sgd_momentum(params: u64, element_bytes: u32) -> Demand {
 pub enum Counted {
     /// All of them.
     All,
-    /// Only those of convolutions and fully connected operators, as in simulators whose compute model
-    /// knows matrix operations only (the source of the ACE paper's compute times among them).
+    /// Only those of operators with weights of their own (convolutions, fully connected and recurrent
+    /// layers, attention, embeddings), as in simulators whose compute model knows little else (the
+    /// source of the ACE paper's compute times among them).
     Weighted,
 }
 
@@ -307,17 +324,23 @@ mod tests {
         assert_eq!(conv.output(SHAPE), Shape { batch: 2, channels: 5, height: 4, width: 5 });
         let op = conv.operator(SHAPE, 2);
         assert_eq!(op.params, 135);
-        // 200 outputs of 27 multiply-accumulates; 480 + 135 + 200 elements of two bytes.
-        let expected = vec![Demand { flops: 10_800, bytes: 1_630 }];
-        assert_eq!((&op.forward, &op.weight_grad, &op.input_grad), (&expected, &expected, &expected));
+        // 40 windows of 27 elements, 5 channels; 480 + 135 + 200 elements of two bytes.
+        let pass = |m, k, n| vec![Demand { flops: 10_800, bytes: 1_630, gemm: Some(Gemm { m, k, n, count: 1 }) }];
+        assert_eq!(op.forward, pass(40, 27, 5));
+        assert_eq!(op.weight_grad, pass(27, 40, 5));
+        assert_eq!(op.input_grad, pass(40, 5, 27));
     }
 
     #[test]
     fn fully_connected_by_hand() {
-        let op = fully_connected(4, 10, 3, 2);
+        let op = fully_connected(4, 10, 3, true, 2);
         assert_eq!(op.params, 33);
-        assert_eq!(op.forward, vec![Demand { flops: 240, bytes: 2 * (40 + 33 + 12) }]);
-        assert_eq!(op.input_grad, vec![Demand { flops: 240, bytes: 2 * (40 + 30 + 12) }]);
+        let gemm = |m, k, n| Gemm { m, k, n, count: 1 };
+        assert_eq!(op.forward, vec![Demand::of_gemm(gemm(4, 10, 3), 2 * (40 + 33 + 12))]);
+        assert_eq!(op.weight_grad, vec![Demand::of_gemm(gemm(10, 4, 3), 2 * (40 + 33 + 12))]);
+        assert_eq!(op.input_grad, vec![Demand::of_gemm(gemm(4, 3, 10), 2 * (40 + 30 + 12))]);
+        assert!([&op.forward, &op.weight_grad, &op.input_grad].iter().all(|pass| pass[0].flops == 240));
+        assert_eq!(fully_connected(4, 10, 3, false, 2).params, 30);
     }
 
     #[test]
@@ -331,7 +354,7 @@ mod tests {
     #[test]
     fn elementwise_traffic() {
         let sweeps = |kernels: &[Demand]| kernels.iter().map(|k| k.bytes).sum::<u64>() / (480 * 4);
-        let (relu, add, fork) = (relu(SHAPE, 4), add(SHAPE, 4), fork(SHAPE, 4));
+        let (relu, add, fork) = (relu(480, 4), add(480, 4), fork(480, 4));
         assert_eq!((sweeps(&relu.forward), sweeps(&relu.input_grad)), (2, 3));
         assert_eq!((sweeps(&add.forward), sweeps(&add.input_grad)), (3, 0));
         assert_eq!((sweeps(&fork.forward), sweeps(&fork.input_grad)), (0, 3));
@@ -341,11 +364,11 @@ mod tests {
     fn pooling_by_hand() {
         let (op, out) = max_pool(SHAPE, 2, 2, 0, 1);
         assert_eq!(out, Shape { batch: 2, channels: 3, height: 4, width: 5 });
-        assert_eq!(op.forward, vec![Demand { flops: 480, bytes: 480 + 120 }]);
-        assert_eq!(op.input_grad, vec![Demand { flops: 480, bytes: 2 * (480 + 120) }]);
+        assert_eq!(op.forward, vec![Demand::new(480, 480 + 120)]);
+        assert_eq!(op.input_grad, vec![Demand::new(480, 2 * (480 + 120))]);
         let (op, out) = global_average_pool(SHAPE, 1);
         assert_eq!(out.elements(), 6);
-        assert_eq!(op.forward, vec![Demand { flops: 480, bytes: 486 }]);
+        assert_eq!(op.forward, vec![Demand::new(480, 486)]);
     }
 
     #[test]
@@ -357,7 +380,7 @@ mod tests {
 
     #[test]
     fn backward_kernels_of_what_follows_run_before_the_weight_gradient() {
-        let k = |flops| Demand { flops, bytes: 0 };
+        let k = |flops| Demand::new(flops, 0);
         let op = |base, params| Operator {
             params,
             forward: vec![k(base)],
@@ -381,8 +404,8 @@ mod tests {
     fn demand_beyond_64_bits_saturates() {
         let huge = Shape { batch: u32::MAX, channels: u32::MAX, height: u32::MAX, width: u32::MAX };
         assert_eq!(huge.elements(), u64::MAX);
-        assert_eq!(relu(huge, 8).forward[0].bytes, u64::MAX);
-        assert_eq!(fully_connected(u32::MAX, u32::MAX, u32::MAX, 8).forward[0].flops, u64::MAX);
+        assert_eq!(relu(huge.elements(), 8).forward[0].bytes, u64::MAX);
+        assert_eq!(fully_connected(u64::MAX, u32::MAX, u32::MAX, true, 8).forward[0].flops, u64::MAX);
     }
 
     #[test]

@@ -20,8 +20,9 @@
 //! convolution, whose turn in the backward pass comes last.
 
 use crate::layer::Layer;
+use crate::models::Sizes;
 use crate::operators::{
-    Conv2d, Counted, LayerPlan, Shape, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
+    Conv2d, LayerPlan, Shape, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
     softmax_cross_entropy,
 };
 
@@ -50,18 +51,19 @@ impl Block {
 /// ResNet-18: 21 layers (16 convolutions in 8 basic blocks, 3 shortcuts, the stem, the classifier) and
 /// 11,689,512 parameters, `batch` images with elements of `element_bytes`. Demand beyond 64 bits
 /// saturates; [`crate::models::build`] refuses it.
-pub fn resnet18(batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer> {
-    resnet(Block::Basic, [2, 2, 2, 2], batch, element_bytes, counted)
+pub fn resnet18(sizes: &Sizes) -> Vec<Layer> {
+    resnet(Block::Basic, [2, 2, 2, 2], sizes)
 }
 
 /// ResNet-50 v1.5: 54 layers (48 convolutions in 16 bottlenecks, 4 shortcuts, the stem, the
 /// classifier) and 25,557,032 parameters, `batch` images with elements of `element_bytes`. Demand
 /// beyond 64 bits saturates; [`crate::models::build`] refuses it.
-pub fn resnet50(batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer> {
-    resnet(Block::Bottleneck, [3, 4, 6, 3], batch, element_bytes, counted)
+pub fn resnet50(sizes: &Sizes) -> Vec<Layer> {
+    resnet(Block::Bottleneck, [3, 4, 6, 3], sizes)
 }
 
-fn resnet(block: Block, blocks: [u32; 4], batch: u32, element_bytes: u32, counted: Counted) -> Vec<Layer> {
+fn resnet(block: Block, blocks: [u32; 4], sizes: &Sizes) -> Vec<Layer> {
+    let Sizes { batch, element_bytes, counted, .. } = *sizes;
     plans(block, blocks, batch, element_bytes)
         .into_iter()
         .enumerate()
@@ -75,7 +77,7 @@ fn plans(block: Block, blocks: [u32; 4], batch: u32, bytes: u32) -> Vec<(LayerPl
     let stem = Conv2d { channels: 64, kernel: 7, stride: 2, padding: 3 };
     let (plan, shape) = normalised("conv1".into(), stem, image, bytes);
     let (pool, mut shape) = max_pool(shape, 3, 2, 1, bytes);
-    let mut layers = vec![(plan.followed_by(relu(stem.output(image), bytes)).followed_by(pool), shape)];
+    let mut layers = vec![(plan.followed_by(relu(stem.output(image).elements(), bytes)).followed_by(pool), shape)];
     for (stage, (&channels, &count)) in STAGE_CHANNELS.iter().zip(&blocks).enumerate() {
         for index in 0..count {
             let stride = if stage > 0 && index == 0 { 2 } else { 1 };
@@ -87,8 +89,8 @@ fn plans(block: Block, blocks: [u32; 4], batch: u32, bytes: u32) -> Vec<(LayerPl
     let (pool, pooled) = global_average_pool(shape, bytes);
     let (last, _) = layers.pop().expect("the stem at least");
     layers.push((last.followed_by(pool), pooled));
-    let classifier = LayerPlan::new("fc", fully_connected(batch, pooled.channels, CLASSES, bytes))
-        .followed_by(softmax_cross_entropy(batch, CLASSES, bytes));
+    let classifier = LayerPlan::new("fc", fully_connected(batch.into(), pooled.channels, CLASSES, true, bytes))
+        .followed_by(softmax_cross_entropy(batch.into(), CLASSES, bytes));
     layers.push((classifier, Shape { channels: CLASSES, ..pooled }));
     layers
 }
@@ -107,10 +109,10 @@ fn residual_block(
         let (mut plan, output) = normalised(format!("{name}.conv{}", i + 1), conv, shape, bytes);
         shape = output;
         if i == 0 {
-            plan = plan.preceded_by(fork(input, bytes));
+            plan = plan.preceded_by(fork(input.elements(), bytes));
         }
         if i + 1 < convolutions.len() {
-            plan = plan.followed_by(relu(shape, bytes));
+            plan = plan.followed_by(relu(shape.elements(), bytes));
         }
         layers.push((plan, shape));
     }
@@ -121,7 +123,7 @@ fn residual_block(
         layers.push((plan, shape));
     }
     let (last, shape) = layers.pop().expect("a block has convolutions");
-    layers.push((last.followed_by(add(shape, bytes)).followed_by(relu(shape, bytes)), shape));
+    layers.push((last.followed_by(add(shape.elements(), bytes)).followed_by(relu(shape.elements(), bytes)), shape));
     shape
 }
 
@@ -135,7 +137,12 @@ fn normalised(name: String, conv: Conv2d, input: Shape, bytes: u32) -> (LayerPla
 mod tests {
     use super::*;
     use crate::layer::{Cost, Demand};
+    use crate::operators::Counted;
     use syncline_core::Bytes;
+
+    fn sizes(batch: u32) -> Sizes {
+        Sizes { batch, element_bytes: 2, counted: Counted::All, sequence: None, ranks: 1 }
+    }
 
     fn kernels(cost: &Cost) -> &[Demand] {
         match cost {
@@ -155,20 +162,20 @@ mod tests {
 
     #[test]
     fn published_parameters() {
-        assert_eq!(params(&resnet50(1, 2, Counted::All)), 25_557_032);
-        assert_eq!(params(&resnet18(1, 2, Counted::All)), 11_689_512);
+        assert_eq!(params(&resnet50(&sizes(1))), 25_557_032);
+        assert_eq!(params(&resnet18(&sizes(1))), 11_689_512);
     }
 
     #[test]
     fn published_multiply_accumulates() {
-        assert_eq!(forward_macs(&resnet50(1, 2, Counted::All)), 4_089_184_256);
-        assert_eq!(forward_macs(&resnet18(1, 2, Counted::All)), 1_814_073_344);
-        assert_eq!(forward_macs(&resnet50(32, 2, Counted::All)), 32 * 4_089_184_256);
+        assert_eq!(forward_macs(&resnet50(&sizes(1))), 4_089_184_256);
+        assert_eq!(forward_macs(&resnet18(&sizes(1))), 1_814_073_344);
+        assert_eq!(forward_macs(&resnet50(&sizes(32))), 32 * 4_089_184_256);
     }
 
     #[test]
     fn layers_and_gradients() {
-        for (layers, count) in [(resnet50(4, 2, Counted::All), 54), (resnet18(4, 2, Counted::All), 21)] {
+        for (layers, count) in [(resnet50(&sizes(4)), 54), (resnet18(&sizes(4)), 21)] {
             assert_eq!(layers.len(), count);
             assert!(layers.iter().all(|l| l.gradient == Bytes(2 * l.params) && l.params > 0));
             let mut names: Vec<_> = layers.iter().map(|l| &l.name).collect();
@@ -176,7 +183,7 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), count);
         }
-        let total: u64 = resnet50(32, 2, Counted::All).iter().map(|l| l.gradient.0).sum();
+        let total: u64 = resnet50(&sizes(32)).iter().map(|l| l.gradient.0).sum();
         assert_eq!(total, 51_114_064);
     }
 
@@ -205,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_block_by_hand() {
-        let layers = resnet50(1, 2, Counted::All);
+        let layers = resnet50(&sizes(1));
         let x = 2 * 56 * 56 * 256; // bytes of a stage's activation
         let conv1 = layers.iter().find(|l| l.name == "layer1.1.conv1").unwrap();
         // Input gradient: the convolution's, then the addition of the shortcut's.
@@ -226,7 +233,7 @@ mod tests {
 
     #[test]
     fn backward_is_twice_forward() {
-        for layers in [resnet50(8, 2, Counted::All), resnet18(8, 2, Counted::All)] {
+        for layers in [resnet50(&sizes(8)), resnet18(&sizes(8))] {
             let sum = |pass: fn(&Layer) -> &Cost| -> f64 {
                 layers.iter().map(|l| pass(l).demand().unwrap().flops as f64).sum()
             };
@@ -239,7 +246,7 @@ mod tests {
 
     #[test]
     fn only_the_first_layer_has_no_input_gradient() {
-        for layers in [resnet50(1, 2, Counted::All), resnet18(1, 2, Counted::All)] {
+        for layers in [resnet50(&sizes(1)), resnet18(&sizes(1))] {
             assert_eq!(layers.iter().position(|l| l.input_grad.is_nothing()), Some(0));
             assert_eq!(layers.iter().filter(|l| l.input_grad.is_nothing()).count(), 1);
         }

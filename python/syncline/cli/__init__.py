@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from syncline.cli import bench, calibrate, collective, inspect, reproduce, study, topology, usage, verify
+from syncline.cli import bench, calibrate, collective, figure, inspect, reproduce, study, sweep, topology, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -22,6 +22,8 @@ EXAMPLES = """Simulates distributed training: what an iteration costs on a fabri
 \b
   syncline run ace/resnet50 --out runs/resnet50     five systems, with a report
   syncline run my.yaml --set training.iterations=4  an experiment of your own
+  syncline sweep ace/design-space --out space.parquet   all combinations of values
+  syncline figure ace/fig11 --out figures           a published figure, simulated and drawn
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline bench all-reduce --machine dgx-h100      the table of nccl-tests, predicted
   syncline reproduce ace                            against published figures
@@ -38,6 +40,8 @@ app = typer.Typer(
 )
 app.command("run")(study.run)
 app.command("check")(study.check)
+app.command("sweep")(sweep.sweep)
+app.command("figure")(figure.figure)
 app.command("collective")(collective.collective)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)

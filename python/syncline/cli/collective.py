@@ -71,7 +71,8 @@ def collective(
 
     By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
     ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
-    ideal endpoint has auto, which tries what makes sense and says what it chose; the others have ace-4-phase.
+    ideal endpoint has auto, which tries what makes sense and says what it chose; the others have ace-4-phase, and
+    direct for an all-to-all.
     """
     flags = _Flags(
         kind=kind,
@@ -186,7 +187,7 @@ def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
     said = {*cut, *(["chunks"] if flags.chunk is not None else [])}
     if flags.algorithm == "ring-unidirectional":
         said.add("lanes")
-    for key, value in profiles.COLLECTIVES.get(flags.endpoint, {}).items():
+    for key, value in profiles.collective(flags.endpoint, flags.kind).items():
         if key not in said:
             cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
             if value != "auto":  # what it came to stand for is listed instead
@@ -277,6 +278,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
 
     fidelity = document["fidelity"]
     simulated = f"{fidelity['simulated_npus']:,} of {document['npus']:,}"
+    transit = document["endpoint"]["transit_bytes"]
     return [
         ("algorithm", document["algorithm"]),
         ("time", tables.duration(document["time_s"])),
@@ -287,6 +289,18 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("efficiency", tables.percent(document["efficiency"])),
         ("steps", str(document["steps"])),
         ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
+        *([("forwarded per NPU", tables.size(transit / document["npus"]))] if transit else []),
         *_breakdown(document["endpoint"]["breakdown"]),
         *([("NPUs simulated", simulated)] if fidelity["folded"] else []),
+        *_cost_rows(document),
     ]
+
+
+def _cost_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the ACE of an NPU costs, if the NPUs have one."""
+    from syncline.cli import tables
+
+    if "cost_model" not in document:
+        return []
+    area, power, energy, _ = tables.cost_cells(document["cost_model"])
+    return [("ACE area, 28 nm", area), ("ACE power", power), ("ACE energy, at most", energy)]

@@ -64,9 +64,7 @@ def collected(problems: list[Problem], read: Callable[[], T]) -> T | None:
         return None
 
 
-def load(
-    problems: Sequence[Problem], settings: Sequence[str] | None, read: Callable[[Sequence[Override]], Study]
-) -> Study:
+def load(problems: Sequence[Problem], settings: Sequence[str] | None, read: Callable[[Sequence[Override]], T]) -> T:
     """What `read` makes of the `--set` flags. Raises one [`InputError`] with its problems, those of the flags
     and `problems`.
     """
@@ -80,12 +78,12 @@ def load(
         except InputError as error:
             found += error.problems
     try:
-        study = read(parsed)
+        loaded = read(parsed)
     except InputError as error:
         found += error.problems
     if found:
         raise InputError(found)
-    return study
+    return loaded
 
 
 def settled(study: Study) -> Study:

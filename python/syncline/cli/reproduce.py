@@ -83,7 +83,7 @@ def _table(findings: list[Finding]) -> Table:
             claim.unit,
             _numbers(claim.published),
             _numbers(finding.simulated),
-            ", ".join(f"{low:g}-{high:g}" for low, high in ranges),
+            ", ".join(_range(low, high) for low, high in ranges),
             "inside" if finding.inside else "OUTSIDE",
             finding.note,
         )
@@ -94,4 +94,13 @@ def _numbers(value: Value | None) -> str:
     if value is None:
         return "-"
     values = value if isinstance(value, list) else [value]
-    return ", ".join(f"{v:.4g}" for v in values)
+    return ", ".join(_number(v) for v in values)
+
+
+def _range(low: float, high: float) -> str:
+    return "-".join(_number(v) if abs(v) >= 1e4 else f"{v:g}" for v in (low, high))
+
+
+def _number(value: float) -> str:
+    """Four digits; large numbers in full rather than with an exponent."""
+    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"

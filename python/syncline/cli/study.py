@@ -199,6 +199,9 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
         from syncline.cli import tables
 
         tables.show(tables.runs(document))
+        costs = tables.costs(document)
+        if costs is not None:
+            tables.show(costs)
     if quiet:
         return
     for warning in document["warnings"]:

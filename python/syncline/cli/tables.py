@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from syncline import quantities
+
 if TYPE_CHECKING:
     from syncline.estimate import Estimate
+    from syncline.figure.values import Shown
+    from syncline.sweep.table import Table as Sweep
 
 PIPE_WIDTH = 160
+BACKGROUND: Final = ("background_compute_time_s", "background_wait_s")
+"""What the background stream does, and what the main one waits for it."""
+SHOWN_ROWS: Final = 200
+"""Rows of a sweep on a terminal; all are in its file."""
 
 
 def show(table: Table) -> None:
@@ -33,17 +41,21 @@ def runs(document: dict[str, Any]) -> Table:
     ideal = next((e for e in entries if e["name"].casefold() == "ideal"), None)
     table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
+    beside = any(e["background_compute_time_s"] for e in entries)
+    shown = {"of ideal": ideal is not None, "background": beside, "waits for it": beside}
     for heading in (
         "iteration",
         "compute",
         "exposed",
         "exposed %",
+        "background",
+        "waits for it",
         "speed-up",
         "of ideal",
         "sent per NPU",
         "bandwidth",
     ):
-        if heading != "of ideal" or ideal is not None:
+        if shown.get(heading, True):
             table.add_column(heading, justify="right")
     for entry in entries:
         iterations = max(1, entry["iterations"])
@@ -53,6 +65,7 @@ def runs(document: dict[str, Any]) -> Table:
             duration(entry["compute_time_s"] / iterations),
             duration(entry["exposed_comm_s"] / iterations),
             percent(entry["exposed_comm_share"]),
+            *(duration(entry[name] / iterations) for name in BACKGROUND if beside),
             times(entries[0]["iteration_time_s"], entry["iteration_time_s"]),
         ]
         if ideal is not None:
@@ -62,6 +75,88 @@ def runs(document: dict[str, Any]) -> Table:
         cells.append(bandwidth(entry["network"]["achieved_bandwidth_bytes_per_s"]))
         table.add_row(*cells)
     return table
+
+
+def sweep(document: dict[str, Any], found: Sweep) -> Table:
+    """The rows of a sweep: what varies, and the headline."""
+    table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    rows = found.rows[:SHOWN_ROWS]
+    labels = [name for name in ("base", "variant") if len({row[name] for row in found.rows}) > 1]
+    for label in labels:
+        table.add_column(label)
+    for axis in found.axes:
+        table.add_column(axis.removesuffix("_bytes"), justify="left" if found.columns[axis] is str else "right")
+    measures = [(heading, name, show) for heading, name, show in SWEEP_MEASURES if name in found.columns]
+    for heading, _, _ in measures:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        cells = [str(row[label]) for label in labels]
+        cells += [_axis_value(axis, row[axis]) for axis in found.axes]
+        if row["status"] == "done":
+            cells += ["-" if row.get(name) is None else show(row[name]) for _, name, show in measures]
+        else:
+            cells += [row["status"], *("" for _ in measures[1:])]
+        table.add_row(*cells)
+    if len(found.rows) > SHOWN_ROWS:
+        table.add_row(f"and {len(found.rows) - SHOWN_ROWS} more")
+    return table
+
+
+def panel(shown: Shown) -> Table:
+    """The numbers of a panel of a figure, beside the published ones."""
+    from syncline.figure.values import called
+
+    drawn = shown.panel
+    table = Table(title=drawn.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    has_series = shown.values[0].series is not None
+    has_parts = len(drawn.parts) > 1
+    compared = any(value.published is not None for value in shown.values)
+    headings = [
+        drawn.x,
+        *([drawn.series or "configuration"] if has_series else []),
+        *(["measure"] if has_parts else []),
+    ]
+    for heading in headings:
+        table.add_column(called(heading))
+    unit = f" \\[{shown.y_scale.unit}]" if shown.y_scale.unit else ""
+    table.add_column(f"{'value' if has_parts else called(drawn.parts[0])}{unit}", justify="right")
+    if compared:
+        table.add_column("published", justify="right")
+    for value in shown.values:
+        cells = [shown.x_text(value.x), *([shown.series_text(value.series)] if has_series else [])]
+        cells += [value.part] if has_parts else []
+        cells.append(f"{value.value:.4g}")
+        if compared:
+            cells.append("" if value.published is None else f"{value.published:g}")
+        table.add_row(*cells)
+    return table
+
+
+def costs(document: dict[str, Any]) -> Table | None:
+    """What the ACEs of a run cost; nothing if no variant has one."""
+    entries = [entry for entry in document["runs"] if "cost_model" in entry]
+    if not entries:
+        return None
+    title = "an ACE as synthesised in 28 nm; energy = power x time, an upper bound"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("system")
+    for heading in ("area", "power", "energy per iteration", "iterations/s/mm2"):
+        table.add_column(heading, justify="right")
+    for entry in entries:
+        table.add_row(entry["name"], *cost_cells(entry["cost_model"]))
+    return table
+
+
+def cost_cells(cost: dict[str, Any]) -> list[str]:
+    """Area, power, energy and performance per area, of an iteration or of a collective on its own."""
+    per = "iteration" if "energy_per_iteration_j" in cost else "collective"
+    performance = cost[f"{per}s_per_s_per_mm2"]
+    return [
+        f"{cost['area_um2'] / 1e6:.3f} mm2",
+        f"{cost['power_w']:.3f} W",
+        f"{1e3 * cost[f'energy_per_{per}_j']:.3f} mJ",
+        "-" if performance is None else f"{performance:.1f}",
+    ]
 
 
 def estimates(rows: Sequence[tuple[str, Estimate]]) -> Table:
@@ -121,6 +216,25 @@ def _scaled(value: float, unit: str) -> str:
         if value >= factor:
             return f"{value / factor:.1f} {prefix}{unit}"
     return f"{value:.0f} {unit}"
+
+
+def _axis_value(axis: str, value: Any) -> str:
+    """A value of a sweep's axis; sizes as they are written in files."""
+    return quantities.SIZE.format(value) if axis.endswith("_bytes") and isinstance(value, int) else str(value)
+
+
+SWEEP_MEASURES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
+    ("iteration", "iteration_time_s", duration),
+    ("exposed %", "exposed_comm_share", percent),
+    ("time", "time_s", duration),
+    ("bus bandwidth", "bus_bandwidth_bytes_per_s", bandwidth),
+    ("efficiency", "efficiency", percent),
+    ("sent per NPU", "bytes_sent_per_npu", size),
+    ("bandwidth", "achieved_bandwidth_bytes_per_s", bandwidth),
+    ("ACE area", "area_um2", lambda value: f"{value / 1e6:.3f} mm2"),
+    ("ACE power", "power_w", lambda value: f"{value:.3f} W"),
+)
+"""What a sweep's table says of a simulation: heading, column and how its values are written."""
 
 
 def dimensions(document: dict[str, Any]) -> Table:

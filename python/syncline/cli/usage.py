@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from syncline.errors import Problem, one_of
 
-LATER_COMMANDS: Final = frozenset({"trees", "sweep", "import"})
+LATER_COMMANDS: Final = frozenset({"trees", "import"})
 """What the blueprint has and this version has not."""
 
 _NAMED: Final = re.compile(r"'([^']*)'|(--?[a-z][a-z-]*)")

@@ -46,6 +46,14 @@ def named_axis(names: Sequence[str], limit: int = 26) -> dict[str, Any]:
     }
 
 
+def _rest(study: Study) -> str:
+    """What time is called that is neither compute nor exposed communication."""
+    if not study.is_training:
+        return "communication"
+    waits = any(v.background_wait_s for v in study.variants)
+    return "waiting for background compute" if waits else "neither (pipeline, tail)"
+
+
 def breakdown(study: Study) -> Figure | None:
     """Stacked bars: where the time of each variant goes."""
     shown = [v for v in study.variants if v.time_s]
@@ -66,7 +74,7 @@ def breakdown(study: Study) -> Figure | None:
         "compute": "compute",
         "overlap": "compute hiding communication",
         "exposed": "exposed communication",
-        "other": "neither (pipeline, tail)" if study.is_training else "communication",
+        "other": _rest(study),
     }
     names = [v.name for v in shown]
     traces = [

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import details, sections
@@ -65,18 +66,37 @@ _NAVIGATION = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around the sections of a page."""
+
+    name: str
+    about: Sequence[str]
+    """Facts below the name."""
+    version: str
+    banners: str
+    titles: Sequence[tuple[str, str]]
+    """Sections that the page may have, and what they are called in its navigation."""
+
+
 def page(study: Study, body: str, figures: Charts) -> str:
-    """The page around its sections."""
+    """The page of a study around its sections."""
     document = study.document
-    name = html_text(document.get("name") or "Simulation")
     fidelity = mapping(document.get("fidelity"))
     about = [
         str(document.get("topology") or ""),
         f"{len(study.variants)} variant{'' if len(study.variants) == 1 else 's'}",
         f"{fidelity['backend']} network" if fidelity.get("backend") else "",
     ]
-    subtitle = " \u00b7 ".join(html_text(a) for a in about if a)
-    links = "".join(f'<a href="#{i}">{t}</a>' for i, t in _NAVIGATION if f'<section id="{i}">' in body)
+    name, version = str(document.get("name") or "Simulation"), str(document.get("version") or "")
+    return whole(Around(name, about, version, _banners(study), _NAVIGATION), body, figures)
+
+
+def whole(around: Around, body: str, figures: Charts) -> str:
+    """A page around its sections."""
+    name = html_text(around.name)
+    subtitle = " \u00b7 ".join(html_text(a) for a in around.about if a)
+    links = "".join(f'<a href="#{i}">{t}</a>' for i, t in around.titles if f'<section id="{i}">' in body)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -84,7 +104,7 @@ def page(study: Study, body: str, figures: Charts) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="generator" content="Syncline {html_text(document.get("version") or "")}">
+<meta name="generator" content="Syncline {html_text(around.version)}">
 <title>{name} \u2013 Syncline report</title>
 <link rel="icon" href="data:,">
 <style>
@@ -97,7 +117,7 @@ def page(study: Study, body: str, figures: Charts) -> str:
 <h1>{name}</h1>
 <p class="subtitle">{subtitle}</p>
 </header>
-{_banners(study)}<nav aria-label="Sections">{links}</nav>
+{around.banners}<nav aria-label="Sections">{links}</nav>
 <main>
 {body}
 </main>

@@ -241,6 +241,18 @@ def ace_sentence(v: Variant) -> str:
         default=0.0,
     )
     parts.append(f"its fullest partition reaches {percent(fullest, 0)} of its capacity")
+    cost = mapping(v.run.get("cost_model"))
+    area, power = number(cost.get("area_um2")), number(cost.get("power_w"))
+    if area is not None and power is not None:
+        parts.append(
+            f"as synthesised in {cost.get('technology_nm')} nm it takes {area / 1e6:.2f} mm\u00b2 and {power:.2f} W"
+        )
+    energy = number(cost.get("energy_per_iteration_j"))
+    if energy is not None:
+        parts.append(f"at most {1e3 * energy:.2f} mJ per iteration")
+    performance = number(cost.get("iterations_per_s_per_mm2"))
+    if performance is not None:
+        parts.append(f"{performance:.1f} iterations per second and mm\u00b2")
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."
 

@@ -119,6 +119,11 @@ class Variant:
         """Exposed communication over all iterations."""
         return self._number("exposed_comm_s")
 
+    @cached_property
+    def background_wait_s(self) -> float | None:
+        """Waits for background compute over all iterations."""
+        return self._number("background_wait_s")
+
     def per_iteration(self, value: float | None) -> float | None:
         """A sum over the run as a mean over its iterations."""
         return ratio(value, max(1, self.iterations))

@@ -36,7 +36,7 @@ _COUNTERS = {
     "fsm_busy": ("FSMs busy", 1.0),
 }
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-_TRACK_ORDER = ("compute", "exposed", "collective", "phase")
+_TRACK_ORDER = ("compute", "exposed", "background", "collective", "phase")
 
 
 Track = tuple[int, str]
@@ -197,7 +197,7 @@ def _track_key(track: str) -> tuple[int, list[tuple[int, int, str]], str]:
     """Compute first, then waits, collectives, phases; numbers in their order."""
     rank = next((i for i, t in enumerate(_TRACK_ORDER) if track.startswith(t)), len(_TRACK_ORDER))
     parts = re.findall(r"[0-9]+|[^0-9]+", track)
-    return rank, [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts], track
+    return rank, [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts], track
 
 
 def _slice_line(s: Slice, tid: int, exact: bool) -> str:

@@ -14,8 +14,8 @@ from typing import Any, Final
 from syncline.engine import PS_PER_S, Result
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
-from syncline.schema.experiment import CollectiveWorkload
 from syncline.schema.load import Variant
+from syncline.schema.workloads import CollectiveWorkload
 
 SIX_PHASE: Final = "tutorial/six-phase"
 TORUS: Final = "tutorial/torus"

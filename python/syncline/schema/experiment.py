@@ -6,12 +6,10 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     PlainSerializer,
@@ -34,22 +32,33 @@ from syncline.schema.fields import (
     Rate,
     Share,
     Size,
-    SizeOrZero,
     SmallCount,
     Time,
     TimeOrZero,
     refused,
     said_elsewhere,
 )
+from syncline.schema.section import Section
+from syncline.schema.workloads import DISTRIBUTED, AstraWorkload, CollectiveWorkload, ModelWorkload, Training
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
 NAME_ACCEPTED: Final = "up to 64 letters, digits, spaces and _ + -, starting with a letter or digit"
 
 
-class Section(BaseModel):
-    """A mapping of the file. Unknown keys are errors, and nothing is converted silently."""
+class Compute(Section):
+    """How the time of kernels is found."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    kind: Literal["roofline", "systolic"] = "roofline"
+    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: an array of processing elements in
+    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth."""
+    rows: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Rows of the array."""
+    columns: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Columns of the array."""
+    dataflow: Literal["output-stationary", "weight-stationary", "input-stationary"] = "output-stationary"
+    """What stays in the array while the rest streams through."""
+    clock: Frequency | None = None
+    """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
 
 
 class Npu(Section):
@@ -67,6 +76,8 @@ class Npu(Section):
     """Bus between the NPU and its fabric interface, each direction."""
     sm_read: Size = 64
     """Bytes that one SM reads per cycle when it drives a collective."""
+    compute: Compute = Compute()
+    """The compute model."""
 
 
 BUFFER_ACCEPTED: Final = f"auto, or {quantities.SIZE.accepted}"
@@ -136,57 +147,6 @@ class FlowNetwork(Section):
     """Which network model."""
 
 
-class ModelWorkload(Section):
-    """Data-parallel training of a model of the zoo."""
-
-    model: Literal["resnet18", "resnet50"]
-    """The model."""
-    batch: Count
-    """Samples per NPU and iteration."""
-    element: Size = 2
-    """Bytes of an activation, weight or gradient element; collectives are never cut finer."""
-    kernels: Literal["all", "weighted"] = "all"
-    """Which kernels cost time: all of them, or those of convolutions and fully connected layers only, as in
-    simulators whose compute model knows matrix operations only."""
-
-
-class AstraWorkload(Section):
-    """Training as an ASTRA-sim 1.0 text workload describes it, with that file's own compute times."""
-
-    astra_text: Annotated[str, Field(min_length=1, max_length=4096)]
-    """The file, relative to the experiment file."""
-    element: Size = 4
-    """Bytes of a gradient element; collectives are never cut finer."""
-
-
-ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
-"""Collectives with a root."""
-
-
-class CollectiveWorkload(Section):
-    """A single collective of all NPUs, or of every group at once."""
-
-    collective: Literal[
-        "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"
-    ]
-    """Which."""
-    size: SizeOrZero
-    """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""
-    root: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    """The rank of the root of a broadcast, reduce, gather or scatter; 0 if not given."""
-    element: Size = 2
-    """Bytes of an element; nothing is cut finer."""
-
-
-class Straggler(Section):
-    """An NPU that computes more slowly than the others."""
-
-    npu: Annotated[int, Field(ge=0)]
-    """Which."""
-    factor: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
-    """Factor on its compute times; 1.5 takes half as long again."""
-
-
 class SlowLink(Section):
     """A link of a product topology, in one direction, that is not like the others of its dimension."""
 
@@ -204,40 +164,27 @@ class SlowLink(Section):
     """Latency; that of the dimension if not given."""
 
 
-class Training(Section):
-    """The training loop."""
-
-    iterations: Annotated[int, Field(ge=1, le=10_000)] = 2
-    """How many iterations are simulated."""
-    overlap: bool = True
-    """Issue collectives as gradients become ready; `false` issues them together after back-propagation."""
-    tail: Literal["stop", "drain"] = "stop"
-    """What happens to collectives in flight at the end: `stop` ends the run, `drain` waits for them."""
-    update: bool = True
-    """Whether weight updates cost compute time."""
-    stragglers: Annotated[list[Straggler], Field(max_length=100_000)] = []
-    """NPUs that compute more slowly."""
-    compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
-    """Factor on every compute time; a fitted value is declared under `calibration`."""
+Algorithm = Literal[
+    "ring",
+    "ring-unidirectional",
+    "direct",
+    "halving-doubling",
+    "double-binary-tree",
+    "one-hop-trees",
+    "hierarchical",
+    "hierarchical-optimal",
+    "ace-4-phase",
+    "six-phase",
+    "themis",
+    "auto",
+]
+Kind = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
 
 
 class Collective(Section):
     """How collectives are carried out."""
 
-    algorithm: Literal[
-        "ring",
-        "ring-unidirectional",
-        "direct",
-        "halving-doubling",
-        "double-binary-tree",
-        "one-hop-trees",
-        "hierarchical",
-        "hierarchical-optimal",
-        "ace-4-phase",
-        "six-phase",
-        "themis",
-        "auto",
-    ] = "six-phase"
+    algorithm: Algorithm = "six-phase"
     """How ranks work together. `ring`: rings, in one dimension of a product after the other, or through the whole
     group on other fabrics; `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `direct`: everybody
     with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
@@ -246,6 +193,8 @@ class Collective(Section):
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
     then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions.
     `auto`: what is fastest when it is tried."""
+    algorithms: dict[Kind, Algorithm] = Field(default={})
+    """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`."""
     per_dimension: (
         Annotated[
             list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees"]],
@@ -261,6 +210,8 @@ class Collective(Section):
     than there is."""
     scheduling: Literal["fifo", "lifo"] = "lifo"
     """Which issued collective the next chunk is taken from: the earliest or the latest."""
+    priority: Annotated[list[Kind], Field(max_length=8)] = Field(default=[])
+    """Kinds of collectives that go before all others, the foremost first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
     """Size of a chunk; the last one is smaller. 64KiB if neither `chunk` nor `chunks` is given; with ACE then more,
     where blocks would be smaller than a packet."""
@@ -275,6 +226,9 @@ class Collective(Section):
 DEFAULT_CHUNK: Final = 64 * 1024
 
 
+Transit: TypeAlias = Literal["endpoint", "network"]
+
+
 class IdealEndpoint(Section):
     """Every message is processed in a fixed time."""
 
@@ -282,6 +236,9 @@ class IdealEndpoint(Section):
     """Which endpoint model."""
     step_latency: Time | None = None
     """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
+    transit: Transit | None = None
+    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
+    of the network. `network` if not given."""
 
 
 class Buses(Section):
@@ -314,6 +271,10 @@ class BaselineEndpoint(Section):
     """Charge memory writes as well as reads (they are recorded either way)."""
     buses: Buses = Buses()
     """The buses to the network and to memory; with `loggp` a step's data is stored between them."""
+    transit: Transit | None = None
+    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
+    routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
+    connected groups), else `network`."""
 
 
 class AceEndpoint(Section):
@@ -345,6 +306,10 @@ class AceEndpoint(Section):
     """Largest message."""
     port_buffer: Size = 4 * 1024
     """Buffer of each output port."""
+    transit: Transit | None = None
+    """Who forwards packets of an all-to-all for distant NPUs where NPUs lie between: the engines, through their SRAM,
+    or the routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
+    connected groups), else `network`."""
 
 
 class Calibration(Section):
@@ -352,7 +317,7 @@ class Calibration(Section):
 
     fitted_on: Annotated[str, Field(min_length=1, max_length=200)]
     """The one claim or measurement that the constant was fitted on."""
-    variants: Annotated[list[str], Field(max_length=1000)] = []
+    variants: Annotated[list[str], Field(max_length=1000)] = Field(default=[])
     """The variants that the constant is for; all of them if none is named."""
     note: Annotated[str, Field(max_length=1000)] = ""
     """Anything else a reader should know."""
@@ -363,7 +328,7 @@ class Output(Section):
 
     window: Time = 803_212_851
     """Length of a utilisation window."""
-    trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = [0]
+    trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = Field(default=[0])
     """NPUs whose activity is traced."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000
     """At most so many slices are traced."""
@@ -509,7 +474,7 @@ class Experiment(Section):
     """The GPUs of a machine or a topology file that take part, as one group; the others do not even forward."""
     groups: GroupsText = None
     """Groups that run every collective side by side; by default all that take part are one."""
-    slow_links: Annotated[list[SlowLink], Field(max_length=100_000)] = []
+    slow_links: Annotated[list[SlowLink], Field(max_length=100_000)] = Field(default=[])
     """Links of a product topology that are slower, or farther, than their dimension says."""
     npu: Npu = Npu()
     """The NPU."""
@@ -523,7 +488,7 @@ class Experiment(Section):
     """How collectives are carried out."""
     endpoint: Endpoint = IdealEndpoint()
     """What a message costs at an NPU."""
-    calibration: dict[str, Calibration] = {}
+    calibration: dict[str, Calibration] = Field(default={})
     """Fitted constants: the path of a field, and what it was fitted on."""
     fold: Literal["auto", "on", "off"] = "auto"
     """Whether NPUs that are alike are simulated once, which changes no result: where it is exact, always (a run for
@@ -541,6 +506,15 @@ class Experiment(Section):
     def lanes(self) -> str:
         """How lanes are used, in the light of the algorithm."""
         return "one" if self.collective.algorithm == "ring-unidirectional" else self.collective.lanes
+
+    @property
+    def transit(self) -> Transit:
+        """Who forwards what is for distant NPUs."""
+        if self.endpoint.transit is not None:
+            return self.endpoint.transit
+        topology = self.topology
+        through_npus = not isinstance(topology, Wired) and topology.forwards and not topology.has_switches
+        return "endpoint" if through_npus and not isinstance(self.endpoint, IdealEndpoint) else "network"
 
     @property
     def members(self) -> Members | None:
@@ -568,6 +542,12 @@ class Experiment(Section):
     def fabric(self) -> Fabric:
         """The topology as those who take part see it."""
         return self.topology.narrowed(self.members)
+
+    @property
+    def strategy(self) -> str:
+        """How the model is distributed."""
+        model = self.workload.model if isinstance(self.workload, ModelWorkload) else ""
+        return self.training.strategy or ("hybrid" if model in DISTRIBUTED else "data-parallel")
 
     @property
     def is_training(self) -> bool:

@@ -15,7 +15,7 @@ from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.errors import Problem, did_you_mean, one_of
 from syncline.fabric import topologies
-from syncline.schema import experiment
+from syncline.schema import experiment, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collective"
@@ -33,15 +33,15 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "ace": experiment.AceEndpoint,
     },
     "workload": {
-        "model": experiment.ModelWorkload,
-        "astra_text": experiment.AstraWorkload,
-        "collective": experiment.CollectiveWorkload,
+        "model": workloads.ModelWorkload,
+        "astra_text": workloads.AstraWorkload,
+        "collective": workloads.CollectiveWorkload,
     },
 }
 LATER = {
     "backend": ("ethernet",),
     "algorithm": ("packed-trees",),
-    "model": ("alexnet", "vgg16", "gnmt", "dlrm", "gpt3", "transformer-1t"),
+    "model": ("alexnet", "vgg16", "gpt3", "transformer-1t"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
 CALLED = {
@@ -49,6 +49,8 @@ CALLED = {
     "lanes": "use of lanes",
     "fold": "way to fold",
     "scheduling": "order",
+    "priority": "kind of collectives",
+    "algorithms": "algorithm",
     "tail": "end of a run",
 }
 """What the value of a key is called, where the key is not a word for it."""
@@ -86,6 +88,11 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == QUANTITY_ERROR:
         return node.origin.problem(context["message"], value, context["accepted"])
     if kind == "literal_error":
+        is_key = details["loc"][-1] == "[key]"
+        choices = _entry_choices(path, root, is_key=is_key)
+        if choices is not None:
+            name, said = ("kind", path[-1]) if is_key else (str(path[-2]), value)
+            return node.origin.problem(*_not_one_of(name, said, choices))
         return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
     return node.origin.problem(_message(kind, value, details["msg"]), value, _accepted_at(path, root))
 
@@ -235,7 +242,17 @@ def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    return [str(c) for info in _fields_at(path, root) for part in _parts(info.annotation) for c in _literals(part)]
+    parts = (part for info in _fields_at(path, root) for part in _parts(info.annotation))
+    return list(dict.fromkeys(str(choice) for part in parts for choice in _literals(part)))
+
+
+def _entry_choices(path: list[int | str], root: Mapping, *, is_key: bool) -> list[str] | None:
+    """What keys or values of a mapping of free keys may be; None for what is no entry of one."""
+    for info in _fields_at(path[:-1], root) if len(path) > 1 else []:
+        if get_origin(info.annotation) is dict:
+            keys, values = get_args(info.annotation)
+            return [str(c) for c in _literals(keys if is_key else values)]
+    return None
 
 
 def _literals(annotation: Any) -> Iterator[Any]:
@@ -262,12 +279,17 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     return None
 
 
+def accepted_text(info: FieldInfo) -> str | None:
+    """What a field accepts, where its type says so in words: quantities do."""
+    metadata = [*info.metadata, *_metadata(info.annotation)]
+    return next((item.text for item in metadata if isinstance(item, Accepted)), None)
+
+
 def _describe(info: FieldInfo) -> str | None:
     """What a field accepts, from its annotation."""
     metadata = [*info.metadata, *_metadata(info.annotation)]
-    for item in metadata:
-        if isinstance(item, Accepted):
-            return item.text
+    if (text := accepted_text(info)) is not None:
+        return text
     choices = list(_literals(info.annotation))
     if choices:
         return one_of(str(c) for c in choices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,14 +17,22 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
 from syncline.schema import merge, rules
-from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN, AstraWorkload, Experiment, Unread
+from syncline.schema.experiment import (
+    NAME_ACCEPTED,
+    NAME_PATTERN,
+    Experiment,
+    Unread,
+)
 from syncline.schema.explain import explain
 from syncline.schema.merge import Override
+from syncline.schema.workloads import AstraWorkload
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
 RESERVED_NAMES: Final = frozenset({"inputs"})
 SHARED_KEYS: Final = frozenset({"variants"})
+SWEEP_KEYS: Final = frozenset({"base", "axes"})
+"""What tells a sweep from an experiment."""
 
 
 def _nowhere() -> Mapping:
@@ -69,12 +77,26 @@ class Study:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is different from a file when it is read."""
+
+    overrides: Sequence[Override] = ()
+    """These change the file and can be displaced by its variants."""
+    forced: Sequence[Override] = ()
+    """These change every variant."""
+    only: Collection[str] | None = None
+    """The variants that are read, if not all; there must be one of them."""
+    folders: dict[str, Path] = field(default_factory=dict)
+    """Where relative paths start that are written in other files, from which changes come."""
+
+
 @dataclass(slots=True)
 class _Loading:
     """A file on its way to a study."""
 
-    label: str
-    folder: Path
+    folders: dict[str, Path]
+    """Where relative paths start that are written in a file."""
     forced: Sequence[Override]
     fabrics: dict[Path, Wired] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -94,20 +116,28 @@ def load(
     root: Node, label: str, folder: Path, overrides: Sequence[Override] = (), forced: Sequence[Override] = ()
 ) -> Study:
     """Reads an experiment from a tree; `folder` is where relative paths of the file start."""
-    loading = _Loading(label, folder, forced)
+    return load_changed(root, label, folder, Changes(overrides, forced))
+
+
+def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Study:
+    """Reads an experiment from a tree, which is changed for good."""
+    loading = _Loading({label: folder, **changes.folders}, changes.forced)
     if not isinstance(root, Mapping):
         message = "an experiment file is a mapping, with keys such as name, topology and workload"
         raise InputError([root.origin.problem(message, document.plain(root))])
-    for override in overrides:
+    if root.entries.keys() >= SWEEP_KEYS:
+        raise InputError([root.origin.problem("this is a sweep: syncline sweep runs it")])
+    for override in changes.overrides:
         try:
             merge.apply(root, override)
         except InputError as error:
             loading.problems += error.problems
     trees = list(_variant_trees(root, loading))
-    _warn_of_displaced(root, overrides, loading)
-    variants = [variant for name, tree in trees if (variant := _variant(name, tree, loading)) is not None]
+    _warn_of_displaced(root, changes.overrides, loading)
+    read = [(name, tree) for name, tree in trees if changes.only is None or name in changes.only]
+    variants = [variant for name, tree in read if (variant := _variant(name, tree, loading)) is not None]
     if not loading.problems:
-        loading.problems += _calibrated_strangers(root, variants)
+        loading.problems += _calibrated_strangers(root, variants, [name or variants[0].name for name, _ in trees])
     if loading.problems:
         raise InputError(loading.problems)
     base = variants[0].experiment
@@ -115,9 +145,8 @@ def load(
     return Study(name, _text(root, "description"), tuple(variants), tuple(loading.warnings))
 
 
-def _calibrated_strangers(root: Mapping, variants: Sequence[Variant]) -> Iterator[Problem]:
+def _calibrated_strangers(root: Mapping, variants: Sequence[Variant], names: Sequence[str]) -> Iterator[Problem]:
     """Calibrations for variants that do not exist."""
-    names = [variant.name for variant in variants]
     for path, calibration in variants[0].experiment.calibration.items():
         for name in calibration.variants:
             if name not in names:
@@ -211,14 +240,14 @@ def _has(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
-    for key, node in tree.entries.items():
-        tree.entries[key] = merge.expand(key, node)
+    _expand(tree)
     before = len(loading.problems)
     for override in loading.forced:
         try:
             merge.apply(tree, override)
         except InputError as error:
             loading.problems += error.problems
+    _expand(tree)
     loading.problems += merge.contradictions(tree)
     values: dict[str, Any] = {key: document.plain(node) for key, node in tree.entries.items()}
     fabric = _topology_file(tree, loading)
@@ -239,6 +268,12 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     if experiment is None or len(loading.problems) > before:
         return None
     return Variant(name or experiment.name, experiment, text, tree=tree)
+
+
+def _expand(tree: Mapping) -> None:
+    """Writes sections in full that are written in short."""
+    for key, node in tree.entries.items():
+        tree.entries[key] = merge.expand(key, node)
 
 
 def _parts_of(experiment: Experiment) -> rules.Parts:
@@ -288,7 +323,7 @@ def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | Non
     section = tree.entries["workload"]
     assert isinstance(section, Mapping)
     origin = section.entries["astra_text"].origin
-    folder = loading.folder if origin.file == loading.label else Path()
+    folder = loading.folders.get(origin.file, Path())
     try:
         return document.read_text(folder / workload.astra_text, workload.astra_text, MAX_WORKLOAD_BYTES)
     except InputError as error:
@@ -305,7 +340,7 @@ def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:
     node = section.entries.get("file") if isinstance(section, Mapping) and len(section.entries) == 1 else None
     if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
         return None
-    folder = loading.folder if node.origin.file == loading.label else Path()
+    folder = loading.folders.get(node.origin.file, Path())
     path = folder / node.value
     if path in loading.fabrics:
         return loading.fabrics[path]

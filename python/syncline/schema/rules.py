@@ -19,19 +19,25 @@ from syncline.fabric.topologies import Fabric, Wired
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    ROOTED,
     AceEndpoint,
     BaselineEndpoint,
     Calibration,
     Collective,
-    CollectiveWorkload,
+    Compute,
     Experiment,
-    ModelWorkload,
     Npu,
     Output,
     PacketNetwork,
     SlowLink,
+)
+from syncline.schema.workloads import (
+    DISTRIBUTED,
+    ROOTED,
+    SEQUENCES,
+    CollectiveWorkload,
+    ModelWorkload,
     Training,
+    kinds_of,
 )
 from syncline.topology import Topology
 
@@ -49,6 +55,10 @@ U32_FIELDS: Final = {
 }
 COMPOSITIONS: Final = ("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
 """Algorithms that may do something else along each dimension."""
+TABLES: Final = 64
+"""Embedding tables of DLRM."""
+TABLE_COLUMNS: Final = 4096
+"""Their columns, all together."""
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
@@ -85,6 +95,11 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _who(parts)
     yield from _root(parts)
     yield from _per_dimension(parts)
+    yield from _strategy(parts)
+    yield from _tables(parts)
+    yield from _background(parts)
+    yield from _compute(parts)
+    yield from _kinds(parts)
     yield from _number_widths(parts)
     yield from _shared_npu(parts)
     yield from _sm_rate(parts)
@@ -156,6 +171,89 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
         what = "1 dimension" if dims == 1 else f"{dims} dimensions"
         named = "there is 1 algorithm" if given == 1 else f"there are {given} algorithms"
         yield Violation(path, f"{named} for {what}", "one for each")
+
+
+def _strategy(parts: Parts) -> Iterator[Violation]:
+    """Models are distributed as they can be, and have the options that they have."""
+    workload, training = parts.workload, parts.training
+    model = workload.model if isinstance(workload, ModelWorkload) else None
+    if isinstance(workload, ModelWorkload) and workload.sequence is not None and model not in SEQUENCES:
+        yield Violation(("workload", "sequence"), f"{model} has no sequences", f"only with {one_of(sorted(SEQUENCES))}")
+    if training is None or workload is None:
+        return
+    needed = "hybrid" if model in DISTRIBUTED else "data-parallel"
+    if training.strategy is not None and training.strategy != needed and not isinstance(workload, CollectiveWorkload):
+        why = "no NPU holds all of its tables" if needed == "hybrid" else "it has no embedding tables to distribute"
+        yield Violation(("training", "strategy"), f"{model or 'the model'} cannot be trained like this: {why}", needed)
+
+
+def _tables(parts: Parts) -> Iterator[Violation]:
+    """Embedding tables are divided evenly."""
+    known, members = _members(parts)
+    if not known or parts.topology is None or getattr(parts.workload, "model", None) not in DISTRIBUTED:
+        return
+    ranks = parts.topology.npus if members is None else len(members[0])
+    if (TABLES % ranks and ranks % TABLES) or TABLE_COLUMNS % ranks:
+        message = f"the {TABLES} embedding tables cannot be divided evenly among {ranks} NPUs"
+        path = ("topology",) if members is None else ("gpus",) if parts.gpus is not None else ("groups",)
+        yield Violation(path, message, f"a power of two, up to {TABLE_COLUMNS}")
+
+
+def _background(parts: Parts) -> Iterator[Violation]:
+    """Embeddings in the background need a model with tables, overlap, and resources that compute can spare."""
+    training, npu = parts.training, parts.npu
+    if training is None or not training.background_embedding or parts.workload is None:
+        return
+    path = ("training", "background_embedding")
+    if getattr(parts.workload, "model", None) not in DISTRIBUTED:
+        yield Violation(
+            path, "there are no embedding tables", f"false, or workload.model {one_of(sorted(DISTRIBUTED))}"
+        )
+    elif not training.overlap:
+        yield Violation(path, "without overlap nothing runs beside the loop", "false, or training.overlap true")
+    elif npu is not None:
+        given = isinstance(parts.endpoint, BaselineEndpoint | AceEndpoint)
+        sms = npu.sms - (parts.endpoint.comm_sms if given else 0)
+        bandwidth = npu.memory_bandwidth - (parts.endpoint.comm_memory_bandwidth if given else 0)
+        if training.background_sms >= sms:
+            message = "nothing would be left for compute beside it"
+            yield Violation(("training", "background_sms"), message, f"less than the {sms} SMs that there are")
+        if training.background_memory_bandwidth >= bandwidth:
+            message = "nothing would be left for compute beside it"
+            most = f"less than the {RATE.format(max(bandwidth, 0))} that there are"
+            yield Violation(("training", "background_memory_bandwidth"), message, most)
+
+
+def _compute(parts: Parts) -> Iterator[Violation]:
+    """An array is described only where there is one."""
+    if parts.npu is None or parts.npu.compute.kind != "roofline":
+        return
+    compute, default = parts.npu.compute, Compute()
+    for name in type(compute).model_fields:
+        if getattr(compute, name) != getattr(default, name):
+            yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
+
+
+def _kinds(parts: Parts) -> Iterator[Violation]:
+    """Algorithms and priorities are those of collectives that the run has."""
+    collective, workload = parts.collective, parts.workload
+    if collective is None or workload is None:
+        return
+    kinds = kinds_of(workload)
+    for kind, algorithm in collective.algorithms.items():
+        if kind not in kinds:
+            yield Violation(("collective", "algorithms", kind), "the run has no such collective", one_of(kinds))
+        elif algorithm == "auto":
+            yield Violation(
+                ("collective", "algorithms", kind), "auto chooses for all kinds together", "an algorithm by name"
+            )
+        elif algorithm == "ring-unidirectional":
+            message = "one lane is for all kinds or for none"
+            yield Violation(("collective", "algorithms", kind), message, "ring, with collective.lanes one")
+    for index, kind in enumerate(collective.priority):
+        if kind not in kinds or kind in collective.priority[:index]:
+            message = "the run has no such collective" if kind not in kinds else "this is named twice"
+            yield Violation(("collective", "priority", str(index)), message, one_of(kinds))
 
 
 def _number_widths(parts: Parts) -> Iterator[Violation]:
@@ -266,6 +364,8 @@ def _ace(parts: Parts) -> Iterator[Violation]:
         )
     if parts.collective is None or parts.collective.chunks is not None:
         return
+    if isinstance(parts.workload, CollectiveWorkload) and parts.workload.collective == "all-to-all":
+        return  # keeps no results; the engine knows what its packets need
     chunk = parts.collective.chunk or DEFAULT_CHUNK
     if endpoint.sram < 2 * chunk:
         yield Violation(

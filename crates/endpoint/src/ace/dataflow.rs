@@ -12,7 +12,7 @@ use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
 use syncline_collective::{Kind, Op};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
-use syncline_network::{Delivery, Message, Network, Room, Segment};
+use syncline_network::{Delivery, Message, Network, Segment};
 
 impl Progress {
     /// Whether the next packet could be handled now: no other is in hand, and it need not wait until the
@@ -48,7 +48,7 @@ impl Ace {
             (pc, group) = (1, group + 1);
         }
         if begin {
-            let own = self.own_len(npu, seq, 0, 0);
+            let own = self.own_message_len(npu, seq, 0, 0);
             let p = self.progress(npu, seq);
             (p.send_left, p.sending_group, p.own) = (Some(own), 0, 0);
         }
@@ -82,9 +82,9 @@ impl Ace {
         let known = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get_mut(i as usize));
         match known {
             Some(chunk) if chunk.state == State::Running && chunk.phase == phase => {
-                if chunk.shape == Shape::Exchange {
+                if chunk.shape == Shape::Direct {
                     self.pool.push(&mut chunk.held, packet);
-                    return self.exchange_held(at, seq, ctx);
+                    return self.direct_held(at, seq, ctx);
                 }
                 if !chunk.held.is_empty() || !chunk.can_receive() || number != chunk.expected {
                     self.pool.push(&mut chunk.held, packet);
@@ -188,9 +188,9 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        if self.progress(npu, seq).shape == Shape::Exchange {
-            self.finish_exchanged(npu, seq, ctx);
-            self.exchange_held(npu, seq, ctx);
+        if self.progress(npu, seq).shape == Shape::Direct {
+            self.finish_direct(npu, seq, ctx);
+            self.direct_held(npu, seq, ctx);
         } else if self.pass_on(npu, seq, ctx) {
             self.receive_held(npu, seq, ctx);
         }
@@ -232,7 +232,7 @@ impl Ace {
     }
 
     /// Finishes the first held packet; the port buffer has room for it if it is sent on.
-    fn finish_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn finish_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -315,7 +315,7 @@ impl Ace {
             self.free_fsm(npu, seq, ctx);
             return;
         }
-        let own = self.own_len(npu, seq, 0, group + 1);
+        let own = self.own_message_len(npu, seq, 0, group + 1);
         let chunk = self.progress(npu, seq);
         (chunk.send_left, chunk.sending_group, chunk.own) = (Some(own), group + 1, 0);
         self.begin_own(npu, seq, ctx);
@@ -389,7 +389,7 @@ impl Ace {
     }
 
     /// Puts the fetched packet of the FSM's own message into the port buffer and fetches the next.
-    fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -418,14 +418,14 @@ impl Ace {
         let Progress { phase, shape, own, owns, legs, sending_group: group, out_port: port, .. } = *chunk;
         chunk.message = None;
         let freed = match shape {
-            Shape::Exchange if !self.is_given_away(npu, seq) => 0,
-            Shape::Exchange => self.exchange_len(npu, seq, own),
-            Shape::Ring | Shape::Relay => self.own_len(npu, seq, own, group),
+            Shape::Direct if !self.is_given_away(npu, seq) => 0,
+            Shape::Direct => self.direct_len(npu, seq, own),
+            Shape::Ring | Shape::Relay => self.own_message_len(npu, seq, own, group),
         };
         let more = match shape {
-            Shape::Exchange => self.set_up_exchange(npu, seq, own + 1),
+            Shape::Direct => self.set_up_direct(npu, seq, own + 1),
             Shape::Ring | Shape::Relay => {
-                let next = (own + 1 < owns).then(|| self.own_len(npu, seq, own + 1, group));
+                let next = (own + 1 < owns).then(|| self.own_message_len(npu, seq, own + 1, group));
                 let chunk = self.progress(npu, seq);
                 (chunk.own, chunk.send_left) = (own + 1, next);
                 next.is_some()
@@ -440,13 +440,13 @@ impl Ace {
         if freed > 0 || shape == Shape::Ring {
             self.free_source(npu, usize::from(phase), u64::from(freed), ctx);
         }
-        if !more && shape == Shape::Exchange {
+        if !more && shape == Shape::Direct {
             self.free_fsm(npu, seq, ctx);
         } else if !more && legs == 1 {
             self.next_group(npu, seq, group, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);
-        if shape != Shape::Exchange {
+        if shape != Shape::Direct {
             self.receive_held(npu, seq, ctx);
         }
     }
@@ -462,7 +462,7 @@ impl Ace {
             Some(id) => id,
             None => {
                 let left = if own { chunk.send_left } else { chunk.receive_left };
-                let number = if chunk.shape == Shape::Exchange { 0 } else { self.sent_number(npu, seq, own) };
+                let number = if chunk.shape == Shape::Direct { 0 } else { self.sent_number(npu, seq, own) };
                 let chunk = self.progress(npu, seq);
                 let message = Message {
                     src: npu,
@@ -479,78 +479,5 @@ impl Ace {
             }
         };
         ctx.net.feed(ctx.now, id, Bytes(u64::from(len)), ctx.q);
-    }
-
-    /// Whether a port buffer takes a packet now; if not, the chunk is queued for it.
-    fn port_has_room<N: Network, Q>(
-        &mut self,
-        npu: NodeId,
-        port: PortId,
-        seq: u32,
-        own: bool,
-        ctx: &mut Ctx<'_, N, Q>,
-    ) -> bool
-    where
-        Q: Schedule<AceEvent> + Schedule<N::Event>,
-    {
-        let at = npu.index() * self.ports + port.index();
-        if self.port_queues[at].is_empty() {
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
-                Room::Now => return true,
-                Room::At(t) => self.wake_port(npu, port, t, ctx),
-                Room::Unknown => {}
-            }
-        }
-        // What is under way goes before what an FSM sends of its own: chunks that have begun are finished
-        // first, and give their SRAM back.
-        if own {
-            self.port_queues[at].push_back(seq);
-        } else {
-            let engine = &self.engines[npu.index()];
-            let is_own = |s: &&u32| engine.chunks[(**s - engine.base) as usize].sending == Unit::AtPort;
-            let own = self.port_queues[at].iter().rev().take_while(is_own).count();
-            let before = self.port_queues[at].len() - own;
-            self.port_queues[at].insert(before, seq);
-        }
-        false
-    }
-
-    fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
-    where
-        Q: Schedule<AceEvent> + Schedule<N::Event>,
-    {
-        let at = npu.index() * self.ports + port.index();
-        if !self.port_timer[at] {
-            self.port_timer[at] = true;
-            let key = chunk_key(class::PORT, 0, port.0 as u8);
-            ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
-        }
-    }
-
-    /// Serves the chunks that wait for a port, first come first served, while it has space.
-    pub(super) fn serve_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, ctx: &mut Ctx<'_, N, Q>)
-    where
-        Q: Schedule<AceEvent> + Schedule<N::Event>,
-    {
-        let at = npu.index() * self.ports + port.index();
-        while let Some(&seq) = self.port_queues[at].front() {
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
-                Room::Now => {}
-                Room::At(t) => return self.wake_port(npu, port, t, ctx),
-                Room::Unknown => return,
-            }
-            self.port_queues[at].pop_front();
-            let chunk = self.progress(npu, seq);
-            let waited = ctx.now.since(chunk.waits_since);
-            chunk.waits_since = Ps::ZERO;
-            let own = chunk.sending == Unit::AtPort;
-            self.port_use.serve(waited, Ps::ZERO);
-            if own {
-                self.issue_own(npu, seq, ctx);
-            } else {
-                self.finish_held(npu, seq, ctx);
-                self.receive_held(npu, seq, ctx);
-            }
-        }
     }
 }

@@ -24,7 +24,7 @@ use syncline_network::{Network, Route};
 
 impl Ace {
     /// Sets up what a chunk of a direct phase expects, and its first own message.
-    pub(super) fn begin_exchange<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn begin_direct<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -40,7 +40,7 @@ impl Ace {
         let chunk = self.progress(npu, seq);
         chunk.due = due;
         chunk.receive_left = (due != [0, 0]).then_some(0);
-        if self.set_up_exchange(npu, seq, 0) {
+        if self.set_up_direct(npu, seq, 0) {
             if self.may_send(npu, seq) {
                 self.begin_own(npu, seq, ctx);
             }
@@ -51,7 +51,7 @@ impl Ace {
     }
 
     /// Sets up the first own message from number `own` on that has any bytes; false if there is none.
-    pub(super) fn set_up_exchange(&mut self, npu: NodeId, seq: u32, own: u32) -> bool {
+    pub(super) fn set_up_direct(&mut self, npu: NodeId, seq: u32, own: u32) -> bool {
         let (chunk, view) = self.running(npu, seq);
         let (phase, others, groups) = (usize::from(chunk.phase), chunk.owns, chunk.groups);
         let halves = if self.kind(seq, phase) == Kind::AllReduce { 2 } else { 1 };
@@ -91,9 +91,9 @@ impl Ace {
     }
 
     /// Length of an own message of the first half.
-    pub(super) fn exchange_len(&self, npu: NodeId, seq: u32, own: u32) -> u32 {
+    pub(super) fn direct_len(&self, npu: NodeId, seq: u32, own: u32) -> u32 {
         let (chunk, _) = self.running(npu, seq);
-        self.own_len(npu, seq, own % chunk.owns, own / chunk.owns)
+        self.own_message_len(npu, seq, own % chunk.owns, own / chunk.owns)
     }
 
     /// Whether an own message of a direct phase is read for the last time, so that its room is free.
@@ -103,14 +103,14 @@ impl Ace {
     }
 
     /// Handles the packets that are held, as long as nothing is busy.
-    pub(super) fn exchange_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn direct_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         loop {
             let engine = &self.engines[npu.index()];
             let Some(chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
-            let runs = chunk.state == State::Running && chunk.shape == Shape::Exchange;
+            let runs = chunk.state == State::Running && chunk.shape == Shape::Direct;
             if !runs || chunk.held.is_empty() || chunk.receiving != Unit::Idle {
                 return;
             }
@@ -122,12 +122,12 @@ impl Ace {
                 let key = chunk_key(class::RECEIVED, seq, packet.port.0 as u8);
                 return ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
             }
-            self.finish_exchanged(npu, seq, ctx);
+            self.finish_direct(npu, seq, ctx);
         }
     }
 
     /// The first held packet is added to the sum, or stored.
-    pub(super) fn finish_exchanged<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn finish_direct<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {

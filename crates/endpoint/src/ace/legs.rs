@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | ring | one | one per further step of the program |
 //! | relay (all-to-all by neighbours) | one for each other rank, the nearest first | of each other rank, the nearest first, what has not reached its NPU yet: the first is for this one, the others are passed on |
-//! | exchange (direct, no NPU between) | one for each other rank, and half | see [`super::direct`] |
+//! | direct (no NPU between) | one for each other rank, and half | see [`super::direct`] |
 //!
 //! Messages of rings and relays arrive from one neighbour in the order of this table, since an FSM passes on what
 //! arrives only after its own messages of the group.
@@ -46,7 +46,7 @@ pub enum Shape {
     /// An all-to-all around a ring of neighbours.
     Relay,
     /// Everybody with everybody.
-    Exchange,
+    Direct,
 }
 
 impl Shape {
@@ -54,7 +54,7 @@ impl Shape {
     pub fn of(program: &Program) -> Shape {
         match program {
             Program::Relay { .. } => Shape::Relay,
-            Program::Direct { .. } | Program::DirectOnGrid { .. } => Shape::Exchange,
+            Program::Direct { .. } | Program::DirectOnGrid { .. } => Shape::Direct,
             _ => Shape::Ring,
         }
     }
@@ -66,7 +66,7 @@ pub fn messages(view: &PhaseView<'_>) -> (u32, u32) {
     match Shape::of(view.program()) {
         Shape::Ring => (1, view.steps(0) - 1),
         Shape::Relay => (ranks - 1, ranks * (ranks - 1) / 2),
-        Shape::Exchange => (ranks - 1, 0),
+        Shape::Direct => (ranks - 1, 0),
     }
 }
 
@@ -98,7 +98,7 @@ fn onward(view: &PhaseView<'_>, leg: u32) -> u32 {
             let ranks = view.program().ranks();
             leg + ranks - relayed(ranks, leg).0 - 1
         }
-        Shape::Ring | Shape::Exchange => leg + 1,
+        Shape::Ring | Shape::Direct => leg + 1,
     }
 }
 
@@ -112,9 +112,13 @@ impl Ace {
     /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
     /// or for their FSM's own send) cannot fill it and keep out those they wait for, for every FSM that a phase has per
     /// lane, and the bubble: around a ring a message, and one more that is under way; of a relay what arrives of two
-    /// groups, since a neighbour begins the next when the last send of one is issued; of an exchange what
-    /// all others send before they need an answer.
+    /// groups, since a neighbour begins the next when the last send of one is issued; of a direct phase what
+    /// all others send before they need an answer. Packets of direct all-to-alls in a single phase wait for nobody who waits
+    /// for them: none.
     pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
+        if layout.is_exchange() {
+            return 0;
+        }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
         let fsms = |lanes: usize| u64::from(config.fsms.div_ceil(phases).div_ceil(lanes.max(1) as u32));
         let packets_of = |bytes: u64| bytes.div_ceil(packet.0.max(1)).max(1);
@@ -129,7 +133,7 @@ impl Ace {
                 let messages = match Shape::of(view.program()) {
                     Shape::Ring => continue,
                     Shape::Relay => u64::from(legs) * groups.min(2),
-                    Shape::Exchange => u64::from(owns) * groups,
+                    Shape::Direct => u64::from(owns) * groups,
                 };
                 let each = packets_of(block.min(config.message.0)).saturating_mul(messages);
                 needed = needed.max(each.saturating_mul(fsms(layout.lanes_of(plan, phase)) + 1));
@@ -153,11 +157,11 @@ impl Ace {
     }
 
     /// Length of an own message of a ring or relay.
-    pub(super) fn own_len(&self, npu: NodeId, seq: u32, own: u32, group: u32) -> u32 {
+    pub(super) fn own_message_len(&self, npu: NodeId, seq: u32, own: u32, group: u32) -> u32 {
         let (chunk, view) = self.running(npu, seq);
         let block = match chunk.shape {
             Shape::Relay => view.share(ahead(&view, own + 1)),
-            Shape::Ring | Shape::Exchange => view.step(Slot { thread: 0, pc: own }).1,
+            Shape::Ring | Shape::Direct => view.step(Slot { thread: 0, pc: own }).1,
         };
         part(block, chunk.groups, group)
     }
@@ -172,7 +176,7 @@ impl Ace {
         group.wrapping_mul(chunk.legs).wrapping_add(leg - 1) & Self::NUMBERS
     }
 
-    /// The block that a rank keeps for itself while it sends the others: of the result in exchanges and relays,
+    /// The block that a rank keeps for itself while it sends the others: of the result in direct phases and relays,
     /// where it stays at its place.
     pub(super) fn kept(&self, npu: NodeId, seq: u32) -> u64 {
         let (chunk, view) = self.running(npu, seq);

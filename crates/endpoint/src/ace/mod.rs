@@ -23,6 +23,12 @@
 //! The DMAs stream a chunk over memory and bus at once. With LogGP buses ([`crate::loggp`]; first version of the paper,
 //! sections 4.2 and 5) it goes as a train of messages over one bus and then over the other; nothing else crosses them.
 //!
+//! # All-to-all
+//! Section V: direct, everybody to everybody, in a single phase that all FSMs can run ([`exchange`]). Where only
+//! neighbours are connected the engines forward each other's packets ([`transit`]). Such all-to-alls are alone in a run.
+//! Others, ring by ring ([`legs`]) or direct along one of several dimensions ([`direct`]), have phases like an all-reduce
+//! (first version of the paper, section 5).
+//!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
 //!   one. What still arrives for that chunk is reduced or stored as it comes. (With an FSM held until
@@ -55,154 +61,34 @@
 //!
 //! Left out: command decoding, interrupt latency, address generation.
 
+mod config;
 mod dataflow;
 mod direct;
+mod event;
+mod exchange;
 mod held;
 mod legs;
+mod outputs;
 mod phases;
 mod sram;
+mod transit;
+
+pub use config::{AceConfig, AceError, Transit};
+pub use event::AceEvent;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
 use crate::flights::Flights;
 use crate::layout::Layout;
-use crate::loggp::LogGp;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
+use event::class;
 use held::HeldPackets;
 use legs::{Handling, Shape};
-use sram::{Level, Partitions};
+use sram::{Level, Packets, Partitions};
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use syncline_collective::{Kind, Plan, Split};
-use syncline_core::{Bytes, Clock, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{MsgId, NetOut, Network, Route};
-
-/// Parameters of the engine.
-#[derive(Clone, Copy, Debug)]
-pub struct AceConfig {
-    /// Main-memory bandwidth of the DMAs.
-    pub memory: Rate,
-    /// NPU-AFI bus, each direction.
-    pub bus: Rate,
-    /// Whether the RX DMA's writes are charged against the memory bandwidth.
-    pub charge_writes: bool,
-    /// What a message of the DMAs costs the buses to the NPU and to memory beside its bytes.
-    pub protocol: Option<LogGp>,
-    /// Clock.
-    pub clock: Clock,
-    /// SRAM in all.
-    pub sram: Bytes,
-    /// Banks of the SRAM.
-    pub banks: u32,
-    /// Bytes per cycle of a bank's read port, of its write port, and of an ALU.
-    pub port_bytes: u32,
-    /// ALUs.
-    pub alus: u32,
-    /// Finite state machines.
-    pub fsms: u32,
-    /// Largest message.
-    pub message: Bytes,
-    /// Buffer of each output port.
-    pub port_buffer: Bytes,
-}
-
-/// Why an engine cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AceError {
-    /// A phase whose messages pass other NPUs, or that is neither a ring nor direct.
-    NotDirect,
-    /// The partitions do not hold a chunk each.
-    SramTooSmall {
-        /// The SRAM asked for.
-        sram: u64,
-        /// The least that works for the chunks of this run.
-        needed: u64,
-    },
-    /// Fewer FSMs than phases.
-    TooFewFsms {
-        /// FSMs asked for.
-        fsms: u32,
-        /// Phases of the collective.
-        phases: usize,
-    },
-}
-
-impl fmt::Display for AceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AceError::NotDirect => write!(
-                f,
-                "an ACE carries out rings between neighbouring NPUs, and direct phases without an NPU on the way; \
-                 accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the whole of a product, with ring \
-                 algorithms along its rings and direct ones along switches and full meshes"
-            ),
-            AceError::SramTooSmall { sram, needed } => write!(
-                f,
-                "ACE SRAM of {sram} B: its partitions do not hold one chunk each; accepted: {needed} B or more, or smaller chunks"
-            ),
-            AceError::TooFewFsms { fsms, phases } => {
-                write!(f, "{fsms} ACE FSMs for {phases} phases; accepted: {phases} or more")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AceError {}
-
-/// Timers of the engine.
-#[derive(Clone, Copy, Debug)]
-pub enum AceEvent {
-    /// The TX DMA has loaded a chunk.
-    Loaded {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A packet of the chunk's receiving side has SRAM ports and ALU.
-    Received {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A packet that the chunk's FSM sends of its own has its SRAM port.
-    Fetched {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A port buffer has space again.
-    Port {
-        /// The NPU.
-        npu: u32,
-        /// The port.
-        port: u32,
-    },
-    /// The first message of a chunk that the RX DMA writes back is across the bus.
-    Crossed {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// The RX DMA has written a chunk back.
-    Drained {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-}
-
-/// Event classes in the order key, after those of [`crate::api::class`].
-mod class {
-    pub const LOADED: u8 = 40;
-    pub const RECEIVED: u8 = 41;
-    pub const FETCHED: u8 = 42;
-    pub const PORT: u8 = 43;
-    pub const DRAINED: u8 = 44;
-}
+use transit::Exchange;
 
 /// Where a chunk is on its way through an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,6 +246,8 @@ pub struct Ace {
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
     early: BTreeMap<(u32, u32, u8), held::List>,
+    /// Direct all-to-alls in a single phase; of no NPU where chunks have other phases.
+    exchange: Exchange,
     memory: RateServer,
     tx_bus: RateServer,
     rx_bus: RateServer,
@@ -396,19 +284,30 @@ impl Ace {
         traced: &[NodeId],
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();
-        let ports = usize::from(layout.fabric().ports(NodeId(0)));
-        if !layout.is_direct() {
+        let ports = (0..npus).map(|npu| layout.fabric().ports(NodeId(npu))).max().map_or(0, usize::from);
+        let exchanges = layout.is_exchange();
+        if !layout.is_direct() && !exchanges {
             return Err(AceError::NotDirect);
         }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
             return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
         }
-        let partitions = Partitions::new(&layout, config.sram.0, chunk)?;
+        let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
+        let exchanged_unit = u64::from(unit).min(config.message.0) as u32;
+        let pools = match config.transit {
+            Transit::Endpoint { .. } if exchanges => ports as u32,
+            _ => 0,
+        };
+        let packets = exchanges.then_some(Packets { unit: exchanged_unit, pools });
+        let partitions = Partitions::new(&layout, config.sram.0, chunk, packets)?;
+        let exchange = match packets {
+            Some(packets) => Exchange::new(&layout, config.transit, ports, partitions.slots(packets), packets.unit),
+            None => Exchange::none(&layout, config.transit),
+        };
         let (each, more) = (config.fsms / phases.max(1) as u32, config.fsms % phases.max(1) as u32);
         let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
-        let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
         let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
         let mut ace = Ace {
             ports,
@@ -427,6 +326,7 @@ impl Ace {
             own_senders: vec![VecDeque::new(); npus as usize * ports],
             pool: HeldPackets::default(),
             early: BTreeMap::new(),
+            exchange,
             memory: bus("memory", config.memory),
             tx_bus: bus("bus_tx", config.bus),
             rx_bus: bus("bus_rx", config.bus),
@@ -452,9 +352,15 @@ impl Ace {
         Ok(ace)
     }
 
-    /// Bytes of SRAM that chunks of `chunk` bytes need at least.
-    pub fn sram_needed<'a>(plans: impl Iterator<Item = &'a Plan>, split: Split, chunk: Bytes) -> u64 {
-        sram::needed(plans, split, chunk)
+    /// Bytes of SRAM that chunks of `chunk` bytes need at least, in packets of `packet` bytes and with so many
+    /// transit pools, should they be direct all-to-alls.
+    pub fn sram_needed(plans: &[Plan], split: Split, chunk: Bytes, packet: u32, pools: u32) -> u64 {
+        sram::needed(plans, split, chunk, Packets { unit: packet, pools })
+    }
+
+    /// Whether the engines forward packets.
+    fn forwards(&self) -> bool {
+        matches!(self.config.transit, Transit::Endpoint { .. })
     }
 
     fn phases(&self) -> usize {
@@ -503,6 +409,14 @@ impl Ace {
             let bytes = self.layout.held(npu, chunk, phases);
             self.partitions.free(npu, self.phases(), bytes);
         }
+        self.complete(npu, seq, ctx);
+        if phases > 0 {
+            self.room_freed(npu, phases - 1, ctx);
+        }
+    }
+
+    /// A chunk is complete.
+    fn complete<N, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
         self.progress(npu, seq).state = State::Done;
         let engine = &mut self.engines[npu.index()];
         while engine.chunks.front().is_some_and(|c| c.state == State::Done) {
@@ -511,9 +425,11 @@ impl Ace {
         }
         self.record_levels(npu, ctx.now);
         ctx.out.push(EpOut::Done { npu, seq });
-        if phases > 0 {
-            self.room_freed(npu, phases - 1, ctx);
-        }
+    }
+
+    /// Bytes that an NPU loads of a chunk.
+    fn brought(&self, npu: NodeId, chunk: Chunk) -> u64 {
+        if self.exchanges() { self.exchanged(npu, chunk).0 } else { self.layout.held(npu, chunk, 0) }
     }
 }
 
@@ -525,7 +441,7 @@ impl<N: Network> Endpoint<N> for Ace {
     }
 
     fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool {
-        self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.layout.held(npu, chunk, 0))
+        self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.brought(npu, chunk))
     }
 
     fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
@@ -540,7 +456,7 @@ impl<N: Network> Endpoint<N> for Ace {
         let mut done = ctx.now;
         let mut event = AceEvent::Drained { npu: npu.0, seq }; // nothing to communicate with nobody
         if self.layout.phases(chunk.plan) > 0 {
-            let bytes = self.layout.held(npu, chunk, 0);
+            let bytes = self.brought(npu, chunk);
             self.partitions.take(npu, 0, bytes);
             self.memory_read += bytes;
             done = self.load(npu.index(), ctx.now, Bytes(bytes));
@@ -560,7 +476,10 @@ impl<N: Network> Endpoint<N> for Ace {
                 if last {
                     self.flights.end(ctx.now);
                 }
-                self.arrived(at, port, tag, segment, ctx);
+                match self.exchanges() {
+                    true => self.packet_arrived(at, port, tag, segment.len.0 as u32, ctx),
+                    false => self.arrived(at, port, tag, segment, ctx),
+                }
             }
             NetOut::Left { .. } => {}
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
@@ -574,13 +493,17 @@ impl<N: Network> Endpoint<N> for Ace {
         match event {
             AceEvent::Loaded { npu, seq } => self.queue(NodeId(npu), seq, ctx),
             AceEvent::Received { npu, seq } => self.packet_received(NodeId(npu), seq, ctx),
+            AceEvent::Fetched { npu, seq } if self.exchanges() => self.next_own(NodeId(npu), seq, ctx),
             AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
+            AceEvent::Written { npu, port } => self.packet_written(NodeId(npu), PortId(port as u16), ctx),
+            AceEvent::Read { npu, port } => self.packet_read(NodeId(npu), PortId(port as u16), ctx),
+            AceEvent::Stored { npu } => self.packet_stored(NodeId(npu), ctx),
             AceEvent::Port { npu, port } => {
                 let port = PortId(port as u16);
                 self.port_timer[npu as usize * self.ports + port.index()] = false;
                 self.serve_port(NodeId(npu), port, ctx);
             }
-            AceEvent::Crossed { npu, seq } => self.write_back(NodeId(npu), seq, ctx),
+            AceEvent::Crossed { npu, seq } => self.write_across(NodeId(npu), seq, ctx),
             AceEvent::Drained { npu, seq } => {
                 self.drained(NodeId(npu), seq, ctx);
                 ctx.out.push(EpOut::Room { npu: NodeId(npu) });
@@ -596,15 +519,17 @@ impl<N: Network> Endpoint<N> for Ace {
         let servers = [&self.memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
         let pools = [&self.sram_read, &self.sram_write, &self.alus].map(|s| s.usage.clone());
         let own = [&self.fsm_use, &self.sram_use, &self.port_use].map(Clone::clone);
+        let transit = self.exchanges().then(|| self.exchange.pool_use.clone());
         Report {
             memory_read: self.memory_read,
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
+            transit: self.exchange.forwarded,
             messages: self.flights.count(),
             network: Ps(self.flights.time(now)),
             buses: &["memory", "bus_tx", "bus_rx"],
-            resources: servers.into_iter().chain(pools).chain(own).collect(),
+            resources: servers.into_iter().chain(pools).chain(own).chain(transit).collect(),
             partitions: self.partitions.report(&self.layout),
             fsm_peak: self.fsm_peak,
             fsms: self.config.fsms,

@@ -37,10 +37,11 @@ impl Ace {
     }
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
-    /// first of them: only an all-reduce around a ring, which stores nothing in its first half, does not.
+    /// first of them: an all-reduce around a ring, which stores nothing in its first half, does not, nor does a direct
+    /// all-to-all whose packets find room one by one ([`super::exchange`]).
     fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
         let program = self.layout.plan(self.chunks[seq as usize].plan).program(phase, true);
-        self.kind(seq, phase) != Kind::AllReduce || Shape::of(&program) == Shape::Exchange
+        !self.exchanges() && (self.kind(seq, phase) != Kind::AllReduce || Shape::of(&program) == Shape::Direct)
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
@@ -173,6 +174,12 @@ impl Ace {
         self.engines[npu.index()].busy_fsms += 1;
         self.fsm_peak = self.fsm_peak.max(self.engines[npu.index()].busy_fsms);
         self.record_levels(npu, ctx.now);
+        if self.exchanges() {
+            self.account_wait(npu, seq, ctx.now);
+            let chunk = self.progress(npu, seq);
+            (chunk.state, chunk.began) = (State::Running, ctx.now);
+            return self.run_exchange(npu, seq, ctx);
+        }
         let view = self.layout.view(npu, self.chunks[seq as usize], phase);
         let block = view.vector.div_ceil(u64::from(view.program().ranks()));
         let groups = block.div_ceil(self.config.message.0).max(1) as u32;
@@ -196,9 +203,9 @@ impl Ace {
             self.take_room(npu, seq, 0, now);
         }
         let kept = self.kept(npu, seq);
-        if shape == Shape::Exchange {
-            self.begin_exchange(npu, seq, ctx);
-            self.exchange_held(npu, seq, ctx);
+        if shape == Shape::Direct {
+            self.begin_direct(npu, seq, ctx);
+            self.direct_held(npu, seq, ctx);
         } else {
             self.expect_next(npu, seq, true);
             self.begin_own(npu, seq, ctx);
@@ -262,19 +269,19 @@ impl Ace {
     {
         self.progress(npu, seq).state = State::Draining;
         let bytes = self.drained_bytes(npu, seq);
+        let key = chunk_key(class::DRAINED, seq, 0);
+        if self.config.protocol.is_none() {
+            let done = self.write_back(npu, bytes, ctx.now);
+            return ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+        }
         self.memory_written += bytes.0;
         let across = self.rx_bus.transfer(npu.index(), Train::at(ctx.now), bytes);
-        let key = chunk_key(class::DRAINED, seq, 0);
         if !self.config.charge_writes {
             return ctx.q.at(across.last, key, AceEvent::Drained { npu: npu.0, seq });
         }
-        if self.config.protocol.is_some() {
-            // Memory is asked for when data is there, so that the TX DMA can use it until then.
-            self.progress(npu, seq).waits_since = across.last;
-            return ctx.q.at(across.first, key, AceEvent::Crossed { npu: npu.0, seq });
-        }
-        let written = self.memory.serve(npu.index(), ctx.now, bytes);
-        ctx.q.at(across.last.max(written), key, AceEvent::Drained { npu: npu.0, seq });
+        // Memory is asked for when data is there, so that the TX DMA can use it until then.
+        self.progress(npu, seq).waits_since = across.last;
+        ctx.q.at(across.first, key, AceEvent::Crossed { npu: npu.0, seq });
     }
 
     fn drained_bytes(&self, npu: NodeId, seq: u32) -> Bytes {
@@ -283,7 +290,7 @@ impl Ace {
     }
 
     /// The first message of a chunk that is written back is across the bus.
-    pub(super) fn write_back<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn write_across<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -292,11 +299,25 @@ impl Ace {
         ctx.q.at(written.last, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });
     }
 
+    /// The RX DMA streams bytes to memory; returns when it is done.
+    pub(super) fn write_back(&mut self, npu: NodeId, bytes: Bytes, now: Ps) -> Ps {
+        self.memory_written += bytes.0;
+        let across = self.rx_bus.stream(npu.index(), now, bytes);
+        let stored = if self.config.protocol.is_some() { across } else { now };
+        match self.config.charge_writes {
+            true => across.max(self.memory.stream(npu.index(), stored, bytes)),
+            false => across,
+        }
+    }
+
     /// What every unfinished chunk waits for.
     pub(super) fn list_waits(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
         for (n, engine) in (0u32..).zip(&self.engines) {
             let npu = NodeId(n);
+            if self.exchanges() {
+                self.list_packet_waits(npu, &mut waits);
+            }
             for (seq, c) in (engine.base..).zip(&engine.chunks) {
                 let plan = self.chunks[seq as usize].plan;
                 let what = match c.state {
@@ -306,6 +327,7 @@ impl Ace {
                         Some(Blocked::Room) => "room in the next SRAM partition".into(),
                         _ => "its turn behind earlier chunks".to_string(),
                     },
+                    State::Running if self.exchanges() => self.exchange_wait(npu, seq),
                     State::Running if c.blocked == Blocked::Room => "room in the next SRAM partition".into(),
                     State::Running if c.sending == Unit::Turn => {
                         format!("its turn to send through {}", self.layout.fabric().port_name(npu, c.out_port))
@@ -313,7 +335,7 @@ impl Ace {
                     State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
                         format!("space in the port buffer of {}", self.layout.fabric().port_name(npu, c.out_port))
                     }
-                    State::Running if c.shape == Shape::Exchange => {
+                    State::Running if c.shape == Shape::Direct => {
                         format!("{} B to add and {} B to store from the other NPUs", c.due[0], c.due[1])
                     }
                     State::Running => format!("message {} of step {} of its neighbour", c.group, c.pc),

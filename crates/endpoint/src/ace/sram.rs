@@ -1,11 +1,29 @@
 //! The SRAM: its partitions, and levels over time.
 
 use super::AceError;
+use super::transit::LEAST_SLOTS;
 use crate::layout::Layout;
 use syncline_collective::{Plan, Split};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
 
-/// Partitions of the SRAM of all NPUs: one per phase, and the terminal one.
+/// What an all-to-all needs beside room for chunks.
+#[derive(Clone, Copy, Debug)]
+pub struct Packets {
+    /// Bytes of a packet.
+    pub unit: u32,
+    /// Transit pools of an NPU.
+    pub pools: u32,
+}
+
+impl Packets {
+    /// The least that the terminal partition and the transit pools may hold.
+    fn least(self) -> [u64; 2] {
+        [self.unit.into(), LEAST_SLOTS * u64::from(self.unit) * u64::from(self.pools)]
+    }
+}
+
+/// Partitions of the SRAM of all NPUs: one per phase, and the terminal one; in all-to-alls the transit pools
+/// behind it.
 #[derive(Clone, Debug)]
 pub struct Partitions {
     capacity: Vec<u64>,
@@ -20,9 +38,12 @@ impl Partitions {
     /// last (ACE paper, section IV-I); where several plans share a phase number, the mean. A partition
     /// that would not hold one chunk gets room for one before the rest is divided.
     ///
+    /// An all-to-all (`packets`) holds no results, so its terminal partition needs room for one packet only; its
+    /// transit pools, if there are any, get a partition as large as the others, and need two packets each.
+    ///
     /// # Errors
     /// [`AceError::SramTooSmall`] when the partitions cannot all hold a chunk.
-    pub fn new(layout: &Layout, sram: u64, chunk: Bytes) -> Result<Partitions, AceError> {
+    pub fn new(layout: &Layout, sram: u64, chunk: Bytes, packets: Option<Packets>) -> Result<Partitions, AceError> {
         let fabric = layout.fabric();
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         let npu = NodeId(0); // shares are never larger anywhere else
@@ -40,14 +61,33 @@ impl Partitions {
             }
             needs[phases] = needs[phases].max(layout.held(npu, c, count));
         }
+        // Sums over the plans that have a phase, made comparable with those of phases that others have.
+        let plans = layout.plans().count() as u128;
+        for (phase, weight) in weights.iter_mut().enumerate().take(phases) {
+            let sharing = layout.plans().filter(|p| p.phases().len() > phase).count() as u128;
+            *weight = *weight * plans / sharing;
+        }
         weights[phases] = weights[phases.saturating_sub(1)];
+        if let Some(packets) = packets {
+            let [terminal, pools] = packets.least();
+            needs[phases] = terminal;
+            needs.push(pools);
+            weights = vec![1, 1, u128::from(pools > 0)];
+        }
         let needed = needs.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
         if needed > sram {
-            return Err(AceError::SramTooSmall { sram, needed });
+            return Err(AceError::SramTooSmall { sram, pools: packets.map_or(0, |p| p.pools), needed });
         }
         let capacity = divide(sram, &weights, &needs);
         let used = vec![0; capacity.len() * layout.npus() as usize];
         Ok(Partitions { peak: vec![0; capacity.len()], capacity, used })
+    }
+
+    /// Packets that each transit pool holds.
+    pub fn slots(&self, packets: Packets) -> u32 {
+        let Packets { unit, pools } = packets;
+        let pool = self.capacity.last().map_or(0, |all| all / u64::from(pools.max(1)) / u64::from(unit.max(1)));
+        u32::try_from(pool).unwrap_or(u32::MAX)
     }
 
     fn slot(&self, npu: NodeId, partition: usize) -> usize {
@@ -87,15 +127,23 @@ impl Partitions {
     /// Name, capacity and largest fill of every partition.
     pub fn report(&self, layout: &Layout) -> Vec<(String, u64, u64)> {
         let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
-        let name = |p: usize| {
-            if p + 1 == self.capacity.len() { "terminal".to_string() } else { layout.phase_name(plan, p) }
+        let phases = layout.phases(plan);
+        let name = |p: usize| match p.checked_sub(phases) {
+            None => layout.phase_name(plan, p),
+            Some(0) => "terminal".to_string(),
+            Some(_) => "transit".to_string(),
         };
-        (0..self.capacity.len()).map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
+        let used = (0..self.capacity.len()).filter(|&p| p <= phases || self.capacity[p] > 0);
+        used.map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
     }
 }
 
-/// Bytes of SRAM in which the partitions hold one chunk each.
-pub fn needed<'a>(plans: impl Iterator<Item = &'a Plan>, split: Split, chunk: Bytes) -> u64 {
+/// Bytes of SRAM in which the partitions hold one chunk each; what `packets` need if there are direct all-to-alls only.
+pub fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Packets) -> u64 {
+    let exchanges = |plan: &Plan| plan.phases().is_empty() || plan.is_exchange();
+    if plans.iter().any(Plan::is_exchange) && plans.iter().all(exchanges) {
+        return packets.least().into_iter().fold(chunk.0, u64::saturating_add);
+    }
     let mut needs = Vec::new();
     let mut terminal = 0;
     for plan in plans {

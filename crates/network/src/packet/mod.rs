@@ -43,7 +43,7 @@
 //! | `rule` | deadlock rules |
 //! | `credits` | which slots are free, and when |
 //! | `backlog` | bytes at a port that are not on the wire |
-//! | `trains`, `messages`, `paths` | packets, and what they refer to |
+//! | `trains`, `messages` | packets, and what they refer to |
 //! | `loopback` | messages from a node to itself |
 //! | `series` | evenly spaced points in time |
 //! | `waits` | who waits for what |
@@ -57,7 +57,6 @@ mod backlog;
 mod credits;
 mod loopback;
 mod messages;
-mod paths;
 mod port;
 mod router;
 mod rule;
@@ -73,11 +72,10 @@ use crate::usage::LinkUsage;
 use backlog::Backlog;
 use loopback::Loopback;
 use messages::Messages;
-use paths::Paths;
 use port::{Link, LinkId};
 use std::fmt;
 use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait};
-use syncline_topology::{Fabric, all_links};
+use syncline_topology::{Fabric, Paths, all_links};
 
 /// What can be chosen about the packet backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

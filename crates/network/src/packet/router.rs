@@ -1,7 +1,6 @@
 //! The way of a packet: request an output, start, arrive, request the next.
 
 use super::messages::Messages;
-use super::paths::Hop;
 use super::port::{Link, LinkId};
 use super::rule::Lane;
 use super::series::Series;
@@ -9,7 +8,7 @@ use super::trains::{Place, Train};
 use super::{Event, Packet, Timer};
 use crate::api::{MsgId, NetOut, Room, Segment, class};
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
-use syncline_topology::Fabric;
+use syncline_topology::{Fabric, Hop};
 
 /// What a train asks of an output port.
 #[derive(Clone, Copy, Debug)]

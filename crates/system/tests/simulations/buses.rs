@@ -2,10 +2,12 @@
 
 use crate::folded::{blocks, product, same_both_ways};
 use crate::support::{ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, packet, run};
+use crate::transit::pair;
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
+    TransitSpec,
 };
 
 const L: u64 = 71_429;
@@ -23,6 +25,7 @@ fn loggp_baseline(buses: BusSpec) -> EndpointSpec {
         bus_bytes_per_s: 1_000_000_000_000 / NIC,
         charge_writes: true,
         buses,
+        transit: TransitSpec::Network,
     }
 }
 
@@ -103,6 +106,32 @@ fn one_chunk_of_an_engine() {
         let pace = (len * NIC).max(G);
         let to = crosses(len, MEMORY) + (count - 1) * pace + crosses(len, NIC);
         assert_eq!(summary.total_ps, inside + 2 * to, "{count} messages");
+    }
+}
+
+/// A message in transit crosses both buses on its way in and on its way out, at every hop.
+#[test]
+fn a_message_is_forwarded_over_the_buses() {
+    let bytes = 100 * 256;
+    for hops in 1..5 {
+        let spec = pair(hops, loggp_baseline(BUSES), CollectiveKindSpec::Broadcast, bytes);
+        let each = 2 * (crosses(bytes, MEMORY) + crosses(bytes, NIC)) + 40 * bytes + 100_000;
+        assert_eq!(run(&spec).summary.total_ps, u64::from(hops) * each, "{hops} hops");
+    }
+}
+
+/// Packets of a direct all-to-all are one message for as long as they come faster than the bus carries them.
+#[test]
+fn packets_stream_over_the_buses() {
+    for (packets, hops) in [(1, 1), (1, 3), (40, 1), (40, 3)] {
+        let block = packets * 256;
+        let spec = pair(hops, loggp_ace(BUSES), CollectiveKindSpec::AllToAll, 2 * block);
+        let loaded = crosses(block, MEMORY) + crosses(block, NIC);
+        let carried = (packets + u64::from(hops) - 1) * 256 * 40 + u64::from(hops) * 100_000;
+        let expected = loaded + carried + crosses(256, NIC) + crosses(256, MEMORY);
+        let total = run(&spec).summary.total_ps;
+        let queue = if packets == 1 { 0 } else { 2 * (G + 4 * 256 * NIC) };
+        assert!((expected..=expected + queue).contains(&total), "{packets} over {hops} hops: {total}, not {expected}");
     }
 }
 

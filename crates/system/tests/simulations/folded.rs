@@ -1,11 +1,13 @@
 //! A folded run is the run of the whole machine, to the last bit.
 
-use crate::support::{ace, baseline, chunks_of, collective_job, dims, ideal, packet, run, summary_but_fold};
+use crate::support::{
+    ace, baseline, chunks_of, collective_job, dims, forwarding, ideal, packet, run, summary_but_fold,
+};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FabricSpec, FoldSpec,
-    GroupsSpec, JobSpec, LanesSpec, NetworkSpec, OddLinkSpec, Spec,
+    GroupsSpec, JobSpec, LanesSpec, NetworkSpec, OddLinkSpec, Spec, TransitSpec,
 };
 
 fn folded(spec: &Spec) -> Spec {
@@ -82,7 +84,12 @@ fn all_to_all_over_many_hops() {
         &[(BlockSpec::Ring, 2); 3],
     ];
     for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
-        for (blocks, endpoint) in shapes.iter().flat_map(|b| [ideal(), baseline()].map(|e| (*b, e))) {
+        for (blocks, endpoint) in
+            shapes.iter().flat_map(|b| [ideal(), baseline(), forwarding(baseline())].map(|e| (*b, e)))
+        {
+            if endpoint.transit() == TransitSpec::Endpoint && blocks.iter().any(|b| b.0 == BlockSpec::Switch) {
+                continue;
+            }
             let mut spec = spec(blocks, endpoint);
             spec.network = network.clone();
             spec.job = collective_job(CollectiveKindSpec::AllToAll, 100_000);
@@ -140,6 +147,15 @@ fn what_differs_is_told_apart() {
     // The same link of every NPU, and of every other layer.
     same_both_ways(&slow(&(0..24).collect::<Vec<_>>()));
     same_both_ways(&slow(&(0..12).collect::<Vec<_>>()));
+    // Then NPUs of one kind forward for those of the other.
+    for endpoint in [baseline(), ace()] {
+        let mut spec = slow(&(0..12).collect::<Vec<_>>());
+        spec.endpoint = forwarding(endpoint);
+        spec.collectives.algorithm = AlgorithmSpec::Direct;
+        spec.job = collective_job(CollectiveKindSpec::AllToAll, 100_000);
+        assert!(run(&spec).summary.endpoint.transit_bytes > 0);
+        same_both_ways(&spec);
+    }
 
     let training = |slow: &[u32]| {
         let mut spec = crate::training::training(true, true, 2);
@@ -203,8 +219,12 @@ proptest! {
     fn random_machines(
         blocks in blocks(), endpoint in 0usize..2, network in 0usize..4, algorithm in 0usize..5, kind in 0usize..4,
         bytes in 1u64..200_000, chunk in 1u64..90_000, inflight in 1u32..5, by_count: bool, lanes in 0usize..3,
+        transit: bool,
     ) {
         let mut spec = spec(&blocks, [ideal(), baseline()][endpoint].clone());
+        if transit && !blocks.iter().any(|b| b.0 == BlockSpec::Switch && b.1 > 1) {
+            spec.endpoint = forwarding(spec.endpoint);
+        }
         spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
         spec.collectives.algorithm =
             [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
@@ -229,6 +249,32 @@ proptest! {
             [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
         spec.job = JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0 };
         spec.collectives.chunking = chunks_of(chunk);
+        same_both_ways(&spec);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Through the endpoints, and through the network's routers.
+    #[test]
+    fn random_all_to_alls(
+        a in 1u32..6, b in 1u32..5, c in 2u32..5, full: bool, endpoint in 0usize..3, transit: bool, network in 0usize..4,
+        bytes in 1u64..200_000, chunk in 256u64..70_000, sram in 0u64..40_000, inflight in 1u32..9,
+    ) {
+        let last = if full { BlockSpec::FullyConnected } else { BlockSpec::Ring };
+        let mut spec = spec(&[(BlockSpec::Ring, a), (BlockSpec::Ring, b), (last, c)], [ideal(), baseline(), ace()][endpoint].clone());
+        if transit {
+            spec.endpoint = forwarding(spec.endpoint);
+        }
+        if let EndpointSpec::Ace(ace) = &mut spec.endpoint {
+            ace.sram_bytes = 300_000 + sram; // some ten packets in each pool, and chunks that wait for room
+        }
+        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
+        spec.collectives.algorithm = AlgorithmSpec::Direct;
+        spec.job = collective_job(CollectiveKindSpec::AllToAll, bytes);
+        spec.collectives.chunking = chunks_of(chunk);
+        spec.collectives.inflight = inflight;
         same_both_ways(&spec);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{ace_spec, ace_torus, all_reduce, dims, ideal, resource, run};
 use syncline_system::Results;
-use syncline_system::spec::{AceSpec, BusSpec, EndpointSpec, Spec};
+use syncline_system::spec::{AceSpec, BusSpec, EndpointSpec, Spec, TransitSpec};
 
 fn ace_run(change: impl FnOnce(&mut AceSpec)) -> Results {
     let mut ace = ace_spec();
@@ -17,6 +17,7 @@ fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
         bus_bytes_per_s: bus * 1_000_000_000,
         charge_writes: false,
         buses: BusSpec::Rate,
+        transit: TransitSpec::Network,
     };
     run(&all_reduce(ace_torus([4, 4, 2]), endpoint, 16 << 20))
 }

@@ -3,6 +3,7 @@
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule,
     DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
+    TransitSpec,
 };
 use syncline_system::{Results, run_spec};
 
@@ -31,7 +32,7 @@ pub fn packet(trains: bool) -> NetworkSpec {
 }
 
 pub fn ideal() -> EndpointSpec {
-    EndpointSpec::Ideal { step_latency_ps: CYCLE_PS }
+    EndpointSpec::Ideal { step_latency_ps: CYCLE_PS, transit: TransitSpec::Network }
 }
 
 pub fn baseline() -> EndpointSpec {
@@ -41,6 +42,7 @@ pub fn baseline() -> EndpointSpec {
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
         buses: BusSpec::Rate,
+        transit: TransitSpec::Network,
     }
 }
 
@@ -58,11 +60,32 @@ pub fn ace_spec() -> AceSpec {
         fsms: 16,
         message_bytes: 8192,
         port_buffer_bytes: 4096,
+        transit: TransitSpec::Network,
     }
 }
 
 pub fn ace() -> EndpointSpec {
     EndpointSpec::Ace(ace_spec())
+}
+
+/// An endpoint that forwards itself what is for distant NPUs.
+pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
+    match &mut endpoint {
+        EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => {
+            *transit = TransitSpec::Endpoint
+        }
+        EndpointSpec::Ace(ace) => ace.transit = TransitSpec::Endpoint,
+    }
+    endpoint
+}
+
+/// A direct all-to-all of one chunk of `bytes`, through the endpoints.
+pub fn all_to_all(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spec {
+    let mut spec = all_reduce(dims, forwarding(endpoint), bytes);
+    spec.collectives.algorithm = AlgorithmSpec::Direct;
+    spec.job = collective_job(CollectiveKindSpec::AllToAll, bytes);
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+    spec
 }
 
 /// A collective whose root, if it has one, is rank 0.
@@ -93,12 +116,14 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         endpoint,
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::AceFourPhase,
+            algorithms: vec![],
             per_dimension: None,
             slices: 0,
             padding: false,
             chunking: chunks_of(65_536),
             inflight: 32,
             scheduling: SchedulingSpec::Lifo,
+            priority: vec![],
             lanes: LanesSpec::Alternate,
             element_bytes: 2,
         },

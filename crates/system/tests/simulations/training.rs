@@ -1,7 +1,7 @@
 //! The training loop.
 
 use crate::support::{ace_torus, all_reduce, baseline, dim, ideal, run};
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, WorkloadSpec};
+use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, StrategySpec, WorkloadSpec};
 use syncline_system::{Column, Results};
 
 /// Two layers: forward 10 and 20 us, input gradients 5 and 7 us, weight gradients 3 and 4 us.
@@ -15,12 +15,14 @@ pub fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
     spec.job = JobSpec::Training {
         workload: WorkloadSpec::AstraText { text: TWO_LAYERS.into() },
+        strategy: StrategySpec::DataParallel,
         iterations,
         overlap,
         drain,
         update: true,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0 },
+        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None },
+        background: None,
     };
     spec
 }
@@ -84,13 +86,16 @@ fn resnet(iterations: u32) -> Spec {
             batch: 32,
             element_bytes: 2,
             kernels: syncline_system::spec::KernelsSpec::All,
+            sequence: None,
         },
+        strategy: StrategySpec::DataParallel,
         iterations,
         overlap: true,
         drain: false,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07 },
+        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07, array: None },
+        background: None,
     };
     spec
 }

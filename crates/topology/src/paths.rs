@@ -1,26 +1,27 @@
 //! Paths as sequences of output ports, each stored once.
 //!
-//! A path does not know where it starts, so on a symmetric fabric all nodes share their paths, and a
-//! packet carries no more than its position in the table.
+//! A path does not know where it starts, so on a symmetric fabric all nodes share their paths, and what
+//! travels carries no more than its position in the table. On a folded fabric that is the only way to find
+//! the next hop: the destination's number means the node's only at the source.
 
+use crate::fabric::Fabric;
 use std::collections::BTreeMap;
 use syncline_core::{NodeId, PortId};
-use syncline_topology::Fabric;
 
 /// One hop of a path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hop {
+pub struct Hop {
     /// The output port it takes.
     pub port: PortId,
     /// Whether it enters a ring: its first hop there.
     pub enters: bool,
-    /// Whether the packet is at its destination then.
+    /// Whether it leads to the destination.
     pub last: bool,
 }
 
 /// All paths in use.
 #[derive(Clone, Debug)]
-pub(super) struct Paths {
+pub struct Paths {
     hops: Vec<Hop>,
     known: BTreeMap<Box<[PortId]>, u32>,
     scratch: Vec<PortId>,
@@ -28,7 +29,7 @@ pub(super) struct Paths {
 
 impl Paths {
     /// The paths of one hop, one for each port.
-    pub fn new(fabric: &impl Fabric) -> Paths {
+    pub fn new(fabric: &(impl Fabric + ?Sized)) -> Paths {
         // All NPUs of a fabric with rings have the same ports.
         let enters = |port| port < fabric.ports(NodeId(0)) && fabric.ring(NodeId(0), PortId(port)).is_some();
         let one_hop = |port| Hop { port: PortId(port), enters: enters(port), last: true };
@@ -43,7 +44,7 @@ impl Paths {
     }
 
     /// The path between two nodes; `None` when they are the same.
-    pub fn between(&mut self, fabric: &impl Fabric, src: NodeId, dst: NodeId) -> Option<u32> {
+    pub fn between(&mut self, fabric: &(impl Fabric + ?Sized), src: NodeId, dst: NodeId) -> Option<u32> {
         self.scratch.clear();
         fabric.route(src, dst, &mut self.scratch);
         if self.scratch.is_empty() {

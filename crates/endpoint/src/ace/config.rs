@@ -1,0 +1,99 @@
+//! Parameters of an engine, and why one cannot be built.
+
+use crate::loggp::LogGp;
+use std::fmt;
+use syncline_core::{Bytes, Clock, Rate};
+
+/// Parameters of the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct AceConfig {
+    /// Main-memory bandwidth of the DMAs.
+    pub memory: Rate,
+    /// NPU-AFI bus, each direction.
+    pub bus: Rate,
+    /// Whether the RX DMA's writes are charged against the memory bandwidth.
+    pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses to the NPU and to memory beside its bytes.
+    pub protocol: Option<LogGp>,
+    /// Clock.
+    pub clock: Clock,
+    /// SRAM in all.
+    pub sram: Bytes,
+    /// Banks of the SRAM.
+    pub banks: u32,
+    /// Bytes per cycle of a bank's read port, of its write port, and of an ALU.
+    pub port_bytes: u32,
+    /// ALUs.
+    pub alus: u32,
+    /// Finite state machines.
+    pub fsms: u32,
+    /// Largest message.
+    pub message: Bytes,
+    /// Buffer of each output port.
+    pub port_buffer: Bytes,
+    /// Who forwards the packets of an all-to-all that are for distant NPUs.
+    pub transit: Transit,
+}
+
+/// Who forwards packets at the NPUs on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transit {
+    /// The routers of the network.
+    Network,
+    /// The engines, on a fabric where every link of an NPU leads to another.
+    Endpoint {
+        /// Whether a packet that enters a ring leaves a slot of the pool there free; without, rings deadlock.
+        bubble: bool,
+    },
+}
+
+/// Why an engine cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AceError {
+    /// A phase whose messages pass other NPUs, or that is neither a ring nor direct; or a direct all-to-all over other
+    /// NPUs together with something else.
+    NotDirect,
+    /// The partitions do not hold a chunk each, or the transit pools not two packets each.
+    SramTooSmall {
+        /// The SRAM asked for.
+        sram: u64,
+        /// Transit pools.
+        pools: u32,
+        /// The least that works for the chunks of this run.
+        needed: u64,
+    },
+    /// Fewer FSMs than phases.
+    TooFewFsms {
+        /// FSMs asked for.
+        fsms: u32,
+        /// Phases of the collective.
+        phases: usize,
+    },
+}
+
+impl fmt::Display for AceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AceError::NotDirect => write!(
+                f,
+                "an ACE carries out rings between neighbouring NPUs, direct phases without an NPU on the way, and, alone \
+                 in a run, direct all-to-alls; accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the \
+                 whole of a product, with ring algorithms along its rings and direct ones along switches and full \
+                 meshes, and direct all-to-all"
+            ),
+            AceError::SramTooSmall { sram, pools, needed } => {
+                let transit = if *pools > 0 { ", or not two packets in each transit pool" } else { "" };
+                write!(
+                    f,
+                    "ACE SRAM of {sram} B: its partitions do not hold one chunk each{transit}; accepted: {needed} B or \
+                     more, or smaller chunks"
+                )
+            }
+            AceError::TooFewFsms { fsms, phases } => {
+                write!(f, "{fsms} ACE FSMs for {phases} phases; accepted: {phases} or more")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AceError {}

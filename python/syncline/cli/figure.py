@@ -1,0 +1,249 @@
+"""`syncline figure`: a published figure from simulations, drawn beside what was published."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from syncline.cli import options
+
+if TYPE_CHECKING:
+    from syncline.engine import Result
+    from syncline.errors import Problem
+    from syncline.figure.file import FigureFile
+    from syncline.figure.timeline import Track
+    from syncline.figure.values import Shown
+    from syncline.schema.load import Variant
+    from syncline.sweep.points import Simulation
+    from syncline.sweep.table import Table
+
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the figure, its numbers and its sweeps are kept.")]
+
+
+def figure(
+    file: Annotated[str, typer.Argument(metavar="FIGURE", help="A figure file, or the name of a packaged figure.")],
+    out: Out = Path("figures"),
+    threads: options.Threads = None,
+    json: options.AsJson = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> int:
+    """Simulate what a figure shows, and draw it with the published values marked.
+
+    \b
+      syncline figure ace/fig11
+      syncline figure ace/fig9a --out figures --threads 2
+      syncline figure my.figure.yaml --json
+
+    Writes NAME.svg, NAME.png, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the table of
+    each sweep with its journal: what is finished is not simulated again.
+    """
+    from syncline import runner
+    from syncline.errors import InputError
+
+    problems = options.common_problems(threads=threads, seed=seed)
+    began = time.monotonic()
+    described = options.load(problems, None, lambda _: _read(file))
+    runner.quiet = quiet
+    work = _Work(described, out, threads, quiet=quiet)
+    try:
+        work.prepare()
+    except InputError as error:
+        raise InputError([*problems, *error.problems]) from None
+    if not work.simulate():
+        print("interrupted; what is finished is kept", file=sys.stderr)
+        return 130
+    panels = work.panels()
+    document = _document(work, panels, seed)
+    _write(work, panels, document)
+    document["cost"] = {"wall_time_s": round(time.monotonic() - began, 6)}
+    _print(work, panels, document, json=json, quiet=quiet)
+    return 1 if document["failed"] else 0
+
+
+def _read(file: str) -> FigureFile:
+    from syncline import studies
+    from syncline.figure.file import load
+
+    return load(*studies.find_figure(file))
+
+
+class _Work:
+    """The simulations of a figure."""
+
+    def __init__(self, described: FigureFile, out: Path, threads: int | None, *, quiet: bool) -> None:
+        self.described = described
+        self.out = out
+        self.threads = threads
+        self.quiet = quiet
+        self.sweeps: list[tuple[str, list[Simulation]]] = []
+        self.tables: list[Table] = []
+        self.timelines: dict[int, Variant] = {}
+        self.results: dict[int, Result] = {}
+        self.warnings: list[str] = []
+
+    def prepare(self) -> None:
+        """Reads all sweeps and experiments, and makes the directory. Raises [`InputError`]."""
+        from syncline import studies
+        from syncline.errors import InputError, command_line
+        from syncline.figure import timeline
+        from syncline.figure.file import Timeline
+        from syncline.sweep import points
+        from syncline.sweep.file import load
+
+        problems: list[Problem] = []
+        for i, name in enumerate(self.described.figure.sweeps):
+            try:
+                path, label = studies.find_sweep(name, self.described.folder)
+            except InputError as error:
+                problem = error.problems[0]
+                problems.append(self.described.problem(("sweeps", i), problem.message, problem.accepted))
+                continue
+            try:
+                sweep = load(path, label)
+                simulations, warnings = points.simulations(sweep)
+                self.sweeps.append((sweep.name, simulations))
+                self.warnings += warnings
+            except InputError as error:
+                problems += error.problems
+        for i, panel in enumerate(self.described.figure.panels):
+            if isinstance(panel, Timeline):
+                try:
+                    self.timelines[i] = timeline.variant_of(self.described, i, panel)
+                except InputError as error:
+                    problems += error.problems
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problems += command_line("--out", str(self.out), f"not a directory: {error.strerror}").problems
+        if problems:
+            raise InputError(problems)
+
+    def simulate(self) -> bool:
+        """Runs what is not finished; false if interrupted."""
+        from syncline import engine
+        from syncline.sweep import journal, run, table
+
+        for name, simulations in self.sweeps:
+            path = self.out / f"{name}.parquet"
+            kept = journal.Journal.open(journal.beside(path), resume=True)
+            entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
+            kept.close()
+            found = table.of(simulations, entries)
+            complete = len(found.rows) == len(simulations) and all(row["status"] == "done" for row in found.rows)
+            run.write(path, found, name, "complete" if complete else "partial")
+            if interrupted:
+                return False
+            self.tables.append(found)
+        try:
+            for i, variant in self.timelines.items():
+                self.results[i] = engine.run(variant)
+        except KeyboardInterrupt:
+            return False
+        return True
+
+    def panels(self) -> list[Shown | Track]:
+        """The numbers of every panel. Raises [`InputError`] with everything that cannot be shown."""
+        from syncline.errors import InputError
+        from syncline.figure import timeline, values
+        from syncline.figure.file import Timeline
+
+        tables = [values.Table(found.rows, found.axes) for found in self.tables]
+        shown: list[Shown | Track] = []
+        problems: list[Problem] = []
+        for i, panel in enumerate(self.described.figure.panels):
+            try:
+                if isinstance(panel, Timeline):
+                    shown.append(timeline.of(self.described, i, panel, self.results[i]))
+                else:
+                    shown.append(values.of(self.described, i, panel, tables))
+            except InputError as error:
+                problems += error.problems
+        if problems:
+            raise InputError(problems)
+        return shown
+
+
+def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:
+    from syncline import results
+    from syncline.figure.values import Shown
+
+    variants = [s.variant for _, simulations in work.sweeps for s in simulations]
+    variants += list(work.timelines.values())
+    rows = [row for found in work.tables for row in found.rows]
+    warnings = list(dict.fromkeys([*work.warnings, *(row["warnings"] for row in rows if row.get("warnings"))]))
+    failed = [{k: row[k] for k in ("name", "variant", "status", "error")} for row in rows if row["status"] != "done"]
+    status = "partial" if failed else "complete"
+    document = results.document(variants, seed=seed, status=status, warnings=warnings)
+    folded = {row["folded"] for row in rows if "folded" in row}
+    document["fidelity"]["folded"] = "mixed" if len(folded) > 1 else next(iter(folded), None)
+    figure = work.described.figure
+    document |= {"name": figure.name, "title": figure.title, "source": figure.source, "failed": failed}
+    document["panels"] = [
+        {
+            "title": shown.panel.title,
+            "unit": shown.y_scale.unit,
+            "values": [
+                {
+                    "x": value.x,
+                    "series": value.series,
+                    "measure": value.part,
+                    "value": value.value,
+                    "published": value.published,
+                }
+                for value in shown.values
+            ],
+        }
+        for shown in panels
+        if isinstance(shown, Shown)
+    ]
+    return document
+
+
+def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -> None:
+    import csv
+    import io
+
+    from syncline import rundir
+    from syncline.figure import draw, page
+
+    figure = work.described.figure
+    svg, png = draw.draw(figure, panels)
+    command = shlex.join(["syncline", "figure", work.described.label.removesuffix(".figure.yaml")])
+    notes = [*document["assumptions"], *(f"warning: {w}" for w in document["warnings"])]
+    numbers = io.StringIO()
+    writer = csv.writer(numbers, lineterminator="\n")
+    writer.writerow(("panel", "x", "series", "measure", "value", "unit", "published"))
+    for panel in document["panels"]:
+        for value in panel["values"]:
+            cells = (value[key] for key in ("x", "series", "measure", "value"))
+            writer.writerow((panel["title"], *cells, panel["unit"], value["published"]))
+    base = work.out / figure.name
+    rundir.write(base.with_suffix(".svg"), svg)
+    rundir.write(base.with_suffix(".png"), png)
+    rundir.write(base.with_suffix(".csv"), numbers.getvalue())
+    rundir.write(base.with_suffix(".html"), page.build(figure, panels, svg, notes, command))
+
+
+def _print(work: _Work, panels: list[Shown | Track], document: dict[str, Any], *, json: bool, quiet: bool) -> None:
+    from syncline.figure.values import Shown
+
+    if json:
+        from syncline import results
+
+        print(results.dumps(document))
+    else:
+        from syncline.cli import tables
+
+        for shown in panels:
+            if isinstance(shown, Shown):
+                tables.show(tables.panel(shown))
+    for failure in document["failed"]:
+        print(f"{failure['name']}, {failure['variant']}: {failure['status']}: {failure['error']}", file=sys.stderr)
+    if not quiet:
+        print(f"figure: {work.out / work.described.figure.name}.html (.svg, .png, .csv)", file=sys.stderr)

@@ -1,0 +1,221 @@
+"""`syncline sweep`: an experiment for all combinations of values."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from syncline.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.errors import Problem
+    from syncline.results import Document
+    from syncline.schema.merge import Override
+    from syncline.sweep.file import Sweep
+    from syncline.sweep.journal import Journal
+    from syncline.sweep.points import Simulation
+    from syncline.sweep.table import Table
+
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Parquet table, and a journal beside it.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the journal of an earlier sweep for this output.")]
+
+
+def sweep(
+    file: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep file, or the name of a packaged sweep.")],
+    set_: options.Set = None,
+    out: Out = None,
+    resume: Resume = False,
+    threads: options.Threads = None,
+    json: options.AsJson = False,
+    seed: options.Seed = 0,
+    fold: options.Fold = None,
+    padding: options.Padding = None,
+    chunk: options.Chunk = None,
+    inflight: options.Inflight = None,
+    endpoint: options.Endpoint = None,
+    algorithm: options.Algorithm = None,
+    backend: options.Backend = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Run an experiment for all combinations of values of its fields.
+
+    \b
+      syncline sweep ace/design-space --out design-space.parquet
+      syncline sweep ace/design-space --out design-space.parquet --resume     after an interruption
+      syncline sweep my.sweep.yaml --set training.iterations=1 --threads 4
+
+    \b
+    A sweep is a YAML file:
+      name: sram
+      base: ace/resnet50                      # or a file, or a list of them
+      variants: [ACE]
+      axes:                                   # every value with every other
+        endpoint.sram: [1MiB, 2MiB, 4MiB]
+        endpoint.fsms: [8, 16]
+      zip:                                    # fields that vary together
+        - {topology.dims.1.size: [2, 8], topology.dims.2.size: [2, 4]}
+
+    Everything is validated before the first simulation. One that fails, or that the engine refuses, is a row with its
+    error; the others go on, and the exit status is 1. Rows are in the order of the points.
+    """
+    from syncline import runner
+
+    problems = options.common_problems(threads=threads, seed=seed)
+    forced = options.forced(
+        chunk=chunk,
+        inflight=inflight,
+        endpoint=endpoint,
+        algorithm=algorithm,
+        backend=backend,
+        fold=fold,
+        padding=padding,
+    )
+    _check_output(out, problems, resume=resume)
+    runner.quiet = True  # a sweep has a progress of its own
+    began = time.monotonic()
+    described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
+
+    from syncline.sweep import points, run
+
+    simulations, warnings = points.simulations(described)
+    journal = _journal(out, resume=resume)
+    entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)
+    if journal is not None:
+        journal.close()
+
+    from syncline.sweep import table
+
+    found = table.of(simulations, entries)
+    complete = len(found.rows) == len(simulations) and all(row["status"] == "done" for row in found.rows)
+    status = "complete" if complete else "partial"
+    if out is not None:
+        run.write(out, found, described.name, status)
+    document = _document(described, simulations, found, warnings, seed, status)
+    document["cost"] = _cost(found, time.monotonic() - began)
+    _print(document, found, out, json=json, quiet=quiet)
+    if interrupted:
+        print(f"interrupted; {len(found.rows)} of {len(simulations)} simulations are finished", file=sys.stderr)
+        return 130
+    return 1 if document["failed"] else 0
+
+
+def _read(file: str, overrides: Sequence[Override]) -> Sweep:
+    from syncline import studies
+    from syncline.sweep.file import load
+
+    path, label = studies.find_sweep(file)
+    return load(path, label, overrides)
+
+
+def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) -> None:
+    """What is wrong with the output, before anything is read."""
+    from syncline.errors import InputError, command_line
+    from syncline.sweep import journal
+
+    if out is None:
+        if resume:
+            problems += command_line("--resume", None, "there is nothing to go on with", "--out FILE as well").problems
+        return
+    try:
+        if out.is_dir():
+            problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
+        elif not out.parent.is_dir():
+            problems += command_line("--out", str(out), "the directory of this file does not exist").problems
+        elif out.exists() and not _is_sweep(out):
+            message = "this exists and is not the table of a sweep"
+            problems += command_line("--out", str(out), message, "a new file, or the table of a sweep").problems
+        else:
+            journal.check(journal.beside(out), resume=resume)
+    except InputError as error:
+        problems += error.problems
+    except (OSError, ValueError) as error:
+        problems += command_line("--out", str(out), f"this file cannot be used: {error}").problems
+
+
+def _is_sweep(path: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from syncline.sweep.table import METADATA
+
+    try:
+        return METADATA.encode() in (pq.read_schema(path).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _journal(out: Path | None, *, resume: bool) -> Journal | None:
+    from syncline.sweep import journal
+
+    return None if out is None else journal.Journal.open(journal.beside(out), resume=resume)
+
+
+def _document(
+    described: Sweep,
+    simulations: Sequence[Simulation],
+    found: Table,
+    warnings: Sequence[str],
+    seed: int,
+    status: str,
+) -> Document:
+    from syncline import results
+    from syncline.sweep.table import COST
+
+    all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
+    document = results.document([s.variant for s in simulations], seed=seed, status=status, warnings=all_warnings)
+    folded = {row["folded"] for row in found.rows if "folded" in row}
+    document["fidelity"]["folded"] = "mixed" if len(folded) > 1 else next(iter(folded), None)
+    document["name"] = described.name
+    document["description"] = described.description
+    document["axes"] = list(found.axes)
+    document["points"] = described.points
+    document["simulations"] = len(simulations)
+    document["rows"] = [
+        {name: row.get(name) for name in found.columns if name not in COST and row.get(name) is not None}
+        for row in found.rows
+    ]
+    document["failed"] = [
+        {key: row[key] for key in ("point", "name", "variant", "status", "error")}
+        for row in found.rows
+        if row["status"] != "done"
+    ]
+    return document
+
+
+def _cost(found: Table, wall_time_s: float) -> dict[str, Any]:
+    """What the sweep took on this machine, and each simulation when it was run."""
+    import resource
+
+    own, workers = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "wall_time_s": round(wall_time_s, 6),
+        "peak_rss_bytes": max(own, workers) * 1024,
+        "events": sum(row["events"] or 0 for row in found.rows),
+        "rows": [{"wall_time_s": row["wall_time_s"], "events": row["events"]} for row in found.rows],
+    }
+
+
+def _print(document: Document, found: Table, out: Path | None, *, json: bool, quiet: bool) -> None:
+    if json:
+        from syncline import results
+
+        print(results.dumps(document))
+    else:
+        from syncline.cli import tables
+
+        tables.show(tables.sweep(document, found))
+    for failure in document["failed"]:
+        text = f"point {failure['point']} ({failure['name']}, {failure['variant']}): {failure['status']}: "
+        print(f"{text}{failure['error']}", file=sys.stderr)
+    if quiet:
+        return
+    for warning in document["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    if out is not None:
+        print(f"table: {out}", file=sys.stderr)

@@ -1,0 +1,233 @@
+"""Draws a figure: one SVG, and the same as PNG.
+
+Both are the same bytes for the same numbers: no dates, and identifiers that depend on the content only.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline.figure.file import Figure as FigureSpec
+from syncline.figure.timeline import Track
+from syncline.figure.values import Shown, Value, called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b", "#a6761d")
+"""Told apart with every kind of colour vision (Okabe and Ito)."""
+PUBLISHED: Final = "#111111"
+STYLE: Final[dict[Any, Any]] = {
+    "svg.hashsalt": "syncline",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+}
+MARKERS: Final = "osv^DPX*"
+
+
+def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes, bytes]:
+    """The figure as SVG and as PNG."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(described.columns, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(described.width * columns, described.height * rows + 0.3), layout="constrained")
+        FigureCanvasAgg(figure)
+        figure.suptitle(described.title, fontsize=10)
+        for i, panel in enumerate(panels):
+            axes = figure.add_subplot(rows, columns, i + 1)
+            if isinstance(panel, Track):
+                _track(axes, panel)
+            else:
+                _panel(axes, panel)
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Syncline"})
+        figure.savefig(png, format="png", dpi=160, metadata={"Software": "Syncline"})
+    return svg.getvalue(), png.getvalue()
+
+
+def _panel(axes: Axes, shown: Shown) -> None:
+    panel = shown.panel
+    axes.set_title(panel.title)
+    drawers = {"bars": _bars, "stacked": _stacked, "lines": _lines, "heat": _heat, "scatter": _scatter}
+    drawers[panel.kind](axes, shown)
+    if panel.kind != "heat":
+        axes.set_ylabel(panel.y_label or _label(panel.parts[0], shown.y_scale.unit, bare=bool(panel.relative_to)))
+        for line in shown.lines:
+            axes.axhline(line.value, color=PUBLISHED, linewidth=0.8, linestyle="--")
+            axes.annotate(
+                line.label or "published",
+                (1.0, line.value),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=6,
+            )
+    axes.set_xlabel(panel.x_label or _label(panel.x, shown.x_scale.unit))
+    handles, labels = axes.get_legend_handles_labels()
+    if labels:
+        axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _label(column: str, unit: str, *, bare: bool = False) -> str:
+    """What a column is called on an axis."""
+    name = f"relative {called(column)}" if bare else called(column)
+    return f"{name} [{unit}]" if unit else name
+
+
+def _order(values: Sequence[Any]) -> list[Any]:
+    """Distinct values, numbers by size and text as it comes."""
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(isinstance(v, int | float) for v in distinct) else distinct
+
+
+def _groups(shown: Shown) -> tuple[list[Any], list[Any], dict[tuple[Any, Any, str], Value]]:
+    xs = _order([v.x for v in shown.values])
+    series = _order([v.series for v in shown.values])
+    return xs, series, {(v.x, v.series, v.part): v for v in shown.values}
+
+
+def _bars(axes: Axes, shown: Shown) -> None:
+    xs, series, found = _groups(shown)
+    width = 0.8 / len(series)
+    part = shown.panel.parts[0]
+    published: list[tuple[float, float]] = []
+    for j, name in enumerate(series):
+        at = [i - 0.4 + width * (j + 0.5) for i in range(len(xs))]
+        values = [found.get((x, name, part)) for x in xs]
+        heights = [v.value if v else 0.0 for v in values]
+        axes.bar(at, heights, width * 0.92, color=COLOURS[j % len(COLOURS)], label=shown.series_text(name) or None)
+        published += [(a, v.published) for a, v in zip(at, values, strict=True) if v and v.published is not None]
+    _mark(axes, published)
+    axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
+
+
+def _stacked(axes: Axes, shown: Shown) -> None:
+    xs, series, found = _groups(shown)
+    width = 0.8 / len(series)
+    ticks: list[tuple[float, str]] = []
+    for k, part in enumerate(shown.panel.parts):
+        for j, name in enumerate(series):
+            at = [i - 0.4 + width * (j + 0.5) for i in range(len(xs))]
+            below = [sum(_height(found, x, name, p) for p in shown.panel.parts[:k]) for x in xs]
+            heights = [_height(found, x, name, part) for x in xs]
+            label = _label(part, "") if j == 0 else None
+            axes.bar(at, heights, width * 0.92, bottom=below, color=COLOURS[k % len(COLOURS)], label=label)
+            if k == 0 and len(series) > 1:
+                ticks += [(a, shown.series_text(name)) for a in at]
+    tops = [
+        (i - 0.4 + width * (j + 0.5), v.published)
+        for i, x in enumerate(xs)
+        for j, name in enumerate(series)
+        if (v := found.get((x, name, shown.panel.parts[0]))) and v.published is not None
+    ]
+    _mark(axes, tops)
+    axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
+    if ticks:
+        axes.xaxis.remove_overlapping_locs = False  # the middle bar of a group stands where the group's own tick is
+        axes.tick_params(axis="x", which="major", pad=8 + 2.9 * max(len(text) for _, text in ticks), length=0)
+        axes.set_xticks([a for a, _ in ticks], [text for _, text in ticks], minor=True, rotation=90, fontsize=5)
+
+
+def _height(found: dict[tuple[Any, Any, str], Value], x: Any, series: Any, part: str) -> float:
+    value = found.get((x, series, part))
+    return value.value if value else 0.0
+
+
+def _lines(axes: Axes, shown: Shown) -> None:
+    part = shown.panel.parts[0]
+    xs, series, found = _groups(shown)
+    numeric = all(isinstance(x, int | float) for x in xs)
+    places = {x: x / shown.x_scale.factor if numeric else i for i, x in enumerate(xs)}
+    published: list[tuple[float, float]] = []
+    for j, name in enumerate(series):
+        values = [v for x in xs if (v := found.get((x, name, part)))]
+        axes.plot(
+            [places[v.x] for v in values],
+            [v.value for v in values],
+            marker=MARKERS[j % len(MARKERS)],
+            markersize=3,
+            linewidth=1.2,
+            color=COLOURS[j % len(COLOURS)],
+            label=shown.series_text(name) or None,
+        )
+        published += [(places[v.x], v.published) for v in values if v.published is not None]
+    _mark(axes, published)
+    if not numeric:
+        axes.set_xticks(range(len(xs)), [str(x) for x in xs])
+    elif shown.panel.log:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
+        axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+
+
+def _heat(axes: Axes, shown: Shown) -> None:
+    xs, series, found = _groups(shown)
+    part = shown.panel.parts[0]
+    grid = [[v.value if (v := found.get((x, name, part))) else math.nan for x in xs] for name in series]
+    axes.imshow(grid, cmap="YlGnBu", aspect="auto", origin="lower")
+    flat = [v for row in grid for v in row if not math.isnan(v)]
+    middle = (min(flat) + max(flat)) / 2
+    for j, row in enumerate(grid):
+        for i, value in enumerate(row):
+            published = found[xs[i], series[j], part].published if not math.isnan(value) else None
+            text = f"{value:.3f}" + (f"\n({published:g})" if published is not None else "")
+            axes.text(i, j, text, ha="center", va="center", fontsize=7, color="white" if value > middle else "black")
+    axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
+    axes.set_yticks(range(len(series)), [shown.series_text(name) for name in series])
+    axes.set_ylabel(shown.panel.y_label or _label(shown.panel.series or "", ""))
+
+
+def _scatter(axes: Axes, shown: Shown) -> None:
+    points = [(float(v.x) / shown.x_scale.factor, v) for v in shown.values]
+    best = pareto(shown.values) if shown.panel.pareto else []
+    axes.scatter([x for x, _ in points], [v.value for _, v in points], s=14, color=COLOURS[5], label=None)
+    if best:
+        front = sorted((float(v.x) / shown.x_scale.factor, v.value) for v in best)
+        axes.plot(*zip(*front, strict=True), color=COLOURS[1], marker="o", markersize=4, linewidth=1, label="Pareto")
+    named = sorted((x, v.value, v.series) for x, v in points if v in best or not shown.panel.pareto)
+    for i, (x, y, name) in enumerate(named):
+        axes.annotate(str(name), (x, y), fontsize=5, xytext=(5, -9 if i % 2 else 4), textcoords="offset points")
+
+
+def pareto(values: Sequence[Value]) -> list[Value]:
+    """The values that no other beats: none has at most their x and at least their value, and one of the two better."""
+
+    def beats(other: Value, one: Value) -> bool:
+        better = float(other.x) < float(one.x) or other.value > one.value
+        return float(other.x) <= float(one.x) and other.value >= one.value and better
+
+    return [one for one in values if not any(beats(other, one) for other in values)]
+
+
+def _mark(axes: Axes, published: Sequence[tuple[float, float]]) -> None:
+    """Published values."""
+    if published:
+        x, y = zip(*published, strict=True)
+        axes.scatter(
+            x, y, s=22, marker="D", facecolors="none", edgecolors=PUBLISHED, linewidths=0.9, zorder=5, label="published"
+        )
+
+
+def _track(axes: Axes, track: Track) -> None:
+    axes.set_title(track.panel.title)
+    for j, (name, shares) in enumerate(track.shares.items()):
+        axes.plot(track.times_ms, [100 * s for s in shares], linewidth=0.9, color=COLOURS[j % len(COLOURS)], label=name)
+    axes.set_ylim(0, 105)
+    axes.set_xlabel("time [ms]")
+    axes.set_ylabel("busy [%]")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,0 +1,266 @@
+"""Reads a figure file: the sweeps and runs that it shows, and its panels.
+
+name: ace-fig9a
+title: ACE with other amounts of SRAM and FSMs
+source: Rashidi et al., ISCA 2021, Fig. 9a
+sweeps: [ace/design-space]
+panels:
+  - kind: heat                              # bars, stacked, lines, heat, scatter
+    title: Performance relative to 4 MiB and 16 FSMs
+    x: endpoint.fsms                        # columns of the sweep's table, with or without unit
+    series: endpoint.sram
+    y: iteration_time_s
+    relative_to: {endpoint.sram: 4MiB, endpoint.fsms: 16}
+    speedup: true                           # the other's time over this one's
+    mean: true                              # over whatever else varies
+    published:
+      - {x: 20, series: 8MiB, value: 1.06}
+  - kind: timeline
+    title: ResNet-50 with ACE
+    run: ace/resnet50
+    variant: ACE
+    columns: {compute: NPU compute, links: network links}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from syncline import document
+from syncline.document import Mapping, Node
+from syncline.errors import InputError, Problem, did_you_mean, one_of
+from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
+
+Cell = bool | int | float | str
+"""What a column of a table holds; quantities may be written with their unit."""
+
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Published(_Part):
+    """A published value of a panel."""
+
+    value: int | float
+    """In the unit that the panel shows."""
+    x: Cell | None = None
+    """Where it belongs; every x if left out, which draws a line."""
+    series: Cell | None = None
+    label: str = ""
+
+
+class Panel(_Part):
+    """A chart of the rows of the sweeps."""
+
+    kind: Literal["bars", "stacked", "lines", "heat", "scatter"]
+    title: Text
+    where: dict[str, Cell | list[Cell]] = {}
+    """Only rows with these values."""
+    x: Text
+    y: Text | Annotated[list[Text], Field(min_length=1)]
+    """A column, or those that are stacked."""
+    series: Text | None = None
+    """The column that tells bars of one group, lines or rows of cells apart."""
+    each: list[Text] = []
+    """Columns that tell the points of a scatter apart."""
+    relative_to: dict[str, Cell] = {}
+    """Values are relative to those of the row that differs in these columns only."""
+    speedup: bool = False
+    """Whether the relative value is the other's over this one's, as for times."""
+    unit: str = ""
+    """The unit of y; what suits the values if left out."""
+    mean: bool = False
+    """Whether the mean is shown where several rows have the same x and series."""
+    log: bool = False
+    pareto: bool = False
+    """Whether points of a scatter that no other beats (less x and more y) are marked."""
+    x_label: str = ""
+    y_label: str = ""
+    published: list[Published] = []
+
+    @property
+    def parts(self) -> list[str]:
+        """The columns whose values are shown."""
+        return [self.y] if isinstance(self.y, str) else self.y
+
+
+class Timeline(_Part):
+    """Busy shares of a run over time."""
+
+    kind: Literal["timeline"]
+    title: Text
+    run: Text
+    """An experiment: a study or a path."""
+    variant: Text
+    columns: Annotated[dict[str, Text], Field(min_length=1)]
+    """Columns of the run's table of windows and what to call them."""
+    points: Annotated[int, Field(ge=10, le=5000)] = 400
+    """Windows are averaged to at most so many points."""
+
+
+AnyPanel = Annotated[Panel | Timeline, Field(discriminator="kind")]
+
+
+class Figure(_Part):
+    """A figure file."""
+
+    name: Name
+    title: Text
+    source: str = ""
+    description: str = ""
+    sweeps: list[Text] = []
+    columns: Annotated[int, Field(ge=1, le=6)] = 3
+    """Panels side by side."""
+    width: Annotated[float | int, Field(ge=1, le=20)] = 3.8
+    """Inches of a panel."""
+    height: Annotated[float | int, Field(ge=1, le=20)] = 2.7
+    panels: Annotated[list[AnyPanel], Field(min_length=1, max_length=64)]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureFile:
+    """A figure, and where it was read."""
+
+    figure: Figure
+    label: str
+    folder: Path
+    root: Mapping
+
+    def problem(self, path: Sequence[str | int], message: str, accepted: str | None = None) -> Problem:
+        """A problem with the value at a path."""
+        node = _node(self.root, path)
+        return node.origin.problem(message, document.plain(node), accepted)
+
+
+def load(path: Path, label: str) -> FigureFile:
+    """Reads the figure file at `path`. Raises [`InputError`] with everything that is wrong with it."""
+    root = document.read(document.read_text(path, label), label)
+    if not isinstance(root, Mapping):
+        message = "a figure file is a mapping, with the keys name, title and panels"
+        raise InputError([root.origin.problem(message, document.plain(root))])
+    try:
+        figure = Figure.model_validate(document.plain(root))
+    except ValidationError as error:
+        raise InputError(_problems(error, root)) from None
+    found = FigureFile(figure, label, path.parent, root)
+    problems = list(_contradictions(found))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _contradictions(file: FigureFile) -> Iterator[Problem]:
+    """What the fields of a panel mean together."""
+    figure = file.figure
+    for i, panel in enumerate(figure.panels):
+        place = ("panels", i)
+        if isinstance(panel, Timeline):
+            continue
+        if not figure.sweeps:
+            yield file.problem(place, "this panel shows rows of a sweep, and the figure has none", "sweeps: [NAME]")
+        if len(panel.parts) > 1 and panel.kind != "stacked":
+            yield file.problem((*place, "y"), f"a panel of {panel.kind} shows one column", "a column, or kind: stacked")
+        if panel.kind == "heat" and panel.series is None:
+            yield file.problem(place, "a heat map needs the column of its rows", "series: COLUMN")
+        if panel.kind == "scatter" and not panel.each:
+            yield file.problem(place, "a scatter needs the columns that tell its points apart", "each: [COLUMN]")
+        for key in ("each", "pareto"):
+            if getattr(panel, key) and panel.kind != "scatter":
+                yield file.problem((*place, key), f"{key} is for a scatter")
+        if panel.unit and panel.unit not in UNITS:
+            yield file.problem((*place, "unit"), "there is no such unit", one_of(UNITS))
+        if panel.published and not panel.unit and not panel.relative_to:
+            yield file.problem(place, "published values need a unit", f"unit: {one_of(UNITS)}")
+        if panel.speedup and not panel.relative_to:
+            message = "a speed-up is relative to something"
+            yield file.problem((*place, "speedup"), message, "relative_to: {COLUMN: VALUE}")
+
+
+UNITS: Final = {
+    "": 1.0,
+    "%": 0.01,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "ns": 1e-9,
+    "GB/s": 1e9,
+    "MB": 1e6,
+    "MiB": 1024.0**2,
+    "mm2": 1e6,
+    "W": 1.0,
+}
+"""Units of panels, in those of the columns."""
+
+MESSAGES: Final = {
+    "missing": ("this is missing", None),
+    "extra_forbidden": ("this key is not known", None),
+    "string_type": ("this is not text (put it in quotes if it is meant to be)", None),
+    "string_pattern_mismatch": ("this is not a legal name", NAME_ACCEPTED),
+    "list_type": ("a list is needed", None),
+    "dict_type": ("a mapping is needed", None),
+    "bool_type": ("this is not a truth value", "true, false"),
+    "union_tag_not_found": ("a panel needs its kind", "bars, stacked, lines, heat, scatter, timeline"),
+    "union_tag_invalid": ("there is no such kind of panel", "bars, stacked, lines, heat, scatter, timeline"),
+}
+"""What pydantic calls an error, and what a reader is told."""
+
+
+def _problems(error: ValidationError, root: Mapping) -> Iterator[Problem]:
+    for details in error.errors(include_url=False):
+        path = _path(details, root)
+        message, accepted = MESSAGES.get(details["type"], (details["msg"], None))
+        key = str(path[-1]) if path else ""
+        if details["type"] == "extra_forbidden":
+            known = _known(path)
+            message, accepted = f"{message}{did_you_mean(key, known)}", one_of(known)
+        if details["type"] == "missing":
+            parent = _node(root, path[:-1])
+            yield parent.origin.below(key, parent.origin.line).problem(message)
+        else:
+            node = _node(root, path)
+            yield node.origin.problem(message, document.plain(node), accepted)
+
+
+def _path(details: ErrorDetails, root: Mapping) -> list[str | int]:
+    """The path in the file: pydantic adds the names of union members, which are no keys."""
+    path: list[str | int] = []
+    node: Node = root
+    location = details["loc"]
+    for i, key in enumerate(location):
+        last = i == len(location) - 1 and details["type"] == "missing"
+        if isinstance(node, Mapping) and (key in node.entries or last):
+            path.append(key)
+            node = node.entries.get(str(key), node)
+        elif isinstance(node, document.Sequence) and isinstance(key, int) and key < len(node.items):
+            path.append(key)
+            node = node.items[key]
+    return path
+
+
+def _known(path: Sequence[str | int]) -> list[str]:
+    """The keys that are accepted beside the last of a path."""
+    if len(path) == 1:
+        return list(Figure.model_fields)
+    if "published" in path:
+        return list(Published.model_fields)
+    return list(dict.fromkeys([*Panel.model_fields, *Timeline.model_fields]))
+
+
+def _node(root: Node, path: Sequence[str | int]) -> Node:
+    node = root
+    for key in path:
+        if isinstance(node, Mapping) and key in node.entries:
+            node = node.entries[str(key)]
+        elif isinstance(node, document.Sequence) and isinstance(key, int):
+            node = node.items[key]
+    return node

@@ -1,0 +1,105 @@
+"""The fields of what is run: workloads and the training loop."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from syncline.schema.fields import Count, Rate, Size, SizeOrZero, SmallCount
+from syncline.schema.section import Section
+
+
+class ModelWorkload(Section):
+    """Training of a model of the zoo."""
+
+    model: Literal["resnet18", "resnet50", "gnmt", "dlrm"]
+    """The model."""
+    batch: Count
+    """Samples per NPU and iteration."""
+    element: Size = 2
+    """Bytes of an activation, weight or gradient element; collectives are never cut finer."""
+    kernels: Literal["all", "weighted"] = "all"
+    """Which kernels cost time: all of them, or those of operators with weights only (convolutions, fully connected and
+    recurrent layers, attention, embeddings), as in simulators whose compute model knows little else."""
+    sequence: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Tokens of a sentence of GNMT, source and target alike; 25 if not given."""
+
+
+class AstraWorkload(Section):
+    """Training as an ASTRA-sim 1.0 text workload describes it, with that file's own compute times."""
+
+    astra_text: Annotated[str, Field(min_length=1, max_length=4096)]
+    """The file, relative to the experiment file."""
+    element: Size = 4
+    """Bytes of a gradient element; collectives are never cut finer."""
+
+
+DEFAULT_SEQUENCE: Final = 25
+"""What the engine takes where a model of sequences is told no length."""
+SEQUENCES: Final = frozenset({"gnmt"})
+"""Models whose samples are sequences."""
+DISTRIBUTED: Final = frozenset({"dlrm"})
+"""Models that are too large for one NPU: hybrid parallelism, with embedding tables distributed."""
+
+ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
+"""Collectives with a root."""
+
+
+class CollectiveWorkload(Section):
+    """A single collective of all NPUs, or of every group at once."""
+
+    collective: Literal[
+        "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"
+    ]
+    """Which."""
+    size: SizeOrZero
+    """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""
+    root: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    """The rank of the root of a broadcast, reduce, gather or scatter; 0 if not given."""
+    element: Size = 2
+    """Bytes of an element; nothing is cut finer."""
+
+
+def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload) -> list[str]:
+    """The kinds of collectives that a run has."""
+    if isinstance(workload, CollectiveWorkload):
+        return [workload.collective]
+    distributed = isinstance(workload, ModelWorkload) and workload.model in DISTRIBUTED
+    return ["all-reduce", "all-to-all"] if distributed else ["all-reduce"]
+
+
+class Straggler(Section):
+    """An NPU that computes more slowly than the others."""
+
+    npu: Annotated[int, Field(ge=0)]
+    """Which."""
+    factor: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+    """Factor on its compute times; 1.5 takes half as long again."""
+
+
+class Training(Section):
+    """The training loop."""
+
+    strategy: Literal["data-parallel", "hybrid"] | None = None
+    """How the model is distributed: a copy on every NPU, or copies of the MLPs with the embedding tables distributed;
+    by default what the model needs, which is `hybrid` for DLRM."""
+    iterations: Annotated[int, Field(ge=1, le=10_000)] = 2
+    """How many iterations are simulated."""
+    overlap: bool = True
+    """Issue collectives as gradients become ready; `false` issues them together after back-propagation."""
+    tail: Literal["stop", "drain"] = "stop"
+    """What happens to collectives in flight at the end: `stop` ends the run, `drain` waits for them."""
+    update: bool = True
+    """Whether weight updates cost compute time."""
+    background_embedding: bool = False
+    """Look up embeddings for the next iteration, and apply gradients of the previous one, beside the training loop and
+    on resources of their own, which compute then lacks."""
+    background_sms: SmallCount = 1
+    """SMs that the embeddings in the background have."""
+    background_memory_bandwidth: Rate = 80 * 10**9
+    """Main-memory bandwidth that they have."""
+    stragglers: Annotated[list[Straggler], Field(max_length=100_000)] = Field(default=[])
+    """NPUs that compute more slowly."""
+    compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
+    """Factor on every compute time; a fitted value is declared under `calibration`."""

@@ -1,0 +1,195 @@
+"""The points of a sweep: every combination of its axes, as validated experiments.
+
+A point is a combination of values; it has a simulation for each variant. Points are in the order of the file: bases
+first, then axes, the last of which varies fastest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import syncline
+from syncline import document, engine, estimate
+from syncline.document import Node, Scalar
+from syncline.errors import InputError, Problem, one_of
+from syncline.schema import load as experiments
+from syncline.schema import merge
+from syncline.schema.load import Variant
+from syncline.schema.merge import Override
+from syncline.sweep.file import Base, Sweep, as_text, variant_names
+
+UNSAID: Final = {"name", "description", "calibration", "output"}
+"""Fields of an experiment that change nothing of what a sweep reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A combination of values."""
+
+    index: int
+    base: str
+    name: str
+    values: tuple[tuple[str, Node], ...]
+    """Paths and values of the axes, as written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A variant at a point."""
+
+    point: Point
+    variant: Variant
+    key: str
+    """Equal for two simulations if and only if they are of the same experiment and by the same engine."""
+    events: int
+    """Events that are expected; 0 if nothing is."""
+    refusal: str | None = None
+    """Why the engine will not simulate it."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.point.name}: {self.variant.name}"
+
+
+def simulations(sweep: Sweep) -> tuple[list[Simulation], list[str]]:
+    """Everything that the sweep simulates, in the order of its points, and warnings.
+
+    Raises [`InputError`] with everything that is wrong at any point. What only the engine refuses (a chunk that does
+    not fit into an SRAM, say) is no mistake in a sweep as long as something can be simulated.
+    """
+    found: list[Simulation] = []
+    warnings: dict[str, None] = {}
+    problems: list[tuple[str, Problem]] = []
+    refusals: list[tuple[str, Problem]] = []
+    for point, base, settings in _points(sweep):
+        try:
+            study = _study(base, settings, sweep, _chosen(sweep, base))
+        except InputError as error:
+            problems += _attributed(error, point, sweep, base, settings)
+            continue
+        warnings |= dict.fromkeys(study.warnings)
+        problems += [(_place(point), problem) for problem in _without_effect(study.variants, point)]
+        for variant in study.variants:
+            simulation, refused = _simulation(point, variant)
+            found.append(simulation)
+            refusals += [(_place(point), problem) for problem in refused]
+    if problems:
+        raise InputError(_with_points(problems))
+    if all(simulation.refusal is not None for simulation in found):
+        raise InputError(_with_points(refusals))
+    return found, list(warnings)
+
+
+def _points(sweep: Sweep) -> Iterator[tuple[Point, Base, list[Override]]]:
+    """The points with the overrides that make them."""
+    paths = [path for axis in sweep.axes for path in axis.paths]
+    combinations = itertools.product(*(axis.positions for axis in sweep.axes))
+    for index, (base, positions) in enumerate(itertools.product(sweep.bases, combinations)):
+        values = list(zip(paths, itertools.chain(*positions), strict=True))
+        written = ", ".join(f"{'.'.join(path)}={as_text(value)}" for path, value in values)
+        name = written if len(sweep.bases) == 1 else f"{base.name}: {written}"
+        point = Point(index, base.name, name, tuple((".".join(path), value) for path, value in values))
+        yield point, base, [*sweep.settings, *(Override(path, value) for path, value in values)]
+
+
+def _study(base: Base, settings: Sequence[Override], sweep: Sweep, only: Sequence[str] | None) -> experiments.Study:
+    own = [Override(s.path, document.copied(s.value)) for s in settings]
+    of_variants = [s for s in own if s.path[0] == "variants"]
+    of_all = [s for s in own if s.path[0] != "variants"]
+    changes = experiments.Changes(
+        overrides=of_variants,
+        forced=of_all,
+        only=only,
+        folders={sweep.label: sweep.folder},
+    )
+    return experiments.load_changed(document.copied(base.root), base.label, base.folder, changes)
+
+
+def _without_effect(variants: Sequence[Variant], point: Point) -> Iterator[Problem]:
+    """Values of the point that are not those of its variants, because something else was set in their place.
+
+    A mapping is not looked at: parts of it may well be set otherwise.
+    """
+    for text, value in point.values:
+        path, about = text.split("."), list(variants)
+        if path[0] == "variants":
+            path, about = path[2:], [variant for variant in variants if variant.name == path[1]]
+        if not about:
+            message = f"{text} has no effect here: the variant is not simulated"
+            yield value.origin.problem(message, None, one_of(variant.name for variant in variants))
+        elif isinstance(value, Scalar) and not all(_holds(variant.tree, path, value) for variant in about):
+            message = f"{text} has no effect here: something else is set in its place"
+            yield value.origin.problem(message, value.value, "one of them")
+
+
+def _holds(tree: Node, path: Sequence[str], value: Scalar) -> bool:
+    """Whether a value stands at a path, or in the section that it is short for."""
+    node: Node | None = tree
+    for key in path:
+        if isinstance(node, document.Sequence):
+            node = node.items[int(key)] if key.isdigit() else next(i for i in node.items if merge.name_of(i) == key)
+        else:
+            node = node.entries.get(key) if isinstance(node, document.Mapping) else None
+    return node is value or (isinstance(node, document.Mapping) and any(n is value for n in node.entries.values()))
+
+
+def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Problem]]:
+    """A variant at a point, and what the engine refuses it for. Algorithms are chosen when it runs."""
+    untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
+    variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
+    key, events = _key(variant), 0
+    if variant.experiment.collective.algorithm == "auto":
+        return Simulation(point, variant, key, events), []
+    try:
+        events = estimate.of(variant.experiment, engine.preview(variant)).events
+    except InputError as error:
+        refusal = "; ".join(problem.message for problem in error.problems)
+        return Simulation(point, variant, key, events, refusal), list(error.problems)
+    return Simulation(point, variant, key, events), []
+
+
+def _key(variant: Variant) -> str:
+    """A name for what is simulated: the complete experiment, files it reads included, and the engine's version."""
+    from syncline import _core
+
+    experiment = variant.experiment
+    described = experiment.model_dump(mode="json", exclude=UNSAID)
+    whole = [syncline.__version__, _core.version(), described, variant.astra_text, experiment.topology.content.hex()]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def _attributed(
+    error: InputError, point: Point, sweep: Sweep, base: Base, settings: Sequence[Override]
+) -> Iterator[tuple[str, Problem]]:
+    """The problems of a point, with the variant that has them where it is not said by their place."""
+    for name in _chosen(sweep, base) or []:
+        try:
+            _study(base, settings, sweep, [name])
+        except InputError as own:
+            yield from ((f"{_place(point)}, variant {name}", problem) for problem in own.problems)
+    yield from ((_place(point), problem) for problem in error.problems)
+
+
+def _chosen(sweep: Sweep, base: Base) -> list[str] | None:
+    """The variants of a base that are simulated; None if it has none."""
+    names = variant_names(base)
+    return [name for name in names if sweep.variants is None or name in sweep.variants] or None
+
+
+def _place(point: Point) -> str:
+    return f"at point {point.index}: {point.name}"
+
+
+def _with_points(problems: Sequence[tuple[str, Problem]]) -> Iterator[Problem]:
+    """Problems with the first place that has them."""
+    first: dict[Problem, str] = {}
+    for place, problem in problems:
+        first.setdefault(problem, place)
+    for problem, place in first.items():
+        yield replace(problem, message=f"{problem.message} ({place})")

@@ -1,0 +1,141 @@
+"""Simulates on several processors at once, in processes of its own.
+
+Each worker is a fresh process (spawned, not forked: an engine that runs threads cannot be forked) that is sent one
+simulation at a time. It does not outlive this process, however that ends, and does not hear of Ctrl-C, which is for
+this process to handle. A worker that dies takes down the simulation it was at and nothing else.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import cast
+
+from syncline import runner
+from syncline.schema.load import Variant
+from syncline.sweep import measures
+from syncline.sweep.journal import Entry
+
+Job = tuple[str, Variant]
+"""A simulation under its key."""
+
+_context = multiprocessing.get_context("spawn")
+
+
+class WorkerDiedError(Exception):
+    """The process that was simulating is gone."""
+
+
+def simulate(
+    jobs: Sequence[Job], threads: int | None = None
+) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
+    """What comes of each job, as it comes, with `threads` of them at once; one per processor if not given."""
+    count = min(threads or os.cpu_count() or 1, len(jobs))
+    if count <= 1:
+        yield from runner.concurrently([(key, partial(_one, key, variant)) for key, variant in jobs], 1)
+    else:
+        yield from _Pool(jobs, count).outcomes()
+
+
+def _one(key: str, variant: Variant) -> tuple[str, Entry | WorkerDiedError]:
+    return key, measures.simulate(variant)
+
+
+class _Pool:
+    """Workers, and the jobs that none of them has yet."""
+
+    def __init__(self, jobs: Sequence[Job], count: int) -> None:
+        self._todo = deque(jobs)
+        self._count = count
+        self._workers: dict[Connection, tuple[BaseProcess, str]] = {}
+        self._idle: list[BaseProcess] = []
+
+    def outcomes(self) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
+        try:
+            for _ in range(self._count):
+                self._hire()
+            while self._workers:
+                for connection in cast("list[Connection]", wait(list(self._workers))):
+                    yield self._receive(connection)
+        finally:
+            for process, _ in self._workers.values():
+                process.kill()
+                self._idle.append(process)
+            for process in self._idle:
+                process.join()
+
+    def _receive(self, connection: Connection) -> tuple[str, Entry | WorkerDiedError]:
+        """What a worker has to say, after it has been given something else to do."""
+        process, key = self._workers[connection]
+        try:
+            entry: Entry = connection.recv()
+        except (EOFError, ConnectionError):
+            del self._workers[connection]
+            process.join()
+            if self._todo:
+                self._hire()
+            return key, WorkerDiedError(f"the process that simulated this is gone ({_how(process.exitcode)})")
+        self._give(connection, process)
+        return key, entry
+
+    def _hire(self) -> None:
+        ours, theirs = _context.Pipe()
+        process = _context.Process(target=_work, args=(theirs,), daemon=True)
+        with _deaf_to_interrupts():
+            process.start()
+        theirs.close()
+        self._give(ours, process)
+
+    def _give(self, connection: Connection, process: BaseProcess) -> None:
+        """Sends the next job, or tells the worker that there is none."""
+        if not self._todo:
+            self._workers.pop(connection, None)
+            self._idle.append(process)
+            connection.close()
+            return
+        key, variant = self._todo.popleft()
+        self._workers[connection] = (process, key)
+        with suppress(ConnectionError):  # a worker that died is found when it is waited for
+            connection.send(variant)
+
+
+def _work(connection: Connection) -> None:
+    """The life of a worker: it ends when there is nobody to work for."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    runner.quiet = True
+    with suppress(EOFError, ConnectionError):
+        while True:
+            connection.send(measures.simulate(connection.recv()))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _how(exitcode: int | None) -> str:
+    if exitcode is None or exitcode >= 0:
+        return f"exit status {exitcode}"
+    return (
+        f"signal {-exitcode}: it may have run out of memory" if -exitcode == signal.SIGKILL else f"signal {-exitcode}"
+    )

@@ -1,0 +1,61 @@
+"""How far a sweep is, on standard error: a bar on a terminal, otherwise a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+LINE_EVERY_S: Final = 2.0
+
+
+class SweepProgress:
+    """Counts simulations; the time that is left is estimated from their events, as far as these are expected."""
+
+    def __init__(self, weights: dict[str, int], already: int, *, quiet: bool) -> None:
+        average = sum(weights.values()) // max(1, sum(weight > 0 for weight in weights.values())) or 1
+        self._weights = {key: weight or average for key, weight in weights.items()}
+        self._left = sum(self._weights.values())
+        self._whole = self._left
+        self._done = already
+        self._total = already + len(weights)
+        self._failed = 0
+        self._began = self._spoke = time.monotonic()
+        self._quiet = quiet
+        self._bar: Progress | None = None
+        if not quiet and sys.stderr.isatty():
+            columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("", total=self._total, completed=already)
+
+    def __enter__(self) -> SweepProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def finished(self, key: str, *, failed: bool) -> None:
+        """A simulation ended."""
+        self._done += 1
+        self._failed += failed
+        self._left -= self._weights[key]
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=self._say())
+        elif not self._quiet:
+            now = time.monotonic()
+            if now - self._spoke >= LINE_EVERY_S or self._done == self._total:
+                self._spoke = now
+                print(f"{self._done}/{self._total} simulations; {self._say()}", file=sys.stderr, flush=True)
+
+    def _say(self) -> str:
+        spent = time.monotonic() - self._began
+        left = spent * self._left / max(1, self._whole - self._left)
+        failed = f"{self._failed} failed; " if self._failed else ""
+        return f"{failed}about {left:.0f} s left" if self._left else f"{failed}{spent:.0f} s"

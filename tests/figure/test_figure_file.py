@@ -1,0 +1,78 @@
+"""What figure files may say, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from syncline import studies
+from syncline.errors import InputError
+from syncline.figure.file import Panel, load
+
+GOOD = """
+name: mine
+title: A figure
+sweeps: [ace/design-space]
+panels:
+  - {kind: lines, title: One, x: endpoint.fsms, y: iteration_time_s}
+"""
+
+
+def _problems(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "mine.figure.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        load(path, "mine.figure.yaml")
+    return [str(problem) for problem in error.value.problems]
+
+
+def test_a_figure_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mine.figure.yaml"
+    path.write_text(GOOD)
+    figure = load(path, "mine").figure
+    (panel,) = figure.panels
+    assert isinstance(panel, Panel)
+    assert (figure.name, panel.parts, figure.columns) == ("mine", ["iteration_time_s"], 3)
+
+
+@pytest.mark.parametrize("name", studies.figures())
+def test_packaged_figures_are_read(name: str) -> None:
+    figure = load(*studies.find_figure(name)).figure
+    assert figure.name == name.replace("/", "-")
+    assert set(figure.sweeps) <= set(studies.sweeps())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("title: A figure\n", "", "mine.figure.yaml:2: title: this is missing"),
+        ("name: mine", "name: 'a b/c'", "mine.figure.yaml:2: name: this is not a legal name"),
+        ("title: One", "titel: One", "panels.0.title: this is missing"),
+        ("title: One", "title: One, colour: red", "panels.0.colour: this key is not known"),
+        ("kind: lines", "kind: pie", "there is no such kind of panel"),
+        ("kind: lines", "kind: heat", "a heat map needs the column of its rows"),
+        ("kind: lines", "kind: scatter", "a scatter needs the columns that tell its points apart"),
+        ("kind: lines, ", "", "a panel needs its kind"),
+        ("y: iteration_time_s", "y: [a, b]", "panels.0.y: a panel of lines shows one column"),
+        ("y: iteration_time_s", "y: 3", "panels.0.y: "),
+        ("y: iteration_time_s", "y: t_s, unit: parsec", "panels.0.unit: there is no such unit"),
+        ("y: iteration_time_s", "y: t_s, speedup: true", "a speed-up is relative to something"),
+        ("y: iteration_time_s", "y: t_s, pareto: true", "pareto is for a scatter"),
+        ("y: iteration_time_s", "y: t_s, published: [{value: 1}]", "published values need a unit"),
+        (
+            "y: iteration_time_s",
+            "y: t_s, unit: s, published: [{valu: 1}]",
+            "panels.0.published.0.value: this is missing",
+        ),
+        ("sweeps: [ace/design-space]\n", "", "this panel shows rows of a sweep, and the figure has none"),
+        ("panels:", "panels: []\nrest:", "panels: "),
+    ],
+)
+def test_wrong_figures_are_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in GOOD
+    assert any(expected in problem for problem in _problems(tmp_path, GOOD.replace(old, new)))
+
+
+def test_a_list_is_no_figure(tmp_path: Path) -> None:
+    assert "a figure file is a mapping" in _problems(tmp_path, "[1, 2]")[0]

@@ -1,0 +1,170 @@
+"""The numbers of panels, from rows whose numbers are known."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from syncline.cli import tables
+from syncline.errors import InputError
+from syncline.figure import draw, values
+from syncline.figure.file import FigureFile, Panel, load
+from syncline.figure.values import Shown, Table
+
+MIB = 1024**2
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Times of `base x sram / fsms`, in milliseconds; twice as long for the slow variant."""
+    rows: list[dict[str, Any]] = []
+    for base, sram, fsms, variant in itertools.product((1, 3), (MIB, 4 * MIB), (8, 16), ("Slow", "Fast")):
+        time_s = 1e-3 * base * (sram / MIB) / fsms * (2 if variant == "Slow" else 1)
+        rows.append(
+            {
+                "base": f"b{base}",
+                "variant": variant,
+                "status": "done",
+                "endpoint.sram_bytes": sram,
+                "endpoint.fsms": fsms,
+                "iteration_time_s": time_s,
+                "exposed_comm_s": time_s / 4,
+                "area_um2": 1e6 * (sram / MIB + fsms / 16),
+            }
+        )
+    rows.append({**rows[0], "base": "b9", "status": "failed", "iteration_time_s": None})
+    return rows
+
+
+TABLE = Table(_rows(), ("endpoint.sram_bytes", "endpoint.fsms"))
+
+
+def _file(tmp_path: Path, panel: str) -> FigureFile:
+    path = tmp_path / "mine.figure.yaml"
+    path.write_text(f"name: mine\ntitle: A figure\nsweeps: [any]\npanels:\n  - {{title: One, {panel}}}\n")
+    return load(path, "mine.figure.yaml")
+
+
+def _shown(tmp_path: Path, panel: str) -> Shown:
+    file = _file(tmp_path, panel)
+    (read,) = file.figure.panels
+    assert isinstance(read, Panel)
+    return values.of(file, 0, read, [TABLE])
+
+
+def _of(shown: Shown) -> dict[tuple[Any, Any, str], float]:
+    return {(v.x, v.series, v.part): v.value for v in shown.values}
+
+
+def test_values_are_in_the_unit_of_the_panel(tmp_path: Path) -> None:
+    shown = _shown(
+        tmp_path,
+        "kind: lines, x: endpoint.fsms, y: iteration_time_s, unit: us, series: variant, "
+        "where: {base: b1, endpoint.sram: 4MiB}",
+    )
+    assert _of(shown) == {
+        (8, "Slow", "iteration_time_s"): pytest.approx(1000),
+        (8, "Fast", "iteration_time_s"): pytest.approx(500),
+        (16, "Slow", "iteration_time_s"): pytest.approx(500),
+        (16, "Fast", "iteration_time_s"): pytest.approx(250),
+    }
+    assert shown.y_scale.unit == "us"
+
+
+def test_relative_values_are_of_the_row_that_differs_in_these_columns_only(tmp_path: Path) -> None:
+    panel = "kind: bars, x: base, y: iteration_time_s, series: endpoint.sram, where: {endpoint.fsms: 16, variant: Slow}"
+    ratio = _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}")
+    assert set(_of(ratio).values()) == {2.0}
+    speedup = _shown(
+        tmp_path, f"{panel}, relative_to: {{variant: Fast, endpoint.sram: 1MiB}}, speedup: true, unit: '%'"
+    )
+    assert _of(speedup) == {
+        (base, sram, "iteration_time_s"): pytest.approx(100 / (2 * sram / MIB))
+        for base in ("b1", "b3")
+        for sram in (MIB, 4 * MIB)
+    }
+
+
+def test_means_are_asked_for(tmp_path: Path) -> None:
+    panel = "kind: heat, x: endpoint.fsms, series: endpoint.sram, y: iteration_time_s, unit: ms, where: {variant: Fast}"
+    with pytest.raises(InputError, match="2 simulations have the same endpoint"):
+        _shown(tmp_path, panel)
+    shown = _shown(tmp_path, f"{panel}, mean: true")
+    assert _of(shown)[16, 4 * MIB, "iteration_time_s"] == pytest.approx((4 / 16 + 3 * 4 / 16) / 2)
+    assert (shown.x_text(16), shown.series_text(4 * MIB)) == ("16", "4 MiB")
+
+
+def test_parts_are_stacked(tmp_path: Path) -> None:
+    shown = _shown(
+        tmp_path,
+        "kind: stacked, x: base, y: [iteration_time_s, exposed_comm_s], series: variant, "
+        "where: {endpoint.fsms: 8, endpoint.sram: 1MiB}",
+    )
+    found = _of(shown)
+    assert found["b1", "Slow", "iteration_time_s"] == 4 * found["b1", "Slow", "exposed_comm_s"]
+
+
+def test_published_values_stand_beside_simulated_ones(tmp_path: Path) -> None:
+    panel = "kind: bars, x: base, y: iteration_time_s, series: endpoint.sram, unit: ms, "
+    where = "where: {endpoint.fsms: 8, variant: Fast}, "
+    published = "published: [{x: b3, series: 4MiB, value: 1.6}, {value: 2, label: all}]"
+    shown = _shown(tmp_path, panel + where + published)
+    assert {(v.x, v.series): v.published for v in shown.values if v.published is not None} == {("b3", 4 * MIB): 1.6}
+    assert [line.value for line in shown.lines] == [2]
+    with pytest.raises(InputError, match=r"published\.0: the panel shows nothing at this x and series"):
+        _shown(tmp_path, panel + where + "published: [{x: b4, value: 1}]")
+
+
+@pytest.mark.parametrize(
+    ("panel", "message"),
+    [
+        ("kind: bars, x: bass, y: iteration_time_s", "no simulation has a column 'bass'; did you mean 'base'"),
+        ("kind: bars, x: base, y: iteration_time_s, where: {variant: None}", "no simulation that succeeded has these"),
+        ("kind: bars, x: base, y: iteration_time_s, where: {endpoint.sram: 4ms}", "no simulation that succeeded"),
+    ],
+)
+def test_what_no_row_has_is_refused(tmp_path: Path, panel: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _shown(tmp_path, panel)
+
+
+def test_the_pareto_front_has_what_no_other_point_beats(tmp_path: Path) -> None:
+    shown = _shown(
+        tmp_path,
+        "kind: scatter, x: area_um2, each: [endpoint.sram, endpoint.fsms], y: iteration_time_s, mean: true, "
+        "relative_to: {endpoint.sram: 1MiB, endpoint.fsms: 8}, speedup: true, pareto: true",
+    )
+    assert len(shown.values) == 4
+    # More SRAM is only slower here, more FSMs are faster and larger.
+    assert {v.series for v in draw.pareto(shown.values)} == {"sram 1 MiB, fsms 8", "sram 1 MiB, fsms 16"}
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars", "stacked", "heat", "scatter"])
+def test_drawings_are_equal_byte_for_byte_and_say_everything(tmp_path: Path, kind: str) -> None:
+    extra = "each: [endpoint.sram]" if kind == "scatter" else "series: endpoint.sram"
+    panel = f"kind: {kind}, x: endpoint.fsms, y: iteration_time_s, unit: ms, mean: true, {extra}, y_label: <&>"
+    file = _file(tmp_path, panel)
+    shown = _shown(tmp_path, panel)
+    first = draw.draw(file.figure, [shown])
+    assert first == draw.draw(file.figure, [shown])
+    svg, png = first
+    assert png.startswith(b"\x89PNG")
+    text = svg.decode()
+    assert "A figure" in text
+    assert "One" in text
+    if kind != "heat":
+        assert "&lt;&amp;&gt;" in text
+
+
+def test_a_table_for_the_terminal_has_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = _shown(
+        tmp_path,
+        "kind: bars, x: base, y: iteration_time_s, series: endpoint.sram, unit: ms, "
+        "where: {endpoint.fsms: 8, variant: Fast}, published: [{x: b3, series: 4MiB, value: 1.6}]",
+    )
+    tables.show(tables.panel(shown))
+    text = capsys.readouterr().out
+    assert "iteration time [ms]" in text
+    assert ["b3", "4", "MiB", "1.5", "1.6"] in [line.split() for line in text.splitlines()]

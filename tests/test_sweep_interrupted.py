@@ -1,0 +1,267 @@
+"""Sweeps that end before they are done: nothing is lost, nothing is simulated twice."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from support.command import Ended
+from support.experiments import SMALL, study
+from syncline.errors import InputError
+from syncline.sweep import pool
+from syncline.sweep.journal import Entry, Journal
+
+Command = Callable[..., Ended]
+
+SLOW = """\
+name: slow
+base: ace/resnet50
+variants: [ACE, Ideal]
+axes:
+  training.iterations: [1, 2, 3, 4]
+  npu.memory_bandwidth: [900GB/s, 800GB/s]
+"""
+SIMULATIONS = 16
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A sweep that takes some seconds."""
+    path = tmp_path / "slow.sweep.yaml"
+    path.write_text(SLOW)
+    return path
+
+
+def start(sweep: Path, out: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A sweep as a process, with others of its own in a session of its own."""
+    command = [sys.executable, "-m", "syncline", "sweep", str(sweep), "--out", str(out), "--threads", "2", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def entries(out: Path) -> list[dict[str, Any]]:
+    """The whole lines of the journal, without its header."""
+    journal = out.with_name(f"{out.name}.journal")
+    text = journal.read_text() if journal.exists() else ""
+    return [json.loads(line) for line in text.splitlines(keepends=True)[1:] if line.endswith("\n")]
+
+
+def wait_until(
+    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, patience_s: float = PATIENCE_S
+) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, "this takes too long"
+        assert process is None or process.poll() is None, "the sweep ended too early"
+        time.sleep(0.01)
+
+
+def processes_of(session: int) -> list[int]:
+    """The processes of a session that are not zombies."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its_session = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(its_session) == session and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+def seconds_of(pid: int) -> float:
+    """Processor time that a process has taken."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+def without_cost(path: Path) -> pa.Table:
+    return pq.read_table(path).drop_columns(["wall_time_s", "events"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table of the slow sweep, made in one go."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "slow.sweep.yaml").write_text(SLOW)
+    process = start(folder / "slow.sweep.yaml", folder / "t.parquet")
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    assert "simulations; " in err
+    return folder / "t.parquet"
+
+
+def test_killed_at_any_moment(slow: Path, tmp_path: Path, whole: Path) -> None:
+    out = tmp_path / "t.parquet"
+    process = start(slow, out)
+    wait_until(lambda: len(entries(out)) >= 3, process)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    before = entries(out)
+    assert 3 <= len(before) < SIMULATIONS
+    assert not out.exists()
+    wait_until(lambda: not processes_of(process.pid))  # workers end with whom they work for
+
+    again = start(slow, out)
+    _, err = again.communicate(timeout=PATIENCE_S)
+    assert again.returncode == 2
+    assert "--resume" in err
+    assert entries(out) == before
+
+    with out.with_name(f"{out.name}.journal").open("ab") as journal:
+        journal.write(b'{"key": "torn')
+    resumed = start(slow, out, "--resume", "--json")
+    text, err = resumed.communicate(timeout=PATIENCE_S)
+    assert resumed.returncode == 0, err
+    after = entries(out)
+    assert after[: len(before)] == before
+    keys = [entry["key"] for entry in after]
+    assert len(keys) == len(set(keys)) == SIMULATIONS
+    assert without_cost(out).equals(without_cost(whole), check_metadata=True)
+    assert [row["point"] for row in json.loads(text)["rows"]] == [index // 2 for index in range(SIMULATIONS)]
+
+
+def test_workers_do_not_finish_what_nobody_waits_for(slow: Path, tmp_path: Path) -> None:
+    slow.write_text(SLOW.replace("[1, 2, 3, 4]", "[9999, 10000]"))
+    process = start(slow, tmp_path / "t.parquet")
+    wait_until(lambda: sum(seconds_of(worker) > 1.5 for worker in processes_of(process.pid)) >= 2, process)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: not processes_of(process.pid), patience_s=10)
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["the process", "all its processes"])
+def test_ctrl_c_writes_what_is_finished(slow: Path, tmp_path: Path, whole: Path, group: bool) -> None:
+    out = tmp_path / "t.parquet"
+    process = start(slow, out)
+    wait_until(lambda: len(entries(out)) >= 3, process)
+    if group:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    else:
+        process.send_signal(signal.SIGINT)
+    text, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "Traceback" not in text + err
+    wait_until(lambda: not processes_of(process.pid))
+    kept = entries(out)
+    assert f"interrupted; {len(kept)} of {SIMULATIONS} simulations are finished" in err
+    table = pq.read_table(out)
+    assert sorted(table.column("key").to_pylist()) == sorted(entry["key"] for entry in kept)
+    assert json.loads(table.schema.metadata[b"syncline.sweep"])["status"] == "partial"
+    resumed = start(slow, out, "--resume")
+    _, err = resumed.communicate(timeout=PATIENCE_S)
+    assert resumed.returncode == 0, err
+    assert without_cost(out).equals(without_cost(whole), check_metadata=True)
+
+
+def test_one_after_the_other_gives_the_same(syncline_command: Command, slow: Path, tmp_path: Path, whole: Path) -> None:
+    out = tmp_path / "t.parquet"
+    assert syncline_command("sweep", str(slow), "--threads", "1", "--out", str(out)).status == 0
+    assert without_cost(out).equals(without_cost(whole), check_metadata=True)
+
+
+def test_resuming_what_is_finished_simulates_nothing(
+    syncline_command: Command, slow: Path, tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "t.parquet"
+    out.with_name("t.parquet.journal").write_bytes(whole.with_name("t.parquet.journal").read_bytes())
+
+    def nothing(jobs: list[pool.Job], _: int | None = None) -> Iterator[tuple[str, Entry]]:
+        assert jobs == []
+        yield from ()
+
+    monkeypatch.setattr(pool, "simulate", nothing)
+    assert syncline_command("sweep", str(slow), "--out", str(out), "--resume").status == 0
+    assert pq.read_table(out).equals(pq.read_table(whole))
+
+
+def test_another_engine_or_another_value_is_another_simulation(
+    syncline_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    path = tmp_path / "s.yaml"
+    keys = []
+    for clock, version in (("1GHz", "1.0"), ("1000MHz", "1.0"), ("2GHz", "1.0"), ("1GHz", "1.1")):
+        monkeypatch.setattr("syncline.__version__", version)
+        path.write_text(f"name: s\nbase: small.yaml\naxes: {{npu.clock: [{clock}]}}\n")
+        document = json.loads(syncline_command("sweep", str(path), "--threads", "1", "--json", "-q").out)
+        keys.append(document["rows"][0]["key"])
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+
+
+class TestJournal:
+    ENTRIES = (
+        Entry("done", None, {"iteration_time_s": 0.1 + 0.2, "npus": 7}, 0.5, 12),
+        Entry("failed", 'NPU 3 waits\nfor "\u00e4"'),
+        Entry("refused", "no"),
+    )
+
+    def write(self, path: Path) -> None:
+        journal = Journal.open(path, resume=False)
+        for index, entry in enumerate(self.ENTRIES):
+            journal.add(f"key {index}", "a name", entry)
+        journal.close()
+
+    def test_torn_anywhere(self, tmp_path: Path) -> None:
+        path = tmp_path / "whole.journal"
+        self.write(path)
+        whole = path.read_bytes()
+        for cut in range(len(whole) + 1):
+            path.write_bytes(whole[:cut])
+            journal = Journal.open(path, resume=True)
+            kept = list(journal.entries.values())
+            assert kept == list(self.ENTRIES[: max(0, whole[:cut].count(b"\n") - 1)])
+            journal.add("another", "", self.ENTRIES[2])
+            journal.close()
+            journal = Journal.open(path, resume=True)
+            assert list(journal.entries.values()) == [*kept, self.ENTRIES[2]]
+            journal.close()
+
+    @pytest.mark.parametrize("line", [0, 1, 2])
+    def test_what_is_no_journal_is_refused_and_kept(self, tmp_path: Path, line: int) -> None:
+        path = tmp_path / "j"
+        self.write(path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[line] = b'{"key": 3}\n'
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(InputError, match="journal"):
+            Journal.open(path, resume=True)
+        assert path.read_bytes() == b"".join(lines)
+
+    def test_two_sweeps_cannot_write_to_one(self, tmp_path: Path) -> None:
+        first = Journal.open(tmp_path / "j", resume=False)
+        with pytest.raises(InputError, match="another sweep"):
+            Journal.open(tmp_path / "j", resume=True)
+        first.close()
+
+
+def test_a_worker_that_dies_takes_one_simulation_with_it() -> None:
+    variant = study(SMALL, "training.iterations=30").variants[0]
+    jobs = [(str(index), variant) for index in range(6)]
+    outcomes = pool.simulate(jobs, 2)
+    found = dict([next(outcomes)])
+    victim = multiprocessing.active_children()[0]
+    assert victim.pid is not None
+    os.kill(victim.pid, signal.SIGKILL)
+    found |= dict(outcomes)
+    died = [key for key, outcome in found.items() if isinstance(outcome, pool.WorkerDiedError)]
+    assert sorted(found) == [str(index) for index in range(6)]
+    assert len(died) == 1
+    assert "signal 9" in str(found[died[0]])
+    assert not multiprocessing.active_children()
