@@ -20,8 +20,9 @@ from syncline.schema.experiment import (
     Experiment,
     FlowNetwork,
     PacketNetwork,
+    SwitchOffloadEndpoint,
 )
-from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload
+from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -50,7 +51,12 @@ REFUSALS: Final = {
     "dims.": ("topology",),
     "collectives.per_dimension": ("collective", "per_dimension"),
     "collectives.slices": ("collective", "slices"),
+    "collectives.algorithms": ("collective", "algorithms"),
     "collectives.algorithm": ("collective", "algorithm"),
+    "endpoint.kind": ("endpoint", "kind"),
+    "endpoint.comm_sms": ("endpoint", "comm_sms"),
+    "endpoint.switch_memory": ("endpoint", "switch_memory"),
+    "endpoint.message": ("endpoint", "message"),
     "collectives.chunking": ("collective", "chunk"),
     "groups": ("groups",),
     "fold": ("fold",),
@@ -92,6 +98,8 @@ class Preview:
     messages_per_npu: int
     bytes_sent_per_npu: int
     lower_bound_ps: int
+    offloaded: str | None
+    """Of switch offload: what is done in switches, and what is left to the NPUs."""
     warnings: list[str]
 
 
@@ -159,12 +167,24 @@ def _refusal(variant: Variant, text: str) -> Problem:
     unfit = _UNFIT.fullmatch(message)
     if unfit is not None:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
-        path, message = ("collective", "algorithm"), f"there is no {name} algorithm for {unfit[2]}"
-        accepted = "direct, or auto for what is fastest"
+        message = f"there is no {name} algorithm for {unfit[2]}"
+        path, accepted = _unfit(variant.experiment, unfit[2])
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
     which = f" (variant {variant.name})" if variant.tree.origin.path else ""
     return variant.problem(path, f"{said}{which}", accepted or None)
+
+
+def _unfit(experiment: Experiment, kind: str) -> tuple[tuple[str, ...], str]:
+    """The field that gives a kind of collective an algorithm that it does not have, and what it takes."""
+    if kind in experiment.collective.algorithms:
+        return ("collective", "algorithms", kind), "direct"
+    if len(kinds_of(experiment.workload)) > 1:
+        accepted = (
+            f"an algorithm for all kinds, or one of its own for this one (collective.algorithms: {{{kind}: direct}})"
+        )
+        return ("collective", "algorithm"), accepted
+    return ("collective", "algorithm"), "direct, or auto for what is fastest"
 
 
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
@@ -234,7 +254,7 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
     """
     npu, endpoint, training = experiment.npu, experiment.endpoint, experiment.training
     sms, bandwidth = npu.sms, npu.memory_bandwidth
-    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth
     if training.background_embedding:
@@ -333,6 +353,18 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "message_bytes": endpoint.message,
             "port_buffer_bytes": endpoint.port_buffer,
             "transit": experiment.transit,
+        }
+    if isinstance(endpoint, SwitchOffloadEndpoint):
+        return {
+            "kind": "switch-offload",
+            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
+            "bus_bytes_per_s": npu.bus,
+            "charge_writes": endpoint.charge_writes,
+            "switch_reduce_bytes_per_s": endpoint.switch_reduce_bandwidth,
+            "switch_memory_bytes": endpoint.switch_memory,
+            "switch_latency_ps": endpoint.switch_latency,
+            "message_bytes": endpoint.message,
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
     return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}

@@ -62,7 +62,7 @@ def document(
         "version": syncline.__version__,
         "status": status,
         "seed": seed,
-        "assumptions": assumptions.of(variants),
+        "assumptions": assumptions.of(variants, {name: s["offloaded"] for name, s in known.items() if s["offloaded"]}),
         "warnings": list(warnings),
         "fidelity": _common(each),
     }
@@ -178,7 +178,8 @@ def collective_fields(variant: Variant, result: Result) -> Document:
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
     totals = summary["network"]
-    per_npu = _per_npu(totals["injected_bytes"] - summary["endpoint"]["transit_bytes"], experiment.taking_part)
+    elsewhere = summary["endpoint"]["transit_bytes"] + summary["endpoint"]["sent_by_switches_bytes"]
+    per_npu = _per_npu(totals["injected_bytes"] - elsewhere, experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate
@@ -207,6 +208,7 @@ def endpoint(summary: dict[str, Any]) -> Document:
         "memory_write_bytes": totals["memory_write_bytes"],
         "loaded_bytes": totals["loaded_bytes"],
         "sent_bytes": totals["sent_bytes"],
+        "sent_by_switches_bytes": totals["sent_by_switches_bytes"],
         "transit_bytes": totals["transit_bytes"],
         "fsms": totals["fsms"],
         "fsm_peak": totals["fsm_peak"],

@@ -84,6 +84,7 @@ def ahead(spec: dict[str, Any]) -> dict[str, Any]:
         "steps": 2 * (ranks - 1),
         "chunks": 7,
         "lower_bound_ps": 2 * (ranks - 1) * size * 10**12 // (ranks * egress_of(spec)) if ranks > 1 else 0,
+        "offloaded": None,
         "warnings": [],
     }
 
@@ -180,6 +181,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "memory_write_bytes": sent_all,
             "loaded_bytes": sent_all * 4 // 9,
             "sent_bytes": sent_all,
+            "sent_by_switches_bytes": 0,
             "transit_bytes": 0,
             "resources": [
                 {

@@ -80,8 +80,10 @@ pub struct Report {
     pub memory_written: u64,
     /// Bytes loaded into an SRAM.
     pub loaded: u64,
-    /// Bytes handed to the network, those in transit included.
+    /// Bytes that NPUs handed to the network, those in transit included.
     pub sent: u64,
+    /// Bytes that switches handed to it: sums and copies.
+    pub sent_by_switches: u64,
     /// Bytes that endpoints handed on for others, once per hop after the first.
     pub transit: u64,
     /// Messages handed to the network, once per hop where endpoints forward.

@@ -101,7 +101,7 @@ impl Baseline {
         }
     }
 
-    fn reads_per_byte(op: Op) -> u64 {
+    pub(crate) fn reads_per_byte(op: Op) -> u64 {
         match op {
             Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
             Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,

@@ -69,6 +69,8 @@ pub enum Wires {
 enum Wiring {
     Routed,
     Port(PortId),
+    /// To the switch of the line: per NPU, the port that leads there.
+    Switch(Arc<[PortId]>),
     /// Per group: the ring, and per rank its place.
     Order(Arc<[(RingOrder, Vec<u32>)]>),
 }
@@ -102,6 +104,8 @@ pub struct Layout {
     /// Per NPU the one of the whole machine that it stands for; `None` for itself.
     representatives: Option<Arc<[NodeId]>>,
     plans: Vec<PlanLayout>,
+    /// Per dimension and NPU, the port to the switch of its line, if there is one.
+    switch_ports: Vec<Option<Arc<[PortId]>>>,
     split: Split,
 }
 
@@ -140,7 +144,17 @@ impl<'a> PhaseView<'a> {
     /// A step and the length of what it carries.
     #[inline]
     pub fn step(&self, at: Slot) -> (Step, u64) {
-        let step = self.lane.program.step(self.rank, at);
+        self.step_of(self.rank, at)
+    }
+
+    /// A step of the switch of the NPU's line and the length of what it carries.
+    pub fn switch_step(&self, at: Slot) -> (Step, u64) {
+        self.step_of(self.lane.program.ranks(), at)
+    }
+
+    #[inline]
+    fn step_of(&self, rank: u32, at: Slot) -> (Step, u64) {
+        let step = self.lane.program.step(rank, at);
         let (parts, blocks) = (self.lane.program.parts(), step.blocks);
         let split = self.layout.split;
         let len = match self.ring() {
@@ -168,6 +182,7 @@ impl<'a> PhaseView<'a> {
     pub fn port(&self) -> Option<PortId> {
         match self.lane.wiring {
             Wiring::Port(port) => Some(port),
+            Wiring::Switch(ref ports) => Some(ports[self.npu.index()]),
             Wiring::Routed | Wiring::Order(_) => None,
         }
     }
@@ -190,6 +205,17 @@ impl<'a> PhaseView<'a> {
         self.node(step.from)
     }
 
+    /// The node that a step receives from, for people.
+    pub fn sender_name(&self, step: &Step) -> String {
+        match &self.lane.wiring {
+            Wiring::Switch(ports) => {
+                let (switch, _) = self.layout.fabric.next(self.npu, ports[self.npu.index()]);
+                self.layout.fabric.node_name(switch)
+            }
+            _ => format!("NPU {}", self.sender(step)),
+        }
+    }
+
     fn node(&self, rank: u32) -> NodeId {
         let rank = self.ring().map_or(rank, |ring| ring.ranks[rank as usize]);
         self.layout.peer(self.npu, self.dim, rank)
@@ -199,7 +225,7 @@ impl<'a> PhaseView<'a> {
     #[inline]
     fn ring(&self) -> Option<&'a RingOrder> {
         match &self.lane.wiring {
-            Wiring::Port(_) | Wiring::Routed => None,
+            Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => None,
             Wiring::Order(rings) => Some(&rings[self.layout.places[self.npu.index()].0 as usize].0),
         }
     }
@@ -250,7 +276,25 @@ impl Layout {
         };
         let plans = plans.into_iter().map(layout).collect();
         let representatives = representatives.map(Into::into);
-        Layout { fabric, dims, strides, places, coordinates, members, representatives, plans, split }
+        let switch_ports = vec![None; dims];
+        Layout { fabric, dims, strides, places, coordinates, members, representatives, plans, switch_ports, split }
+    }
+
+    /// The same where lines have switches that take part in programs: per dimension, the port of each NPU of the
+    /// whole machine that leads to the switch of its line.
+    #[must_use]
+    pub fn through_switches(mut self, ports: &[Option<Vec<PortId>>]) -> Layout {
+        let simulated = |ports: &Vec<PortId>| (0..self.npus()).map(|n| ports[self.whole(NodeId(n)).index()]).collect();
+        self.switch_ports = ports.iter().map(|ports| ports.as_ref().map(simulated)).collect();
+        for PlanLayout { plan, phases } in &mut self.plans {
+            for (phase, lanes) in plan.phases().iter().zip(phases) {
+                for lane in lanes.iter_mut().filter(|lane| lane.program.has_switch()) {
+                    let ports = self.switch_ports[usize::from(phase.dim)].clone();
+                    lane.wiring = Wiring::Switch(ports.expect("lines whose programs have a switch have one"));
+                }
+            }
+        }
+        self
     }
 
     /// The fabric.
@@ -274,6 +318,28 @@ impl Layout {
             None => Some(whole),
             Some(r) => r.iter().position(|&n| n == whole).map(|i| NodeId(i as u32)),
         }
+    }
+
+    /// Whether NPUs stand for others.
+    pub fn is_folded(&self) -> bool {
+        self.representatives.is_some()
+    }
+
+    /// Dimensions of a group's grid.
+    pub fn dimensions(&self) -> usize {
+        self.dims
+    }
+
+    /// The port of an NPU that leads to the switch of its line, if there is one that takes part.
+    pub fn switch_port(&self, npu: NodeId, dim: usize) -> Option<PortId> {
+        self.switch_ports[dim].as_ref().map(|ports| ports[npu.index()])
+    }
+
+    /// The line of an NPU along a dimension, as its group and the line's first rank there, and its place in it.
+    pub fn line(&self, npu: NodeId, dim: usize) -> ((u32, u32), u32) {
+        let (group, rank) = self.places[npu.index()];
+        let place = self.coordinates(npu)(dim as u8);
+        ((group, rank - place * self.strides[dim]), place)
     }
 
     /// Whether an NPU is in a group.
@@ -318,7 +384,7 @@ impl Layout {
     pub fn is_routed(&self) -> bool {
         let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
         lanes.any(|l| match &l.wiring {
-            Wiring::Port(_) => false,
+            Wiring::Port(_) | Wiring::Switch(_) => false,
             Wiring::Routed => true,
             Wiring::Order(rings) => rings.iter().any(|r| r.0.ports.is_none()),
         })
@@ -383,7 +449,7 @@ impl Layout {
         let dim = plan.phases()[phase].dim;
         let coordinate = self.coordinates(npu);
         let rank = match &lane.wiring {
-            Wiring::Port(_) | Wiring::Routed => coordinate(dim),
+            Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => coordinate(dim),
             Wiring::Order(rings) => rings[self.places[npu.index()].0 as usize].1[coordinate(dim) as usize],
         };
         let takes_part = plan.takes_part(phase, coordinate);

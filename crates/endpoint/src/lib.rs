@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
+//! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
@@ -16,6 +17,7 @@ pub mod api;
 pub mod costs;
 pub mod flights;
 mod forwarding;
+pub mod in_switch;
 pub mod layout;
 pub mod loggp;
 pub mod message;
@@ -24,6 +26,7 @@ pub mod servers;
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
 pub use costs::{Baseline, BaselineConfig, Ideal};
+pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use layout::{Layout, RingOrder, Space, Wires};
 pub use loggp::LogGp;
 pub use message::MessageEndpoint;

@@ -37,7 +37,7 @@ use syncline_network::{Delivery, Message, NetOut, Network, Route};
 pub enum WorkDone {
     /// A step's.
     Step {
-        /// The NPU.
+        /// The NPU, or the switch that had a piece to work on.
         npu: u32,
         /// The chunk.
         seq: u32,
@@ -55,7 +55,7 @@ pub enum WorkDone {
 
 /// Names the step of a chunk that takes a message, in 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Tag(u64);
+pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     const PC_BITS: u32 = 23;
@@ -66,7 +66,7 @@ impl Tag {
     const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
-    fn new(seq: u32, phase: u8, into: Slot) -> Tag {
+    pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
         debug_assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
@@ -78,17 +78,17 @@ impl Tag {
     }
 
     #[inline]
-    fn seq(self) -> u32 {
+    pub(crate) fn seq(self) -> u32 {
         (self.0 >> Self::SLOT_BITS) as u32
     }
 
     #[inline]
-    fn phase(self) -> u8 {
+    pub(crate) fn phase(self) -> u8 {
         (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
     }
 
     #[inline]
-    fn slot(self) -> Slot {
+    pub(crate) fn slot(self) -> Slot {
         let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
         Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
     }
@@ -195,7 +195,8 @@ pub struct MessageEndpoint<C> {
     /// Messages in transit, if it is the endpoints that forward.
     forwarding: Option<Forwarding>,
     sent: u64,
-    flights: Flights,
+    /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
+    pub(crate) flights: Flights,
 }
 
 impl<C: StepCost> MessageEndpoint<C> {
@@ -515,7 +516,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                         let (step, _) = view.step(Slot { thread, pc: t.pc });
                         waits.push(Wait {
                             who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
-                            what: format!("the message of NPU {}", view.sender(&step)),
+                            what: format!("the message of {}", view.sender_name(&step)),
                         });
                     }
                 }

@@ -7,11 +7,14 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
-use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec, SwitchOffloadSpec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::Transit;
-use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, LogGp, MessageEndpoint};
+use syncline_endpoint::{
+    Ace, AceConfig, Baseline, BaselineConfig, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp, MessageEndpoint,
+    SwitchConfig, SwitchOffload,
+};
 use syncline_network::{Analytical, Flow, Network, packet};
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
@@ -96,7 +99,7 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
         EndpointSpec::Ace(ace) => {
             Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk()))
         }
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => Ok(0),
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => Ok(0),
     }
 }
 
@@ -149,6 +152,12 @@ where
             let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(illegal)?;
             run.with(ace)
         }
+        EndpointSpec::SwitchOffload(offload) => {
+            // Slots of switches are for so many chunks, whether or not these are parts of split ones.
+            let inflight = spec.collectives.inflight;
+            let (dma, switch) = switch_offload(offload)?;
+            run.with(SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, &traced))
+        }
     }
 }
 
@@ -179,6 +188,24 @@ fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
             message: message_bytes.map(Bytes),
         })),
     }
+}
+
+fn switch_offload(offload: &SwitchOffloadSpec) -> Result<(DmaConfig, SwitchConfig), RunError> {
+    let dma = DmaConfig {
+        memory: rate("endpoint.memory_bytes_per_s", offload.memory_bytes_per_s)?,
+        sms: Rate::new(offload.sm_bytes_per_s),
+        bus: rate("endpoint.bus_bytes_per_s", offload.bus_bytes_per_s)?,
+        charge_writes: offload.charge_writes,
+    };
+    let switch = SwitchConfig {
+        reduce: match offload.switch_reduce_bytes_per_s {
+            None => Rate::UNLIMITED,
+            Some(limited) => rate("endpoint.switch_reduce_bytes_per_s", limited)?,
+        },
+        memory: Bytes(offload.switch_memory_bytes),
+        latency: Ps(offload.switch_latency_ps),
+    };
+    Ok((dma, switch))
 }
 
 fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {

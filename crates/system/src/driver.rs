@@ -94,7 +94,7 @@ pub enum Failure {
     NotConserved {
         /// The network's account.
         audit: Conservation,
-        /// Bytes the endpoints sent.
+        /// Bytes the endpoints sent, switches included.
         sent: u64,
     },
 }
@@ -391,8 +391,9 @@ where
         // back-propagation leaves collectives behind, which must still not exceed what was sent.
         let balanced =
             if self.incomplete == 0 { audit.holds() } else { audit.injected >= audit.delivered + audit.dropped };
-        if !balanced || (self.incomplete == 0 && audit.injected != report.sent) {
-            return Err(Failure::NotConserved { audit, sent: report.sent });
+        let sent = report.sent + report.sent_by_switches;
+        if !balanced || (self.incomplete == 0 && audit.injected != sent) {
+            return Err(Failure::NotConserved { audit, sent });
         }
         let ids = 0..self.admission.collectives() as CollectiveId;
         Ok(Outcome {

@@ -42,6 +42,8 @@ pub struct Summary {
     pub lower_bound_ps: u64,
     /// What forces the bound.
     pub lower_bound_by: String,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
     /// Remarks on the result, for people.
     pub warnings: Vec<String>,
 }
@@ -62,7 +64,7 @@ pub struct Exposed {
 pub struct NetworkSummary {
     /// Bytes over all links (a byte over two hops counts twice).
     pub link_bytes: u64,
-    /// Bytes injected by all NPUs, what endpoints forward included.
+    /// Bytes injected by all NPUs, what endpoints forward included, and by switches that add and copy.
     pub injected_bytes: u64,
     /// Bytes delivered to all NPUs.
     pub delivered_bytes: u64,
@@ -87,11 +89,13 @@ pub struct EndpointSummary {
     pub loaded_bytes: u64,
     /// Bytes that NPUs sent of their own, all NPUs.
     pub sent_bytes: u64,
+    /// Bytes sent by switches that add and copy, all of them.
+    pub sent_by_switches_bytes: u64,
     /// Bytes that endpoints forwarded for others, once per hop after the first, all NPUs.
     pub transit_bytes: u64,
     /// Per resource: how long it was busy and how long work waited for it.
     pub resources: Vec<ResourceSummary>,
-    /// Partitions of the ACE SRAM.
+    /// Partitions of the ACE SRAM, or the memory of a switch.
     pub partitions: Vec<PartitionSummary>,
     /// Most FSMs of one NPU that were busy at once, and how many there are.
     pub fsm_peak: u32,

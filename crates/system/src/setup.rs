@@ -29,6 +29,8 @@ pub struct Folded {
     pub unfolded: Option<String>,
     /// What people should know of how the run was set up.
     pub remarks: Vec<String>,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
     /// What no schedule of a single collective can beat.
     pub bound: Option<Bound>,
 }
@@ -91,7 +93,8 @@ impl RunPlan {
             JobSpec::Collective { bytes, root, collective } => {
                 let task = Task { kind: kind(collective), bytes, root };
                 let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
-                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, task))
+                let switches_add = matches!(spec.endpoint, EndpointSpec::SwitchOffload(_));
+                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, switches_add, task))
             }
             JobSpec::Training { .. } => None,
         };
@@ -104,7 +107,9 @@ impl RunPlan {
             Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
         let npus = machine.fabric().npus();
-        let folding = Folded { npus, multiplicity, unfolded, remarks, bound };
+        let offloaded =
+            matches!(spec.endpoint, EndpointSpec::SwitchOffload(_)).then(|| crate::offload::said(&placement.plans));
+        let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
         let layout = placement.layout(fabric.clone());
         Ok(RunPlan { fabric, job, layout, config, transit, folding })
     }
@@ -140,6 +145,12 @@ fn check_span(
             slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
             ace.buses
         }
+        EndpointSpec::SwitchOffload(o) => {
+            slowest = slowest.min(o.memory_bytes_per_s).min(o.bus_bytes_per_s);
+            slowest = slowest.min(o.switch_reduce_bytes_per_s.unwrap_or(u64::MAX));
+            slowest = slowest.min(if o.sm_bytes_per_s > 0 { o.sm_bytes_per_s } else { u64::MAX });
+            BusSpec::Rate
+        }
     };
     // Every step crosses buses five times at most.
     let (per_step, per_byte) = match buses {
@@ -152,7 +163,10 @@ fn check_span(
     };
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
-    let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
+    let mut latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
+    if let EndpointSpec::SwitchOffload(o) = &spec.endpoint {
+        latency += o.switch_latency_ps as f64;
+    }
     let bytes = job.total() as f64 * f64::from(job.iterations);
     let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
     let chunks = match config.chunking {
@@ -195,7 +209,7 @@ fn grown(
     };
     let fits = |chunk: u64| match &spec.endpoint {
         EndpointSpec::Ace(ace) => Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes,
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => true,
     };
     let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());
     let (mut low, mut high) = (bytes / unit, wanted / unit); // in units; `low` is taken if nothing fits
@@ -248,6 +262,8 @@ pub struct Preview {
     pub bytes_sent_per_npu: u64,
     /// What no schedule of a single collective can beat.
     pub lower_bound_ps: u64,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
     /// Remarks for people.
     pub warnings: Vec<String>,
 }
@@ -282,6 +298,7 @@ impl RunPlan {
             messages_per_npu: messages * times,
             bytes_sent_per_npu: bytes.saturating_mul(times),
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
+            offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),
         }
     }

@@ -216,6 +216,30 @@ pub enum EndpointSpec {
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
+    /// DMAs at the NPUs, switches that add and copy.
+    SwitchOffload(SwitchOffloadSpec),
+}
+
+/// Parameters of switch offload (defaults in the Python schema).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchOffloadSpec {
+    /// Main-memory bandwidth that communication may use.
+    pub memory_bytes_per_s: u64,
+    /// What the SMs given to communication can read per second; 0 if there are none.
+    pub sm_bytes_per_s: u64,
+    /// NPU-AFI bus, each direction.
+    pub bus_bytes_per_s: u64,
+    /// Whether memory writes are charged as well as recorded.
+    pub charge_writes: bool,
+    /// What the ALU of each port of a switch takes in; `None` if it adds as bytes arrive.
+    pub switch_reduce_bytes_per_s: Option<u64>,
+    /// Partial sums that a switch holds.
+    pub switch_memory_bytes: u64,
+    /// From the last addition to a piece to its departure.
+    pub switch_latency_ps: u64,
+    /// Largest message, and piece.
+    pub message_bytes: u64,
 }
 
 /// What a message costs the buses to memory and to the AFI beside its bytes.
@@ -244,6 +268,7 @@ impl EndpointSpec {
         match self {
             EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => *transit,
             EndpointSpec::Ace(ace) => ace.transit,
+            EndpointSpec::SwitchOffload(_) => TransitSpec::Network, // switches lie between, not NPUs
         }
     }
 }
@@ -341,6 +366,8 @@ pub enum AlgorithmSpec {
     DoubleBinaryTree,
     /// A tree of depth one per rank, pipelined.
     OneHopTrees,
+    /// Through switches that add and copy, one dimension after the other.
+    InSwitch,
     /// One dimension after the other, each with the algorithm that suits it.
     Hierarchical,
     /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
@@ -368,6 +395,8 @@ pub enum DimAlgorithmSpec {
     DoubleBinaryTree,
     /// A tree of depth one per rank, pipelined.
     OneHopTrees,
+    /// Through a switch that adds and copies.
+    InSwitch,
 }
 
 /// How a collective is cut into chunks.

@@ -155,6 +155,7 @@ where
                 memory_write_bytes: report.memory_written * m,
                 loaded_bytes: report.loaded * m,
                 sent_bytes: (report.sent - report.transit) * m,
+                sent_by_switches_bytes: report.sent_by_switches * m,
                 transit_bytes: report.transit * m,
                 resources: report
                     .resources
@@ -184,6 +185,7 @@ where
             events: self.outcome.events,
             lower_bound_ps: self.folded.bound.as_ref().map_or(0, |b| b.time.0),
             lower_bound_by: self.folded.bound.as_ref().map_or(String::new(), |b| b.by.clone()),
+            offloaded: self.folded.offloaded.clone(),
             warnings: self.folded.remarks.iter().cloned().chain(self.contention()).collect(),
         }
     }

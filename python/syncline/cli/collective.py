@@ -68,11 +68,13 @@ def collective(
       syncline collective broadcast --size 256MB --machine dgx1v --gpus 0,1,4,5 --root 2
       syncline collective all-to-all --size 64MB --topology "Ring(4)_Ring(8)" --group "size 4"
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
+      syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
 
     By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
     ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
-    ideal endpoint has auto, which tries what makes sense and says what it chose; the others have ace-4-phase, and
-    direct for an all-to-all.
+    ideal endpoint has auto, which tries what makes sense and says what it chose; ace and baseline have
+    ace-4-phase, and switch-offload has hierarchical, which goes through every switch that there is. With these
+    three an all-to-all is direct.
     """
     flags = _Flags(
         kind=kind,

@@ -525,6 +525,7 @@ impl<N: Network> Endpoint<N> for Ace {
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
+            sent_by_switches: 0,
             transit: self.exchange.forwarded,
             messages: self.flights.count(),
             network: Ps(self.flights.time(now)),

@@ -12,6 +12,7 @@ mod folded;
 mod hybrid;
 mod monotone;
 mod odd_sizes;
+mod offload;
 mod support;
 mod training;
 mod transit;
