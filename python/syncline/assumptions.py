@@ -13,6 +13,7 @@ from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
+    Buses,
     Collective,
     Experiment,
     IdealEndpoint,
@@ -163,7 +164,12 @@ def _defaults(
     section: str, value: BaseModel, dumped: dict[str, Any], *, given: bool, ignored: frozenset[str]
 ) -> Iterator[str]:
     for name in type(value).model_fields:
-        if name in ignored or (given and name in value.model_fields_set):
+        is_given = given and name in value.model_fields_set
+        nested = getattr(value, name)
+        if isinstance(nested, Buses):
+            yield from _of_buses(f"{section}.{name}", nested, given=is_given)
+            continue
+        if name in ignored or is_given:
             continue
         shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
@@ -177,6 +183,15 @@ def _defaults(
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"
+
+
+def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:
+    if not (given and "kind" in buses.model_fields_set):
+        yield f"{path}.kind = {buses.kind} (default)"
+    if buses.kind == "loggp" and buses.message is None:
+        yield f"{path}.message = none: a transfer is one message (default)"
+    if buses.kind == "loggp" and buses.memory is None:
+        yield f"{path}.memory = comm_memory_bandwidth (default)"
 
 
 def _meaning_of_nothing(value: BaseModel, name: str) -> str:

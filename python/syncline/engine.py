@@ -16,12 +16,13 @@ from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
     BaselineEndpoint,
+    Buses,
     Experiment,
     FlowNetwork,
     PacketNetwork,
     SwitchOffloadEndpoint,
 )
-from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
+from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -187,13 +188,16 @@ def _unfit(experiment: Experiment, kind: str) -> tuple[tuple[str, ...], str]:
 
 
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
-    """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
-    fabric, workload = experiment.topology, experiment.workload
+    """What keeps an ACE from being used: the fabric if it is no product, groups, a root, or the algorithm."""
+    workload = experiment.workload
     if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
         return ("collective", "algorithm")
-    if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
+    if not isinstance(experiment.topology, Topology):
         return ("topology",)
-    return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
+    if experiment.groups is not None:
+        return ("groups",)
+    rooted = isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED
+    return ("workload", "collective") if rooted else ("collective", "algorithm")
 
 
 def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
@@ -327,18 +331,20 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
     if isinstance(endpoint, BaselineEndpoint):
         return {
             "kind": "baseline",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
             "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "buses": _buses(endpoint.buses),
             "transit": experiment.transit,
         }
     if isinstance(endpoint, AceEndpoint):
         return {
             "kind": "ace",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "buses": _buses(endpoint.buses),
             "clock_hz": endpoint.clock or npu.clock,
             "sram_bytes": endpoint.sram,
             "sram_banks": endpoint.banks,
@@ -363,6 +369,18 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
     return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
+
+
+def _buses(buses: Buses) -> dict[str, Any]:
+    if buses.kind == "rate":
+        return {"kind": "rate"}
+    return {
+        "kind": "loggp",
+        "latency_ps": buses.latency,
+        "overhead_ps": buses.overhead,
+        "gap_ps": buses.gap,
+        "message_bytes": buses.message,
+    }
 
 
 def _collectives(experiment: Experiment) -> dict[str, Any]:

@@ -218,11 +218,29 @@ def endpoint(summary: dict[str, Any]) -> Document:
                 "servers": r["servers"],
                 "busy_s": seconds(r["busy_ps"]),
                 "wait_s": seconds(r["wait_ps"]),
+                "transfer_s": seconds(r["transfer_ps"]),
                 "served": r["served"],
             }
             for r in totals["resources"]
         ],
         "partitions": totals["partitions"],
+        "breakdown": breakdown(totals["breakdown"]),
+    }
+
+
+def breakdown(totals: Mapping[str, int]) -> Document:
+    """Where the time of a chunk, and of a message, goes: means over all NPUs."""
+
+    def mean(name: str, count: str) -> float | None:
+        return ratio(seconds(totals[name]), totals[count])
+
+    return {
+        "chunks": totals["chunks"],
+        "messages": totals["messages"],
+        "chunk_queue_s": mean("chunk_queue_ps", "chunks"),
+        "bus_queue_s": mean("bus_queue_ps", "messages"),
+        "bus_transfer_s": mean("bus_transfer_ps", "messages"),
+        "network_s": mean("network_ps", "messages"),
     }
 
 

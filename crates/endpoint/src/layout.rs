@@ -7,7 +7,7 @@
 use crate::api::Chunk;
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Phase, Plan, Program, Slot, Split, Step};
-use syncline_core::{NodeId, PortId};
+use syncline_core::{Bytes, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
 
@@ -168,9 +168,14 @@ impl<'a> PhaseView<'a> {
         (step, len)
     }
 
+    /// Length of a block of the program.
+    pub fn share(&self, block: u32) -> u64 {
+        self.layout.split.share(self.vector, self.lane.program.parts(), block).1
+    }
+
     /// Bytes of the vector that are the NPU's own share: what an all-to-all leaves where it is.
     pub fn kept(&self) -> u64 {
-        self.layout.split.share(self.vector, self.lane.program.parts(), self.rank).1
+        self.share(self.rank)
     }
 
     /// The port by which everything leaves, if it is the same throughout the phase.
@@ -359,6 +364,11 @@ impl Layout {
         self.plans[usize::from(plan)].phases.len()
     }
 
+    /// Lanes of a phase of a plan.
+    pub fn lanes_of(&self, plan: u8, phase: usize) -> usize {
+        self.plans[usize::from(plan)].phases[phase].len()
+    }
+
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> usize {
         self.plans.iter().flat_map(|p| &p.phases).map(Vec::len).max().unwrap_or(1)
@@ -380,10 +390,37 @@ impl Layout {
         })
     }
 
-    /// Whether every phase of every plan is a ring over the same port of every NPU.
-    pub fn is_wired(&self) -> bool {
-        let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
-        lanes.all(|l| matches!((&l.program, &l.wiring), (Program::Ring { .. }, Wiring::Port(_))))
+    /// Whether no message of any plan passes an NPU on its way, and what goes around rings does so over the same port
+    /// of every NPU: what an engine at the ports can carry out.
+    pub fn is_direct(&self) -> bool {
+        let npus = || (0..self.npus()).map(NodeId).filter(|&npu| self.takes_part(npu));
+        (0u8..).zip(&self.plans).all(|(plan, layout)| {
+            layout.phases.iter().enumerate().all(|(phase, lanes)| {
+                lanes.iter().all(|lane| match (&lane.program, &lane.wiring) {
+                    (Program::Ring { .. } | Program::Relay { .. }, Wiring::Port(_)) => true,
+                    (Program::Direct { kind, .. } | Program::DirectOnGrid { kind, .. }, Wiring::Routed) => {
+                        let chunk = Chunk { len: Bytes::ZERO, plan, lane: 0 };
+                        !kind.is_rooted() && npus().all(|npu| self.reaches_directly(self.view(npu, chunk, phase)))
+                    }
+                    _ => false,
+                })
+            })
+        })
+    }
+
+    /// Whether no NPU is on the way to any peer of a phase.
+    fn reaches_directly(&self, view: PhaseView<'_>) -> bool {
+        let ranks = view.program().ranks();
+        let mut path = Vec::new();
+        (0..ranks).filter(|&rank| rank != view.rank).all(|rank| {
+            path.clear();
+            self.fabric.route(view.npu, view.node(rank), &mut path);
+            let mut at = view.npu;
+            path.iter().rev().skip(1).rev().all(|&port| {
+                at = self.fabric.next(at, port).0;
+                at.0 >= self.npus()
+            })
+        })
     }
 
     /// Whether every plan is a direct all-to-all.

@@ -69,6 +69,7 @@ fn with_ace(sizes: [u32; 3], bytes: u64) -> Spec {
         memory_bytes_per_s: 128_000_000_000,
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
+        buses: syncline_system::spec::BusSpec::Rate,
         clock_hz: 1_245_000_000,
         sram_bytes: 4 << 20,
         sram_banks: 4,

@@ -101,6 +101,25 @@ pub struct EndpointSummary {
     pub fsm_peak: u32,
     /// FSMs of an NPU.
     pub fsms: u32,
+    /// Where chunks and messages spend their time.
+    pub breakdown: Breakdown,
+}
+
+/// Where chunks and messages spend their time, summed over all NPUs (first version of the ACE paper, Fig. 11).
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Breakdown {
+    /// Chunks that were started.
+    pub chunks: u64,
+    /// Time from the issue of their collective to their start.
+    pub chunk_queue_ps: u64,
+    /// Messages handed to the network.
+    pub messages: u64,
+    /// Time that transfers waited for the buses to memory and to the AFI.
+    pub bus_queue_ps: u64,
+    /// Time that transfers took to cross them.
+    pub bus_transfer_ps: u64,
+    /// Time from handing messages to the network to their arrival.
+    pub network_ps: u64,
 }
 
 /// A resource of the endpoint, over all NPUs.
@@ -114,6 +133,8 @@ pub struct ResourceSummary {
     pub busy_ps: u64,
     /// Time that work waited for it, summed.
     pub wait_ps: u64,
+    /// Time from the beginning of work to its result, summed; of a bus with latency more than its busy time.
+    pub transfer_ps: u64,
     /// Pieces of work it served.
     pub served: u64,
 }

@@ -9,7 +9,7 @@ use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::place::{Machine, Placement, kind};
 use crate::spec::{
-    AceSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
+    AceSpec, BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -135,18 +135,32 @@ fn check_span(
     const SPAN: f64 = (1u64 << 63) as f64;
     let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
     let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
-    match &spec.endpoint {
-        EndpointSpec::Ideal { .. } => {}
-        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
+    let buses = match &spec.endpoint {
+        EndpointSpec::Ideal { .. } => BusSpec::Rate,
+        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
             slowest = slowest.min(*m).min(*s).min(*b);
+            *buses
         }
-        EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
+        EndpointSpec::Ace(ace) => {
+            slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
+            ace.buses
+        }
         EndpointSpec::SwitchOffload(o) => {
             slowest = slowest.min(o.memory_bytes_per_s).min(o.bus_bytes_per_s);
             slowest = slowest.min(o.switch_reduce_bytes_per_s.unwrap_or(u64::MAX));
             slowest = slowest.min(if o.sm_bytes_per_s > 0 { o.sm_bytes_per_s } else { u64::MAX });
+            BusSpec::Rate
         }
-    }
+    };
+    // Every step crosses buses five times at most.
+    let (per_step, per_byte) = match buses {
+        BusSpec::Rate => (0.0, 0.0),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
+            let apart = overhead_ps.max(gap_ps) as f64;
+            let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
+            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n.max(1) as f64))
+        }
+    };
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
     let mut latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
@@ -164,8 +178,8 @@ fn check_span(
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
     }
-    let most =
-        bytes * f64::from(passes) * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
+    let most = on_wires + chunks * steps * (latency + f64::from(passes) * per_step) + compute;
     if most < SPAN {
         return Ok(());
     }

@@ -207,6 +207,9 @@ pub enum EndpointSpec {
         bus_bytes_per_s: u64,
         /// Whether memory writes are charged as well as recorded.
         charge_writes: bool,
+        /// What a message costs the buses beside its bytes.
+        #[serde(default)]
+        buses: BusSpec,
         /// Who forwards what is for distant NPUs.
         #[serde(default)]
         transit: TransitSpec,
@@ -237,6 +240,26 @@ pub struct SwitchOffloadSpec {
     pub switch_latency_ps: u64,
     /// Largest message, and piece.
     pub message_bytes: u64,
+}
+
+/// What a message costs the buses to memory and to the AFI beside its bytes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum BusSpec {
+    /// Nothing.
+    #[default]
+    Rate,
+    /// [`syncline_endpoint::LogGp`].
+    Loggp {
+        /// L.
+        latency_ps: u64,
+        /// o.
+        overhead_ps: u64,
+        /// g.
+        gap_ps: u64,
+        /// Largest message of a transfer; `None`: it is one.
+        message_bytes: Option<u64>,
+    },
 }
 
 impl EndpointSpec {
@@ -271,6 +294,9 @@ pub struct AceSpec {
     pub bus_bytes_per_s: u64,
     /// Whether memory writes of the RX DMA are charged as well as recorded.
     pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses beside its bytes.
+    #[serde(default)]
+    pub buses: BusSpec,
     /// Clock of the engine.
     pub clock_hz: u64,
     /// SRAM in all.

@@ -262,6 +262,19 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where a chunk and a message spend their time."""
+    from syncline.cli import tables
+
+    named = {
+        "chunk queueing": "chunk_queue_s",
+        "bus queueing per message": "bus_queue_s",
+        "bus transfer per message": "bus_transfer_s",
+        "network per message": "network_s",
+    }
+    return [(name, tables.duration(means[key])) for name, key in named.items() if means[key]]
+
+
 def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     from syncline.cli import tables
 
@@ -279,6 +292,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps", str(document["steps"])),
         ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
         *([("forwarded per NPU", tables.size(transit / document["npus"]))] if transit else []),
+        *_breakdown(document["endpoint"]["breakdown"]),
         *([("NPUs simulated", simulated)] if fidelity["folded"] else []),
         *_cost_rows(document),
     ]

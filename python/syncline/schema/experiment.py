@@ -246,6 +246,23 @@ class IdealEndpoint(Section):
     of the network. `network` if not given."""
 
 
+class Buses(Section):
+    """What a message costs the buses between an NPU, its memory and the network beside its bytes."""
+
+    kind: Literal["rate", "loggp"] = "rate"
+    """`rate`: nothing. `loggp`: the LogGP model, with the bandwidths of the buses as its G."""
+    latency: TimeOrZero | None = None
+    """L: from the sending end of a bus to the receiving one."""
+    overhead: TimeOrZero | None = None
+    """o: what either end is busy with a message."""
+    gap: TimeOrZero | None = None
+    """g: least time between the beginnings of two messages."""
+    message: Size | None = None
+    """Longer transfers are cut into messages of this size; each is one message if not given."""
+    memory: Rate | None = None
+    """Bandwidth of the bus to memory; what is set aside for communication (`comm_memory_bandwidth`) if not given."""
+
+
 class BaselineEndpoint(Section):
     """SMs drive collectives through main memory."""
 
@@ -257,6 +274,8 @@ class BaselineEndpoint(Section):
     """SMs set aside for communication."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
+    buses: Buses = Buses()
+    """The buses to the network and to memory; with `loggp` a step's data is stored between them."""
     transit: Transit | None = None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
     routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
@@ -274,6 +293,8 @@ class AceEndpoint(Section):
     """SMs set aside for communication; ACE needs none."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
+    buses: Buses = Buses()
+    """The buses to the network and to memory, which the DMAs cross."""
     clock: Frequency | None = None
     """Clock of the engine; that of the NPU if not given."""
     sram: Size = 4 * 1024 * 1024

@@ -109,6 +109,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _chunks(parts)
     yield from _simulated_time(parts)
     yield from _ace(parts)
+    yield from _buses(parts)
     yield from _in_switch(parts)
     yield from _trace(parts)
     yield from _slow(parts)
@@ -374,6 +375,24 @@ def _ace(parts: Parts) -> Iterator[Violation]:
             "the SRAM is too small: its first and its terminal partition must each hold a chunk",
             f"at least {SIZE.format(2 * chunk)}, or smaller chunks",
         )
+
+
+def _buses(parts: Parts) -> Iterator[Violation]:
+    """LogGP needs its three parameters; plain buses have none."""
+    endpoint = parts.endpoint
+    if not isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+        return
+    buses = endpoint.buses
+    for name in ("latency", "overhead", "gap"):
+        if buses.kind == "loggp" and getattr(buses, name) is None:
+            yield Violation(("endpoint", "buses", name), "loggp needs it", TIME.accepted)
+    for name in type(buses).model_fields:
+        if buses.kind == "rate" and name != "kind" and getattr(buses, name) is not None:
+            yield Violation(("endpoint", "buses", name), "kind: rate has no such cost", "kind: loggp with it")
+    npu = parts.npu
+    if npu is not None and buses.memory is not None and buses.memory > npu.memory_bandwidth:
+        most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
+        yield Violation(("endpoint", "buses", "memory"), "the NPU has less", most)
 
 
 def _in_switch(parts: Parts) -> Iterator[Violation]:

@@ -138,9 +138,10 @@ impl Partitions {
     }
 }
 
-/// Bytes of SRAM in which the partitions hold one chunk each, in all-to-alls what `packets` need.
+/// Bytes of SRAM in which the partitions hold one chunk each; what `packets` need if there are direct all-to-alls only.
 pub fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Packets) -> u64 {
-    if plans.iter().any(Plan::is_exchange) {
+    let exchanges = |plan: &Plan| plan.phases().is_empty() || plan.is_exchange();
+    if plans.iter().any(Plan::is_exchange) && plans.iter().all(exchanges) {
         return packets.least().into_iter().fold(chunk.0, u64::saturating_add);
     }
     let mut needs = Vec::new();

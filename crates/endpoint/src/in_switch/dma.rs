@@ -58,7 +58,7 @@ impl Dma {
 }
 
 impl StepCost for Dma {
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
+    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, _: u8) -> (Ps, Option<u8>) {
         let mut ready = now;
         if op.receives() {
             self.written += len.0;
@@ -79,10 +79,11 @@ impl StepCost for Dma {
         if op.sends() {
             done = done.max(self.bus_out.serve(npu, ready, len));
         }
-        done
+        (done, None)
     }
 
     fn report(&self, report: &mut Report) {
+        report.buses = &["memory", "bus_tx", "bus_rx"];
         report.memory_read = self.read;
         report.memory_written = self.written;
         report.resources.push(self.memory.usage.clone());

@@ -82,6 +82,7 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
     {
         match report {
             NetOut::Arrived { at, port, tag, segment, .. } if self.switches.contains(at) => {
+                self.npus.flights.end(ctx.now);
                 self.switches.arrived((at, port), tag, segment.len, ctx.now, ctx.q);
             }
             _ => self.npus.network(report, ctx),
@@ -94,7 +95,7 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
     {
         match event {
             WorkDone::Step { npu, seq, thread } if self.switches.contains(NodeId(npu)) => {
-                self.switches.complete(NodeId(npu), seq, thread, ctx);
+                self.switches.complete(NodeId(npu), seq, thread, &mut self.npus.flights, ctx);
             }
             _ => self.npus.handle(event, ctx),
         }

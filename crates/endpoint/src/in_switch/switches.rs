@@ -1,6 +1,7 @@
 //! The switches' part in programs with a switch.
 
 use crate::api::{Chunk, Ctx, Report, chunk_key, class};
+use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use crate::message::{Tag, WorkDone};
 use crate::servers::RateServer;
@@ -181,8 +182,14 @@ impl Switches {
     }
 
     /// A piece of a thread of a chunk leaves a switch.
-    pub fn complete<N: Network, Q>(&mut self, node: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
-    where
+    pub fn complete<N: Network, Q>(
+        &mut self,
+        node: NodeId,
+        seq: u32,
+        thread: u8,
+        flights: &mut Flights,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let at = (node.0 - self.first.0) as usize;
@@ -206,6 +213,7 @@ impl Switches {
             let tag = Tag::new(seq, id.phase, step.into).0;
             let (src, route) = (node, Route::Port(port));
             let message = Message { src, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
+            flights.begin(ctx.now);
             ctx.net.send(ctx.now, message, ctx.q);
         }
         if program.reduces() {

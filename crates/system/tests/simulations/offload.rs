@@ -51,6 +51,20 @@ fn refusal(spec: &Spec) -> String {
 
 const SWITCH: BlockSpec = BlockSpec::Switch;
 
+/// What NPUs send up and what switches send down is in the network for at least the latency of a link.
+#[test]
+fn messages_of_switches_are_counted() {
+    let (n, k, piece) = (8, 8, 4096);
+    for network in [NetworkSpec::Analytical {}, packet(true), packet(false)] {
+        let mut spec = spec(&[(SWITCH, n as u32)], CollectiveKindSpec::AllReduce, piece * k);
+        spec.network = network;
+        let parts = run(&spec).summary.endpoint.breakdown;
+        assert_eq!(parts.messages, 2 * n * k);
+        assert!(parts.network_ps >= parts.messages * (LATENCY + piece * LINK / 2), "{parts:?}");
+        assert!(parts.bus_transfer_ps > 0);
+    }
+}
+
 /// One chunk of few enough pieces: the vector over a link, and what the first piece has to wait for.
 #[test]
 fn closed_forms() {

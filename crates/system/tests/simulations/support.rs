@@ -1,8 +1,8 @@
 //! Descriptions of simulations, small enough to read.
 
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule, DimSpec,
-    EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
+    AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
     SwitchOffloadSpec, TransitSpec,
 };
 use syncline_system::{Results, run_spec};
@@ -41,6 +41,7 @@ pub fn baseline() -> EndpointSpec {
         sm_bytes_per_s: 6 * 79_680_000_000,
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
         transit: TransitSpec::Network,
     }
 }
@@ -50,6 +51,7 @@ pub fn ace_spec() -> AceSpec {
         memory_bytes_per_s: 128_000_000_000,
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
         clock_hz: 1_245_000_000,
         sram_bytes: 4 << 20,
         sram_banks: 4,
