@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support import fake_core
 from support.command import Ended
-from syncline.reproduce import ace, ledger, sources, tutorial
+from syncline.reproduce import ace, ace1, ledger, sources, tutorial
 from syncline.reproduce.runs import Run, Runs, least
 
 Command = Callable[..., Ended]
@@ -23,7 +23,7 @@ ORDERED = [*tutorial.RUNS["tutorial-torus-dimension"], *tutorial.RUNS["tutorial-
 
 def test_every_claim_has_a_metric_and_a_legal_range() -> None:
     claims = ledger.claims()
-    by_source = {"ace": set(ace.METRICS), "tutorial": set(tutorial.METRICS)}
+    by_source = {"ace": set(ace.METRICS), "ace1": set(ace1.METRICS), "tutorial": set(tutorial.METRICS)}
     assert by_source == {name: {claim.id for claim in claims if claim.source == name} for name in sources.SOURCES}
     assert {claim.source for claim in claims} == set(sources.SOURCES)
     for claim in claims:
@@ -147,3 +147,27 @@ class TestTutorial:
             of_size = [times[run] for run in asymmetric if run.settings == (f"workload.size={size}",)]
             assert len(of_size) == 3
             assert of_size == sorted(of_size, reverse=True)
+
+
+def test_the_inter_package_links_are_all_used() -> None:
+    """Where there is one row or column of packages, the other dimension has two rings; switches have four links."""
+    machines = ace1.Ace1(Runs())
+    for shape in ace1.TORI:
+        local, rows, columns = machines.topology(shape).dims
+        assert (local.size, rows.size, columns.size) == shape
+        assert (local.links_per_npu, rows.links_per_npu + columns.links_per_npu) == (2, 4)
+    for joined in ace1.ALLTOALL:
+        local, switches = machines.topology(joined).dims
+        assert (local.size, switches.size) == joined
+        assert (switches.block, switches.links_per_npu, switches.rate) == ("switch", 4, 25 * 10**9)
+
+
+@given(cores=st.integers(1, 64), size=st.floats(1e3, 1e9))
+def test_the_closed_form_of_steps(cores: int, size: float) -> None:
+    """Sixteen NPUs on four links: 12 steps, 15/16 of the vector sent twice, and read three times."""
+    model = ace1.AS_GIVEN
+    expected = 12 * 2e-6 + 3 * 15 / 16 * size / (cores * 64e9) + 2 * 15 / 16 * size / 95e9
+    assert model.time(size, (4, 4), cores) == pytest.approx(expected)
+    assert model.utilisation(size, (4, 4), cores) == pytest.approx(15 / 8 * size / expected / 100e9)
+    assert model.utilisation(size, (4, 4), cores) < 0.95
+    assert ace1.CONTENDED.utilisation(size, (4, 4), cores) < model.utilisation(size, (4, 4), cores)

@@ -4,6 +4,7 @@
 //! carries that tag again. The number is a mere handle: one-hop messages that reach a port come from the
 //! same neighbour, in an order that no tag has a part in.
 
+use crate::costs::STAGES;
 use std::collections::VecDeque;
 use syncline_core::{Bytes, NodeId, PortId, Ps};
 use syncline_topology::{Fabric, Paths};
@@ -28,14 +29,25 @@ pub struct Leg {
     pub len: Bytes,
 }
 
+/// A message in transit that an NPU works on.
+#[derive(Clone, Copy, Debug)]
+pub struct InHand {
+    /// Its tag.
+    pub tag: u64,
+    /// The stage of the work that follows, if there is one.
+    pub left: Option<u8>,
+    /// When the stage that it is in is done with it.
+    pub done: Ps,
+}
+
 /// The messages in transit of all NPUs.
 #[derive(Debug)]
 pub struct Forwarding {
     paths: Paths,
     journeys: Vec<Journey>,
     unused: Vec<u32>,
-    /// Per NPU, the journeys that it works on and when it is done with each, in order.
-    in_hand: Vec<VecDeque<(u32, Ps)>>,
+    /// Per NPU and stage of the work, the messages that it works on, in order.
+    in_hand: Vec<VecDeque<InHand>>,
     /// Bytes that were forwarded.
     pub bytes: u64,
 }
@@ -50,7 +62,7 @@ impl Forwarding {
             paths: Paths::new(fabric),
             journeys: Vec::new(),
             unused: Vec::new(),
-            in_hand: vec![VecDeque::new(); fabric.npus() as usize],
+            in_hand: vec![VecDeque::new(); fabric.npus() as usize * STAGES],
             bytes: 0,
         }
     }
@@ -82,25 +94,30 @@ impl Forwarding {
         (tag & Self::MARK != 0).then(|| self.journeys[tag as u32 as usize].len)
     }
 
-    /// An NPU has begun to work on a message that goes on, and is done with it at `done`.
-    pub fn take_in_hand(&mut self, npu: NodeId, tag: u64, done: Ps) {
-        let queue = &mut self.in_hand[npu.index()];
-        debug_assert!(queue.back().is_none_or(|&(_, before)| before <= done), "first come, first served");
-        queue.push_back((tag as u32, done));
+    /// A stage of an NPU's work has taken up a message.
+    pub fn take_in_hand(&mut self, npu: NodeId, stage: u8, message: InHand) {
+        let queue = &mut self.in_hand[npu.index() * STAGES + usize::from(stage)];
+        debug_assert!(queue.back().is_none_or(|before| before.done <= message.done), "first come, first served");
+        queue.push_back(message);
     }
 
-    /// An NPU is done with the next message: its next hop.
-    pub fn next_leg(&mut self, npu: NodeId) -> Option<Leg> {
-        let (number, _) = self.in_hand[npu.index()].pop_front()?;
+    /// The message that a stage of an NPU's work is done with.
+    pub fn next_in_hand(&mut self, npu: NodeId, stage: u8) -> Option<InHand> {
+        self.in_hand[npu.index() * STAGES + usize::from(stage)].pop_front()
+    }
+
+    /// The next hop of a message that an NPU is done with.
+    pub fn next_leg(&mut self, tag: u64) -> Leg {
+        let number = tag as u32;
         let journey = &mut self.journeys[number as usize];
         journey.position += 1;
         let Journey { tag, len, position } = *journey;
         let hop = self.paths.hop(position);
         self.bytes += len.0;
         if !hop.last {
-            return Some(Leg { port: hop.port, tag: Self::MARK | u64::from(number), len });
+            return Leg { port: hop.port, tag: Self::MARK | u64::from(number), len };
         }
         self.unused.push(number);
-        Some(Leg { port: hop.port, tag, len })
+        Leg { port: hop.port, tag, len }
     }
 }

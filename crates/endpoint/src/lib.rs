@@ -5,21 +5,28 @@
 //! |---|---|---|
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
+//! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
-//! accounted to it ([`servers`]). [`api`] has the contract with the layer above, [`layout`] says where programs lead.
+//! accounted to it ([`servers`]). Buses may cost more than their bytes ([`loggp`]). [`api`] has the contract with the
+//! layer above, [`layout`] says where programs lead.
 
 pub mod ace;
 pub mod api;
 pub mod costs;
+pub mod flights;
 mod forwarding;
+pub mod in_switch;
 pub mod layout;
+pub mod loggp;
 pub mod message;
 pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
 pub use costs::{Baseline, BaselineConfig, Ideal};
+pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use layout::{Layout, RingOrder, Space, Wires};
+pub use loggp::LogGp;
 pub use message::MessageEndpoint;

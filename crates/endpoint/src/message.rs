@@ -24,7 +24,8 @@
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
 use crate::costs::StepCost;
-use crate::forwarding::{Forwarding, Leg};
+use crate::flights::Flights;
+use crate::forwarding::{Forwarding, InHand, Leg};
 use crate::layout::Layout;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
@@ -36,23 +37,25 @@ use syncline_network::{Delivery, Message, NetOut, Network, Route};
 pub enum WorkDone {
     /// A step's.
     Step {
-        /// The NPU.
+        /// The NPU, or the switch that had a piece to work on.
         npu: u32,
         /// The chunk.
         seq: u32,
         /// The thread.
         thread: u8,
     },
-    /// That on the next message in transit.
+    /// A stage of that on the next message in transit.
     Transit {
         /// The NPU.
         npu: u32,
+        /// The stage.
+        stage: u8,
     },
 }
 
 /// Names the step of a chunk that takes a message, in 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Tag(u64);
+pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     const PC_BITS: u32 = 23;
@@ -63,7 +66,7 @@ impl Tag {
     const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
-    fn new(seq: u32, phase: u8, into: Slot) -> Tag {
+    pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
         debug_assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
@@ -75,17 +78,17 @@ impl Tag {
     }
 
     #[inline]
-    fn seq(self) -> u32 {
+    pub(crate) fn seq(self) -> u32 {
         (self.0 >> Self::SLOT_BITS) as u32
     }
 
     #[inline]
-    fn phase(self) -> u8 {
+    pub(crate) fn phase(self) -> u8 {
         (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
     }
 
     #[inline]
-    fn slot(self) -> Slot {
+    pub(crate) fn slot(self) -> Slot {
         let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
         Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
     }
@@ -125,6 +128,8 @@ struct Thread {
     leaving: u16,
     /// Whether the next four say what step `pc` does.
     decoded: bool,
+    /// What is left of the step's work, if it comes in stages.
+    stage: Option<u8>,
     op: Op,
     pc: u32,
     /// The send that follows begins when fewer messages of the thread than this have not left; 0 if no
@@ -142,6 +147,7 @@ const FRESH: Thread = Thread {
     full: false,
     leaving: 0,
     decoded: false,
+    stage: None,
     op: Op::Send,
     pc: 0,
     most_leaving: 0,
@@ -189,6 +195,8 @@ pub struct MessageEndpoint<C> {
     /// Messages in transit, if it is the endpoints that forward.
     forwarding: Option<Forwarding>,
     sent: u64,
+    /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
+    pub(crate) flights: Flights,
 }
 
 impl<C: StepCost> MessageEndpoint<C> {
@@ -208,6 +216,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
             sent: 0,
+            flights: Flights::default(),
         }
     }
 
@@ -235,7 +244,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         self.work(npu, seq, thread, ctx);
     }
 
-    /// Works on a thread's current step, whose message, if it takes one, is there.
+    /// Works on a thread's current step, whose message, if it takes one, is there, or on its next stage.
     #[inline]
     fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
@@ -243,8 +252,9 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
-        let (op, len) = (t.op, t.len);
-        let done = self.cost.work(npu.index(), ctx.now, op, Bytes(len));
+        let (op, len, stage) = (t.op, t.len, t.stage.unwrap_or(0));
+        let (done, left) = self.cost.work(npu.index(), ctx.now, op, Bytes(len), stage);
+        self.thread(npu, seq, thread).stage = left;
         ctx.q.at(done, chunk_key(class::WORK, seq, thread), WorkDone::Step { npu: npu.0, seq, thread });
     }
 
@@ -329,6 +339,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.sent += message.len.0;
+        self.flights.begin(ctx.now);
         let leg = match (&mut self.forwarding, message.route) {
             (Some(f), Route::To(dst)) => f.depart(self.layout.fabric(), message.src, dst, message.tag, message.len),
             _ => None,
@@ -340,26 +351,32 @@ impl<C: StepCost> MessageEndpoint<C> {
         ctx.net.send(ctx.now, message, ctx.q);
     }
 
-    /// A message in transit has arrived, of so many bytes.
-    fn pass<N: Network, Q>(&mut self, npu: NodeId, tag: u64, len: Bytes, ctx: &mut Ctx<'_, N, Q>)
+    /// A message in transit, of so many bytes, is there for a stage of the work on it.
+    fn pass<N: Network, Q>(&mut self, npu: NodeId, tag: u64, len: Bytes, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let done = self.cost.work(npu.index(), ctx.now, Op::RecvCopySend, len);
+        let (done, left) = self.cost.work(npu.index(), ctx.now, Op::RecvCopySend, len, stage);
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.take_in_hand(npu, tag, done);
+            forwarding.take_in_hand(npu, stage, InHand { tag, left, done });
         }
-        // Messages are done in the order in which they came, so that no event need name one.
-        ctx.q.at(done, Key::new(class::TRANSIT, 0), WorkDone::Transit { npu: npu.0 });
+        // A stage is done with messages in the order in which they came, so that no event need name one.
+        ctx.q.at(done, Key::new(class::TRANSIT, stage.into()), WorkDone::Transit { npu: npu.0, stage });
     }
 
-    /// The next message in transit goes on.
-    fn forward<N: Network, Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    /// A stage is done with the next message in transit: it comes to its next one, or goes on.
+    fn forward<N: Network, Q>(&mut self, npu: NodeId, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let Some(Leg { port, tag, len }) = self.forwarding.as_mut().and_then(|f| f.next_leg(npu)) else { return };
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let Some(InHand { tag, left, .. }) = forwarding.next_in_hand(npu, stage) else { return };
+        if let (Some(stage), Some(len)) = (left, forwarding.passing(tag)) {
+            return self.pass(npu, tag, len, stage, ctx);
+        }
+        let Leg { port, tag, len } = forwarding.next_leg(tag);
         self.sent += len.0;
+        self.flights.begin(ctx.now);
         let route = Route::Port(port);
         let message = Message { src: npu, route, len, delivery: Delivery::Whole, tag, receipt: None };
         ctx.net.send(ctx.now, message, ctx.q);
@@ -427,10 +444,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let (npu, tag) = match report {
-            NetOut::Arrived { at, tag, .. } => match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
-                Some(len) => return self.pass(at, tag, len, ctx),
-                None => (at, Tag(tag)),
-            },
+            NetOut::Arrived { at, tag, .. } => {
+                self.flights.end(ctx.now);
+                match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
+                    Some(len) => return self.pass(at, tag, len, 0, ctx),
+                    None => (at, Tag(tag)),
+                }
+            }
             NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
             NetOut::Room { .. } => return,
         };
@@ -454,10 +474,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     {
         let (npu, seq, thread) = match event {
             WorkDone::Step { npu, seq, thread } => (NodeId(npu), seq, thread),
-            WorkDone::Transit { npu } => return self.forward(NodeId(npu), ctx),
+            WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
         };
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let t = self.thread(npu, seq, thread);
+        if t.stage.is_some() {
+            return self.work(npu, seq, thread, ctx);
+        }
         t.working = false;
         t.pc += 1;
         let Thread { op, len, route, into, pc, most_leaving: most, .. } = *t;
@@ -493,7 +516,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                         let (step, _) = view.step(Slot { thread, pc: t.pc });
                         waits.push(Wait {
                             who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
-                            what: format!("the message of NPU {}", view.sender(&step)),
+                            what: format!("the message of {}", view.sender_name(&step)),
                         });
                     }
                 }
@@ -502,9 +525,10 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         waits
     }
 
-    fn report(&self, _: Ps) -> Report {
+    fn report(&self, now: Ps) -> Report {
         let transit = self.forwarding.as_ref().map_or(0, |f| f.bytes);
-        let mut report = Report { sent: self.sent, transit, ..Report::default() };
+        let (messages, network) = (self.flights.count(), Ps(self.flights.time(now)));
+        let mut report = Report { sent: self.sent, transit, messages, network, ..Report::default() };
         self.cost.report(&mut report);
         report
     }

@@ -7,11 +7,14 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
-use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec, SwitchOffloadSpec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::Transit;
-use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
+use syncline_endpoint::{
+    Ace, AceConfig, Baseline, BaselineConfig, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp, MessageEndpoint,
+    SwitchConfig, SwitchOffload,
+};
 use syncline_network::{Analytical, Flow, Network, packet};
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
@@ -91,8 +94,10 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
                      ACE could fill; accepted: {needed} or more"
                 )));
             }
-            // Endpoints that forward send to neighbours only.
-            let turns = plan.layout.is_routed() && !plan.transit;
+            // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its
+            // port buffers, which are first come, first served.
+            let in_phases = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() != (true, false);
+            let turns = plan.layout.is_routed() && !plan.transit && !in_phases;
             let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, turns, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
@@ -121,7 +126,7 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
         EndpointSpec::Ace(ace) => {
             Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk()))
         }
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => Ok(0),
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => Ok(0),
     }
 }
 
@@ -156,12 +161,15 @@ where
             let cost = Ideal { step: Ps(*step_latency_ps) };
             run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
         }
-        EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, .. } => {
+        EndpointSpec::Baseline {
+            memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
+        } => {
             let config = BaselineConfig {
                 memory: rate("endpoint.memory_bytes_per_s", *memory_bytes_per_s)?,
                 sms: rate("endpoint.sm_bytes_per_s", *sm_bytes_per_s)?,
                 bus: rate("endpoint.bus_bytes_per_s", *bus_bytes_per_s)?,
                 charge_writes: *charge_writes,
+                protocol: protocol(*buses)?,
             };
             run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced))
         }
@@ -170,6 +178,12 @@ where
             let config = ace_config(spec, ace, transit)?;
             let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(illegal)?;
             run.with(ace)
+        }
+        EndpointSpec::SwitchOffload(offload) => {
+            // Slots of switches are for so many chunks, whether or not these are parts of split ones.
+            let inflight = spec.collectives.inflight;
+            let (dma, switch) = switch_offload(offload)?;
+            run.with(SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, &traced))
         }
     }
 }
@@ -190,6 +204,37 @@ fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
     Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
 }
 
+fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
+    match buses {
+        BusSpec::Rate => Ok(None),
+        BusSpec::Loggp { message_bytes: Some(0), .. } => Err(illegal("endpoint.buses.message_bytes: must be positive")),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => Ok(Some(LogGp {
+            latency: Ps(latency_ps),
+            overhead: Ps(overhead_ps),
+            gap: Ps(gap_ps),
+            message: message_bytes.map(Bytes),
+        })),
+    }
+}
+
+fn switch_offload(offload: &SwitchOffloadSpec) -> Result<(DmaConfig, SwitchConfig), RunError> {
+    let dma = DmaConfig {
+        memory: rate("endpoint.memory_bytes_per_s", offload.memory_bytes_per_s)?,
+        sms: Rate::new(offload.sm_bytes_per_s),
+        bus: rate("endpoint.bus_bytes_per_s", offload.bus_bytes_per_s)?,
+        charge_writes: offload.charge_writes,
+    };
+    let switch = SwitchConfig {
+        reduce: match offload.switch_reduce_bytes_per_s {
+            None => Rate::UNLIMITED,
+            Some(limited) => rate("endpoint.switch_reduce_bytes_per_s", limited)?,
+        },
+        memory: Bytes(offload.switch_memory_bytes),
+        latency: Ps(offload.switch_latency_ps),
+    };
+    Ok((dma, switch))
+}
+
 fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {
     let bubble = !matches!(spec.network, NetworkSpec::Packet { deadlock_rule: DeadlockRule::None, .. });
     let positive = |field: &str, value: u32| match value {
@@ -200,6 +245,7 @@ fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, Ru
         memory: rate("endpoint.memory_bytes_per_s", ace.memory_bytes_per_s)?,
         bus: rate("endpoint.bus_bytes_per_s", ace.bus_bytes_per_s)?,
         charge_writes: ace.charge_writes,
+        protocol: protocol(ace.buses)?,
         clock: Clock::new(ace.clock_hz).ok_or_else(|| illegal("endpoint.clock_hz: must be positive"))?,
         sram: Bytes(ace.sram_bytes),
         banks: positive("sram_banks", ace.sram_banks)?,

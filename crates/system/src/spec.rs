@@ -207,12 +207,59 @@ pub enum EndpointSpec {
         bus_bytes_per_s: u64,
         /// Whether memory writes are charged as well as recorded.
         charge_writes: bool,
+        /// What a message costs the buses beside its bytes.
+        #[serde(default)]
+        buses: BusSpec,
         /// Who forwards what is for distant NPUs.
         #[serde(default)]
         transit: TransitSpec,
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
+    /// DMAs at the NPUs, switches that add and copy.
+    SwitchOffload(SwitchOffloadSpec),
+}
+
+/// Parameters of switch offload (defaults in the Python schema).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchOffloadSpec {
+    /// Main-memory bandwidth that communication may use.
+    pub memory_bytes_per_s: u64,
+    /// What the SMs given to communication can read per second; 0 if there are none.
+    pub sm_bytes_per_s: u64,
+    /// NPU-AFI bus, each direction.
+    pub bus_bytes_per_s: u64,
+    /// Whether memory writes are charged as well as recorded.
+    pub charge_writes: bool,
+    /// What the ALU of each port of a switch takes in; `None` if it adds as bytes arrive.
+    pub switch_reduce_bytes_per_s: Option<u64>,
+    /// Partial sums that a switch holds.
+    pub switch_memory_bytes: u64,
+    /// From the last addition to a piece to its departure.
+    pub switch_latency_ps: u64,
+    /// Largest message, and piece.
+    pub message_bytes: u64,
+}
+
+/// What a message costs the buses to memory and to the AFI beside its bytes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum BusSpec {
+    /// Nothing.
+    #[default]
+    Rate,
+    /// [`syncline_endpoint::LogGp`].
+    Loggp {
+        /// L.
+        latency_ps: u64,
+        /// o.
+        overhead_ps: u64,
+        /// g.
+        gap_ps: u64,
+        /// Largest message of a transfer; `None`: it is one.
+        message_bytes: Option<u64>,
+    },
 }
 
 impl EndpointSpec {
@@ -221,6 +268,7 @@ impl EndpointSpec {
         match self {
             EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => *transit,
             EndpointSpec::Ace(ace) => ace.transit,
+            EndpointSpec::SwitchOffload(_) => TransitSpec::Network, // switches lie between, not NPUs
         }
     }
 }
@@ -246,6 +294,9 @@ pub struct AceSpec {
     pub bus_bytes_per_s: u64,
     /// Whether memory writes of the RX DMA are charged as well as recorded.
     pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses beside its bytes.
+    #[serde(default)]
+    pub buses: BusSpec,
     /// Clock of the engine.
     pub clock_hz: u64,
     /// SRAM in all.
@@ -315,6 +366,8 @@ pub enum AlgorithmSpec {
     DoubleBinaryTree,
     /// A tree of depth one per rank, pipelined.
     OneHopTrees,
+    /// Through switches that add and copy, one dimension after the other.
+    InSwitch,
     /// One dimension after the other, each with the algorithm that suits it.
     Hierarchical,
     /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
@@ -342,6 +395,8 @@ pub enum DimAlgorithmSpec {
     DoubleBinaryTree,
     /// A tree of depth one per rank, pipelined.
     OneHopTrees,
+    /// Through a switch that adds and copies.
+    InSwitch,
 }
 
 /// How a collective is cut into chunks.
@@ -507,6 +562,9 @@ pub struct ComputeSpec {
     /// A systolic array in place of the SMs.
     #[serde(default)]
     pub array: Option<ArraySpec>,
+    /// Results along each side of a tile of a matrix product; every operand is read once if left out.
+    #[serde(default)]
+    pub tile: Option<std::num::NonZeroU32>,
 }
 
 /// A systolic array.

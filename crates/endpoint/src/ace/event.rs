@@ -50,6 +50,13 @@ pub enum AceEvent {
         /// The port.
         port: u32,
     },
+    /// The first message of a chunk that the RX DMA writes back is across the bus.
+    Crossed {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+    },
     /// The RX DMA has written a chunk back.
     Drained {
         /// The NPU.

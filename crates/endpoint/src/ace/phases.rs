@@ -1,10 +1,12 @@
 //! How chunks enter and leave phases.
 
-use super::{Ace, AceEvent, Blocked, Progress, State, Unit, class, dataflow};
+use super::legs::{self, Shape};
+use super::{Ace, AceEvent, Blocked, Progress, State, Unit, class, held};
 use crate::api::{Ctx, EpOut, chunk_key};
+use crate::loggp::Train;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
-use syncline_network::Network;
+use syncline_network::{Network, Route};
 
 impl Ace {
     /// A chunk is ready for its phase.
@@ -39,9 +41,10 @@ impl Ace {
     }
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
-    /// first of them: an all-reduce, which stores nothing in its first half, does not.
+    /// first of them: an all-reduce around a ring, which stores nothing in its first half, does not.
     fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
-        self.kind(seq, phase) != Kind::AllReduce
+        let program = self.layout.plan(self.chunks[seq as usize].plan).program(phase, true);
+        self.kind(seq, phase) != Kind::AllReduce || Shape::of(&program) == Shape::Direct
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
@@ -105,20 +108,12 @@ impl Ace {
         }
     }
 
-    /// The local data of a message has been read, for the only time in its phase: its room is given back.
-    pub(super) fn free_source<N: Network, Q>(
-        &mut self,
-        npu: NodeId,
-        seq: u32,
-        pc: u32,
-        group: u32,
-        ctx: &mut Ctx<'_, N, Q>,
-    ) where
+    /// Local data has been read, for the only time in its phase: its room is given back.
+    pub(super) fn free_source<N: Network, Q>(&mut self, npu: NodeId, phase: usize, bytes: u64, ctx: &mut Ctx<'_, N, Q>)
+    where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let phase = usize::from(self.progress(npu, seq).phase);
-        let (_, bytes) = self.message_len(npu, seq, pc, group);
-        self.partitions.free(npu, phase, u64::from(bytes));
+        self.partitions.free(npu, phase, bytes);
         self.record_levels(npu, ctx.now);
         match phase {
             0 => ctx.out.push(EpOut::Room { npu }),
@@ -191,18 +186,21 @@ impl Ace {
             (chunk.state, chunk.began) = (State::Running, ctx.now);
             return self.run_exchange(npu, seq, ctx);
         }
-        let (port, groups) = {
-            let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-            let block = view.vector.div_ceil(u64::from(view.program().ranks()));
-            (view.port().expect("an ACE is built for wired rings"), block.div_ceil(self.config.message.0).max(1) as u32)
-        };
-        let held = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(dataflow::List::EMPTY);
+        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
+        let block = view.vector.div_ceil(u64::from(view.program().ranks()));
+        let groups = block.div_ceil(self.config.message.0).max(1) as u32;
+        let (shape, port, (owns, legs)) = (Shape::of(view.program()), view.port(), legs::messages(&view));
+        let waiting = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(held::List::EMPTY);
         let now = ctx.now;
         self.account_wait(npu, seq, now);
         let (_, due) = self.destination(npu, seq, phase);
         let chunk = self.progress(npu, seq);
         chunk.state = State::Running;
-        (chunk.out_port, chunk.groups, chunk.held) = (port, groups, held);
+        if let Some(port) = port {
+            (chunk.out_port, chunk.route) = (port, Route::Port(port));
+        }
+        (chunk.shape, chunk.owns, chunk.legs, chunk.gathers) = (shape, owns, legs, false);
+        (chunk.groups, chunk.held) = (groups, waiting);
         (chunk.pc, chunk.group) = (0, 0);
         (chunk.receiving, chunk.sending) = (Unit::Idle, Unit::Idle);
         (chunk.room, chunk.room_due) = (0, Some(due));
@@ -210,9 +208,18 @@ impl Ace {
         if self.takes_room_at_once(seq, phase) {
             self.take_room(npu, seq, 0, now);
         }
-        self.expect_next(npu, seq, true);
-        self.begin_own(npu, seq, ctx);
-        self.receive_held(npu, seq, ctx);
+        let kept = self.kept(npu, seq);
+        if shape == Shape::Direct {
+            self.begin_direct(npu, seq, ctx);
+            self.direct_held(npu, seq, ctx);
+        } else {
+            self.expect_next(npu, seq, true);
+            self.begin_own(npu, seq, ctx);
+            self.receive_held(npu, seq, ctx);
+        }
+        if kept > 0 {
+            self.free_source(npu, phase, kept, ctx);
+        }
     }
 
     /// The last send of a chunk's phase is issued: its FSM may go on.
@@ -249,26 +256,62 @@ impl Ace {
         }
     }
 
+    /// When the TX DMA has loaded a chunk.
+    pub(super) fn load(&mut self, npu: usize, now: Ps, bytes: Bytes) -> Ps {
+        match self.config.protocol {
+            None => self.memory.serve(npu, now, bytes).max(self.tx_bus.serve(npu, now, bytes)),
+            Some(_) => {
+                let read = self.memory.transfer(npu, Train::at(now), bytes);
+                self.tx_bus.transfer(npu, read, bytes).last
+            }
+        }
+    }
+
     /// The RX DMA writes a finished chunk back.
     fn drain<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
         self.progress(npu, seq).state = State::Draining;
-        let bytes = Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)));
-        let done = self.write_back(npu, bytes, ctx.now);
+        let bytes = self.drained_bytes(npu, seq);
         let key = chunk_key(class::DRAINED, seq, 0);
-        ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+        if self.config.protocol.is_none() {
+            let done = self.write_back(npu, bytes, ctx.now);
+            return ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+        }
+        self.memory_written += bytes.0;
+        let across = self.rx_bus.transfer(npu.index(), Train::at(ctx.now), bytes);
+        if !self.config.charge_writes {
+            return ctx.q.at(across.last, key, AceEvent::Drained { npu: npu.0, seq });
+        }
+        // Memory is asked for when data is there, so that the TX DMA can use it until then.
+        self.progress(npu, seq).waits_since = across.last;
+        ctx.q.at(across.first, key, AceEvent::Crossed { npu: npu.0, seq });
     }
 
-    /// The RX DMA writes bytes to memory; returns when it is done.
+    fn drained_bytes(&self, npu: NodeId, seq: u32) -> Bytes {
+        let chunk = self.chunks[seq as usize];
+        Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)))
+    }
+
+    /// The first message of a chunk that is written back is across the bus.
+    pub(super) fn write_across<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let across = Train { first: ctx.now, last: self.progress(npu, seq).waits_since };
+        let written = self.memory.transfer(npu.index(), across, self.drained_bytes(npu, seq));
+        ctx.q.at(written.last, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });
+    }
+
+    /// The RX DMA streams bytes to memory; returns when it is done.
     pub(super) fn write_back(&mut self, npu: NodeId, bytes: Bytes, now: Ps) -> Ps {
         self.memory_written += bytes.0;
-        let done = self.rx_bus.serve(npu.index(), now, bytes);
+        let across = self.rx_bus.stream(npu.index(), now, bytes);
+        let stored = if self.config.protocol.is_some() { across } else { now };
         match self.config.charge_writes {
-            true => done.max(self.tx_memory.serve(npu.index(), now, bytes)),
-            false => done,
+            true => across.max(self.memory.stream(npu.index(), stored, bytes)),
+            false => across,
         }
     }
 
@@ -296,6 +339,9 @@ impl Ace {
                     }
                     State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
                         format!("space in the port buffer of {}", self.layout.fabric().port_name(npu, c.out_port))
+                    }
+                    State::Running if c.shape == Shape::Direct => {
+                        format!("{} B to add and {} B to store from the other NPUs", c.due[0], c.due[1])
                     }
                     State::Running => format!("message {} of step {} of its neighbour", c.group, c.pc),
                 };

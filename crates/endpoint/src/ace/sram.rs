@@ -175,7 +175,7 @@ impl Partitions {
     }
 }
 
-/// Bytes of SRAM in which the partitions hold one chunk each, in all-to-alls what `packets` need.
+/// Bytes of SRAM in which the partitions hold one chunk each; what `packets` need if there are direct all-to-alls only.
 pub fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Packets) -> u64 {
     let mut needs = Vec::new();
     let mut terminal = 0;

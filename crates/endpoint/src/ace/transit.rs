@@ -35,6 +35,7 @@
 //! no part in this.
 
 use super::exchange::Share;
+use super::legs::Handling;
 use super::{Ace, AceEvent, Transit, class};
 use crate::api::Ctx;
 use crate::layout::Layout;
@@ -233,7 +234,7 @@ impl Ace {
                 return;
             }
             self.exchange.pool_use.serve(ctx.now - packet.since, Ps::ZERO);
-            let start = self.take_ports(npu.index(), ctx.now, Op::Recv, true, packet.len);
+            let start = self.take_ports(npu.index(), ctx.now, Handling::of(Op::Recv), packet.len);
             if start > ctx.now {
                 self.exchange.inlets[inlet].writing = true;
                 let event = AceEvent::Written { npu: npu.0, port: port.0.into() };
@@ -388,7 +389,7 @@ impl Ace {
                 (_, _, Some(packet)) => packet.len,
                 _ => break,
             };
-            let start = self.take_ports(npu.index(), ctx.now, Op::Send, false, len);
+            let start = self.take_ports(npu.index(), ctx.now, Handling::of(Op::Send), len);
             if start > ctx.now {
                 self.exchange.outlets[outlet].reading = Some(source);
                 let key = Key::new(class::READ, port.0.into());
@@ -450,6 +451,7 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.sent += u64::from(packet.len);
+        self.flights.begin(ctx.now);
         let message = Message {
             src: npu,
             route,

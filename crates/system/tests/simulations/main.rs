@@ -1,9 +1,11 @@
 //! Whole simulations, one file per behaviour.
 
 mod accounting;
+mod ace_phases;
 mod agreement;
 mod algorithms;
 mod bounds;
+mod buses;
 mod closed_forms;
 mod failures;
 mod folded;
@@ -11,6 +13,7 @@ mod hybrid;
 mod mixed;
 mod monotone;
 mod odd_sizes;
+mod offload;
 mod support;
 mod training;
 mod transit;

@@ -92,7 +92,7 @@ fn spec(sizes: [u32; 3], chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
         drain: true,
         update: false,
         stragglers: stragglers.to_vec(),
-        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None },
+        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None, tile: None },
         background: None,
     };
     spec
