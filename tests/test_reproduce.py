@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from support import fake_core
 from support.command import Ended
+from syncline import engine, studies
 from syncline.reproduce import ace, ace1, ledger, sources, tutorial
 from syncline.reproduce.runs import Run, Runs, least
+from syncline.sweep import points
+from syncline.sweep.file import load
 
 Command = Callable[..., Ended]
 
@@ -160,6 +163,30 @@ def test_the_inter_package_links_are_all_used() -> None:
         local, switches = machines.topology(joined).dims
         assert (local.size, switches.size) == joined
         assert (switches.block, switches.links_per_npu, switches.rate) == ("switch", 4, 25 * 10**9)
+
+
+@pytest.mark.parametrize("model", sorted(ace1.TRAINED))
+def test_a_larger_baseline_computes_like_an_ace_and_communicates_like_the_baseline(model: str) -> None:
+    runs = Runs()
+    machine = ace1.Ace1(runs).topology((4, 2, 1))
+    settings = (f"topology={machine}", "training.iterations=1")
+    found = {s: runs.result(Run(ace1.TRAINED[model], s, settings)).summary for s in ace1.TRAINERS}
+    assert {s: r["unfolded"] for s, r in found.items()} == dict.fromkeys(ace1.TRAINERS)
+    # Rates round to whole bytes per second.
+    assert found["Baseline++"]["compute_ps"] == pytest.approx(found["ACE"]["compute_ps"], rel=1e-9)
+    assert found["Ideal"]["compute_ps"] <= found["ACE"]["compute_ps"] < found["Baseline"]["compute_ps"]
+    variants = [runs.variant(Run(ace1.TRAINED[model], s, settings)).experiment for s in ("Baseline", "Baseline++")]
+    endpoints = [engine.specification(experiment, None)["endpoint"] for experiment in variants]
+    assert endpoints[0] == endpoints[1]
+
+
+def test_sweeps_run_the_machines_of_the_claims() -> None:
+    machines = ace1.Ace1(Runs())
+    for name, shapes in (("tori", ace1.TORI), ("training", ace1.TORI), ("packages", ace1.ALLTOALL)):
+        simulations, warnings = points.simulations(load(*studies.find_sweep(f"ace1/{name}")))
+        assert not warnings
+        found = {str(s.variant.experiment.topology) for s in simulations}
+        assert found == {str(machines.topology(shape)) for shape in shapes}
 
 
 @given(cores=st.integers(1, 64), size=st.floats(1e3, 1e9))

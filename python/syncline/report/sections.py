@@ -84,6 +84,7 @@ def why_section(study: Study) -> str:
     body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
     body += "<h3>Waiting for resources</h3>" + resource_table(study)
     body += "<h3>Bytes moved for communication</h3>" + traffic_table(study)
+    body += "<h3>Where chunks and messages spend their time</h3>" + breakdown_table(study)
     return section("why", "Why", body)
 
 
@@ -186,6 +187,27 @@ def traffic_table(study: Study) -> str:
     columns = [Column("bytes", numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
     rows = [[name, *(scale.text(value) for value in row)] for name, row in shown]
     return hint("Over all NPUs and the whole run.") + table("traffic", columns, rows)
+
+
+BREAKDOWN = {
+    "chunk_queue_s": "a chunk in the queue",
+    "bus_queue_s": "a message waiting for buses",
+    "bus_transfer_s": "a message crossing buses",
+    "network_s": "a message in the network",
+}
+"""Where chunks and messages spend their time, as the endpoints' breakdown names it."""
+
+
+def breakdown_table(study: Study) -> str:
+    """Mean times of chunks and messages, by variants."""
+    spent = [[number(mapping(v.endpoint.get("breakdown")).get(key)) for v in study.variants] for key in BREAKDOWN]
+    shown = [(name, row) for name, row in zip(BREAKDOWN.values(), spent, strict=True) if any(row)]
+    if not shown:
+        return note("No endpoint of this study reports where chunks and messages spend their time.")
+    scale = time_scale(value for _, row in shown for value in row)
+    columns = [Column("mean time of", numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
+    rows = [[name, *(scale.text(value) for value in row)] for name, row in shown]
+    return hint("A chunk waits from its issue to its start. Means over all NPUs.") + table("breakdown", columns, rows)
 
 
 def utilisation_section(study: Study, figures: Charts) -> str:

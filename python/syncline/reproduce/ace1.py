@@ -1,8 +1,8 @@
 """Figures of the first version of the ACE paper (Rashidi et al., preprint of 2020), simulated.
 
-Collectives on tori and on packages joined by switches ("alltoall"), with baseline, ACE and ideal endpoints. The text
-names neither the sizes nor the machines of its figures; those below were chosen before anything was compared, and
-means are over all of them.
+Collectives on tori and on packages joined by switches ("alltoall"), and training on tori, with baseline, ACE and ideal
+endpoints. The text names neither the sizes nor the machines of its figures; those below were chosen before anything
+was compared, and means are over all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from syncline.schema.load import Variant
 from syncline.topology import Topology
 
 STUDIES: Final = {"all-reduce": "ace1/allreduce", "all-to-all": "ace1/alltoall"}
+TRAINED: Final = {"ResNet-50": "ace1/resnet50", "GNMT": "ace1/gnmt"}
 SYSTEMS: Final = ("Baseline", "ACE", "Ideal")
+TRAINERS: Final = ("Baseline", "Baseline++", "ACE", "Ideal")
 SIZES: Final = ("1MB", "4MB", "16MB", "64MB")
 TORI: Final = ((4, 2, 1), (4, 4, 1), (4, 2, 2), (4, 4, 2), (4, 4, 4))
 """NPUs of a package, rows and columns of packages: 8 to 64 NPUs, in two and three dimensions."""
@@ -48,6 +50,14 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Trained:
+    """Seconds of an iteration, and the mean utilisation of links."""
+
+    iteration: float
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ace1:
     """Computes the simulated values of the claims."""
 
@@ -55,12 +65,17 @@ class Ace1:
 
     def preparations(self, claims: Sequence[Claim]) -> list[tuple[str, Callable[[], Any]]]:
         """Independent pieces of work that fill the cache of simulations for the claims."""
-        cases = dict.fromkeys((kind, shapes) for claim in claims for kind, shapes in CASES[claim.id])
+        cases = dict.fromkeys((kind, shapes) for claim in claims for kind, shapes in CASES.get(claim.id, ()))
         each = [(kind, shape) for kind, shapes in cases for shape in shapes]
-        return [
+        collectives = [
             (f"{kind} {_name(shape)} {size} {system}", partial(self.spent, kind, shape, size, system))
             for (kind, shape), size, system in product(each, SIZES, SYSTEMS)
         ]
+        training = [
+            (f"{model} {_name(shape)} {system}", partial(self.trained, model, shape, system))
+            for model, shape, system in product(_models(claims), TORI, TRAINERS)
+        ]
+        return [*training, *collectives]
 
     def finding(self, claim: Claim) -> Finding:
         """A claim against the simulations."""
@@ -68,8 +83,10 @@ class Ace1:
 
     def variants(self, claims: Sequence[Claim]) -> list[Variant]:
         """The variants whose assumptions the claims rest on."""
-        studies = dict.fromkeys(STUDIES[kind] for claim in claims for kind, _ in CASES[claim.id])
-        return [self.runs.variant(Run(study, system)) for study in studies for system in SYSTEMS]
+        studies = dict.fromkeys(STUDIES[kind] for claim in claims for kind, _ in CASES.get(claim.id, ()))
+        collectives = [self.runs.variant(Run(study, system)) for study in studies for system in SYSTEMS]
+        training = [self.runs.variant(Run(TRAINED[model], system)) for model in _models(claims) for system in TRAINERS]
+        return [*collectives, *training]
 
     def topology(self, shape: Shape) -> Topology:
         """The links of the study between other numbers of NPUs (Table 5).
@@ -98,6 +115,30 @@ class Ace1:
             parts["chunk_queue_ps"] / parts["chunks"] / PS_PER_S,
             buses / parts["messages"] / PS_PER_S,
         )
+
+    def trained(self, model: str, shape: Shape, system: str) -> Trained:
+        """Iterations of a model on a torus."""
+        run = Run(TRAINED[model], system, (f"topology={self.topology(shape)}",))
+        summary = self.runs.result(run).summary
+        iteration = summary["total_ps"] / summary["iterations"] / PS_PER_S
+        return Trained(iteration, summary["network"]["mean_link_utilisation"])
+
+    def speedup(self, model: str, system: str) -> tuple[float, str]:
+        """How much faster than the baseline a system is: the mean over the tori, and each."""
+        each = {
+            shape: self.trained(model, shape, "Baseline").iteration / self.trained(model, shape, system).iteration
+            for shape in TORI
+        }
+        text = ", ".join(f"{_name(shape)} {value:.2f}" for shape, value in each.items())
+        return sum(each.values()) / len(each), f"{system}: {text}"
+
+    def utilised(self, model: str, system: str) -> float:
+        """How much a system uses of the network, as a share of what the ideal one does: the mean over the tori."""
+        each = [
+            self.trained(model, shape, system).utilisation / self.trained(model, shape, "Ideal").utilisation
+            for shape in TORI
+        ]
+        return sum(each) / len(each)
 
     def mean(self, kind: str, shapes: Sequence[Shape], of: Callable[[Spent, Spent, Spent], float | None]) -> float:
         """The mean over shapes and sizes of something about baseline, ACE and ideal, where there is such a thing."""
@@ -142,6 +183,35 @@ def _queuing(ace: Ace1) -> Computed:
     return [reduction(lambda spent: spent.chunk_queue), reduction(lambda spent: spent.buses)], note
 
 
+def _faster(ace: Ace1, model: str, systems: Sequence[str], fit: str) -> Computed:
+    found = [ace.speedup(model, system) for system in systems]
+    values = [value for value, _ in found]
+    notes = "; ".join([fit, *(note for _, note in found)])
+    return values if len(values) > 1 else values[0], notes
+
+
+def _utilisation(ace: Ace1) -> tuple[float, float]:
+    """Of baseline and ACE, as shares of the ideal system's: the mean over both models."""
+    baseline, engine = (
+        sum(ace.utilised(model, system) for model in TRAINED) / len(TRAINED) for system in ("Baseline", "ACE")
+    )
+    return baseline, engine
+
+
+def _network(ace: Ace1) -> Computed:
+    each = "; ".join(
+        f"{model}: " + ", ".join(f"{system} {100 * ace.utilised(model, system):.1f} %" for system in TRAINERS[:-1])
+        for model in TRAINED
+    )
+    return [100 * share for share in _utilisation(ace)], f"of the whole run; {each}"
+
+
+def _utilisation_and_iteration(ace: Ace1) -> Computed:
+    baseline, engine = _utilisation(ace)
+    iteration = 1e3 * ace.trained("ResNet-50", (4, 4, 4), "Baseline").iteration
+    return [engine / baseline, iteration], "the time is the fit of ResNet-50's compute scale"
+
+
 def _step_model(_: Ace1) -> Computed:
     def percent(model: StepModel, cores: int) -> float:
         return 100 * model.utilisation(16e6, (4, 4), cores)
@@ -158,6 +228,12 @@ METRICS: Final[dict[str, Callable[[Ace1], Computed]]] = {
     "ace1-allreduce-torus": _torus,
     "ace1-other-collectives": _others,
     "ace1-queuing": _queuing,
+    "ace1-resnet50": lambda ace: _faster(ace, "ResNet-50", ("ACE",), "compute scale fitted on an iteration of 9 ms"),
+    "ace1-gnmt": lambda ace: _faster(
+        ace, "GNMT", ("ACE", "Baseline++"), "the fit of GNMT's compute scale, between both values"
+    ),
+    "ace1-network-utilisation": _network,
+    "ace1-utilisation-iteration": _utilisation_and_iteration,
     "ace1-fig5-analytical": _step_model,
 }
 
@@ -165,9 +241,20 @@ CASES: Final[dict[str, tuple[tuple[str, tuple[Shape, ...]], ...]]] = {
     "ace1-allreduce-torus": (("all-reduce", TORI),),
     "ace1-other-collectives": (("all-to-all", TORI), ("all-reduce", ALLTOALL), ("all-to-all", ALLTOALL)),
     "ace1-queuing": (("all-reduce", TORI),),
-    "ace1-fig5-analytical": (),
 }
-"""The collectives and the machines that each claim needs."""
+"""The collectives and the machines that claims need."""
+
+MODELS: Final[dict[str, tuple[str, ...]]] = {
+    "ace1-resnet50": ("ResNet-50",),
+    "ace1-gnmt": ("GNMT",),
+    "ace1-network-utilisation": tuple(TRAINED),
+    "ace1-utilisation-iteration": tuple(TRAINED),
+}
+"""The models that claims need trained."""
+
+
+def _models(claims: Sequence[Claim]) -> list[str]:
+    return list(dict.fromkeys(model for claim in claims for model in MODELS.get(claim.id, ())))
 
 
 def _each(ace: Ace1, kind: str, shapes: Sequence[Shape]) -> str:
