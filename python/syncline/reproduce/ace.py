@@ -1,13 +1,14 @@
 """The ACE paper's figures (Rashidi et al., ISCA 2021), simulated.
 
 Figures 5 and 6 sweep what a single all-reduce is given of the NPU until it reaches 90 % of what the ideal
-endpoint achieves on the same topology; the rest compares the systems of Table VI training ResNet-50 and GNMT.
+endpoint achieves on the same topology; the rest compares the systems of Table VI training ResNet-50. What compares
+several workloads or sizes is in `training`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from syncline import bounds, hardware_cost
 from syncline.engine import PS_PER_S, Result
+from syncline.reproduce import training
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs, least
 from syncline.schema.experiment import AceEndpoint
@@ -23,10 +25,7 @@ from syncline.schema.load import Variant
 from syncline.topology import Topology
 
 ALL_REDUCE: Final = "ace/allreduce"
-RESNET: Final = "ace/resnet50"
-GNMT: Final = "ace/gnmt"
-TRAINED: Final = {"ace-resnet50": RESNET, "ace-gnmt": GNMT}
-"""How claims on training begin, and their studies."""
+TRAINING: Final = "ace/resnet50"
 SYSTEMS: Final = ("BaselineNoOverlap", "BaselineCommOpt", "BaselineCompOpt", "ACE", "Ideal")
 SHAPES: Final = {16: (4, 2, 2), 64: (4, 4, 4)}
 """The shapes that the means of Figure 5 are taken over; the paper does not give the one of 16 NPUs."""
@@ -56,6 +55,8 @@ class Ace:
 
     def finding(self, claim: Claim) -> Finding:
         """A claim against the simulations."""
+        if claim.id in training.METRICS:
+            return Finding(claim, *training.METRICS[claim.id](training.Training(self.runs)))
         try:
             return Finding(claim, *METRICS[claim.id](self))
         except GoalMissedError as missed:
@@ -73,8 +74,11 @@ class Ace:
 
         ids = {claim.id for claim in claims}
         tasks: list[tuple[str, Callable[[], Any]]] = []
-        for study in _trained(ids):
-            tasks += [(f"{study} {system}", partial(self.system, system, study)) for system in SYSTEMS]
+        trained = training.Training(self.runs)
+        points = [point for i in training.METRICS if i in ids for point in training.POINTS.get(i, training.grid)()]
+        tasks += [(f"{p.workload}, {p.system}, {p.npus}", partial(trained.summary, p)) for p in dict.fromkeys(points)]
+        if any(i.startswith("ace-resnet50") for i in ids):
+            tasks += [(system, partial(self.system, system)) for system in SYSTEMS]
         ratio = "ace-fig5-memory-bandwidth-ratio"
         for npus, shape in SHAPES.items():
             if ids & {ratio, "ace-fig5-baseline-memory-bandwidth"}:
@@ -87,12 +91,15 @@ class Ace:
 
     def variants(self, claims: Sequence[Claim]) -> list[Variant]:
         """The variants whose assumptions the claims rest on."""
-        ids = [claim.id for claim in claims]
+        ids = [claim.id for claim in claims if claim.id not in training.METRICS]
         found: list[Variant] = []
-        if any(not i.startswith(tuple(TRAINED)) and i not in CLOSED_FORMS for i in ids):
+        if len(ids) < len(claims):
+            plain = (training.Point(workload, system) for workload in training.WORKLOADS for system in SYSTEMS)
+            found += [self.runs.variant(Run(training.WORKLOADS[p.workload], p.system)) for p in plain]
+        if any(not i.startswith("ace-resnet50") and i not in CLOSED_FORMS for i in ids):
             found += [self.runs.variant(Run(ALL_REDUCE, name)) for name in ("Ideal", "Baseline", "ACE")]
-        for study in _trained(ids):
-            found += [self.runs.variant(Run(study, name)) for name in SYSTEMS]
+        if any(i.startswith("ace-resnet50") for i in ids):
+            found += [self.runs.variant(Run(TRAINING, name)) for name in SYSTEMS]
         return found
 
     # --- the all-reduce
@@ -153,13 +160,13 @@ class Ace:
 
     # --- training
 
-    def system(self, name: str, study: str = RESNET) -> dict[str, Any]:
+    def system(self, name: str) -> dict[str, Any]:
         """The summary of a system of Table VI."""
-        return self.runs.result(Run(study, name)).summary
+        return self.runs.result(Run(TRAINING, name)).summary
 
-    def iteration(self, name: str, study: str = RESNET) -> float:
+    def iteration(self, name: str) -> float:
         """Seconds of an iteration."""
-        summary = self.system(name, study)
+        summary = self.system(name)
         return float(summary["total_ps"] / summary["iterations"] / PS_PER_S)
 
     def exposed_percent(self, name: str) -> float:
@@ -191,7 +198,7 @@ def _analytic_memory(ace: Ace) -> Computed:
 
 
 def _area_and_power(ace: Ace) -> Computed:
-    endpoint = ace.runs.variant(Run(RESNET, "ACE")).experiment.endpoint
+    endpoint = ace.runs.variant(Run(TRAINING, "ACE")).experiment.endpoint
     assert isinstance(endpoint, AceEndpoint)
     cost = hardware_cost.ace(sram_bytes=endpoint.sram, fsms=endpoint.fsms, alus=endpoint.alus)
     return [float(cost.area_um2), float(cost.power_mw)], "closed form; the table rounds 4254.537 mW up"
@@ -224,26 +231,15 @@ def _compute_ratio(ace: Ace) -> Computed:
     return [comm / comp, comp / engine], note
 
 
-def _speedup(ace: Ace, study: str, note: str = "") -> Computed:
-    engine = ace.iteration("ACE", study)
-    return [ace.iteration(s, study) / engine for s in ("BaselineCommOpt", "BaselineCompOpt")], note
+def _speedup(ace: Ace) -> Computed:
+    engine = ace.iteration("ACE")
+    return [ace.iteration(s) / engine for s in ("BaselineCommOpt", "BaselineCompOpt")], ""
 
 
-def _of_ideal(ace: Ace, study: str, note: str) -> Computed:
-    ideal = ace.iteration("Ideal", study)
-    return [100 * ideal / ace.iteration(s, study) for s in ("BaselineCommOpt", "BaselineCompOpt", "ACE")], note
-
-
-ALL_MEMORY_NOTE: Final = (
-    "ACE's compute has 772 of ideal's 900 GB/s; docs/reproduction.md has the run that gives it all of them"
-)
-COMPUTE_BOUND_NOTE: Final = "products over whole sequences are bound by compute, which BaselineCommOpt slows little"
-
-
-def _trained(ids: Iterable[str]) -> list[str]:
-    """The studies that claims on training are about."""
-    known = list(ids)
-    return [study for start, study in TRAINED.items() if any(i.startswith(start) for i in known)]
+def _of_ideal(ace: Ace) -> Computed:
+    ideal = ace.iteration("Ideal")
+    note = "ACE's compute has 772 of ideal's 900 GB/s; docs/reproduction.md has the run that gives it all of them"
+    return [100 * ideal / ace.iteration(s) for s in ("BaselineCommOpt", "BaselineCompOpt", "ACE")], note
 
 
 METRICS: Final[dict[str, Callable[[Ace], Computed]]] = {
@@ -264,10 +260,8 @@ METRICS: Final[dict[str, Callable[[Ace], Computed]]] = {
         ace.iteration("BaselineCommOpt") / ace.iteration("BaselineCompOpt"),
         "",
     ),
-    "ace-resnet50-speedup": lambda ace: _speedup(ace, RESNET),
-    "ace-resnet50-of-ideal": lambda ace: _of_ideal(ace, RESNET, ALL_MEMORY_NOTE),
-    "ace-gnmt-speedup": lambda ace: _speedup(ace, GNMT, COMPUTE_BOUND_NOTE),
-    "ace-gnmt-of-ideal": lambda ace: _of_ideal(ace, GNMT, f"the compute scale's fit, on ACE; {COMPUTE_BOUND_NOTE}"),
+    "ace-resnet50-speedup": _speedup,
+    "ace-resnet50-of-ideal": _of_ideal,
 }
 
 
