@@ -113,6 +113,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
             {"layer": e["layer"], "pass": e["pass"], "exposed_s": seconds(e["exposed_ps"])}
             for e in summary["exposed_by"]
         ],
+        **engine_utilisation(summary),
         "npus": summary["npus"],
         "npu": summary["npu"],
         "topology": str(variant.experiment.topology),
@@ -126,6 +127,19 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
     }
+
+
+def engine_utilisation(summary: Summary) -> Document:
+    """The share of each kind of pass in which the ACE of the first NPU held a chunk; nothing without an ACE."""
+    passes = summary["passes"]
+    if not summary["endpoint"]["fsms"]:
+        return {}
+    found: Document = {}
+    for name in dict.fromkeys(p["pass"] for p in passes):
+        mine = [p for p in passes if p["pass"] == name]
+        length = sum(p["to_ps"] - p["from_ps"] for p in mine)
+        found[f"engine_utilisation_{name}"] = ratio(sum(p["engine_active_ps"] for p in mine), length)
+    return found
 
 
 def algorithm(variant: Variant) -> Document:

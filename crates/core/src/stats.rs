@@ -53,6 +53,18 @@ impl Windows {
         self.add_weighted(from, to, 1);
     }
 
+    /// Busy time between two times; windows that lie in part between them count in proportion, rounded down.
+    pub fn between(&self, from: Ps, to: Ps) -> u64 {
+        let length = u128::from(self.length);
+        let windows = self.busy.iter().zip((0..).map(|i| i * self.length));
+        windows
+            .map(|(&busy, start)| {
+                let part = to.0.min(start + self.length).saturating_sub(from.0.max(start));
+                (u128::from(busy) * u128::from(part) / length) as u64
+            })
+            .sum()
+    }
+
     /// Adds an interval that counts `weight` times (the level of a quantity held over time).
     #[inline]
     pub fn add_weighted(&mut self, from: Ps, to: Ps, weight: u64) {
@@ -160,6 +172,16 @@ mod tests {
         assert_eq!((w.length(), w.busy().len()), (Ps(2), (1 << 21) + 1));
         assert_eq!((w.busy()[0], w.busy()[1], w.busy()[1 << 21]), (2, 1, 1));
         assert_eq!(w.in_windows_of(Ps(8)).busy()[0], 3);
+    }
+
+    #[test]
+    fn windows_count_in_proportion_between_two_times() {
+        let mut w = Windows::new(Ps(10));
+        w.add(Ps(5), Ps(25));
+        assert_eq!(w.between(Ps(0), Ps(30)), 20);
+        assert_eq!(w.between(Ps(4), Ps(12)), 3 + 2);
+        assert_eq!(w.between(Ps(20), Ps(100)), 5);
+        assert_eq!(w.between(Ps(12), Ps(12)), 0);
     }
 
     proptest! {

@@ -72,6 +72,19 @@ struct StreamState {
     busy: u64,
 }
 
+/// The kernels of a pass in an iteration, with what they wait for among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassSpan {
+    /// The iteration.
+    pub iteration: u32,
+    /// Back-propagation, or the forward pass.
+    pub backward: bool,
+    /// When its first kernel began.
+    pub from: Ps,
+    /// When its last kernel ended.
+    pub to: Ps,
+}
+
 #[derive(Clone, Debug, Default)]
 struct NpuState {
     /// Dependencies that are not done, per known node; `DONE` once the node itself is.
@@ -112,6 +125,8 @@ pub struct Executor {
     background_left: u64,
     /// Busy compute time of the first NPU, in windows.
     pub compute_windows: Windows,
+    /// Passes of the main stream of the first NPU, in the order of time.
+    pub passes: Vec<PassSpan>,
     /// Compute slices of traced NPUs: NPU, node, from, to.
     pub slices: Vec<(NodeId, NodeIndex, Ps, Ps)>,
     traced: NodeSet,
@@ -140,6 +155,7 @@ impl Executor {
             running: npus,
             background_left: 0,
             compute_windows: Windows::new(window),
+            passes: Vec::new(),
             slices: Vec::new(),
             traced: NodeSet::new(npus, traced),
         }
@@ -303,12 +319,27 @@ impl Executor {
             own.busy += time.0;
             if npu.0 == 0 && stream == Stream::Main {
                 self.compute_windows.add(now, now + time);
+                self.enter_pass(head, now, now + time);
             }
             if self.traced.contains(npu) && time > Ps::ZERO {
                 self.slices.push((npu, head, now, now + time));
             }
             actions.push(Action::ComputeUntil(now + time, stream));
             return;
+        }
+    }
+
+    /// Accounts a kernel of the first NPU to its pass.
+    fn enter_pass(&mut self, node: NodeIndex, from: Ps, to: Ps) {
+        let GraphNode { iteration, pass, .. } = self.nodes[node as usize];
+        let backward = match pass {
+            Pass::Forward => false,
+            Pass::InputGrad | Pass::WeightGrad => true,
+            Pass::Update => return,
+        };
+        match self.passes.iter_mut().rev().find(|p| (p.iteration, p.backward) == (iteration, backward)) {
+            Some(span) => span.to = to,
+            None => self.passes.push(PassSpan { iteration, backward, from, to }),
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Summary {
     pub background_wait_ps: u64,
     /// The same by the collective that ended the wait.
     pub exposed_by: Vec<Exposed>,
+    /// Forward passes and back-propagations of the first NPU's main stream, in the order of time.
+    pub passes: Vec<PassSummary>,
     /// Phases times steps of one chunk.
     pub steps: u32,
     /// Chunks per NPU.
@@ -46,6 +48,21 @@ pub struct Summary {
     pub offloaded: Option<String>,
     /// Remarks on the result, for people.
     pub warnings: Vec<String>,
+}
+
+/// A pass of an iteration on the first NPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct PassSummary {
+    /// The iteration.
+    pub iteration: u32,
+    /// `forward` or `backward`.
+    pub pass: &'static str,
+    /// When its first kernel began.
+    pub from_ps: u64,
+    /// When its last kernel ended.
+    pub to_ps: u64,
+    /// Time in between in which an ACE held at least one chunk, to a window's resolution; 0 for other endpoints.
+    pub engine_active_ps: u64,
 }
 
 /// Exposed time of one collective.

@@ -15,10 +15,10 @@
 use crate::bound::Bound;
 use crate::driver::{Outcome, PhaseSlice, Simulation};
 use crate::event::Timer;
-use crate::executor::pass_name;
+use crate::executor::{PassSpan, pass_name};
 use crate::results::{
-    Breakdown, Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, ResourceSummary, Results, Summary,
-    Table,
+    Breakdown, Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, ResourceSummary,
+    Results, Summary, Table,
 };
 use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, PortId, Ps, Windows};
 use syncline_endpoint::Endpoint;
+use syncline_endpoint::Report;
 use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
 use syncline_topology::all_links;
@@ -65,6 +66,16 @@ where
     let npus = simulation.layout().npus();
     let end = |n: u32| simulation.executor().finished(NodeId(n)).unwrap_or(Ps::ZERO);
     NodeId((0..npus).rev().max_by_key(|&n| end(n)).unwrap_or(0))
+}
+
+fn pass_summary(span: &PassSpan, report: &Report) -> PassSummary {
+    PassSummary {
+        iteration: span.iteration,
+        pass: if span.backward { "backward" } else { "forward" },
+        from_ps: span.from.0,
+        to_ps: span.to.0,
+        engine_active_ps: report.occupancy.as_ref().map_or(0, |o| o.active.between(span.from, span.to)),
+    }
 }
 
 struct View<'a, N: Network, E: Endpoint<N>> {
@@ -139,6 +150,7 @@ where
             background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
             exposed_by: exposed,
+            passes: executor.passes.iter().map(|span| pass_summary(span, report)).collect(),
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
             chunks: self.outcome.chunks.iter().sum(),
             network: NetworkSummary {

@@ -14,6 +14,7 @@ from syncline.sweep.journal import Entry
 
 TRAINING: Final[tuple[str, ...]] = (
     *("iterations", "iteration_time_s", "total_time_s", "compute_time_s", "exposed_comm_s", "exposed_comm_share"),
+    *("engine_utilisation_forward", "engine_utilisation_backward"),
 )
 COLLECTIVE: Final[tuple[str, ...]] = (
     "time_s",
