@@ -163,8 +163,8 @@ def _utilisation(training: Training, of_pass: str) -> list[float]:
     """Per cent of the time of a pass in which the engine holds a chunk."""
     found = []
     for workload in WORKLOADS:
-        busy = training.summary(Point(workload, "ACE"))["engine_passes"]
-        found.append(100 * sum(p["active_ps"] for p in busy if p["pass"] == of_pass) / _length(busy, of_pass))
+        busy = training.summary(Point(workload, "ACE"))["passes"]
+        found.append(100 * sum(p["engine_active_ps"] for p in busy if p["pass"] == of_pass) / _length(busy, of_pass))
     return found
 
 
@@ -181,10 +181,10 @@ def _forward(training: Training) -> Computed:
     for workload in WORKLOADS:
         first = next(
             p
-            for p in training.summary(Point(workload, "ACE"))["engine_passes"]
+            for p in training.summary(Point(workload, "ACE"))["passes"]
             if p["pass"] == "forward" and p["iteration"] == 0
         )
-        shares.append(100 * first["active_ps"] / (first["to_ps"] - first["from_ps"]))
+        shares.append(100 * first["engine_active_ps"] / (first["to_ps"] - first["from_ps"]))
     resnet, gnmt, dlrm = shares
     note = ", ".join(f"{name} {share:.1f} %" for name, share in zip(WORKLOADS, shares, strict=True))
     return float(resnet == 0 and gnmt == 0 and 0 < dlrm < 50), note
