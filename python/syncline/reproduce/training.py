@@ -276,10 +276,15 @@ def _exposed_grows(training: Training) -> Computed:
 
 def _optimised(training: Training) -> Computed:
     found = []
+    for plain, optimised in _both_loops():
+        found.append(training.iteration(plain) / training.iteration(optimised))
+    return found, "over two iterations; it does not last: docs/reproduction.md"
+
+
+def _both_loops() -> Iterator[tuple[Point, Point]]:
+    """DLRM with its tables in line with the iteration, and in the background."""
     for system in ("BaselineCompOpt", "ACE"):
-        plain = training.iteration(Point("DLRM", system))
-        found.append(plain / training.iteration(Point("DLRM", system, study=OPTIMISED)))
-    return found, ""
+        yield Point("DLRM", system), Point("DLRM", f"{system} optimised", study=OPTIMISED)
 
 
 METRICS: Final[dict[str, Callable[[Training], Computed]]] = {
@@ -309,9 +314,7 @@ POINTS: Final[dict[str, Callable[[], Iterator[Point]]]] = {
     "ace-gnmt-of-ideal": lambda: at_128("GNMT"),
     "ace-dlrm-speedup": lambda: at_128("DLRM"),
     "ace-dlrm-of-ideal": lambda: at_128("DLRM"),
-    "ace-fig12-dlrm-optimised": lambda: (
-        Point("DLRM", system, study=study) for system in ("BaselineCompOpt", "ACE") for study in ("", OPTIMISED)
-    ),
+    "ace-fig12-dlrm-optimised": lambda: (point for loops in _both_loops() for point in loops),
 }
 """The simulations that a claim needs; those that are not named need the grid."""
 
