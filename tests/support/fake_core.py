@@ -167,7 +167,13 @@ def run(spec_json: str) -> dict[str, Any]:
         "background_compute_ps": 0,
         "background_wait_ps": 0,
         "passes": [
-            {"iteration": i, "pass": name, "from_ps": 10 * i + at, "to_ps": 10 * i + at + 5, "engine_active_ps": at // 5}
+            {
+                "iteration": i,
+                "pass": name,
+                "from_ps": 10 * i + at,
+                "to_ps": 10 * i + at + 5,
+                "engine_active_ps": at // 5,
+            }
             for i in range(iterations)
             for name, at in (("forward", 0), ("backward", 5))
         ],
