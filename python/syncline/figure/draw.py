@@ -33,6 +33,8 @@ STYLE: Final[dict[Any, Any]] = {
     "legend.fontsize": 7,
 }
 MARKERS: Final = "osv^DPX*"
+LONG: Final = 10
+"""Letters of a name that stands level below an axis."""
 
 
 def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes, bytes]:
@@ -112,7 +114,16 @@ def _bars(axes: Axes, shown: Shown) -> None:
         axes.bar(at, heights, width * 0.92, color=COLOURS[j % len(COLOURS)], label=shown.series_text(name) or None)
         published += [(a, v.published) for a, v in zip(at, values, strict=True) if v and v.published is not None]
     _mark(axes, published)
-    axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
+    _name_groups(axes, shown, xs)
+
+
+def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
+    """Names below groups of bars, at an angle where they would run into each other."""
+    names = [shown.x_text(x) for x in xs]
+    if max(map(len, names)) > LONG:
+        axes.set_xticks(range(len(xs)), names, rotation=25, ha="right", rotation_mode="anchor")
+    else:
+        axes.set_xticks(range(len(xs)), names)
 
 
 def _stacked(axes: Axes, shown: Shown) -> None:
@@ -135,7 +146,7 @@ def _stacked(axes: Axes, shown: Shown) -> None:
         if (v := found.get((x, name, shown.panel.parts[0]))) and v.published is not None
     ]
     _mark(axes, tops)
-    axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
+    _name_groups(axes, shown, xs)
     if ticks:
         axes.xaxis.remove_overlapping_locs = False  # the middle bar of a group stands where the group's own tick is
         axes.tick_params(axis="x", which="major", pad=8 + 2.9 * max(len(text) for _, text in ticks), length=0)
