@@ -18,15 +18,43 @@
 //! through three servers at once (memory bandwidth, SMs, the bus towards the AFI); the step is done
 //! when the slowest is. Left out: kernel launches and caches.
 
-use crate::api::Report;
+use crate::api::{EpOut, Report};
+use crate::contention::Kernel;
+use crate::message::WorkDone;
 use crate::servers::RateServer;
 use syncline_collective::Op;
-use syncline_core::{Bytes, Ps, Rate};
+use syncline_core::{Bytes, Ps, Rate, Schedule};
 
 /// What a step costs an endpoint that works on whole messages.
 pub trait StepCost {
-    /// When the work of a step on a block of `len` bytes that was ready at `now` is done.
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps;
+    /// Works on a block of `len` bytes that was ready at `now`, and has `done` happen, under its key, when the
+    /// work is done. What comes first is done first as long as all of it is of one kind of step.
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q);
+
+    /// A stream of an NPU computes some kernels, as [`Endpoint::compute`](crate::Endpoint::compute) has it.
+    fn compute<Q: Schedule<WorkDone>>(
+        &mut self,
+        _npu: usize,
+        _stream: u8,
+        kernels: &[Kernel],
+        now: Ps,
+        _q: &mut Q,
+        _out: &mut Vec<EpOut>,
+    ) -> Option<Ps> {
+        Some(Kernel::alone(kernels, now))
+    }
+
+    /// What an NPU's work and kernels share may have to be shared anew: a timer that the model has set. One of
+    /// a fixed split sets none.
+    fn share_anew<Q: Schedule<WorkDone>>(
+        &mut self,
+        _npu: usize,
+        _generation: u32,
+        _now: Ps,
+        _q: &mut Q,
+        _out: &mut Vec<EpOut>,
+    ) {
+    }
 
     /// Adds what was used to a report.
     fn report(&self, report: &mut Report);
@@ -40,8 +68,9 @@ pub struct Ideal {
 }
 
 impl StepCost for Ideal {
-    fn work(&mut self, _: usize, now: Ps, _: Op, _: Bytes) -> Ps {
-        now + self.step
+    #[inline]
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, _: Op, _: Bytes, done: WorkDone, q: &mut Q) {
+        q.at(now + self.step, done.key(), done);
     }
 
     fn report(&self, _: &mut Report) {}
@@ -86,17 +115,9 @@ impl Baseline {
         }
     }
 
-    fn reads_per_byte(op: Op) -> u64 {
-        match op {
-            Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
-            Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
-            Op::Recv => 0,
-        }
-    }
-}
-
-impl StepCost for Baseline {
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
+    /// When a step on a block that is ready at `now` is done.
+    #[inline]
+    fn serve(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
         let mut ready = now;
         if op.receives() {
             self.written += len.0;
@@ -105,7 +126,7 @@ impl StepCost for Baseline {
                 ready = ready.max(self.memory.serve(npu, now, len));
             }
         }
-        let read = Bytes(Self::reads_per_byte(op) * len.0);
+        let read = Bytes(reads_per_byte(op) * len.0);
         self.read += read.0;
         let mut done = ready;
         if read.0 > 0 {
@@ -115,6 +136,23 @@ impl StepCost for Baseline {
             done = done.max(self.bus_out.serve(npu, ready, len));
         }
         done
+    }
+}
+
+/// Bytes that a step of the baseline reads from memory per byte of its block.
+pub(crate) fn reads_per_byte(op: Op) -> u64 {
+    match op {
+        Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
+        Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
+        Op::Recv => 0,
+    }
+}
+
+impl StepCost for Baseline {
+    #[inline]
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q) {
+        let at = self.serve(done.npu().index(), now, op, len);
+        q.at(at, done.key(), done);
     }
 
     fn report(&self, report: &mut Report) {

@@ -5,7 +5,7 @@
 //! same neighbour, in an order that no tag has a part in.
 
 use std::collections::VecDeque;
-use syncline_core::{Bytes, NodeId, PortId, Ps};
+use syncline_core::{Bytes, NodeId, PortId};
 use syncline_topology::{Fabric, Paths};
 
 /// A message on its way over several hops.
@@ -34,8 +34,8 @@ pub struct Forwarding {
     paths: Paths,
     journeys: Vec<Journey>,
     unused: Vec<u32>,
-    /// Per NPU, the journeys that it works on and when it is done with each, in order.
-    in_hand: Vec<VecDeque<(u32, Ps)>>,
+    /// Per NPU, the journeys that it works on, first come, first served.
+    in_hand: Vec<VecDeque<u32>>,
     /// Bytes that were forwarded.
     pub bytes: u64,
 }
@@ -82,16 +82,14 @@ impl Forwarding {
         (tag & Self::MARK != 0).then(|| self.journeys[tag as u32 as usize].len)
     }
 
-    /// An NPU has begun to work on a message that goes on, and is done with it at `done`.
-    pub fn take_in_hand(&mut self, npu: NodeId, tag: u64, done: Ps) {
-        let queue = &mut self.in_hand[npu.index()];
-        debug_assert!(queue.back().is_none_or(|&(_, before)| before <= done), "first come, first served");
-        queue.push_back((tag as u32, done));
+    /// An NPU has begun to work on a message that goes on, with which it will be done after those before.
+    pub fn take_in_hand(&mut self, npu: NodeId, tag: u64) {
+        self.in_hand[npu.index()].push_back(tag as u32);
     }
 
     /// An NPU is done with the next message: its next hop.
     pub fn next_leg(&mut self, npu: NodeId) -> Option<Leg> {
-        let (number, _) = self.in_hand[npu.index()].pop_front()?;
+        let number = self.in_hand[npu.index()].pop_front()?;
         let journey = &mut self.journeys[number as usize];
         journey.position += 1;
         let Journey { tag, len, position } = *journey;

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
+//! | [`Contended`] | whole messages | the same, shared with compute kernels while both run |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
@@ -12,6 +13,7 @@
 
 pub mod ace;
 pub mod api;
+pub mod contention;
 pub mod costs;
 mod forwarding;
 pub mod layout;
@@ -20,6 +22,7 @@ pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use contention::{Contended, ContentionConfig, Kernel, Load};
 pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use layout::{Layout, RingOrder, Space, Wires};
 pub use message::MessageEndpoint;

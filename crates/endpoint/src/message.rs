@@ -23,6 +23,7 @@
 //! Without `transit` the network's routers forward.
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
+use crate::contention::Kernel;
 use crate::costs::StepCost;
 use crate::forwarding::{Forwarding, Leg};
 use crate::layout::Layout;
@@ -48,6 +49,34 @@ pub enum WorkDone {
         /// The NPU.
         npu: u32,
     },
+    /// None yet, but what it is shared with changes ([`contention`](crate::contention)).
+    Shares {
+        /// The NPU.
+        npu: u32,
+        /// Which setting of the NPU's timer this is.
+        generation: u32,
+    },
+}
+
+impl WorkDone {
+    /// The NPU.
+    #[inline]
+    pub fn npu(self) -> NodeId {
+        match self {
+            WorkDone::Step { npu, .. } | WorkDone::Transit { npu } | WorkDone::Shares { npu, .. } => NodeId(npu),
+        }
+    }
+
+    /// Its place among simultaneous events. Messages in transit are done in the order in which they came, so that no
+    /// event need name one.
+    #[inline]
+    pub fn key(self) -> Key {
+        match self {
+            WorkDone::Step { seq, thread, .. } => chunk_key(class::WORK, seq, thread),
+            WorkDone::Transit { .. } => Key::new(class::TRANSIT, 0),
+            WorkDone::Shares { .. } => Key::new(class::SHARES, 0),
+        }
+    }
 }
 
 /// Names the step of a chunk that takes a message, in 63 bits.
@@ -244,8 +273,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
         let (op, len) = (t.op, t.len);
-        let done = self.cost.work(npu.index(), ctx.now, op, Bytes(len));
-        ctx.q.at(done, chunk_key(class::WORK, seq, thread), WorkDone::Step { npu: npu.0, seq, thread });
+        self.cost.work(ctx.now, op, Bytes(len), WorkDone::Step { npu: npu.0, seq, thread }, ctx.q);
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
@@ -345,12 +373,10 @@ impl<C: StepCost> MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let done = self.cost.work(npu.index(), ctx.now, Op::RecvCopySend, len);
+        self.cost.work(ctx.now, Op::RecvCopySend, len, WorkDone::Transit { npu: npu.0 }, ctx.q);
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.take_in_hand(npu, tag, done);
+            forwarding.take_in_hand(npu, tag);
         }
-        // Messages are done in the order in which they came, so that no event need name one.
-        ctx.q.at(done, Key::new(class::TRANSIT, 0), WorkDone::Transit { npu: npu.0 });
     }
 
     /// The next message in transit goes on.
@@ -455,6 +481,9 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         let (npu, seq, thread) = match event {
             WorkDone::Step { npu, seq, thread } => (NodeId(npu), seq, thread),
             WorkDone::Transit { npu } => return self.forward(NodeId(npu), ctx),
+            WorkDone::Shares { npu, generation } => {
+                return self.cost.share_anew(npu as usize, generation, ctx.now, ctx.q, ctx.out);
+            }
         };
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let t = self.thread(npu, seq, thread);
@@ -474,6 +503,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             }
         }
         self.advance(npu, seq, thread, ctx);
+    }
+
+    fn compute<Q>(&mut self, npu: NodeId, stream: u8, kernels: &[Kernel], ctx: &mut Ctx<'_, N, Q>) -> Option<Ps>
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        self.cost.compute(npu.index(), stream, kernels, ctx.now, ctx.q, ctx.out)
     }
 
     fn waits(&self) -> Vec<Wait> {

@@ -1,6 +1,7 @@
 //! From a description to a running simulation, and to its results.
 
 use crate::admission::LaneUse;
+use crate::contention::Contention;
 use crate::driver::{CollectiveConfig, Simulation};
 use crate::errors::{RunError, illegal};
 use crate::event::{Queue, Timer};
@@ -11,7 +12,9 @@ use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spe
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::Transit;
-use syncline_endpoint::{Ace, AceConfig, Baseline, BaselineConfig, Endpoint, Ideal, Layout, MessageEndpoint};
+use syncline_endpoint::{
+    Ace, AceConfig, Baseline, BaselineConfig, Contended, Endpoint, Ideal, Layout, MessageEndpoint,
+};
 use syncline_network::{Analytical, Flow, Network, packet};
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
@@ -104,7 +107,7 @@ where
     N::Event: Timer,
 {
     let chunk = plan.largest_chunk();
-    let RunPlan { job, layout, config, transit, folding, .. } = plan;
+    let RunPlan { job, layout, config, transit, contention, folding, .. } = plan;
     let npus = layout.npus();
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
@@ -123,20 +126,23 @@ where
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,
     };
-    let run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
+    let mut run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps, .. } => {
             let cost = Ideal { step: Ps(*step_latency_ps) };
             run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
         }
         EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, .. } => {
-            let config = BaselineConfig {
-                memory: rate("endpoint.memory_bytes_per_s", *memory_bytes_per_s)?,
-                sms: rate("endpoint.sm_bytes_per_s", *sm_bytes_per_s)?,
-                bus: rate("endpoint.bus_bytes_per_s", *bus_bytes_per_s)?,
-                charge_writes: *charge_writes,
-            };
-            run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced))
+            let rates = [*memory_bytes_per_s, *sm_bytes_per_s, *bus_bytes_per_s];
+            let config = baseline_config(rates, *charge_writes)?;
+            match contention {
+                None => run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced)),
+                Some(Contention { config: shared, loads, kernel_warps }) => {
+                    run.executor.contend(kernel_warps);
+                    let cost = Contended::new(config, shared, loads, npus);
+                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
+                }
+            }
         }
         EndpointSpec::Ace(ace) => {
             let packet = run.net.packet_size();
@@ -161,6 +167,19 @@ fn traced(numbers: &[u32], layout: &Layout, npus: u32) -> Result<Vec<NodeId>, Ru
 
 fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
     Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
+}
+
+/// What a baseline has: rates of memory, SMs and bus.
+///
+/// # Errors
+/// [`RunError::Spec`] if one of them is zero.
+pub fn baseline_config([memory, sms, bus]: [u64; 3], charge_writes: bool) -> Result<BaselineConfig, RunError> {
+    Ok(BaselineConfig {
+        memory: rate("endpoint.memory_bytes_per_s", memory)?,
+        sms: rate("endpoint.sm_bytes_per_s", sms)?,
+        bus: rate("endpoint.bus_bytes_per_s", bus)?,
+        charge_writes,
+    })
 }
 
 fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {

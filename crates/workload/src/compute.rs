@@ -26,8 +26,8 @@
 use crate::layer::{Cost, Demand};
 use crate::systolic::Array;
 use std::fmt;
-use syncline_core::Ps;
 use syncline_core::units::PS_PER_S;
+use syncline_core::{Bytes, Ps};
 
 /// Why an NPU cannot be described by the numbers given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,6 +105,17 @@ impl Npu {
         }
     }
 
+    /// The kernels of one pass: how long each takes, and the bytes that it moves, which are unknown (0) where the
+    /// time was measured. Their times add up to [`time`](Npu::time).
+    pub fn kernels<'a>(&self, cost: &'a Cost) -> impl Iterator<Item = (Ps, Bytes)> + use<'a> {
+        let npu = *self;
+        let (kernels, measured) = match cost {
+            Cost::Kernels(kernels) => (&kernels[..], None),
+            Cost::Measured(time) => (&[][..], Some((*time, Bytes::ZERO))),
+        };
+        kernels.iter().map(move |&k| (npu.kernel(k), Bytes(k.bytes))).chain(measured)
+    }
+
     /// The time of one kernel, to the nearest picosecond; saturates at [`Ps::MAX`].
     pub fn kernel(&self, demand: Demand) -> Ps {
         let compute_s = match (self.array, demand.gemm) {
@@ -143,6 +154,10 @@ mod tests {
         // One roofline over the sum of both would say 3 us.
         assert_eq!(npu(1.0).time(&Cost::Kernels(vec![compute, memory])), Ps(4_000_000));
         assert_eq!(npu(1.0).time(&Cost::NOTHING), Ps::ZERO);
+        let cost = Cost::Kernels(vec![compute, memory]);
+        let kernels = [(Ps(2_000_000), Bytes(900_000)), (Ps(2_000_000), Bytes(1_800_000))];
+        assert!(npu(1.0).kernels(&cost).eq(kernels));
+        assert!(npu(1.0).kernels(&Cost::Measured(Ps(7))).eq([(Ps(7), Bytes::ZERO)]));
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn the_baseline_is_limited_by_its_memory() {
         bus_bytes_per_s: 1_000_000_000_000,
         charge_writes: false,
         transit: TransitSpec::Network,
+        contention: None,
     };
     let sent = 2 * 3 * bytes / 4;
     let bound = sent * 3 / 2 * 1000 / 10;

@@ -5,6 +5,7 @@ mod agreement;
 mod algorithms;
 mod bounds;
 mod closed_forms;
+mod contention;
 mod failures;
 mod folded;
 mod hybrid;

@@ -17,6 +17,7 @@ fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
         bus_bytes_per_s: bus * 1_000_000_000,
         charge_writes: false,
         transit: TransitSpec::Network,
+        contention: None,
     };
     run(&all_reduce(ace_torus([4, 4, 2]), endpoint, 16 << 20))
 }

@@ -41,6 +41,7 @@ pub fn baseline() -> EndpointSpec {
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
         transit: TransitSpec::Network,
+        contention: None,
     }
 }
 
@@ -87,7 +88,7 @@ pub fn all_to_all(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
 
 /// A collective whose root, if it has one, is rank 0.
 pub fn collective_job(collective: CollectiveKindSpec, bytes: u64) -> JobSpec {
-    JobSpec::Collective { collective, bytes, root: 0 }
+    JobSpec::Collective { collective, bytes, root: 0, beside: vec![] }
 }
 
 /// Chunks of a size.

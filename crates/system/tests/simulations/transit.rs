@@ -80,7 +80,7 @@ fn an_ace_touches_memory_only_at_the_ends() {
 fn pair(hops: u32, endpoint: EndpointSpec, kind: CollectiveKindSpec, bytes: u64) -> Spec {
     let mut spec = all_to_all(torus(&[2 * hops + 1]), endpoint, bytes);
     spec.groups = Some(GroupsSpec { members: vec![vec![0, hops]], grid: None });
-    spec.job = JobSpec::Collective { collective: kind, bytes, root: 0 };
+    spec.job = JobSpec::Collective { collective: kind, bytes, root: 0, beside: vec![] };
     spec
 }
 
