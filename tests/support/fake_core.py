@@ -162,8 +162,10 @@ def run(spec_json: str) -> dict[str, Any]:
         "total_ps": total_ps,
         "iterations": iterations,
         "compute_ps": compute_ps,
+        "compute_alone_ps": compute_ps,
         "exposed_ps": exposed_ps,
         "background_compute_ps": 0,
+        "background_compute_alone_ps": 0,
         "background_wait_ps": 0,
         "exposed_by": [{"layer": "conv1", "pass": "weight_grad", "exposed_ps": exposed_ps}] if iterations else [],
         "network": {

@@ -1,7 +1,8 @@
 """The ACE paper's figures (Rashidi et al., ISCA 2021), simulated.
 
 Figures 5 and 6 sweep what a single all-reduce is given of the NPU until it reaches 90 % of what the ideal
-endpoint achieves on the same topology; the rest compares the systems of Table VI training ResNet-50 and GNMT.
+endpoint achieves on the same topology; Figure 4 puts kernels beside an all-reduce with dynamic contention; the rest
+compares the systems of Table VI training ResNet-50 and GNMT.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from syncline.topology import Topology
 ALL_REDUCE: Final = "ace/allreduce"
 RESNET: Final = "ace/resnet50"
 GNMT: Final = "ace/gnmt"
+CONTENTION: Final = "ace/contention"
+MEASURED: Final = {"ace-fig4-contention": ("Alone", "GEMM", "Lookup"), "ace-fig4b-dlrm": ("Small", "SmallBoth")}
+"""Claims on kernels beside an all-reduce, and the variants of the study that they compare, beside nothing first."""
 TRAINED: Final = {"ace-resnet50": RESNET, "ace-gnmt": GNMT}
 """How claims on training begin, and their studies."""
 SYSTEMS: Final = ("BaselineNoOverlap", "BaselineCommOpt", "BaselineCompOpt", "ACE", "Ideal")
@@ -72,9 +76,11 @@ class Ace:
             return attempt
 
         ids = {claim.id for claim in claims}
+        slowed = [name for claim, names in MEASURED.items() if claim in ids for name in names]
         tasks: list[tuple[str, Callable[[], Any]]] = []
         for study in _trained(ids):
             tasks += [(f"{study} {system}", partial(self.system, system, study)) for system in SYSTEMS]
+        tasks += [(f"{CONTENTION} {name}", partial(self.system, name, CONTENTION)) for name in slowed]
         ratio = "ace-fig5-memory-bandwidth-ratio"
         for npus, shape in SHAPES.items():
             if ids & {ratio, "ace-fig5-baseline-memory-bandwidth"}:
@@ -89,7 +95,9 @@ class Ace:
         """The variants whose assumptions the claims rest on."""
         ids = [claim.id for claim in claims]
         found: list[Variant] = []
-        if any(not i.startswith(tuple(TRAINED)) and i not in CLOSED_FORMS for i in ids):
+        for claim, names in MEASURED.items():
+            found += [self.runs.variant(Run(CONTENTION, name)) for name in names if claim in ids]
+        if any(not i.startswith(tuple(TRAINED)) and i not in CLOSED_FORMS and i not in MEASURED for i in ids):
             found += [self.runs.variant(Run(ALL_REDUCE, name)) for name in ("Ideal", "Baseline", "ACE")]
         for study in _trained(ids):
             found += [self.runs.variant(Run(study, name)) for name in SYSTEMS]
@@ -150,6 +158,13 @@ class Ace:
         values = {shape: needed(shape) for shape in SHAPES.values()}
         mean = sum(values.values()) / len(values)
         return mean, "; ".join(f"{_name(shape)}: {value} GB/s" for shape, value in values.items())
+
+    # --- kernels beside an all-reduce
+
+    def slowdowns(self, claim: str) -> list[float]:
+        """How much longer an all-reduce takes beside kernels than beside nothing."""
+        alone, *beside = (float(self.system(name, CONTENTION)["total_ps"]) for name in MEASURED[claim])
+        return [time / alone for time in beside]
 
     # --- training
 
@@ -246,11 +261,17 @@ def _trained(ids: Iterable[str]) -> list[str]:
     return [study for start, study in TRAINED.items() if any(i.startswith(start) for i in known)]
 
 
+FITTED_NOTE: Final = "the SMs of communication are fitted on the first; the second is a prediction"
+BUSY_NOTE: Final = "the measured all-reduce is far from its bandwidth even alone: docs/reproduction.md"
+
+
 METRICS: Final[dict[str, Callable[[Ace], Computed]]] = {
     "ace-memory-reads-baseline": _memory_reads,
     "ace-bytes-sent-per-cached-byte": _sent_per_cached,
     "ace-analytic-memory": _analytic_memory,
     "ace-table4-area-power": _area_and_power,
+    "ace-fig4-contention": lambda ace: (ace.slowdowns("ace-fig4-contention"), FITTED_NOTE),
+    "ace-fig4b-dlrm": lambda ace: (ace.slowdowns("ace-fig4b-dlrm")[0], BUSY_NOTE),
     "ace-fig5-ideal-bandwidth": _ideal_bandwidth,
     "ace-fig5-baseline-memory-bandwidth": lambda ace: ace.memory_claim(ace.baseline_memory),
     "ace-fig5-ace-memory-bandwidth": lambda ace: ace.memory_claim(ace.ace_memory),

@@ -98,7 +98,7 @@ impl Machine {
             if next == f64::INFINITY {
                 // A bus that takes no time still keeps messages in order.
                 let mut bus: f64 = 0.0;
-                for ((step, done), ready) in steps.iter().zip(&mut done).zip(ready).filter(|s| s.0.0.sends) {
+                for ((_, done), ready) in steps.iter().zip(&mut done).zip(ready).filter(|s| s.0.0.sends) {
                     bus = bus.max(ready);
                     *done = done.max(bus);
                 }
