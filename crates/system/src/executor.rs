@@ -340,13 +340,12 @@ impl Executor {
             }
             let own = &mut state.streams[stream.index()];
             (own.computing, own.since) = (true, now);
-            let time = self.on(npu, time);
-            self.npus[npu.index()].streams[stream.index()].alone += time.0;
             if self.contended.is_some() {
                 actions.push(Action::Compute(head, stream));
             } else {
-                self.account(npu, stream, head, (now, now + time));
-                actions.push(Action::ComputeUntil(now + time, stream));
+                let end = now + self.on(npu, time);
+                self.account(npu, stream, head, (now, end));
+                actions.push(Action::ComputeUntil(end, stream));
             }
             return;
         }
@@ -354,7 +353,13 @@ impl Executor {
 
     /// Notes when a stream of an NPU computes a node.
     fn account(&mut self, npu: NodeId, stream: Stream, node: NodeIndex, (from, to): (Ps, Ps)) {
-        self.npus[npu.index()].streams[stream.index()].busy += (to - from).0;
+        let alone = match self.nodes[node as usize].work {
+            NodeWork::Compute(time) => self.on(npu, time),
+            NodeWork::Collective(_) => Ps::ZERO,
+        };
+        let state = &mut self.npus[npu.index()].streams[stream.index()];
+        state.busy += (to - from).0;
+        state.alone += alone.0;
         if npu.0 == 0 && stream == Stream::Main {
             self.compute_windows.add(from, to);
         }

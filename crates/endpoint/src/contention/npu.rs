@@ -126,7 +126,7 @@ impl Npu {
         }
     }
 
-    /// Whether a timer has been set anew since.
+    /// Whether the timer has been set anew since: then nothing is due.
     pub fn is_stale(&self, generation: u32) -> bool {
         self.generation != generation
     }
