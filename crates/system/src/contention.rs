@@ -18,7 +18,7 @@ pub struct Contention {
     pub kernel_warps: u64,
 }
 
-/// Fewer warps than this fit no SM, by far.
+/// More warps than an SM has, by far, in thousandths.
 const MOST_WARPS: u64 = 1 << 20;
 /// Loads beside a collective.
 const MOST_LOADS: usize = 1000;
@@ -54,7 +54,7 @@ pub fn of(spec: &Spec) -> Result<Option<Contention>, RunError> {
     }
     for (field, rate) in [("memory_bytes_per_s", *memory_bytes_per_s), ("sm_bytes_per_s", *sm_bytes_per_s)] {
         if !(LEAST_RATE..u64::MAX).contains(&rate) {
-            return Err(illegal(format!("endpoint.{field}: {rate} B/s to be shared; accepted: {LEAST_RATE} and more")));
+            return Err(illegal(format!("endpoint.{field}: {rate} B/s to be shared; accepted: 1GB/s or more")));
         }
     }
     let load = |l: &LoadSpec| Load {

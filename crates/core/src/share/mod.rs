@@ -103,8 +103,8 @@ impl Share {
         (Ps((work.0 / self.0) as u64), Work(work.0 % self.0))
     }
 
-    /// As much of it as `part` is of `whole`, rounded down; all of it where they are equal. `whole` must be
-    /// positive and no less than `part`.
+    /// As much of it as `part` is of `whole`, rounded down where their product fits 128 bits; all of it where they
+    /// are equal. It must be limited, `whole` positive and no less than `part`.
     pub fn in_proportion(self, part: Share, whole: Share) -> Share {
         // A product of two large numbers is kept within 128 bits at the cost of their last ones.
         let bits = |share: Share| 128 - share.0.leading_zeros();
