@@ -16,6 +16,7 @@ from syncline.schema.load import Variant
 
 SHARED = {"kind": "baseline", "contention": "dynamic", "comm_sms": 10}
 STATIC = {"kind": "baseline", "comm_memory_bandwidth": "450GB/s", "comm_sms": 10}
+LOGGP = {"kind": "loggp", "latency": "71ns", "overhead": "29ns", "gap": "29ns"}
 LOOKUP = {"name": "lookup", "memory_bandwidth": "429.2GB/s"}
 
 
@@ -101,6 +102,7 @@ class TestWrongInput:
             (SHARED | {"memory_bandwidth": "1TB/s"}, None, ["memory_bandwidth", "at most 900GB/s"]),
             (SHARED | {"comm_sms": 81}, None, ["comm_sms", "at most 80"]),
             (SHARED | {"memory_bandwidth": "1KB/s"}, None, ["endpoint.memory_bandwidth"]),
+            (SHARED | {"buses": LOGGP}, None, ["endpoint.buses.kind", "rate, or endpoint.contention static"]),
             (STATIC, beside(LOOKUP), ["workload.beside", "contention: dynamic"]),
             (SHARED | {"memory_bandwidth": "400GB/s"}, beside(LOOKUP), ["beside.0.memory_bandwidth", "400GB/s"]),
             (SHARED, beside({"warps": 64}), ["beside.0.name: this is missing"]),

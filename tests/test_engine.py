@@ -295,13 +295,13 @@ def test_an_ace_gets_chunks_that_fill_packets(syncline_command: Command) -> None
 @pytest.mark.parametrize(
     ("arguments", "field", "said"),
     [
-        (("all-reduce", "--topology", "Switch(4)", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
-        (("all-reduce", "--machine", "dgx1v", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
         (
-            ("all-to-all", "--topology", "Ring(4)", "--endpoint", "ace", "--algorithm", "ring"),
+            ("all-reduce", "--topology", "Torus(4,4)", "--algorithm", "direct", "--endpoint", "ace"),
             "--algorithm",
             "rings between neighbouring",
         ),
+        (("all-reduce", "--machine", "dgx1v", "--endpoint", "ace"), "--topology", "rings between neighbouring"),
+        (("broadcast", "--topology", "Ring(4)", "--endpoint", "ace"), "KIND", "rings between neighbouring"),
         (
             ("all-to-all", "--topology", "Ring(4)", "--algorithm", "double-binary-tree"),
             "--algorithm",
@@ -317,6 +317,19 @@ def test_what_does_not_go_together_is_refused(
     (error,) = json.loads(ended.err)["errors"]
     assert said in error["message"]
     assert error["accepted"]
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "all-to-all"])
+@pytest.mark.parametrize("topology", ["Ring(4)", "Switch(4)", "Ring(4)_Switch(4, links=4)", "FullyConnected(5)"])
+def test_an_engine_carries_out_rings_and_direct_phases(syncline_command: Command, kind: str, topology: str) -> None:
+    algorithm = "hierarchical-optimal"
+    document = collective(
+        syncline_command, kind, "--topology", topology, "--size", "1MB", "--algorithm", algorithm, "--endpoint", "ace"
+    )
+    breakdown = document["endpoint"]["breakdown"]
+    assert 0 < document["lower_bound_s"] <= document["time_s"]
+    assert breakdown["messages"] > breakdown["chunks"] > 0
+    assert 0 < breakdown["network_s"] < document["time_s"]
 
 
 def test_a_study_on_machines_makes_a_report(syncline_command: Command, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ topology: "{topology}"
 network: {{backend: {backend}}}
 workload: {{collective: {kind}, size: {size}B, element: 4B}}
 collective: {{algorithm: {algorithm}, chunks: {CHUNKS}, inflight: {inflight}, scheduling: fifo, lanes: one}}
-endpoint: {{kind: ideal, step_latency: {DELAY_NS}ns}}
+endpoint: {{kind: ideal, step_latency: {DELAY_NS}ns, transit: network}}
 output: {{trace_npus: []}}
 """
     return float(engine.run(study(text).variants[0]).summary["total_ps"] / 1000)

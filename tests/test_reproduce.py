@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from support import fake_core
 from support.command import Ended
-from syncline.reproduce import ace, ledger, sources, tutorial
+from syncline import engine, studies
+from syncline.reproduce import ace, ace1, ledger, sources, tutorial
 from syncline.reproduce.runs import Run, Runs, least
+from syncline.sweep import points
+from syncline.sweep.file import load
 
 Command = Callable[..., Ended]
 
@@ -23,7 +26,7 @@ ORDERED = [*tutorial.RUNS["tutorial-torus-dimension"], *tutorial.RUNS["tutorial-
 
 def test_every_claim_has_a_metric_and_a_legal_range() -> None:
     claims = ledger.claims()
-    by_source = {"ace": set(ace.METRICS), "tutorial": set(tutorial.METRICS)}
+    by_source = {"ace": set(ace.METRICS), "ace1": set(ace1.METRICS), "tutorial": set(tutorial.METRICS)}
     assert by_source == {name: {claim.id for claim in claims if claim.source == name} for name in sources.SOURCES}
     assert {claim.source for claim in claims} == set(sources.SOURCES)
     for claim in claims:
@@ -147,3 +150,51 @@ class TestTutorial:
             of_size = [times[run] for run in asymmetric if run.settings == (f"workload.size={size}",)]
             assert len(of_size) == 3
             assert of_size == sorted(of_size, reverse=True)
+
+
+def test_the_inter_package_links_are_all_used() -> None:
+    """Where there is one row or column of packages, the other dimension has two rings; switches have four links."""
+    machines = ace1.Ace1(Runs())
+    for shape in ace1.TORI:
+        local, rows, columns = machines.topology(shape).dims
+        assert (local.size, rows.size, columns.size) == shape
+        assert (local.links_per_npu, rows.links_per_npu + columns.links_per_npu) == (2, 4)
+    for joined in ace1.ALLTOALL:
+        local, switches = machines.topology(joined).dims
+        assert (local.size, switches.size) == joined
+        assert (switches.block, switches.links_per_npu, switches.rate) == ("switch", 4, 25 * 10**9)
+
+
+@pytest.mark.parametrize("model", sorted(ace1.TRAINED))
+def test_a_larger_baseline_computes_like_an_ace_and_communicates_like_the_baseline(model: str) -> None:
+    runs = Runs()
+    machine = ace1.Ace1(runs).topology((4, 2, 1))
+    settings = (f"topology={machine}", "training.iterations=1")
+    found = {s: runs.result(Run(ace1.TRAINED[model], s, settings)).summary for s in ace1.TRAINERS}
+    assert {s: r["unfolded"] for s, r in found.items()} == dict.fromkeys(ace1.TRAINERS)
+    # Rates round to whole bytes per second.
+    assert found["Baseline++"]["compute_ps"] == pytest.approx(found["ACE"]["compute_ps"], rel=1e-9)
+    assert found["Ideal"]["compute_ps"] <= found["ACE"]["compute_ps"] < found["Baseline"]["compute_ps"]
+    variants = [runs.variant(Run(ace1.TRAINED[model], s, settings)).experiment for s in ("Baseline", "Baseline++")]
+    endpoints = [engine.specification(experiment, None)["endpoint"] for experiment in variants]
+    assert endpoints[0] == endpoints[1]
+
+
+def test_sweeps_run_the_machines_of_the_claims() -> None:
+    machines = ace1.Ace1(Runs())
+    for name, shapes in (("tori", ace1.TORI), ("training", ace1.TORI), ("packages", ace1.ALLTOALL)):
+        simulations, warnings = points.simulations(load(*studies.find_sweep(f"ace1/{name}")))
+        assert not warnings
+        found = {str(s.variant.experiment.topology) for s in simulations}
+        assert found == {str(machines.topology(shape)) for shape in shapes}
+
+
+@given(cores=st.integers(1, 64), size=st.floats(1e3, 1e9))
+def test_the_closed_form_of_steps(cores: int, size: float) -> None:
+    """Sixteen NPUs on four links: 12 steps, 15/16 of the vector sent twice, and read three times."""
+    model = ace1.AS_GIVEN
+    expected = 12 * 2e-6 + 3 * 15 / 16 * size / (cores * 64e9) + 2 * 15 / 16 * size / 95e9
+    assert model.time(size, (4, 4), cores) == pytest.approx(expected)
+    assert model.utilisation(size, (4, 4), cores) == pytest.approx(15 / 8 * size / expected / 100e9)
+    assert model.utilisation(size, (4, 4), cores) < 0.95
+    assert ace1.CONTENDED.utilisation(size, (4, 4), cores) < model.utilisation(size, (4, 4), cores)

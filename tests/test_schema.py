@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from support.experiments import SMALL, THREE_SYSTEMS, study
 from syncline import assumptions, engine, rundir, studies
 from syncline.document import plain, read
+from syncline.errors import InputError
 from syncline.schema.export import json_schema
 from syncline.schema.load import load_file
 
@@ -181,3 +182,39 @@ def test_the_json_schema_accepts_the_studies_and_refuses_typing_errors() -> None
         validator.validate(plain(read(path.read_text(), label)))
     for text in (SMALL + "colective: {}\n", SMALL + "npu: {sm: 3}\n", SMALL + "variants: [{nam: x}]\n"):
         assert not validator.is_valid(plain(read(text, "f")))
+
+
+LOGGP = "{kind: loggp, latency: 50cycles@700MHz, overhead: 20cycles@700MHz, gap: 20cycles@700MHz"
+
+
+def with_buses(buses: str) -> str:
+    return SMALL + f"\nendpoint: {{kind: baseline, comm_memory_bandwidth: 180GB/s, comm_sms: 5, buses: {buses}}}\n"
+
+
+def test_buses_reach_the_engine() -> None:
+    (variant,) = study(with_buses(LOGGP + ", message: 4KiB, memory: 900GB/s}")).variants
+    told = engine.specification(variant.experiment)["endpoint"]
+    assert told["memory_bytes_per_s"] == 900 * 10**9
+    costs = {"latency_ps": 71_429, "overhead_ps": 28_571, "gap_ps": 28_571, "message_bytes": 4096}
+    assert told["buses"] == {"kind": "loggp", **costs}
+    (variant,) = study(with_buses(LOGGP + "}")).variants
+    assert engine.specification(variant.experiment)["endpoint"]["memory_bytes_per_s"] == 180 * 10**9
+    assert "endpoint.buses.memory = comm_memory_bandwidth (default)" in assumptions.of([variant])
+
+
+@pytest.mark.parametrize(
+    ("buses", "path", "said"),
+    [
+        ("{kind: loggp, latency: 1us, overhead: 1us}", "endpoint.buses.gap", "loggp needs it"),
+        ("{latency: 1us}", "endpoint.buses.latency", "kind: rate has no such cost"),
+        (LOGGP + ", memory: 9TB/s}", "endpoint.buses.memory", "the NPU has less"),
+        ("{kind: logp}", "endpoint.buses.kind", "is not a known"),
+    ],
+)
+def test_buses_that_are_none_are_refused(buses: str, path: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        study(with_buses(buses))
+    (problem,) = refused.value.problems
+    assert problem.field == path
+    assert said in problem.message
+    assert problem.accepted

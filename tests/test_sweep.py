@@ -154,6 +154,7 @@ class TestTable:
         assert row["area_um2"] == 5339031
         assert row["energy_per_iteration_j"] == pytest.approx(4.254537 * row["iteration_time_s"])
         assert row["memory_utilisation"] == pytest.approx(0.5 / row["npus"])
+        assert (row["chunk_queue_s"], row["bus_transfer_s"]) == (pytest.approx(20e-12), pytest.approx(5e-12))
 
     def test_collectives(self, syncline_command: Command, sweep: Path) -> None:
         text = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import lcm
 from typing import Any
 
@@ -14,10 +14,12 @@ from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
     BaselineEndpoint,
+    Buses,
     Collective,
     Experiment,
     IdealEndpoint,
     Npu,
+    SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Variant
 from syncline.schema.rules import SHARED_FIELDS
@@ -38,10 +40,11 @@ TRANSIT = {
 """What the ways of forwarding mean."""
 
 
-def of(variants: Iterable[Variant]) -> list[str]:
+def of(variants: Iterable[Variant], offloaded: Mapping[str, str] | None = None) -> list[str]:
     """The assumptions of all variants, each once and with the variants it is about unless it is about all.
 
-    Variants of one name are told apart by nobody: such are those of the points of a sweep.
+    `offloaded` says of variants with switch offload what is done in switches. Variants of one name are told apart by
+    nobody: such are those of the points of a sweep.
     """
     about: dict[str, list[str]] = {}
     count = 0
@@ -49,6 +52,8 @@ def of(variants: Iterable[Variant]) -> list[str]:
         count += 1
         for line in dict.fromkeys(_of_one(variant)):
             about.setdefault(line, []).append(variant.name)
+        if offloaded is not None and variant.name in offloaded:
+            about.setdefault(f"switch offload {offloaded[variant.name]}", []).append(variant.name)
     return [
         line if len(names) == count else f"{line} ({', '.join(dict.fromkeys(names))})" for line, names in about.items()
     ]
@@ -100,7 +105,8 @@ def _meant(variant: Variant) -> Iterator[str]:
         dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
         for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
             yield f"npu.compute.{name} = {dumped[name]} (default)"
-    if experiment.endpoint.transit is None and _transit_matters(experiment):
+    chosen = isinstance(experiment.endpoint, SwitchOffloadEndpoint) or experiment.endpoint.transit is not None
+    if not chosen and _transit_matters(experiment):
         yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
 
 
@@ -175,7 +181,12 @@ def _defaults(
     section: str, value: BaseModel, dumped: dict[str, Any], *, given: bool, ignored: frozenset[str]
 ) -> Iterator[str]:
     for name in type(value).model_fields:
-        if name in ignored or (given and name in value.model_fields_set):
+        is_given = given and name in value.model_fields_set
+        nested = getattr(value, name)
+        if isinstance(nested, Buses):
+            yield from _of_buses(f"{section}.{name}", nested, given=is_given)
+            continue
+        if name in ignored or is_given:
             continue
         shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
@@ -191,11 +202,22 @@ def _defaults(
         yield f"{section}.{name} = {shown} (default)"
 
 
+def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:
+    if not (given and "kind" in buses.model_fields_set):
+        yield f"{path}.kind = {buses.kind} (default)"
+    if buses.kind == "loggp" and buses.message is None:
+        yield f"{path}.message = none: a transfer is one message (default)"
+    if buses.kind == "loggp" and buses.memory is None:
+        yield f"{path}.memory = comm_memory_bandwidth (default)"
+
+
 def _meaning_of_nothing(value: BaseModel, name: str) -> str:
     if isinstance(value, IdealEndpoint):
         return "one cycle of npu.clock"
     if isinstance(value, BaselineEndpoint):
         return "npu.memory_bandwidth"
+    if isinstance(value, SwitchOffloadEndpoint):
+        return "that of the ports: switches add as bytes arrive"
     return "npu.clock" if isinstance(value, AceEndpoint) and name == "clock" else "auto"
 
 

@@ -21,14 +21,17 @@ from syncline import engine, estimate, runner
 from syncline.engine import PS_PER_S, Preview
 from syncline.errors import InputError, SimulationFailedError
 from syncline.fabric.topologies import Fabric, Wired
-from syncline.schema.experiment import AnalyticalNetwork, FlowNetwork, PacketNetwork
+from syncline.schema.experiment import AnalyticalNetwork, FlowNetwork, PacketNetwork, SwitchOffloadEndpoint
 from syncline.schema.load import Choice, Study, Variant
+from syncline.schema.rules import COMPOSITIONS
 from syncline.schema.workloads import CollectiveWorkload
 
 MOST_EVENTS: Final = {"analytical": 5_000_000}
 """A candidate of which more events are expected is not tried on this backend."""
 MOST_EVENTS_ELSE: Final = 1_000_000
 """The same of the others."""
+IN_SWITCH: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce"})
+"""Collectives that have a sum or a copy for a switch to make."""
 TOO_LONG: Final = "trying it would take too long"
 
 _lock = threading.Lock()
@@ -78,6 +81,15 @@ def candidates(kind: str, dimensions: int) -> list[str]:
     return names
 
 
+def through_switches(kind: str, names: Sequence[str]) -> list[str]:
+    """Those of the candidates that leave something to switches, and those that only they make possible."""
+    if kind not in IN_SWITCH:
+        return [name for name in names if name == "direct"]
+    compositions = [name for name in names if name in COMPOSITIONS and name != "hierarchical"]
+    scattered = ["six-phase"] if kind == "all-reduce" else []
+    return list(dict.fromkeys(["in-switch", "hierarchical", *compositions, *scattered]))
+
+
 def _settled_variant(variant: Variant) -> Variant:
     if variant.experiment.collective.algorithm != "auto":
         return variant
@@ -94,6 +106,8 @@ def _choose(variant: Variant) -> Choice:
     workload = experiment.workload
     kind = workload.collective if isinstance(workload, CollectiveWorkload) else "all-reduce"
     names = candidates(kind, sum(size > 1 for size in experiment.grid))
+    if isinstance(experiment.endpoint, SwitchOffloadEndpoint):
+        names = through_switches(kind, names)
     trials = _on_a_cheap_backend([_trial(variant, name) for name in names])
     tasks = [(t.algorithm, partial(_tried, t)) for t in trials if t.is_cheap]
     found = {trial.algorithm: trial for trial in runner.concurrently(tasks)}

@@ -16,12 +16,14 @@ from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
     BaselineEndpoint,
+    Buses,
     Experiment,
     FlowNetwork,
     Npu,
     PacketNetwork,
+    SwitchOffloadEndpoint,
 )
-from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload
+from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -52,7 +54,12 @@ REFUSALS: Final = {
     "dims.": ("topology",),
     "collectives.per_dimension": ("collective", "per_dimension"),
     "collectives.slices": ("collective", "slices"),
+    "collectives.algorithms": ("collective", "algorithms"),
     "collectives.algorithm": ("collective", "algorithm"),
+    "endpoint.kind": ("endpoint", "kind"),
+    "endpoint.comm_sms": ("endpoint", "comm_sms"),
+    "endpoint.switch_memory": ("endpoint", "switch_memory"),
+    "endpoint.message": ("endpoint", "message"),
     "collectives.chunking": ("collective", "chunk"),
     "groups": ("groups",),
     "fold": ("fold",),
@@ -94,6 +101,8 @@ class Preview:
     messages_per_npu: int
     bytes_sent_per_npu: int
     lower_bound_ps: int
+    offloaded: str | None
+    """Of switch offload: what is done in switches, and what is left to the NPUs."""
     warnings: list[str]
 
 
@@ -161,22 +170,37 @@ def _refusal(variant: Variant, text: str) -> Problem:
     unfit = _UNFIT.fullmatch(message)
     if unfit is not None:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
-        path, message = ("collective", "algorithm"), f"there is no {name} algorithm for {unfit[2]}"
-        accepted = "direct, or auto for what is fastest"
+        message = f"there is no {name} algorithm for {unfit[2]}"
+        path, accepted = _unfit(variant.experiment, unfit[2])
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
     which = f" (variant {variant.name})" if variant.tree.origin.path else ""
     return variant.problem(path, f"{said}{which}", accepted or None)
 
 
+def _unfit(experiment: Experiment, kind: str) -> tuple[tuple[str, ...], str]:
+    """The field that gives a kind of collective an algorithm that it does not have, and what it takes."""
+    if kind in experiment.collective.algorithms:
+        return ("collective", "algorithms", kind), "direct"
+    if len(kinds_of(experiment.workload)) > 1:
+        accepted = (
+            f"an algorithm for all kinds, or one of its own for this one (collective.algorithms: {{{kind}: direct}})"
+        )
+        return ("collective", "algorithm"), accepted
+    return ("collective", "algorithm"), "direct, or auto for what is fastest"
+
+
 def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
-    """What keeps an ACE from being used: the fabric if it has other than rings, or the algorithm."""
-    fabric, workload = experiment.topology, experiment.workload
+    """What keeps an ACE from being used: the fabric if it is no product, groups, a root, or the algorithm."""
+    workload = experiment.workload
     if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
         return ("collective", "algorithm")
-    if not isinstance(fabric, Topology) or any(dim.block != "ring" for dim in fabric.dims):
+    if not isinstance(experiment.topology, Topology):
         return ("topology",)
-    return ("groups",) if experiment.groups is not None else ("collective", "algorithm")
+    if experiment.groups is not None:
+        return ("groups",)
+    rooted = isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED
+    return ("workload", "collective") if rooted else ("collective", "algorithm")
 
 
 def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
@@ -236,7 +260,7 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
     sms, bandwidth = npu.sms, npu.memory_bandwidth
     if isinstance(endpoint, BaselineEndpoint) and experiment.shares:
         return sms, endpoint.memory_bandwidth or bandwidth
-    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         sms -= endpoint.comm_sms
         bandwidth -= endpoint.comm_memory_bandwidth or 0
     if training.background_embedding:
@@ -261,6 +285,7 @@ def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]
         "memory_bytes_per_s": float(bandwidth),
         "scale": experiment.training.compute_scale,
         "array": array,
+        "tile": model.tile,
     }
 
 
@@ -312,19 +337,21 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
     if isinstance(endpoint, BaselineEndpoint):
         return {
             "kind": "baseline",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth or endpoint.memory_bandwidth or npu.memory_bandwidth,
+            "memory_bytes_per_s": _comm_memory(endpoint, npu),
             "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "buses": _buses(endpoint.buses),
             "transit": experiment.transit,
             **({"contention": _contention(endpoint, npu)} if experiment.shares else {}),
         }
     if isinstance(endpoint, AceEndpoint):
         return {
             "kind": "ace",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
+            "buses": _buses(endpoint.buses),
             "clock_hz": endpoint.clock or npu.clock,
             "sram_bytes": endpoint.sram,
             "sram_banks": endpoint.banks,
@@ -335,8 +362,26 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "port_buffer_bytes": endpoint.port_buffer,
             "transit": experiment.transit,
         }
+    if isinstance(endpoint, SwitchOffloadEndpoint):
+        return {
+            "kind": "switch-offload",
+            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
+            "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
+            "bus_bytes_per_s": npu.bus,
+            "charge_writes": endpoint.charge_writes,
+            "switch_reduce_bytes_per_s": endpoint.switch_reduce_bandwidth,
+            "switch_memory_bytes": endpoint.switch_memory,
+            "switch_latency_ps": endpoint.switch_latency,
+            "message_bytes": endpoint.message,
+        }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
     return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
+
+
+def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:
+    """Memory bandwidth of communication: of its bus, or what is set aside for it, or all there is to share."""
+    set_aside = endpoint.buses.memory or endpoint.comm_memory_bandwidth
+    return set_aside or endpoint.memory_bandwidth or npu.memory_bandwidth
 
 
 def _contention(endpoint: BaselineEndpoint, npu: Npu) -> dict[str, Any]:
@@ -345,6 +390,18 @@ def _contention(endpoint: BaselineEndpoint, npu: Npu) -> dict[str, Any]:
         "comm_sms": endpoint.comm_sms,
         "comm_warps": endpoint.comm_warps,
         "kernel_milliwarps": round(1000 * endpoint.kernel_warps),
+    }
+
+
+def _buses(buses: Buses) -> dict[str, Any]:
+    if buses.kind == "rate":
+        return {"kind": "rate"}
+    return {
+        "kind": "loggp",
+        "latency_ps": buses.latency,
+        "overhead_ps": buses.overhead,
+        "gap_ps": buses.gap,
+        "message_bytes": buses.message,
     }
 
 

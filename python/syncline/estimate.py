@@ -22,7 +22,7 @@ EVENTS_PER_MESSAGE: Final = 3
 HOPS_IN_GRAPH: Final = 4
 """Between two NPUs of a machine: to a switch or NIC and from there, or somewhat more."""
 AMONG_NEIGHBOURS: Final = frozenset(
-    {"ring", "hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis"}
+    {"ring", "in-switch", "hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis"}
 )
 """Algorithms whose messages stay within a dimension of a product."""
 EVENTS_PER_S: Final = 5_000_000

@@ -2,6 +2,7 @@
 
 Baseline: Table VI (CommOpt) and the chunking that the project declares for the paper's baselines.
 ACE: Tables III, V and VI.
+Switch offload: the memory bandwidth of the baseline, so that the placements differ in nothing else, and no SMs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
     "ideal": {"kind": "ideal"},
     "baseline": {"kind": "baseline", "comm_memory_bandwidth": "450GB/s", "comm_sms": 6},
     "ace": {"kind": "ace", "comm_memory_bandwidth": "128GB/s"},
+    "switch-offload": {"kind": "switch-offload", "comm_memory_bandwidth": "450GB/s"},
 }
 """What each endpoint is given."""
 
@@ -23,6 +25,7 @@ COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
     "ideal": {"algorithm": "auto", "chunks": 1, "lanes": "split"},
     "baseline": {"algorithm": "ace-4-phase", "chunks": 384, "inflight": 34, "lanes": "alternate"},
     "ace": {"algorithm": "ace-4-phase", "lanes": "alternate"},
+    "switch-offload": {"algorithm": "hierarchical", "lanes": "alternate"},
 }
 """How a single collective is composed and cut with each endpoint. Ideal: not cut, and over all lanes at once."""
 

@@ -62,7 +62,7 @@ def document(
         "version": syncline.__version__,
         "status": status,
         "seed": seed,
-        "assumptions": assumptions.of(variants),
+        "assumptions": assumptions.of(variants, {name: s["offloaded"] for name, s in known.items() if s["offloaded"]}),
         "warnings": list(warnings),
         "fidelity": _common(each),
     }
@@ -180,7 +180,8 @@ def collective_fields(variant: Variant, result: Result) -> Document:
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
     totals = summary["network"]
-    per_npu = _per_npu(totals["injected_bytes"] - summary["endpoint"]["transit_bytes"], experiment.taking_part)
+    elsewhere = summary["endpoint"]["transit_bytes"] + summary["endpoint"]["sent_by_switches_bytes"]
+    per_npu = _per_npu(totals["injected_bytes"] - elsewhere, experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate
@@ -209,6 +210,7 @@ def endpoint(summary: dict[str, Any]) -> Document:
         "memory_write_bytes": totals["memory_write_bytes"],
         "loaded_bytes": totals["loaded_bytes"],
         "sent_bytes": totals["sent_bytes"],
+        "sent_by_switches_bytes": totals["sent_by_switches_bytes"],
         "transit_bytes": totals["transit_bytes"],
         "fsms": totals["fsms"],
         "fsm_peak": totals["fsm_peak"],
@@ -218,11 +220,29 @@ def endpoint(summary: dict[str, Any]) -> Document:
                 "servers": r["servers"],
                 "busy_s": seconds(r["busy_ps"]),
                 "wait_s": seconds(r["wait_ps"]),
+                "transfer_s": seconds(r["transfer_ps"]),
                 "served": r["served"],
             }
             for r in totals["resources"]
         ],
         "partitions": totals["partitions"],
+        "breakdown": breakdown(totals["breakdown"]),
+    }
+
+
+def breakdown(totals: Mapping[str, int]) -> Document:
+    """Where the time of a chunk, and of a message, goes: means over all NPUs."""
+
+    def mean(name: str, count: str) -> float | None:
+        return ratio(seconds(totals[name]), totals[count])
+
+    return {
+        "chunks": totals["chunks"],
+        "messages": totals["messages"],
+        "chunk_queue_s": mean("chunk_queue_ps", "chunks"),
+        "bus_queue_s": mean("bus_queue_ps", "messages"),
+        "bus_transfer_s": mean("bus_transfer_ps", "messages"),
+        "network_s": mean("network_ps", "messages"),
     }
 
 

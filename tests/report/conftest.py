@@ -176,6 +176,7 @@ class System:
             "memory_write_bytes": 10**11,
             "loaded_bytes": 10**10,
             "sent_bytes": 10**11,
+            "sent_by_switches_bytes": 0,
             "transit_bytes": 0,
             "resources": [
                 {

@@ -42,6 +42,18 @@ def test_a_whole_study(study: Any) -> None:
     assert page == html.build(document, variants, COMMAND)
 
 
+def test_where_chunks_and_messages_spend_their_time(make_study: Any) -> None:
+    document, variants = make_study(50, ["ACE", "Ideal"])
+    kept = html.build(document, variants, COMMAND)
+    assert "No endpoint of this study reports where chunks" in kept
+    spent = {"chunk_queue_s": 3e-6, "bus_queue_s": None, "bus_transfer_s": 2.5e-7, "network_s": 0.0}
+    document["runs"][0]["endpoint"]["breakdown"] = {"chunks": 2, "messages": 4, **spent}
+    text = " ".join("".join(check_page(html.build(document, variants, COMMAND)).text).split())
+    assert "a chunk in the queue" in text
+    assert "a message crossing buses" in text
+    assert "a message waiting for buses" not in text  # no variant has any
+
+
 def test_names_cannot_break_out(make_study: Any) -> None:
     document, variants = make_study(50, ["ACE", "Ideal"])
     name = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"

@@ -84,6 +84,7 @@ def ahead(spec: dict[str, Any]) -> dict[str, Any]:
         "steps": 2 * (ranks - 1),
         "chunks": 7,
         "lower_bound_ps": 2 * (ranks - 1) * size * 10**12 // (ranks * egress_of(spec)) if ranks > 1 else 0,
+        "offloaded": None,
         "warnings": [],
     }
 
@@ -182,9 +183,27 @@ def run(spec_json: str) -> dict[str, Any]:
             "memory_write_bytes": sent_all,
             "loaded_bytes": sent_all * 4 // 9,
             "sent_bytes": sent_all,
+            "sent_by_switches_bytes": 0,
             "transit_bytes": 0,
-            "resources": [{"resource": "memory", "servers": 1, "busy_ps": total_ps // 2, "wait_ps": 10, "served": 3}],
+            "resources": [
+                {
+                    "resource": "memory",
+                    "servers": 1,
+                    "busy_ps": total_ps // 2,
+                    "wait_ps": 10,
+                    "transfer_ps": 20,
+                    "served": 3,
+                }
+            ],
             "partitions": [],
+            "breakdown": {
+                "chunks": 2,
+                "chunk_queue_ps": 40,
+                "messages": 4,
+                "bus_queue_ps": 10,
+                "bus_transfer_ps": 20,
+                "network_ps": 100,
+            },
             "fsm_peak": 0,
             "fsms": 0,
         },
@@ -241,6 +260,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "servers": ints(1),
             "busy_ps": ints(1),
             "wait_ps": ints(1),
+            "transfer_ps": ints(2),
             "served": ints(1),
         },
         "windows": {

@@ -22,6 +22,7 @@
 use crate::kind::Kind;
 use crate::program::Program;
 use crate::program::direct::Grid;
+use crate::program::in_switch::InSwitch;
 use std::fmt;
 use syncline_core::Bytes;
 
@@ -52,6 +53,13 @@ pub enum Algorithm {
         /// Blocks of each tree's pipeline, at least 1.
         slices: u32,
     },
+    /// Through a switch that adds and copies.
+    InSwitch {
+        /// Pieces of the vector where it is not scattered, at least 1.
+        slices: u32,
+        /// Pieces of a line that the switch holds at once, at least 1.
+        slots: u8,
+    },
 }
 
 impl Algorithm {
@@ -65,6 +73,7 @@ impl Algorithm {
             Algorithm::DoubleBinaryTree { .. } | Algorithm::OneHopTrees { .. } => {
                 matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce)
             }
+            Algorithm::InSwitch { .. } => !matches!(kind, Kind::AllToAll | Kind::Gather | Kind::Scatter),
         }
     }
 
@@ -74,12 +83,14 @@ impl Algorithm {
             Algorithm::Chain { slices }
             | Algorithm::DoubleBinaryTree { slices }
             | Algorithm::OneHopTrees { slices } => Some(slices),
+            Algorithm::InSwitch { slots: 0, .. } => Some(0),
+            Algorithm::InSwitch { slices, .. } => Some(slices),
             Algorithm::Ring | Algorithm::Direct | Algorithm::HalvingDoubling => None,
         }
     }
 
     /// One of each, their pipelines with so many slices.
-    pub const fn all(slices: u32) -> [Algorithm; 6] {
+    pub const fn all(slices: u32) -> [Algorithm; 7] {
         [
             Algorithm::Ring,
             Algorithm::Chain { slices },
@@ -87,6 +98,7 @@ impl Algorithm {
             Algorithm::HalvingDoubling,
             Algorithm::DoubleBinaryTree { slices },
             Algorithm::OneHopTrees { slices },
+            Algorithm::InSwitch { slices, slots: 2 },
         ]
     }
 }
@@ -306,6 +318,7 @@ impl Plan {
             Algorithm::HalvingDoubling => Program::HalvingDoubling { kind, ranks },
             Algorithm::DoubleBinaryTree { slices } => Program::DoubleBinaryTree { kind, ranks, root, slices },
             Algorithm::OneHopTrees { slices } => Program::OneHopTrees { kind, ranks, root, slices },
+            Algorithm::InSwitch { slices, slots } => Program::InSwitch(InSwitch { kind, ranks, root, slices, slots }),
         }
     }
 

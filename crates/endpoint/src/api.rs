@@ -88,12 +88,20 @@ pub struct Report {
     pub memory_written: u64,
     /// Bytes loaded into an SRAM.
     pub loaded: u64,
-    /// Bytes handed to the network, those in transit included.
+    /// Bytes that NPUs handed to the network, those in transit included.
     pub sent: u64,
+    /// Bytes that switches handed to it: sums and copies.
+    pub sent_by_switches: u64,
     /// Bytes that endpoints handed on for others, once per hop after the first.
     pub transit: u64,
+    /// Messages handed to the network, once per hop where endpoints forward.
+    pub messages: u64,
+    /// Time from handing a message over until it has arrived, summed.
+    pub network: Ps,
     /// Every resource.
     pub resources: Vec<ResourceUse>,
+    /// Names of those that carry data between NPU, memory and network.
+    pub buses: &'static [&'static str],
     /// Name, capacity and largest fill of every SRAM partition.
     pub partitions: Vec<(String, u64, u64)>,
     /// Most FSMs of one NPU that were busy at once.

@@ -17,18 +17,33 @@
 //! the bus and are written to memory: recorded, and charged only with `charge_writes`. Reading streams
 //! through three servers at once (memory bandwidth, SMs, the bus towards the AFI); the step is done
 //! when the slowest is. Left out: kernel launches and caches.
+//!
+//! With LogGP buses ([`crate::loggp`]) a block is stored between them (first version of the ACE paper, section 4.2
+//! and Fig. 7b): it crosses the NIC bus, is written to memory (if writes are charged), the data of the step is read, one
+//! transfer per block, and what is sent crosses the NIC bus. The memory bandwidth of communication is the bandwidth of
+//! its bus. A step asks for each bus when it is there, so that other steps use a bus while it is on another.
 
 use crate::api::{EpOut, Report};
 use crate::contention::Kernel;
+use crate::loggp::LogGp;
 use crate::message::WorkDone;
 use crate::servers::RateServer;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate, Schedule};
 
+/// Most stages of the work of a step.
+pub const STAGES: usize = 4;
+
 /// What a step costs an endpoint that works on whole messages.
 pub trait StepCost {
-    /// Works on a block of `len` bytes that was ready at `now`, and has `done` happen, under its key, when the
-    /// work is done. What comes first is done first as long as all of it is of one kind of step.
+    /// In how many stages the work of a step comes, one after the other; at most [`STAGES`].
+    fn stages(&self, _op: Op) -> u8 {
+        1
+    }
+
+    /// Works on a block of `len` bytes that was ready at `now`, at the stage that `done` names, and has `done`
+    /// happen, under its key, when that is done. What comes to a stage first is done first as long as all of it is of
+    /// one kind of step.
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q);
 
     /// A stream of an NPU computes some kernels, as [`Endpoint::compute`](crate::Endpoint::compute) has it.
@@ -87,6 +102,8 @@ pub struct BaselineConfig {
     pub bus: Rate,
     /// Whether writes to memory are charged.
     pub charge_writes: bool,
+    /// What a message costs the buses to the NIC and to memory beside its bytes.
+    pub protocol: Option<LogGp>,
 }
 
 /// SMs and main memory.
@@ -97,6 +114,7 @@ pub struct Baseline {
     bus_out: RateServer,
     bus_in: RateServer,
     charge_writes: bool,
+    stored: bool,
     read: u64,
     written: u64,
 }
@@ -104,20 +122,52 @@ pub struct Baseline {
 impl Baseline {
     /// The baseline of `npus` NPUs.
     pub fn new(config: BaselineConfig, npus: u32) -> Baseline {
+        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
         Baseline {
-            memory: RateServer::new("memory", config.memory, npus),
+            memory: bus("memory", config.memory),
             sms: RateServer::new("sm", config.sms, npus),
-            bus_out: RateServer::new("bus_tx", config.bus, npus),
-            bus_in: RateServer::new("bus_rx", config.bus, npus),
+            bus_out: bus("bus_tx", config.bus),
+            bus_in: bus("bus_rx", config.bus),
             charge_writes: config.charge_writes,
+            stored: config.protocol.is_some(),
             read: 0,
             written: 0,
         }
     }
 
-    /// When a step on a block that is ready at `now` is done.
+    /// The places that a step whose data is stored between the buses comes to.
+    fn stores(&self, op: Op) -> impl Iterator<Item = Store> {
+        let uses = [
+            (Store::BusIn, op.receives()),
+            (Store::Write, op.receives() && self.charge_writes),
+            (Store::Read, reads_per_byte(op) > 0),
+            (Store::BusOut, op.sends()),
+        ];
+        uses.into_iter().filter_map(|(store, used)| used.then_some(store))
+    }
+
+    /// A stage of a step whose data is stored between the buses.
+    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> Ps {
+        let reads = reads_per_byte(op);
+        let store = self.stores(op).nth(stage.into()).expect("work has as many stages as it is said to");
+        match store {
+            Store::BusIn => {
+                self.written += len.0;
+                self.bus_in.serve(npu, now, len)
+            }
+            Store::Write => self.memory.serve(npu, now, len),
+            Store::Read => {
+                self.read += reads * len.0;
+                let last = (0..reads).map(|_| self.memory.serve(npu, now, len)).last();
+                self.sms.serve(npu, now, Bytes(reads * len.0)).max(last.unwrap_or(now))
+            }
+            Store::BusOut => self.bus_out.serve(npu, now, len),
+        }
+    }
+
+    /// A step whose data streams through memory, SMs and bus at once.
     #[inline]
-    fn serve(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
+    fn streamed_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
         let mut ready = now;
         if op.receives() {
             self.written += len.0;
@@ -139,6 +189,15 @@ impl Baseline {
     }
 }
 
+/// Where data that is stored between the buses has to pass.
+#[derive(Clone, Copy, Debug)]
+enum Store {
+    BusIn,
+    Write,
+    Read,
+    BusOut,
+}
+
 /// Bytes that a step of the baseline reads from memory per byte of its block.
 pub(crate) fn reads_per_byte(op: Op) -> u64 {
     match op {
@@ -150,12 +209,22 @@ pub(crate) fn reads_per_byte(op: Op) -> u64 {
 
 impl StepCost for Baseline {
     #[inline]
+    fn stages(&self, op: Op) -> u8 {
+        if self.stored { self.stores(op).count() as u8 } else { 1 }
+    }
+
+    #[inline]
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q) {
-        let at = self.serve(done.npu().index(), now, op, len);
+        let npu = done.npu().index();
+        let at = match self.stored {
+            true => self.stored_work(npu, now, op, len, done.stage()),
+            false => self.streamed_work(npu, now, op, len),
+        };
         q.at(at, done.key(), done);
     }
 
     fn report(&self, report: &mut Report) {
+        report.buses = &["memory", "bus_tx", "bus_rx"];
         report.memory_read = self.read;
         report.memory_written = self.written;
         report.resources.extend([&self.memory, &self.sms, &self.bus_out, &self.bus_in].map(|s| s.usage.clone()));

@@ -4,6 +4,7 @@
 //! carries that tag again. The number is a mere handle: one-hop messages that reach a port come from the
 //! same neighbour, in an order that no tag has a part in.
 
+use crate::costs::STAGES;
 use std::collections::VecDeque;
 use syncline_core::{Bytes, NodeId, PortId};
 use syncline_topology::{Fabric, Paths};
@@ -34,8 +35,8 @@ pub struct Forwarding {
     paths: Paths,
     journeys: Vec<Journey>,
     unused: Vec<u32>,
-    /// Per NPU, the journeys that it works on, first come, first served.
-    in_hand: Vec<VecDeque<u32>>,
+    /// Per NPU and stage of the work, the tags of the messages that it works on, first come, first served.
+    in_hand: Vec<VecDeque<u64>>,
     /// Bytes that were forwarded.
     pub bytes: u64,
 }
@@ -50,7 +51,7 @@ impl Forwarding {
             paths: Paths::new(fabric),
             journeys: Vec::new(),
             unused: Vec::new(),
-            in_hand: vec![VecDeque::new(); fabric.npus() as usize],
+            in_hand: vec![VecDeque::new(); fabric.npus() as usize * STAGES],
             bytes: 0,
         }
     }
@@ -82,23 +83,28 @@ impl Forwarding {
         (tag & Self::MARK != 0).then(|| self.journeys[tag as u32 as usize].len)
     }
 
-    /// An NPU has begun to work on a message that goes on, with which it will be done after those before.
-    pub fn take_in_hand(&mut self, npu: NodeId, tag: u64) {
-        self.in_hand[npu.index()].push_back(tag as u32);
+    /// A stage of an NPU's work has taken up a message, with which it will be done after those before.
+    pub fn take_in_hand(&mut self, npu: NodeId, stage: u8, tag: u64) {
+        self.in_hand[npu.index() * STAGES + usize::from(stage)].push_back(tag);
     }
 
-    /// An NPU is done with the next message: its next hop.
-    pub fn next_leg(&mut self, npu: NodeId) -> Option<Leg> {
-        let number = self.in_hand[npu.index()].pop_front()?;
+    /// The tag of the message that a stage of an NPU's work is done with.
+    pub fn next_in_hand(&mut self, npu: NodeId, stage: u8) -> Option<u64> {
+        self.in_hand[npu.index() * STAGES + usize::from(stage)].pop_front()
+    }
+
+    /// The next hop of a message that an NPU is done with.
+    pub fn next_leg(&mut self, tag: u64) -> Leg {
+        let number = tag as u32;
         let journey = &mut self.journeys[number as usize];
         journey.position += 1;
         let Journey { tag, len, position } = *journey;
         let hop = self.paths.hop(position);
         self.bytes += len.0;
         if !hop.last {
-            return Some(Leg { port: hop.port, tag: Self::MARK | u64::from(number), len });
+            return Leg { port: hop.port, tag: Self::MARK | u64::from(number), len };
         }
         self.unused.push(number);
-        Some(Leg { port: hop.port, tag, len })
+        Leg { port: hop.port, tag, len }
     }
 }

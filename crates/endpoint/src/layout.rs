@@ -7,7 +7,7 @@
 use crate::api::Chunk;
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Phase, Plan, Program, Slot, Split, Step};
-use syncline_core::{NodeId, PortId};
+use syncline_core::{Bytes, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
 
@@ -69,6 +69,8 @@ pub enum Wires {
 enum Wiring {
     Routed,
     Port(PortId),
+    /// To the switch of the line: per NPU, the port that leads there.
+    Switch(Arc<[PortId]>),
     /// Per group: the ring, and per rank its place.
     Order(Arc<[(RingOrder, Vec<u32>)]>),
 }
@@ -102,6 +104,8 @@ pub struct Layout {
     /// Per NPU the one of the whole machine that it stands for; `None` for itself.
     representatives: Option<Arc<[NodeId]>>,
     plans: Vec<PlanLayout>,
+    /// Per dimension and NPU, the port to the switch of its line, if there is one.
+    switch_ports: Vec<Option<Arc<[PortId]>>>,
     split: Split,
 }
 
@@ -140,7 +144,17 @@ impl<'a> PhaseView<'a> {
     /// A step and the length of what it carries.
     #[inline]
     pub fn step(&self, at: Slot) -> (Step, u64) {
-        let step = self.lane.program.step(self.rank, at);
+        self.step_of(self.rank, at)
+    }
+
+    /// A step of the switch of the NPU's line and the length of what it carries.
+    pub fn switch_step(&self, at: Slot) -> (Step, u64) {
+        self.step_of(self.lane.program.ranks(), at)
+    }
+
+    #[inline]
+    fn step_of(&self, rank: u32, at: Slot) -> (Step, u64) {
+        let step = self.lane.program.step(rank, at);
         let (parts, blocks) = (self.lane.program.parts(), step.blocks);
         let split = self.layout.split;
         let len = match self.ring() {
@@ -154,15 +168,21 @@ impl<'a> PhaseView<'a> {
         (step, len)
     }
 
+    /// Length of a block of the program.
+    pub fn share(&self, block: u32) -> u64 {
+        self.layout.split.share(self.vector, self.lane.program.parts(), block).1
+    }
+
     /// Bytes of the vector that are the NPU's own share: what an all-to-all leaves where it is.
     pub fn kept(&self) -> u64 {
-        self.layout.split.share(self.vector, self.lane.program.parts(), self.rank).1
+        self.share(self.rank)
     }
 
     /// The port by which everything leaves, if it is the same throughout the phase.
     pub fn port(&self) -> Option<PortId> {
         match self.lane.wiring {
             Wiring::Port(port) => Some(port),
+            Wiring::Switch(ref ports) => Some(ports[self.npu.index()]),
             Wiring::Routed | Wiring::Order(_) => None,
         }
     }
@@ -185,6 +205,17 @@ impl<'a> PhaseView<'a> {
         self.node(step.from)
     }
 
+    /// The node that a step receives from, for people.
+    pub fn sender_name(&self, step: &Step) -> String {
+        match &self.lane.wiring {
+            Wiring::Switch(ports) => {
+                let (switch, _) = self.layout.fabric.next(self.npu, ports[self.npu.index()]);
+                self.layout.fabric.node_name(switch)
+            }
+            _ => format!("NPU {}", self.sender(step)),
+        }
+    }
+
     fn node(&self, rank: u32) -> NodeId {
         let rank = self.ring().map_or(rank, |ring| ring.ranks[rank as usize]);
         self.layout.peer(self.npu, self.dim, rank)
@@ -194,7 +225,7 @@ impl<'a> PhaseView<'a> {
     #[inline]
     fn ring(&self) -> Option<&'a RingOrder> {
         match &self.lane.wiring {
-            Wiring::Port(_) | Wiring::Routed => None,
+            Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => None,
             Wiring::Order(rings) => Some(&rings[self.layout.places[self.npu.index()].0 as usize].0),
         }
     }
@@ -245,7 +276,25 @@ impl Layout {
         };
         let plans = plans.into_iter().map(layout).collect();
         let representatives = representatives.map(Into::into);
-        Layout { fabric, dims, strides, places, coordinates, members, representatives, plans, split }
+        let switch_ports = vec![None; dims];
+        Layout { fabric, dims, strides, places, coordinates, members, representatives, plans, switch_ports, split }
+    }
+
+    /// The same where lines have switches that take part in programs: per dimension, the port of each NPU of the
+    /// whole machine that leads to the switch of its line.
+    #[must_use]
+    pub fn through_switches(mut self, ports: &[Option<Vec<PortId>>]) -> Layout {
+        let simulated = |ports: &Vec<PortId>| (0..self.npus()).map(|n| ports[self.whole(NodeId(n)).index()]).collect();
+        self.switch_ports = ports.iter().map(|ports| ports.as_ref().map(simulated)).collect();
+        for PlanLayout { plan, phases } in &mut self.plans {
+            for (phase, lanes) in plan.phases().iter().zip(phases) {
+                for lane in lanes.iter_mut().filter(|lane| lane.program.has_switch()) {
+                    let ports = self.switch_ports[usize::from(phase.dim)].clone();
+                    lane.wiring = Wiring::Switch(ports.expect("lines whose programs have a switch have one"));
+                }
+            }
+        }
+        self
     }
 
     /// The fabric.
@@ -271,6 +320,28 @@ impl Layout {
         }
     }
 
+    /// Whether NPUs stand for others.
+    pub fn is_folded(&self) -> bool {
+        self.representatives.is_some()
+    }
+
+    /// Dimensions of a group's grid.
+    pub fn dimensions(&self) -> usize {
+        self.dims
+    }
+
+    /// The port of an NPU that leads to the switch of its line, if there is one that takes part.
+    pub fn switch_port(&self, npu: NodeId, dim: usize) -> Option<PortId> {
+        self.switch_ports[dim].as_ref().map(|ports| ports[npu.index()])
+    }
+
+    /// The line of an NPU along a dimension, as its group and the line's first rank there, and its place in it.
+    pub fn line(&self, npu: NodeId, dim: usize) -> ((u32, u32), u32) {
+        let (group, rank) = self.places[npu.index()];
+        let place = self.coordinates(npu)(dim as u8);
+        ((group, rank - place * self.strides[dim]), place)
+    }
+
     /// Whether an NPU is in a group.
     #[inline]
     pub fn takes_part(&self, npu: NodeId) -> bool {
@@ -293,6 +364,11 @@ impl Layout {
         self.plans[usize::from(plan)].phases.len()
     }
 
+    /// Lanes of a phase of a plan.
+    pub fn lanes_of(&self, plan: u8, phase: usize) -> usize {
+        self.plans[usize::from(plan)].phases[phase].len()
+    }
+
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> usize {
         self.plans.iter().flat_map(|p| &p.phases).map(Vec::len).max().unwrap_or(1)
@@ -308,22 +384,55 @@ impl Layout {
     pub fn is_routed(&self) -> bool {
         let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
         lanes.any(|l| match &l.wiring {
-            Wiring::Port(_) => false,
+            Wiring::Port(_) | Wiring::Switch(_) => false,
             Wiring::Routed => true,
             Wiring::Order(rings) => rings.iter().any(|r| r.0.ports.is_none()),
         })
     }
 
-    /// Whether every phase of every plan is a ring over the same port of every NPU.
-    pub fn is_wired(&self) -> bool {
-        let mut lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
+    /// Whether every phase of a plan is a ring over the same port of every NPU.
+    pub fn is_wired(&self, plan: u8) -> bool {
+        let mut lanes = self.plans[usize::from(plan)].phases.iter().flatten();
         lanes.all(|l| matches!((&l.program, &l.wiring), (Program::Ring { .. }, Wiring::Port(_))))
     }
 
-    /// Whether every plan is a direct all-to-all.
-    pub fn is_exchange(&self) -> bool {
-        self.plans.iter().any(|p| !p.phases.is_empty())
-            && self.plans.iter().all(|p| p.phases.is_empty() || p.plan.is_exchange())
+    /// Whether no message of any plan passes an NPU on its way, and what goes around rings does so over the same port
+    /// of every NPU: what an engine at the ports can carry out.
+    pub fn is_direct(&self) -> bool {
+        let npus = || (0..self.npus()).map(NodeId).filter(|&npu| self.takes_part(npu));
+        (0u8..).zip(&self.plans).all(|(plan, layout)| {
+            layout.phases.iter().enumerate().all(|(phase, lanes)| {
+                lanes.iter().all(|lane| match (&lane.program, &lane.wiring) {
+                    (Program::Ring { .. } | Program::Relay { .. }, Wiring::Port(_)) => true,
+                    (Program::Direct { kind, .. } | Program::DirectOnGrid { kind, .. }, Wiring::Routed) => {
+                        let chunk = Chunk { len: Bytes::ZERO, plan, lane: 0 };
+                        !kind.is_rooted() && npus().all(|npu| self.reaches_directly(self.view(npu, chunk, phase)))
+                    }
+                    _ => false,
+                })
+            })
+        })
+    }
+
+    /// Whether no NPU is on the way to any peer of a phase.
+    fn reaches_directly(&self, view: PhaseView<'_>) -> bool {
+        let ranks = view.program().ranks();
+        let mut path = Vec::new();
+        (0..ranks).filter(|&rank| rank != view.rank).all(|rank| {
+            path.clear();
+            self.fabric.route(view.npu, view.node(rank), &mut path);
+            let mut at = view.npu;
+            path.iter().rev().skip(1).rev().all(|&port| {
+                at = self.fabric.next(at, port).0;
+                at.0 >= self.npus()
+            })
+        })
+    }
+
+    /// Whether some plans are direct all-to-alls, and whether some are anything else.
+    pub fn kinds(&self) -> (bool, bool) {
+        let mut plans = self.plans.iter().filter(|p| !p.phases.is_empty()).map(|p| p.plan.is_exchange());
+        (plans.clone().any(|exchange| exchange), plans.any(|exchange| !exchange))
     }
 
     /// A phase of a chunk as an NPU sees it.
@@ -346,7 +455,7 @@ impl Layout {
         let dim = plan.phases()[phase].dim;
         let coordinate = self.coordinates(npu);
         let rank = match &lane.wiring {
-            Wiring::Port(_) | Wiring::Routed => coordinate(dim),
+            Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => coordinate(dim),
             Wiring::Order(rings) => rings[self.places[npu.index()].0 as usize].1[coordinate(dim) as usize],
         };
         let takes_part = plan.takes_part(phase, coordinate);

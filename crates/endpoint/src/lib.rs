@@ -6,17 +6,22 @@
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
 //! | [`Contended`] | whole messages | the same, shared with compute kernels while both run |
+//! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
 //! Every resource is a first-come first-served server; work that finds it busy waits, and the wait is
-//! accounted to it ([`servers`]). [`api`] has the contract with the layer above, [`layout`] says where programs lead.
+//! accounted to it ([`servers`]). Buses may cost more than their bytes ([`loggp`]). [`api`] has the contract with the
+//! layer above, [`layout`] says where programs lead.
 
 pub mod ace;
 pub mod api;
 pub mod contention;
 pub mod costs;
+pub mod flights;
 mod forwarding;
+pub mod in_switch;
 pub mod layout;
+pub mod loggp;
 pub mod message;
 pub mod servers;
 
@@ -24,5 +29,7 @@ pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
 pub use contention::{Contended, ContentionConfig, Kernel, Load};
 pub use costs::{Baseline, BaselineConfig, Ideal};
+pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use layout::{Layout, RingOrder, Space, Wires};
+pub use loggp::LogGp;
 pub use message::MessageEndpoint;

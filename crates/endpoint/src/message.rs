@@ -25,6 +25,7 @@
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
 use crate::contention::Kernel;
 use crate::costs::StepCost;
+use crate::flights::Flights;
 use crate::forwarding::{Forwarding, Leg};
 use crate::layout::Layout;
 use std::collections::VecDeque;
@@ -32,22 +33,26 @@ use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, Key, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
-/// Work is done.
+/// Work is done, or a stage of it.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkDone {
     /// A step's.
     Step {
-        /// The NPU.
+        /// The NPU, or the switch that had a piece to work on.
         npu: u32,
         /// The chunk.
         seq: u32,
         /// The thread.
         thread: u8,
+        /// The stage.
+        stage: u8,
     },
     /// That on the next message in transit.
     Transit {
         /// The NPU.
         npu: u32,
+        /// The stage.
+        stage: u8,
     },
     /// None yet, but what it is shared with changes ([`contention`](crate::contention)).
     Shares {
@@ -63,17 +68,26 @@ impl WorkDone {
     #[inline]
     pub fn npu(self) -> NodeId {
         match self {
-            WorkDone::Step { npu, .. } | WorkDone::Transit { npu } | WorkDone::Shares { npu, .. } => NodeId(npu),
+            WorkDone::Step { npu, .. } | WorkDone::Transit { npu, .. } | WorkDone::Shares { npu, .. } => NodeId(npu),
         }
     }
 
-    /// Its place among simultaneous events. Messages in transit are done in the order in which they came, so that no
-    /// event need name one.
+    /// The stage of the work; the first is 0.
+    #[inline]
+    pub fn stage(self) -> u8 {
+        match self {
+            WorkDone::Step { stage, .. } | WorkDone::Transit { stage, .. } => stage,
+            WorkDone::Shares { .. } => 0,
+        }
+    }
+
+    /// Its place among simultaneous events. A stage is done with messages in transit in the order in which they came,
+    /// so that no event need name one.
     #[inline]
     pub fn key(self) -> Key {
         match self {
             WorkDone::Step { seq, thread, .. } => chunk_key(class::WORK, seq, thread),
-            WorkDone::Transit { .. } => Key::new(class::TRANSIT, 0),
+            WorkDone::Transit { stage, .. } => Key::new(class::TRANSIT, stage.into()),
             WorkDone::Shares { .. } => Key::new(class::SHARES, 0),
         }
     }
@@ -81,7 +95,7 @@ impl WorkDone {
 
 /// Names the step of a chunk that takes a message, in 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Tag(u64);
+pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     const PC_BITS: u32 = 23;
@@ -92,7 +106,7 @@ impl Tag {
     const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
-    fn new(seq: u32, phase: u8, into: Slot) -> Tag {
+    pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
         debug_assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
@@ -104,21 +118,24 @@ impl Tag {
     }
 
     #[inline]
-    fn seq(self) -> u32 {
+    pub(crate) fn seq(self) -> u32 {
         (self.0 >> Self::SLOT_BITS) as u32
     }
 
     #[inline]
-    fn phase(self) -> u8 {
+    pub(crate) fn phase(self) -> u8 {
         (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
     }
 
     #[inline]
-    fn slot(self) -> Slot {
+    pub(crate) fn slot(self) -> Slot {
         let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
         Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
     }
 }
+
+/// What an NPU does with a message in transit.
+const TRANSIT: Op = Op::RecvCopySend;
 
 /// Messages of a thread that may wait to leave an NPU of few ports: as many as NCCL has buffers of a
 /// connection (NCCL_STEPS).
@@ -218,6 +235,8 @@ pub struct MessageEndpoint<C> {
     /// Messages in transit, if it is the endpoints that forward.
     forwarding: Option<Forwarding>,
     sent: u64,
+    /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
+    pub(crate) flights: Flights,
 }
 
 impl<C: StepCost> MessageEndpoint<C> {
@@ -237,6 +256,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
             sent: 0,
+            flights: Flights::default(),
         }
     }
 
@@ -261,19 +281,19 @@ impl<C: StepCost> MessageEndpoint<C> {
             let Ok(found) = chunk.early.binary_search(&tag) else { return };
             chunk.early.remove(found);
         }
-        self.work(npu, seq, thread, ctx);
+        self.work(npu, seq, thread, 0, ctx);
     }
 
-    /// Works on a thread's current step, whose message, if it takes one, is there.
+    /// Does a stage of the work of a thread's current step, whose message, if it takes one, is there.
     #[inline]
-    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
         let (op, len) = (t.op, t.len);
-        self.cost.work(ctx.now, op, Bytes(len), WorkDone::Step { npu: npu.0, seq, thread }, ctx.q);
+        self.cost.work(ctx.now, op, Bytes(len), WorkDone::Step { npu: npu.0, seq, thread, stage }, ctx.q);
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
@@ -357,6 +377,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.sent += message.len.0;
+        self.flights.begin(ctx.now);
         let leg = match (&mut self.forwarding, message.route) {
             (Some(f), Route::To(dst)) => f.depart(self.layout.fabric(), message.src, dst, message.tag, message.len),
             _ => None,
@@ -368,24 +389,30 @@ impl<C: StepCost> MessageEndpoint<C> {
         ctx.net.send(ctx.now, message, ctx.q);
     }
 
-    /// A message in transit has arrived, of so many bytes.
-    fn pass<N: Network, Q>(&mut self, npu: NodeId, tag: u64, len: Bytes, ctx: &mut Ctx<'_, N, Q>)
+    /// A message in transit, of so many bytes, is there for a stage of the work on it.
+    fn pass<N: Network, Q>(&mut self, npu: NodeId, tag: u64, len: Bytes, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        self.cost.work(ctx.now, Op::RecvCopySend, len, WorkDone::Transit { npu: npu.0 }, ctx.q);
+        self.cost.work(ctx.now, TRANSIT, len, WorkDone::Transit { npu: npu.0, stage }, ctx.q);
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.take_in_hand(npu, tag);
+            forwarding.take_in_hand(npu, stage, tag);
         }
     }
 
-    /// The next message in transit goes on.
-    fn forward<N: Network, Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    /// A stage is done with the next message in transit: it comes to its next one, or goes on.
+    fn forward<N: Network, Q>(&mut self, npu: NodeId, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let Some(Leg { port, tag, len }) = self.forwarding.as_mut().and_then(|f| f.next_leg(npu)) else { return };
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let Some(tag) = forwarding.next_in_hand(npu, stage) else { return };
+        if let Some(len) = forwarding.passing(tag).filter(|_| stage + 1 < self.cost.stages(TRANSIT)) {
+            return self.pass(npu, tag, len, stage + 1, ctx);
+        }
+        let Leg { port, tag, len } = forwarding.next_leg(tag);
         self.sent += len.0;
+        self.flights.begin(ctx.now);
         let route = Route::Port(port);
         let message = Message { src: npu, route, len, delivery: Delivery::Whole, tag, receipt: None };
         ctx.net.send(ctx.now, message, ctx.q);
@@ -453,10 +480,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let (npu, tag) = match report {
-            NetOut::Arrived { at, tag, .. } => match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
-                Some(len) => return self.pass(at, tag, len, ctx),
-                None => (at, Tag(tag)),
-            },
+            NetOut::Arrived { at, tag, .. } => {
+                self.flights.end(ctx.now);
+                match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
+                    Some(len) => return self.pass(at, tag, len, 0, ctx),
+                    None => (at, Tag(tag)),
+                }
+            }
             NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
             NetOut::Room { .. } => return,
         };
@@ -466,7 +496,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         if chunk.started && chunk.phase == tag.phase() {
             let t = &window.threads[at * self.threads + usize::from(thread)];
             if t.decoded && t.pc == pc {
-                return self.work(npu, tag.seq(), thread, ctx);
+                return self.work(npu, tag.seq(), thread, 0, ctx);
             }
         }
         let early = &mut window.chunks[at].early;
@@ -478,18 +508,22 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let (npu, seq, thread) = match event {
-            WorkDone::Step { npu, seq, thread } => (NodeId(npu), seq, thread),
-            WorkDone::Transit { npu } => return self.forward(NodeId(npu), ctx),
+        let (npu, seq, thread, stage) = match event {
+            WorkDone::Step { npu, seq, thread, stage } => (NodeId(npu), seq, thread, stage),
+            WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
             WorkDone::Shares { npu, generation } => {
                 return self.cost.share_anew(npu as usize, generation, ctx.now, ctx.q, ctx.out);
             }
         };
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
+        let op = self.thread(npu, seq, thread).op;
+        if stage + 1 < self.cost.stages(op) {
+            return self.work(npu, seq, thread, stage + 1, ctx);
+        }
         let t = self.thread(npu, seq, thread);
         t.working = false;
         t.pc += 1;
-        let Thread { op, len, route, into, pc, most_leaving: most, .. } = *t;
+        let Thread { len, route, into, pc, most_leaving: most, .. } = *t;
         if op.sends() {
             let tag = Tag::new(seq, phase, into).0;
             let receipt = (most > 0).then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
@@ -529,7 +563,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                         let (step, _) = view.step(Slot { thread, pc: t.pc });
                         waits.push(Wait {
                             who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
-                            what: format!("the message of NPU {}", view.sender(&step)),
+                            what: format!("the message of {}", view.sender_name(&step)),
                         });
                     }
                 }
@@ -538,9 +572,10 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         waits
     }
 
-    fn report(&self, _: Ps) -> Report {
+    fn report(&self, now: Ps) -> Report {
         let transit = self.forwarding.as_ref().map_or(0, |f| f.bytes);
-        let mut report = Report { sent: self.sent, transit, ..Report::default() };
+        let (messages, network) = (self.flights.count(), Ps(self.flights.time(now)));
+        let mut report = Report { sent: self.sent, transit, messages, network, ..Report::default() };
         self.cost.report(&mut report);
         report
     }

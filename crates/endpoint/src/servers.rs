@@ -4,6 +4,7 @@
 //! wait is the server's: doubling the server makes it vanish. Busy time and waits are summed over all
 //! NPUs; an NPU's own state is only the time at which its server falls idle.
 
+use crate::loggp::{Crossing, LogGp, Train};
 use syncline_core::{Bytes, Ps, Rate};
 
 /// Busy time and waits of one resource.
@@ -17,6 +18,9 @@ pub struct ResourceUse {
     pub busy: u64,
     /// Time that work waited for it, summed.
     pub wait: u64,
+    /// Time from the beginning of a piece of work until its result is there, summed: for a bus with latency more
+    /// than its busy time.
+    pub transfer: u64,
     /// Pieces of work.
     pub served: u64,
 }
@@ -24,7 +28,7 @@ pub struct ResourceUse {
 impl ResourceUse {
     /// A resource that has not been used.
     pub fn new(name: &'static str, servers: u32) -> ResourceUse {
-        ResourceUse { name, servers, busy: 0, wait: 0, served: 0 }
+        ResourceUse { name, servers, busy: 0, wait: 0, transfer: 0, served: 0 }
     }
 
     /// Accounts a piece of work.
@@ -32,14 +36,16 @@ impl ResourceUse {
     pub fn serve(&mut self, wait: Ps, busy: Ps) {
         self.wait += wait.0;
         self.busy += busy.0;
+        self.transfer += busy.0;
         self.served += 1;
     }
 }
 
-/// One server per NPU, with a rate.
+/// One server per NPU, with a rate; a bus if it has a protocol.
 #[derive(Clone, Debug)]
 pub struct RateServer {
     rate: Rate,
+    protocol: Option<LogGp>,
     free: Vec<Ps>,
     /// What it did.
     pub usage: ResourceUse,
@@ -48,17 +54,57 @@ pub struct RateServer {
 impl RateServer {
     /// Servers of `npus` NPUs.
     pub fn new(name: &'static str, rate: Rate, npus: u32) -> RateServer {
-        RateServer { rate, free: vec![Ps::ZERO; npus as usize], usage: ResourceUse::new(name, 1) }
+        RateServer { rate, protocol: None, free: vec![Ps::ZERO; npus as usize], usage: ResourceUse::new(name, 1) }
+    }
+
+    /// The same with the costs of a bus.
+    #[must_use]
+    pub fn with_protocol(self, protocol: Option<LogGp>) -> RateServer {
+        RateServer { protocol, ..self }
     }
 
     /// Serves `size` bytes that are there at `ready`; returns when they are done.
     #[inline]
     pub fn serve(&mut self, npu: usize, ready: Ps, size: Bytes) -> Ps {
+        if self.protocol.is_some() {
+            return self.transfer(npu, Train::at(ready), size).last;
+        }
         let start = ready.max(self.free[npu]);
         let busy = self.rate.time(size);
         self.usage.serve(start - ready, busy);
         self.free[npu] = start + busy;
         start + busy
+    }
+
+    /// Serves the next `size` bytes of a stream that are there at `ready`: those that find the bus busy go on with the
+    /// message that is on it.
+    pub fn stream(&mut self, npu: usize, ready: Ps, size: Bytes) -> Ps {
+        match self.protocol {
+            Some(protocol) if self.free[npu] > ready => {
+                let crossing = protocol.go_on(self.rate, self.free[npu], size);
+                self.account(npu, ready, crossing)
+            }
+            _ => self.serve(npu, ready, size),
+        }
+    }
+
+    /// Serves `size` bytes that come as a train of messages.
+    pub fn transfer(&mut self, npu: usize, ready: Train, size: Bytes) -> Train {
+        let Some(protocol) = self.protocol else { return Train::at(self.serve(npu, ready.last, size)) };
+        let crossing = protocol.cross(self.rate, self.free[npu], ready, size);
+        self.account(npu, ready.first, crossing);
+        crossing.done
+    }
+
+    /// Takes the bus for a transfer that was ready at `ready`; returns when the last of it is across.
+    fn account(&mut self, npu: usize, ready: Ps, crossing: Crossing) -> Ps {
+        let Crossing { start, free, busy, done } = crossing;
+        self.usage.wait += (start - ready).0;
+        self.usage.busy += busy.0;
+        self.usage.transfer += (done.last - start).0;
+        self.usage.served += 1;
+        self.free[npu] = free;
+        done.last
     }
 }
 

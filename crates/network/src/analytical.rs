@@ -7,7 +7,7 @@
 //!
 //! Left out: contention on every link but the first, packet overheads, finite buffers.
 
-use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment, class};
 use crate::arrivals::{Arrivals, Due, Slot};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -173,13 +173,13 @@ impl<F: Fabric> Network for Analytical<F> {
         self.launch(now, id, q);
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room {
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
         let free = self.port_free[self.fabric.first_link(at) as usize + port.index()];
         let held = self.fabric.link(at, port).rate.time(capacity);
         if free.0 <= now.0 + held.0 { Room::Now } else { Room::At(free - held) }
     }
 
-    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
+    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
 
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, event: Event, _: &mut Q, out: &mut Vec<NetOut>) {
         match event {

@@ -49,6 +49,10 @@ pub enum Delivery {
     Whole,
     /// Segment by segment; its buffers are freed by the receiver.
     Stream,
+    /// As a stream, of packets that the receiver moves on whatever becomes of its streams: a network may have
+    /// buffers of their own for these, at both ends of a link, so that streams whose receiver is not ready cannot
+    /// keep them out.
+    Passing,
 }
 
 /// What a sender wants carried.
@@ -142,12 +146,12 @@ pub trait Network {
     /// Sends a message whose bytes are all available now.
     fn send<Q: Schedule<Self::Event>>(&mut self, now: Ps, message: Message, q: &mut Q);
 
-    /// Whether a packet fits the buffer of an outgoing port that holds `capacity` bytes. Bytes on the
-    /// wire no longer count.
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room;
+    /// Whether a packet of a delivery fits the buffer of an outgoing port that holds `capacity` bytes. Bytes on the
+    /// wire no longer count, nor those of deliveries that have buffers of their own.
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, capacity: Bytes) -> Room;
 
-    /// The receiver gives back the slot of one packet that arrived by an input port.
-    fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, q: &mut Q);
+    /// The receiver gives back the slot of one packet of such a delivery that arrived by an input port.
+    fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, q: &mut Q);
 
     /// A timer fired.
     fn handle<Q: Schedule<Self::Event>>(&mut self, now: Ps, event: Self::Event, q: &mut Q, out: &mut Vec<NetOut>);

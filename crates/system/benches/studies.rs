@@ -69,6 +69,7 @@ fn with_ace(sizes: [u32; 3], bytes: u64) -> Spec {
         memory_bytes_per_s: 128_000_000_000,
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
+        buses: syncline_system::spec::BusSpec::Rate,
         clock_hz: 1_245_000_000,
         sram_bytes: 4 << 20,
         sram_banks: 4,
@@ -105,7 +106,13 @@ fn resnet50(fold: FoldSpec) -> Spec {
         drain: true,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 772e9, scale: 0.069, array: None },
+        compute: ComputeSpec {
+            flops_per_s: 120e12,
+            memory_bytes_per_s: 772e9,
+            scale: 0.065,
+            array: None,
+            tile: std::num::NonZeroU32::new(384),
+        },
         background: None,
     };
     spec

@@ -1,8 +1,8 @@
 //! What no schedule can beat: the bandwidth-latency lower bound of a collective on a fabric.
 //!
 //! *Cuts.* Split the NPUs into `A` and `B`, with `a` and `b` of the `n` ranks of a group. What has to
-//! cross from `A` to `B`, whatever the schedule, of vectors of `S` bytes (sums are not compressed, and
-//! nothing but NPUs adds):
+//! cross from `A` to `B`, whatever the schedule and wherever sums are made, of vectors of `S` bytes (sums are
+//! not compressed):
 //!
 //! | collective | bytes |
 //! |---|---|
@@ -16,8 +16,9 @@
 //! Cuts looked at: every NPU alone, both ways; slabs of one coordinate and of half of a dimension; on
 //! fabrics of other shapes the first server, half of the servers, and all cuts of up to ten NPUs.
 //! *Totals.* An all-reduce takes 2 (n-1) S sent bytes per group: every byte is summed up in n-1 sends and
-//! spread in n-1. An all-to-all travels on average the mean distance along every dimension. Both are
-//! held against the rates of all links that can carry them. The last byte still has a link to cross.
+//! spread in n-1; not where switches add and copy, where the cut around an NPU is left: S sent and S received.
+//! An all-to-all travels on average the mean distance along every dimension. Both are held against the rates of
+//! all links that can carry them. The last byte still has a link to cross.
 //! *Latency.* Something has to come from the farthest rank (to or from the root, of rooted collectives).
 //! The bound is the largest of all; groups that run side by side share the links of a cut.
 
@@ -53,8 +54,14 @@ const MOST_PAIRS: u64 = 1 << 24;
 /// NPUs of which all cuts are looked at.
 const ALL_CUTS: usize = 10;
 
-/// The bound for groups of NPUs (one of all if `None`) that all run `task`.
-pub fn lower_bound(machine: &Machine, groups: Option<&[Vec<NodeId>]>, grid: Option<&[u32]>, task: Task) -> Bound {
+/// The bound for groups of NPUs (one of all if `None`) that all run `task`; `switches_add` if they add and copy.
+pub fn lower_bound(
+    machine: &Machine,
+    groups: Option<&[Vec<NodeId>]>,
+    grid: Option<&[u32]>,
+    switches_add: bool,
+    task: Task,
+) -> Bound {
     let fabric = machine.fabric();
     let everybody: [Vec<NodeId>; 1];
     let groups = match groups {
@@ -70,7 +77,9 @@ pub fn lower_bound(machine: &Machine, groups: Option<&[Vec<NodeId>]>, grid: Opti
     let hop = all_links(&*fabric).map(|(n, p)| fabric.link(n, p).latency).min().unwrap_or(Ps::ZERO);
     let mut search = Search { fabric: &*fabric, groups, task, hop, best: Bound { time: Ps::ZERO, by: String::new() } };
     search.npus();
-    search.totals();
+    if !switches_add {
+        search.totals();
+    }
     match machine {
         Machine::Product(product) => search.slabs(product),
         Machine::Graph(_) => search.cuts(grid),

@@ -8,12 +8,13 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
-use crate::spec::{AceSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec, SwitchOffloadSpec};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::Transit;
 use syncline_endpoint::{
-    Ace, AceConfig, Baseline, BaselineConfig, Contended, Endpoint, Ideal, Layout, MessageEndpoint,
+    Ace, AceConfig, Baseline, BaselineConfig, Contended, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp,
+    MessageEndpoint, SwitchConfig, SwitchOffload,
 };
 use syncline_network::{Analytical, Flow, Network, packet};
 
@@ -51,7 +52,15 @@ enum Goal {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let results = build(spec, RunPlan::new(spec)?, Goal::Run(shuffle))?;
+    run_plan(spec, RunPlan::new(spec)?, shuffle)
+}
+
+/// Runs a simulation that has been set up from a description.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
+    let results = build(spec, plan, Goal::Run(shuffle))?;
     Ok(results.expect("a run that does not fail has results"))
 }
 
@@ -68,13 +77,17 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
         }
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
             let rule = match deadlock_rule {
+                _ if is_mixed(spec, &plan)? => packet::DeadlockRule::Classes,
                 DeadlockRule::Bubble => packet::DeadlockRule::Bubble,
                 DeadlockRule::Dateline => packet::DeadlockRule::Dateline,
                 DeadlockRule::None => packet::DeadlockRule::None,
             };
             let packet = Bytes(packet_bytes.into());
             let at_least = input_buffer(spec, &plan, packet)?;
-            let channels = if rule == packet::DeadlockRule::Dateline { 2 } else { 1 };
+            let channels = match rule {
+                packet::DeadlockRule::Dateline | packet::DeadlockRule::Classes => 2,
+                packet::DeadlockRule::Bubble | packet::DeadlockRule::None => 1,
+            };
             let needed = at_least.saturating_mul(channels);
             if let Some(buffer) = buffer_packets.filter(|&b| b < needed) {
                 return Err(illegal(format!(
@@ -82,13 +95,30 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
                      ACE could fill; accepted: {needed} or more"
                 )));
             }
-            // Endpoints that forward send to neighbours only.
-            let turns = plan.layout.is_routed() && !plan.transit;
+            // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its
+            // port buffers, which are first come, first served.
+            let in_phases = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() != (true, false);
+            let turns = plan.layout.is_routed() && !plan.transit && !in_phases;
             let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, turns, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
         }
     }
+}
+
+/// Whether an ACE carries out rings and direct all-to-alls, whose packets then have channels of their own.
+///
+/// # Errors
+/// [`RunError::Spec`] if routers were to forward there: their own rules against deadlock need all channels.
+fn is_mixed(spec: &Spec, plan: &RunPlan) -> Result<bool, RunError> {
+    let mixed = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() == (true, true);
+    if mixed && !plan.transit {
+        return Err(illegal(
+            "endpoint.transit: the routers of the packet backend do not forward for an ACE that carries out rings \
+             beside direct all-to-alls; accepted: endpoint",
+        ));
+    }
+    Ok(mixed)
 }
 
 /// The packets that the endpoint needs every input buffer to hold.
@@ -97,7 +127,7 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
         EndpointSpec::Ace(ace) => {
             Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk()))
         }
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => Ok(0),
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => Ok(0),
     }
 }
 
@@ -132,9 +162,11 @@ where
             let cost = Ideal { step: Ps(*step_latency_ps) };
             run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
         }
-        EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, .. } => {
+        EndpointSpec::Baseline {
+            memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
+        } => {
             let rates = [*memory_bytes_per_s, *sm_bytes_per_s, *bus_bytes_per_s];
-            let config = baseline_config(rates, *charge_writes)?;
+            let config = BaselineConfig { protocol: protocol(*buses)?, ..baseline_config(rates, *charge_writes)? };
             match contention {
                 None => run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced)),
                 Some(Contention { config: shared, loads, kernel_warps }) => {
@@ -149,6 +181,12 @@ where
             let config = ace_config(spec, ace, transit)?;
             let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(illegal)?;
             run.with(ace)
+        }
+        EndpointSpec::SwitchOffload(offload) => {
+            // Slots of switches are for so many chunks, whether or not these are parts of split ones.
+            let inflight = spec.collectives.inflight;
+            let (dma, switch) = switch_offload(offload)?;
+            run.with(SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, &traced))
         }
     }
 }
@@ -169,7 +207,7 @@ fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
     Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
 }
 
-/// What a baseline has: rates of memory, SMs and bus.
+/// What a baseline has: rates of memory, SMs and bus, a bus that costs a message no more than its bytes.
 ///
 /// # Errors
 /// [`RunError::Spec`] if one of them is zero.
@@ -179,7 +217,39 @@ pub fn baseline_config([memory, sms, bus]: [u64; 3], charge_writes: bool) -> Res
         sms: rate("endpoint.sm_bytes_per_s", sms)?,
         bus: rate("endpoint.bus_bytes_per_s", bus)?,
         charge_writes,
+        protocol: None,
     })
+}
+
+fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
+    match buses {
+        BusSpec::Rate => Ok(None),
+        BusSpec::Loggp { message_bytes: Some(0), .. } => Err(illegal("endpoint.buses.message_bytes: must be positive")),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => Ok(Some(LogGp {
+            latency: Ps(latency_ps),
+            overhead: Ps(overhead_ps),
+            gap: Ps(gap_ps),
+            message: message_bytes.map(Bytes),
+        })),
+    }
+}
+
+fn switch_offload(offload: &SwitchOffloadSpec) -> Result<(DmaConfig, SwitchConfig), RunError> {
+    let dma = DmaConfig {
+        memory: rate("endpoint.memory_bytes_per_s", offload.memory_bytes_per_s)?,
+        sms: Rate::new(offload.sm_bytes_per_s),
+        bus: rate("endpoint.bus_bytes_per_s", offload.bus_bytes_per_s)?,
+        charge_writes: offload.charge_writes,
+    };
+    let switch = SwitchConfig {
+        reduce: match offload.switch_reduce_bytes_per_s {
+            None => Rate::UNLIMITED,
+            Some(limited) => rate("endpoint.switch_reduce_bytes_per_s", limited)?,
+        },
+        memory: Bytes(offload.switch_memory_bytes),
+        latency: Ps(offload.switch_latency_ps),
+    };
+    Ok((dma, switch))
 }
 
 fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {
@@ -192,6 +262,7 @@ fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, Ru
         memory: rate("endpoint.memory_bytes_per_s", ace.memory_bytes_per_s)?,
         bus: rate("endpoint.bus_bytes_per_s", ace.bus_bytes_per_s)?,
         charge_writes: ace.charge_writes,
+        protocol: protocol(ace.buses)?,
         clock: Clock::new(ace.clock_hz).ok_or_else(|| illegal("endpoint.clock_hz: must be positive"))?,
         sram: Bytes(ace.sram_bytes),
         banks: positive("sram_banks", ace.sram_banks)?,

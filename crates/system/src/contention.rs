@@ -1,7 +1,7 @@
 //! What a description says of how communication and compute share an NPU.
 
 use crate::errors::{RunError, illegal};
-use crate::spec::{EndpointSpec, JobSpec, LoadSpec, Spec};
+use crate::spec::{BusSpec, EndpointSpec, JobSpec, LoadSpec, Spec};
 use syncline_core::share::Share;
 use syncline_core::units::PS_PER_S;
 use syncline_core::{Bytes, Ps, Rate};
@@ -34,12 +34,18 @@ pub fn of(spec: &Spec) -> Result<Option<Contention>, RunError> {
         JobSpec::Collective { beside, .. } => beside,
         JobSpec::Training { .. } => &[],
     };
-    let EndpointSpec::Baseline { contention: Some(c), memory_bytes_per_s, sm_bytes_per_s, .. } = &spec.endpoint else {
+    let EndpointSpec::Baseline { contention: Some(c), memory_bytes_per_s, sm_bytes_per_s, buses, .. } = &spec.endpoint
+    else {
         return match beside {
             [] => Ok(None),
             _ => Err(illegal("job.beside: nothing is shared with what runs beside; accepted: dynamic contention")),
         };
     };
+    if *buses != BusSpec::Rate {
+        return Err(illegal(
+            "endpoint.buses: with dynamic contention messages cost no more than their bytes; accepted: rate",
+        ));
+    }
     let config = ContentionConfig { sms: c.sms, comm_sms: c.comm_sms, comm_warps: c.comm_warps };
     if c.comm_sms == 0 || c.comm_sms > c.sms || c.sms > 1 << 16 {
         let (few, all) = (c.comm_sms, c.sms);

@@ -95,7 +95,7 @@ pub enum Failure {
     NotConserved {
         /// The network's account.
         audit: Conservation,
-        /// Bytes the endpoints sent.
+        /// Bytes the endpoints sent, switches included.
         sent: u64,
     },
 }
@@ -142,6 +142,8 @@ pub struct Outcome {
     pub collectives: Vec<CollectiveTimes>,
     /// Chunks of every collective.
     pub chunks: Vec<u64>,
+    /// Chunks that were started on all NPUs, and the picoseconds from the issue of their collectives to their starts.
+    pub started: (u64, u64),
     /// Phases of chunks on traced NPUs.
     pub phases: Vec<PhaseSlice>,
     /// The network's account.
@@ -162,6 +164,7 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     participants: u32,
     times: Vec<CollectiveTimes>,
     incomplete: u64,
+    started: (u64, u64),
     phases: Vec<PhaseSlice>,
     net_out: Vec<NetOut>,
     ep_out: Vec<EpOut>,
@@ -190,6 +193,7 @@ where
             npus,
             times: Vec::new(),
             incomplete: 0,
+            started: (0, 0),
             phases: Vec::new(),
             net_out: Vec::new(),
             ep_out: Vec::new(),
@@ -360,7 +364,10 @@ where
                 self.admission.enter(collective, chunk);
                 self.ep.define(chunk);
             }
-            self.times[collective as usize].started.get_or_insert(now);
+            let times = &mut self.times[collective as usize];
+            times.started.get_or_insert(now);
+            self.started.0 += 1;
+            self.started.1 += now.since(times.issued.unwrap_or(now)).0;
             self.admission.started(npu);
             let Self { queue: q, net, ep, ep_out: out, .. } = self;
             ep.start(npu, &mut Ctx { now, net, q, out });
@@ -400,8 +407,9 @@ where
         // back-propagation leaves collectives behind, which must still not exceed what was sent.
         let balanced =
             if self.incomplete == 0 { audit.holds() } else { audit.injected >= audit.delivered + audit.dropped };
-        if !balanced || (self.incomplete == 0 && audit.injected != report.sent) {
-            return Err(Failure::NotConserved { audit, sent: report.sent });
+        let sent = report.sent + report.sent_by_switches;
+        if !balanced || (self.incomplete == 0 && audit.injected != sent) {
+            return Err(Failure::NotConserved { audit, sent });
         }
         let ids = 0..self.admission.collectives() as CollectiveId;
         Ok(Outcome {
@@ -410,6 +418,7 @@ where
             report,
             collectives: self.times.clone(),
             chunks: ids.map(|id| self.admission.pieces(id)).collect(),
+            started: self.started,
             phases: std::mem::take(&mut self.phases),
             audit,
         })
@@ -425,7 +434,7 @@ mod tests {
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
-    use syncline_network::{LinkUsage, Message, MsgId, Room};
+    use syncline_network::{Delivery, LinkUsage, Message, MsgId, Room};
     use syncline_topology::{Block, Dimension, Product};
     use syncline_workload::compute::Npu;
     use syncline_workload::data_parallel::DataParallel;
@@ -452,11 +461,11 @@ mod tests {
             self.taken += message.len.0;
         }
 
-        fn room(&mut self, _: Ps, _: NodeId, _: PortId, _: Bytes) -> Room {
+        fn room(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: Bytes) -> Room {
             Room::Now
         }
 
-        fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
+        fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
 
         fn handle<Q: Schedule<Arrival>>(&mut self, _: Ps, _: Arrival, _: &mut Q, _: &mut Vec<NetOut>) {}
 

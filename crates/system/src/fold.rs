@@ -128,7 +128,10 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
     for plan in &placement.plans {
         for (phase, p) in plan.phases().iter().enumerate() {
             let program = plan.program(phase, true);
-            if !program.is_rotation_symmetric() {
+            if program.has_switch() && placement.space.groups.is_some() {
+                return Err("groups share the switches that add for them".into());
+            }
+            if !program.is_rotation_symmetric() && !program.is_uniform() {
                 return Err(format!("the ranks of {} along dimension {} have different parts to play", p.kind, p.dim));
             }
             lines.push((p.dim, p.ranks));

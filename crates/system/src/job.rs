@@ -91,7 +91,10 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
 }
 
 fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
-    let npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(illegal)?;
+    let mut npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(illegal)?;
+    if let Some(tile) = spec.tile {
+        npu = npu.with_tile(tile);
+    }
     let Some(array) = &spec.array else { return Ok(npu) };
     let dataflow = match array.dataflow {
         DataflowSpec::OutputStationary => Dataflow::OutputStationary,

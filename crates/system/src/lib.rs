@@ -17,6 +17,7 @@ pub mod event;
 pub mod executor;
 pub mod fold;
 pub mod job;
+pub mod offload;
 pub mod place;
 pub mod results;
 pub mod setup;

@@ -3,6 +3,7 @@
 use crate::admission::Balance;
 use crate::errors::{RunError, illegal};
 use crate::job::Job;
+use crate::offload::Offload;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
     GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
@@ -194,6 +195,8 @@ pub struct Placement {
     pub balance: Option<Balance>,
     /// How rings run along each dimension of the space.
     pub wires: Vec<Wires>,
+    /// Per dimension, the port of every NPU to the switch that takes part in the programs of its line.
+    pub switch_ports: Vec<Option<Vec<PortId>>>,
     /// How blocks are cut.
     pub split: Split,
 }
@@ -226,27 +229,40 @@ impl Placement {
         let balanced: Vec<Kind> =
             chosen.iter().filter(|a| a.algorithm == AlgorithmSpec::Themis).map(|a| a.kind).collect();
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
-        let mut plans = Vec::new();
-        for chosen in &chosen {
-            let kind = chosen.kind;
-            let pipeline = Pipeline { slices: c.slices, chunk: job.largest_chunk(kind, c), fabric: &*machine.fabric() };
-            let axes = if chosen.flat { &[ranks][..] } else { &sizes };
-            let algorithms = algorithms(chosen, whole, axes.len(), &pipeline)?;
-            let axes: Vec<Axis> =
-                axes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
-            let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
-            for order in orders {
-                let (composition, order) = (chosen.composition(), order.as_deref());
-                let mut plan =
-                    Plan::new(Request { kind, composition, axes: &axes, root: job.root, order }).map_err(illegal)?;
-                if chosen.flat && whole.is_some() {
-                    plan = plan.on_grid(&grid);
+        let split = Split { element: c.element_bytes };
+        let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
+        let plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
+            let mut plans = Vec::new();
+            for chosen in &chosen {
+                let kind = chosen.kind;
+                let chunk = job.largest_chunk(kind, c);
+                let pipeline = Pipeline { slices: c.slices, chunk, fabric: &*machine.fabric() };
+                let axes = if chosen.flat { &[ranks][..] } else { &sizes };
+                let through = Through { offload: offload.as_ref(), sizes: axes, slots };
+                let algorithms = algorithms(chosen, whole, &pipeline, &through)?;
+                let axes: Vec<Axis> =
+                    axes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+                let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
+                for order in orders {
+                    let (composition, order) = (chosen.composition(), order.as_deref());
+                    let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
+                        .map_err(illegal)?;
+                    if chosen.flat && whole.is_some() {
+                        plan = plan.on_grid(&grid);
+                    }
+                    if chosen.flat && beside {
+                        plan = plan.along(grid.len() as u8);
+                    }
+                    plans.push(plan);
                 }
-                if chosen.flat && beside {
-                    plan = plan.along(grid.len() as u8);
-                }
-                plans.push(plan);
             }
+            Ok(plans)
+        };
+        let mut plans = plans_with(1)?;
+        if let Some(offload) = &offload {
+            let chunk = |kind| job.largest_chunk(kind, c);
+            plans = plans_with(offload.slots(spec, &plans, chunk, split)?)?;
+            offload.check_steps(&plans)?;
         }
         let balance = (orders.len() > 1).then(|| Balance {
             kinds: balanced,
@@ -269,8 +285,9 @@ impl Placement {
         if c.lanes == LanesSpec::One {
             wires.iter_mut().for_each(first_lane);
         }
-        let split = Split { element: c.element_bytes };
-        Ok(Placement { space: Space { sizes, groups, representatives: None }, plans, balance, wires, split })
+        let switch_ports = offload.map(Offload::into_ports).unwrap_or_default();
+        let space = Space { sizes, groups, representatives: None };
+        Ok(Placement { space, plans, balance, wires, switch_ports, split })
     }
 
     /// Most lanes that any phase has.
@@ -287,7 +304,8 @@ impl Placement {
 
     /// The layout on the fabric that is simulated.
     pub fn layout(self, fabric: Arc<dyn Fabric>) -> Layout {
-        Layout::new(fabric, self.space, self.plans, &self.wires, self.split)
+        let layout = Layout::new(fabric, self.space, self.plans, &self.wires, self.split);
+        if self.switch_ports.is_empty() { layout } else { layout.through_switches(&self.switch_ports) }
     }
 }
 
@@ -401,14 +419,40 @@ impl Pipeline<'_> {
     }
 }
 
+/// What can go through switches.
+struct Through<'a> {
+    /// The switches, if the endpoint makes use of them.
+    offload: Option<&'a Offload<'a>>,
+    sizes: &'a [u32],
+    slots: u8,
+}
+
+impl Through<'_> {
+    /// What phases do along a dimension, of chunks of `chunk` bytes.
+    fn algorithm(&self, dim: usize, composition: Composition, chunk: u64) -> Result<Algorithm, RunError> {
+        let Some(offload) = self.offload else {
+            return Err(illegal(
+                "collectives.algorithm: in-switch is what switches do that add and copy; accepted: in-switch with the \
+                 endpoint switch-offload, or another algorithm",
+            ));
+        };
+        // All-reduces of shares work on less than the chunk; pieces are those of what is not scattered.
+        let inner = self.sizes.iter().position(|&size| size > 1);
+        let shared = composition == Composition::LocalFirst && inner.is_some_and(|inner| inner != dim);
+        let parts = if shared { inner.map_or(1, |inner| self.sizes[inner]) } else { 1 };
+        Ok(offload.algorithm(chunk.div_ceil(parts.into()), self.slots))
+    }
+}
+
 /// What phases along each dimension do.
 fn algorithms(
     chosen: &Chosen<'_>,
     whole: Option<&Product>,
-    dims: usize,
     pipeline: &Pipeline<'_>,
+    through: &Through<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
     let Chosen { kind, flat, .. } = *chosen;
+    let dims = through.sizes.len();
     let (product, fabric) = (whole.map(Product::dims), pipeline.fabric);
     let ranks = |dim: usize| match product {
         Some(dims) if !flat => dims[dim].size,
@@ -416,14 +460,15 @@ fn algorithms(
     };
     let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| {
         let depth = u32::BITS - ranks(dim).leading_zeros();
-        match a {
+        Ok(match a {
+            DimAlgorithmSpec::InSwitch => through.algorithm(dim, chosen.composition(), pipeline.chunk)?,
             DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices: pipeline.slices(ranks(dim), 1) },
             DimAlgorithmSpec::Ring => Algorithm::Ring,
             DimAlgorithmSpec::Direct => Algorithm::Direct,
             DimAlgorithmSpec::HalvingDoubling => Algorithm::HalvingDoubling,
             DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices: pipeline.slices(2 * depth, 2) },
             DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices: pipeline.slices(2, ranks(dim).into()) },
-        }
+        })
     };
     let everywhere = match chosen.algorithm {
         AlgorithmSpec::Ring => Some(DimAlgorithmSpec::Ring),
@@ -431,9 +476,11 @@ fn algorithms(
         AlgorithmSpec::HalvingDoubling => Some(DimAlgorithmSpec::HalvingDoubling),
         AlgorithmSpec::DoubleBinaryTree => Some(DimAlgorithmSpec::DoubleBinaryTree),
         AlgorithmSpec::OneHopTrees => Some(DimAlgorithmSpec::OneHopTrees),
+        AlgorithmSpec::InSwitch => Some(DimAlgorithmSpec::InSwitch),
         _ => None,
     };
     let suits = |dim: usize| match product.map(|dims| dims[dim].block) {
+        _ if through.offload.is_some_and(|o| o.takes(dim, kind)) => DimAlgorithmSpec::InSwitch,
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
     };
@@ -452,7 +499,7 @@ fn algorithms(
             )));
         }
     };
-    Ok(each.into_iter().enumerate().map(algorithm).collect())
+    each.into_iter().enumerate().map(algorithm).collect()
 }
 
 /// How rings run along a dimension of a product.

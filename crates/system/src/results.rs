@@ -46,6 +46,8 @@ pub struct Summary {
     pub lower_bound_ps: u64,
     /// What forces the bound.
     pub lower_bound_by: String,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
     /// Remarks on the result, for people.
     pub warnings: Vec<String>,
 }
@@ -66,7 +68,7 @@ pub struct Exposed {
 pub struct NetworkSummary {
     /// Bytes over all links (a byte over two hops counts twice).
     pub link_bytes: u64,
-    /// Bytes injected by all NPUs, what endpoints forward included.
+    /// Bytes injected by all NPUs, what endpoints forward included, and by switches that add and copy.
     pub injected_bytes: u64,
     /// Bytes delivered to all NPUs.
     pub delivered_bytes: u64,
@@ -91,16 +93,37 @@ pub struct EndpointSummary {
     pub loaded_bytes: u64,
     /// Bytes that NPUs sent of their own, all NPUs.
     pub sent_bytes: u64,
+    /// Bytes sent by switches that add and copy, all of them.
+    pub sent_by_switches_bytes: u64,
     /// Bytes that endpoints forwarded for others, once per hop after the first, all NPUs.
     pub transit_bytes: u64,
     /// Per resource: how long it was busy and how long work waited for it.
     pub resources: Vec<ResourceSummary>,
-    /// Partitions of the ACE SRAM.
+    /// Partitions of the ACE SRAM, or the memory of a switch.
     pub partitions: Vec<PartitionSummary>,
     /// Most FSMs of one NPU that were busy at once, and how many there are.
     pub fsm_peak: u32,
     /// FSMs of an NPU.
     pub fsms: u32,
+    /// Where chunks and messages spend their time.
+    pub breakdown: Breakdown,
+}
+
+/// Where chunks and messages spend their time, summed over all NPUs (first version of the ACE paper, Fig. 11).
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Breakdown {
+    /// Chunks that were started.
+    pub chunks: u64,
+    /// Time from the issue of their collective to their start.
+    pub chunk_queue_ps: u64,
+    /// Messages handed to the network.
+    pub messages: u64,
+    /// Time that transfers waited for the buses to memory and to the AFI.
+    pub bus_queue_ps: u64,
+    /// Time that transfers took to cross them.
+    pub bus_transfer_ps: u64,
+    /// Time from handing messages to the network to their arrival.
+    pub network_ps: u64,
 }
 
 /// A resource of the endpoint, over all NPUs.
@@ -114,6 +137,8 @@ pub struct ResourceSummary {
     pub busy_ps: u64,
     /// Time that work waited for it, summed.
     pub wait_ps: u64,
+    /// Time from the beginning of work to its result, summed; of a bus with latency more than its busy time.
+    pub transfer_ps: u64,
     /// Pieces of work it served.
     pub served: u64,
 }

@@ -11,7 +11,7 @@ use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::place::{Machine, Placement, kind};
 use crate::spec::{
-    AceSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
+    AceSpec, BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Folded {
     pub unfolded: Option<String>,
     /// What people should know of how the run was set up.
     pub remarks: Vec<String>,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
     /// What no schedule of a single collective can beat.
     pub bound: Option<Bound>,
 }
@@ -59,6 +61,14 @@ impl RunPlan {
     /// # Errors
     /// [`RunError::Spec`] if the description is not a legal run.
     pub fn new(spec: &Spec) -> Result<RunPlan, RunError> {
+        RunPlan::with(spec, |ranks| job(spec, ranks))
+    }
+
+    /// Sets up a run of a job that is made for groups of so many NPUs, instead of the described one.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if that is not a legal run.
+    pub fn with(spec: &Spec, job: impl FnOnce(u32) -> Result<Job, RunError>) -> Result<RunPlan, RunError> {
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
@@ -70,7 +80,7 @@ impl RunPlan {
         }
         let fabric = machine.fabric();
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
-        let job = job(spec, ranks)?;
+        let job = job(ranks)?;
         let mut placement = Placement::new(spec, &machine, &job)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
@@ -96,7 +106,8 @@ impl RunPlan {
             JobSpec::Collective { bytes, root, collective, .. } => {
                 let task = Task { kind: kind(collective), bytes, root };
                 let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
-                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, task))
+                let switches_add = matches!(spec.endpoint, EndpointSpec::SwitchOffload(_));
+                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, switches_add, task))
             }
             JobSpec::Training { .. } => None,
         };
@@ -109,7 +120,9 @@ impl RunPlan {
             Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
         let npus = machine.fabric().npus();
-        let folding = Folded { npus, multiplicity, unfolded, remarks, bound };
+        let offloaded =
+            matches!(spec.endpoint, EndpointSpec::SwitchOffload(_)).then(|| crate::offload::said(&placement.plans));
+        let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
         let layout = placement.layout(fabric.clone());
         Ok(RunPlan { fabric, job, layout, config, transit, contention, folding })
     }
@@ -137,21 +150,43 @@ fn check_span(
     let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
     let mut stretched = 1.0;
     let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
-    match &spec.endpoint {
-        EndpointSpec::Ideal { .. } => {}
-        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, .. } => {
+    let buses = match &spec.endpoint {
+        EndpointSpec::Ideal { .. } => BusSpec::Rate,
+        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
             slowest = slowest.min(*m).min(*s).min(*b);
             if let Some(contention) = contention {
                 let (rate, stretch) = contention.at_worst(baseline_config([*m, *s, *b], false)?);
                 slowest = slowest.min(rate as u64);
                 stretched = stretch;
             }
+            *buses
         }
-        EndpointSpec::Ace(ace) => slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s),
-    }
+        EndpointSpec::Ace(ace) => {
+            slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
+            ace.buses
+        }
+        EndpointSpec::SwitchOffload(o) => {
+            slowest = slowest.min(o.memory_bytes_per_s).min(o.bus_bytes_per_s);
+            slowest = slowest.min(o.switch_reduce_bytes_per_s.unwrap_or(u64::MAX));
+            slowest = slowest.min(if o.sm_bytes_per_s > 0 { o.sm_bytes_per_s } else { u64::MAX });
+            BusSpec::Rate
+        }
+    };
+    // Every step crosses buses five times at most.
+    let (per_step, per_byte) = match buses {
+        BusSpec::Rate => (0.0, 0.0),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
+            let apart = overhead_ps.max(gap_ps) as f64;
+            let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
+            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n.max(1) as f64))
+        }
+    };
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
-    let latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
+    let mut latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
+    if let EndpointSpec::SwitchOffload(o) = &spec.endpoint {
+        latency += o.switch_latency_ps as f64;
+    }
     let bytes = job.total() as f64 * f64::from(job.iterations);
     let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
     let chunks = match config.chunking {
@@ -163,8 +198,8 @@ fn check_span(
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
     }
-    let most =
-        bytes * f64::from(passes) * 4.0 * phases * 1e12 / slowest.max(1) as f64 + chunks * steps * latency + compute;
+    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
+    let most = on_wires + chunks * steps * (latency + f64::from(passes) * per_step) + compute;
     if most < SPAN {
         return Ok(());
     }
@@ -194,7 +229,7 @@ fn grown(
     };
     let fits = |chunk: u64| match &spec.endpoint {
         EndpointSpec::Ace(ace) => Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes,
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } => true,
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => true,
     };
     let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());
     let (mut low, mut high) = (bytes / unit, wanted / unit); // in units; `low` is taken if nothing fits
@@ -247,6 +282,8 @@ pub struct Preview {
     pub bytes_sent_per_npu: u64,
     /// What no schedule of a single collective can beat.
     pub lower_bound_ps: u64,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
     /// Remarks for people.
     pub warnings: Vec<String>,
 }
@@ -281,6 +318,7 @@ impl RunPlan {
             messages_per_npu: messages * times,
             bytes_sent_per_npu: bytes.saturating_mul(times),
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
+            offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),
         }
     }

@@ -4,6 +4,12 @@
 //! defaults for people live in the Python package, which validates first; the checks of [`crate::build`]
 //! repeat only what would otherwise make the engine panic.
 
+mod job;
+
+pub use job::{
+    ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, StrategySpec, WorkloadSpec,
+};
+
 use serde::Deserialize;
 
 /// One simulation.
@@ -207,6 +213,9 @@ pub enum EndpointSpec {
         bus_bytes_per_s: u64,
         /// Whether memory writes are charged as well as recorded.
         charge_writes: bool,
+        /// What a message costs the buses beside its bytes.
+        #[serde(default)]
+        buses: BusSpec,
         /// Who forwards what is for distant NPUs.
         #[serde(default)]
         transit: TransitSpec,
@@ -216,22 +225,59 @@ pub enum EndpointSpec {
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
+    /// DMAs at the NPUs, switches that add and copy.
+    SwitchOffload(SwitchOffloadSpec),
+}
+
+/// Parameters of switch offload (defaults in the Python schema).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchOffloadSpec {
+    /// Main-memory bandwidth that communication may use.
+    pub memory_bytes_per_s: u64,
+    /// What the SMs given to communication can read per second; 0 if there are none.
+    pub sm_bytes_per_s: u64,
+    /// NPU-AFI bus, each direction.
+    pub bus_bytes_per_s: u64,
+    /// Whether memory writes are charged as well as recorded.
+    pub charge_writes: bool,
+    /// What the ALU of each port of a switch takes in; `None` if it adds as bytes arrive.
+    pub switch_reduce_bytes_per_s: Option<u64>,
+    /// Partial sums that a switch holds.
+    pub switch_memory_bytes: u64,
+    /// From the last addition to a piece to its departure.
+    pub switch_latency_ps: u64,
+    /// Largest message, and piece.
+    pub message_bytes: u64,
+}
+
+/// What a message costs the buses to memory and to the AFI beside its bytes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum BusSpec {
+    /// Nothing.
+    #[default]
+    Rate,
+    /// [`syncline_endpoint::LogGp`].
+    Loggp {
+        /// L.
+        latency_ps: u64,
+        /// o.
+        overhead_ps: u64,
+        /// g.
+        gap_ps: u64,
+        /// Largest message of a transfer; `None`: it is one.
+        message_bytes: Option<u64>,
+    },
 }
 
 impl EndpointSpec {
-    /// How communication and compute share the NPU, unless the split is fixed.
-    pub fn contention(&self) -> Option<&ContentionSpec> {
-        match self {
-            EndpointSpec::Baseline { contention, .. } => contention.as_ref(),
-            EndpointSpec::Ideal { .. } | EndpointSpec::Ace(_) => None,
-        }
-    }
-
     /// Who forwards what is for distant NPUs.
     pub fn transit(&self) -> TransitSpec {
         match self {
             EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => *transit,
             EndpointSpec::Ace(ace) => ace.transit,
+            EndpointSpec::SwitchOffload(_) => TransitSpec::Network, // switches lie between, not NPUs
         }
     }
 }
@@ -281,6 +327,9 @@ pub struct AceSpec {
     pub bus_bytes_per_s: u64,
     /// Whether memory writes of the RX DMA are charged as well as recorded.
     pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses beside its bytes.
+    #[serde(default)]
+    pub buses: BusSpec,
     /// Clock of the engine.
     pub clock_hz: u64,
     /// SRAM in all.
@@ -350,6 +399,8 @@ pub enum AlgorithmSpec {
     DoubleBinaryTree,
     /// A tree of depth one per rank, pipelined.
     OneHopTrees,
+    /// Through switches that add and copy, one dimension after the other.
+    InSwitch,
     /// One dimension after the other, each with the algorithm that suits it.
     Hierarchical,
     /// Reduce-scatter in the first dimension, all-reduce in each other, all-gather in the first.
@@ -377,6 +428,8 @@ pub enum DimAlgorithmSpec {
     DoubleBinaryTree,
     /// A tree of depth one per rank, pipelined.
     OneHopTrees,
+    /// Through a switch that adds and copies.
+    InSwitch,
 }
 
 /// How a collective is cut into chunks.
@@ -418,159 +471,6 @@ pub enum LanesSpec {
     Split,
     /// Everything goes up, on the first link.
     One,
-}
-
-/// What is run.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum JobSpec {
-    /// One collective of every group.
-    Collective {
-        /// Which.
-        collective: CollectiveKindSpec,
-        /// Bytes of the full vector on each NPU.
-        bytes: u64,
-        /// The rank that is the root of a rooted collective.
-        #[serde(default)]
-        root: u32,
-        /// What runs beside it on every NPU; only with dynamic contention.
-        #[serde(default)]
-        beside: Vec<LoadSpec>,
-    },
-    /// Iterations of a training loop.
-    Training {
-        /// The model.
-        workload: WorkloadSpec,
-        /// How the model is distributed.
-        #[serde(default)]
-        strategy: StrategySpec,
-        /// Iterations.
-        iterations: u32,
-        /// Whether collectives are issued as gradients become ready, or together after back-propagation.
-        overlap: bool,
-        /// Whether the run waits for collectives that are still in flight when the last
-        /// back-propagation ends.
-        drain: bool,
-        /// Whether the weight update costs compute time.
-        update: bool,
-        /// NPUs that take longer to compute: the NPU, and the factor on its times.
-        #[serde(default)]
-        stragglers: Vec<(u32, f64)>,
-        /// The NPU as compute sees it.
-        compute: ComputeSpec,
-        /// What works on embedding tables beside the training loop; nothing does if left out.
-        #[serde(default)]
-        background: Option<ComputeSpec>,
-    },
-}
-
-/// How a model is distributed over the NPUs.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum StrategySpec {
-    /// A copy of the model on every NPU.
-    #[default]
-    DataParallel,
-    /// Copies of the MLPs, and embedding tables distributed.
-    Hybrid,
-}
-
-/// Collectives that can be asked for.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum CollectiveKindSpec {
-    /// All-reduce.
-    AllReduce,
-    /// Reduce-scatter.
-    ReduceScatter,
-    /// All-gather.
-    AllGather,
-    /// All-to-all.
-    AllToAll,
-    /// Broadcast.
-    Broadcast,
-    /// Reduce.
-    Reduce,
-    /// Gather.
-    Gather,
-    /// Scatter.
-    Scatter,
-}
-
-/// Where the layers come from.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "source", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum WorkloadSpec {
-    /// A model of the zoo.
-    Model {
-        /// Its name, e.g. `resnet50`.
-        name: String,
-        /// Samples per NPU and iteration.
-        batch: u32,
-        /// Bytes of an activation, weight or gradient element.
-        element_bytes: u32,
-        /// Which kernels cost time.
-        kernels: KernelsSpec,
-        /// Tokens of a sentence, for models of sequences.
-        #[serde(default)]
-        sequence: Option<u32>,
-    },
-    /// The text of an ASTRA-sim 1.0 workload file.
-    AstraText {
-        /// The file's content.
-        text: String,
-    },
-}
-
-/// Which kernels of a model cost time.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum KernelsSpec {
-    /// All of them.
-    All,
-    /// Those of operators with weights only.
-    Weighted,
-}
-
-/// What the compute engine of an NPU has left beside communication.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ComputeSpec {
-    /// Peak rate of the SMs that compute has.
-    pub flops_per_s: f64,
-    /// Memory bandwidth that compute has.
-    pub memory_bytes_per_s: f64,
-    /// Factor on the time of every kernel.
-    pub scale: f64,
-    /// A systolic array in place of the SMs.
-    #[serde(default)]
-    pub array: Option<ArraySpec>,
-}
-
-/// A systolic array.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ArraySpec {
-    /// Rows of processing elements.
-    pub rows: u32,
-    /// Columns of processing elements.
-    pub columns: u32,
-    /// What stays in them.
-    pub dataflow: DataflowSpec,
-    /// Cycles per second that compute has.
-    pub clock_hz: f64,
-}
-
-/// What stays in the elements of a systolic array.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum DataflowSpec {
-    /// Sums.
-    OutputStationary,
-    /// Weights.
-    WeightStationary,
-    /// Inputs.
-    InputStationary,
 }
 
 /// What is recorded beside the summary.

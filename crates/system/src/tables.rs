@@ -6,7 +6,7 @@
 //! | `collectives` | a collective of an iteration | issued, started, completed (0: unfinished at the end), exposed |
 //! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it |
 //! | `links` | a directed link | bytes, busy time |
-//! | `resources` | a resource of the endpoint, over all NPUs | busy time, waits |
+//! | `resources` | a resource of the endpoint, over all NPUs | busy time, waits, time until the result |
 //! | `windows` | a window of time | busy share of compute (first NPU) and links, ACE occupancy (first NPU) |
 //! | `slices` | a span on a track of a traced NPU | spans of a track are disjoint |
 //!
@@ -17,7 +17,8 @@ use crate::driver::{Outcome, PhaseSlice, Simulation};
 use crate::event::Timer;
 use crate::executor::pass_name;
 use crate::results::{
-    Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, ResourceSummary, Results, Summary, Table,
+    Breakdown, Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, ResourceSummary, Results, Summary,
+    Table,
 };
 use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
@@ -156,6 +157,7 @@ where
                 memory_write_bytes: report.memory_written * m,
                 loaded_bytes: report.loaded * m,
                 sent_bytes: (report.sent - report.transit) * m,
+                sent_by_switches_bytes: report.sent_by_switches * m,
                 transit_bytes: report.transit * m,
                 resources: report
                     .resources
@@ -165,6 +167,7 @@ where
                         servers: r.servers,
                         busy_ps: r.busy * m,
                         wait_ps: r.wait * m,
+                        transfer_ps: r.transfer * m,
                         served: r.served * m,
                     })
                     .collect(),
@@ -179,11 +182,26 @@ where
                     .collect(),
                 fsm_peak: report.fsm_peak,
                 fsms: report.fsms,
+                breakdown: self.breakdown(),
             },
             events: self.outcome.events,
             lower_bound_ps: self.folded.bound.as_ref().map_or(0, |b| b.time.0),
             lower_bound_by: self.folded.bound.as_ref().map_or(String::new(), |b| b.by.clone()),
+            offloaded: self.folded.offloaded.clone(),
             warnings: self.folded.remarks.iter().cloned().chain(self.contention()).collect(),
+        }
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        let (report, m) = (&self.outcome.report, self.folded.multiplicity);
+        let buses = || report.resources.iter().filter(|r| report.buses.contains(&r.name));
+        Breakdown {
+            chunks: self.outcome.started.0 * m,
+            chunk_queue_ps: self.outcome.started.1 * m,
+            messages: report.messages * m,
+            bus_queue_ps: buses().map(|r| r.wait).sum::<u64>() * m,
+            bus_transfer_ps: buses().map(|r| r.transfer).sum::<u64>() * m,
+            network_ps: report.network.0 * m,
         }
     }
 
@@ -354,6 +372,7 @@ where
                 ("servers", ints(&resources, |r| r.servers.into())),
                 ("busy_ps", ints(&resources, |r| r.busy * m)),
                 ("wait_ps", ints(&resources, |r| r.wait * m)),
+                ("transfer_ps", ints(&resources, |r| r.transfer * m)),
                 ("served", ints(&resources, |r| r.served * m)),
             ],
         }

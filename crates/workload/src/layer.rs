@@ -13,6 +13,8 @@ pub struct Gemm {
     pub n: u64,
     /// Products of this shape, one after the other.
     pub count: u64,
+    /// Bytes of both factors of all products, each byte counted once: an image is smaller than its windows.
+    pub operands: [u64; 2],
 }
 
 /// What a kernel, or a run of equal kernels, asks of an NPU.
@@ -39,6 +41,15 @@ impl Gemm {
     /// Operations, two per multiply-accumulate; saturates.
     pub const fn flops(self) -> u64 {
         self.m.saturating_mul(self.k).saturating_mul(self.n).saturating_mul(self.count).saturating_mul(2)
+    }
+
+    /// Bytes that are read again where a product is computed in square tiles of `tile` results along each side, and
+    /// operands stay no longer than a tile takes: the first factor is read once for each column of tiles, the
+    /// second once for each row of them; saturates.
+    pub const fn reread(self, tile: u64) -> u64 {
+        let [first, second] = self.operands;
+        let (columns, rows) = (self.n.div_ceil(tile), self.m.div_ceil(tile));
+        first.saturating_mul(columns.saturating_sub(1)).saturating_add(second.saturating_mul(rows.saturating_sub(1)))
     }
 }
 

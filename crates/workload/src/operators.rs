@@ -77,9 +77,11 @@ pub(crate) fn kernel(flops: u64, elements: &[u64], element_bytes: u32) -> Demand
     Demand::new(flops, moved(elements, element_bytes))
 }
 
-/// `count` matrix products of `m x k` and `k x n` that move `elements` of `element_bytes` in all.
+/// `count` matrix products of `m x k` and `k x n` that move `elements` of `element_bytes` in all: those of the first
+/// factor, of the second, and what else there is.
 pub(crate) fn gemm([m, k, n]: [u64; 3], count: u64, elements: &[u64], element_bytes: u32) -> Demand {
-    Demand::of_gemm(Gemm { m, k, n, count }, moved(elements, element_bytes))
+    let operand = |i: usize| elements.get(i).map_or(0, |&n| moved(&[n], element_bytes));
+    Demand::of_gemm(Gemm { m, k, n, count, operands: [operand(0), operand(1)] }, moved(elements, element_bytes))
 }
 
 fn moved(elements: &[u64], element_bytes: u32) -> u64 {
@@ -123,12 +125,13 @@ impl Conv2d {
         let windows = Shape { channels: 1, ..output }.elements();
         let params = product(&[window, channels]);
         // Each pass reads two of the three tensors and writes the third.
-        let pass = |shape| vec![gemm(shape, 1, &[input.elements(), params, output.elements()], element_bytes)];
+        let (x, y) = (input.elements(), output.elements());
+        let pass = |shape, elements: [u64; 3]| vec![gemm(shape, 1, &elements, element_bytes)];
         Operator {
             params,
-            forward: pass([windows, window, channels]),
-            weight_grad: pass([window, windows, channels]),
-            input_grad: pass([windows, channels, window]),
+            forward: pass([windows, window, channels], [x, params, y]),
+            weight_grad: pass([window, windows, channels], [x, y, params]),
+            input_grad: pass([windows, channels, window], [y, params, x]),
         }
     }
 }
@@ -153,8 +156,8 @@ pub fn fully_connected(rows: u64, inputs: u32, outputs: u32, bias: bool, element
     Operator {
         params,
         forward: vec![gemm([rows, inputs, outputs], 1, &[x, params, y], element_bytes)],
-        weight_grad: vec![gemm([inputs, rows, outputs], 1, &[x, params, y], element_bytes)],
-        input_grad: vec![gemm([rows, outputs, inputs], 1, &[x, weights, y], element_bytes)],
+        weight_grad: vec![gemm([inputs, rows, outputs], 1, &[x, y, params], element_bytes)],
+        input_grad: vec![gemm([rows, outputs, inputs], 1, &[y, weights, x], element_bytes)],
     }
 }
 
@@ -325,20 +328,23 @@ mod tests {
         let op = conv.operator(SHAPE, 2);
         assert_eq!(op.params, 135);
         // 40 windows of 27 elements, 5 channels; 480 + 135 + 200 elements of two bytes.
-        let pass = |m, k, n| vec![Demand { flops: 10_800, bytes: 1_630, gemm: Some(Gemm { m, k, n, count: 1 }) }];
-        assert_eq!(op.forward, pass(40, 27, 5));
-        assert_eq!(op.weight_grad, pass(27, 40, 5));
-        assert_eq!(op.input_grad, pass(40, 5, 27));
+        let pass = |m, k, n, operands: [u64; 2]| {
+            let gemm = Some(Gemm { m, k, n, count: 1, operands: operands.map(|elements| 2 * elements) });
+            vec![Demand { flops: 10_800, bytes: 1_630, gemm }]
+        };
+        assert_eq!(op.forward, pass(40, 27, 5, [480, 135]));
+        assert_eq!(op.weight_grad, pass(27, 40, 5, [480, 200]));
+        assert_eq!(op.input_grad, pass(40, 5, 27, [200, 135]));
     }
 
     #[test]
     fn fully_connected_by_hand() {
         let op = fully_connected(4, 10, 3, true, 2);
         assert_eq!(op.params, 33);
-        let gemm = |m, k, n| Gemm { m, k, n, count: 1 };
-        assert_eq!(op.forward, vec![Demand::of_gemm(gemm(4, 10, 3), 2 * (40 + 33 + 12))]);
-        assert_eq!(op.weight_grad, vec![Demand::of_gemm(gemm(10, 4, 3), 2 * (40 + 33 + 12))]);
-        assert_eq!(op.input_grad, vec![Demand::of_gemm(gemm(4, 3, 10), 2 * (40 + 30 + 12))]);
+        let gemm = |m, k, n, operands| Gemm { m, k, n, count: 1, operands };
+        assert_eq!(op.forward, vec![Demand::of_gemm(gemm(4, 10, 3, [80, 66]), 2 * (40 + 33 + 12))]);
+        assert_eq!(op.weight_grad, vec![Demand::of_gemm(gemm(10, 4, 3, [80, 24]), 2 * (40 + 33 + 12))]);
+        assert_eq!(op.input_grad, vec![Demand::of_gemm(gemm(4, 3, 10, [24, 60]), 2 * (40 + 30 + 12))]);
         assert!([&op.forward, &op.weight_grad, &op.input_grad].iter().all(|pass| pass[0].flops == 240));
         assert_eq!(fully_connected(4, 10, 3, false, 2).params, 30);
     }

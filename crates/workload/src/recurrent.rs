@@ -183,9 +183,10 @@ mod tests {
         let (op, cells) = Lstm { inputs: 3, hidden: 2, directions: 1 }.operators(5, 7, 2);
         assert_eq!(op.params, 3 * 8 + 2 * 8 + 16);
         // 35 rows; per row, 3 and 2 features to 8 gates.
-        assert_eq!(op.forward[0], Demand::of_gemm(Gemm { m: 35, k: 3, n: 8, count: 1 }, 2 * (105 + 24 + 16 + 280)));
+        let inputs = Gemm { m: 35, k: 3, n: 8, count: 1, operands: [2 * 105, 2 * 24] };
+        assert_eq!(op.forward[0], Demand::of_gemm(inputs, 2 * (105 + 24 + 16 + 280)));
         // Seven steps, each of which reads 16 weights.
-        let step = Gemm { m: 5, k: 2, n: 8, count: 7 };
+        let step = Gemm { m: 5, k: 2, n: 8, count: 7, operands: [2 * 7 * 10, 2 * 7 * 16] };
         assert_eq!(op.forward[1], Demand::of_gemm(step, 2 * 7 * (5 * 2 + 16 + 2 * 5 * 8)));
         assert_eq!(flops(&op.forward), 2 * 35 * 8 * (3 + 2));
         // Backward does everything twice: once for weights, once for what came in.

@@ -65,7 +65,7 @@ impl Array {
 
     /// Cycles of all products of a shape; saturates.
     pub fn cycles(&self, gemm: Gemm) -> u64 {
-        let Gemm { m, k, n, count } = gemm;
+        let Gemm { m, k, n, count, .. } = gemm;
         if [m, k, n].contains(&0) {
             return 0;
         }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_fold_is_what_a_walk_through_its_elements_takes() {
         for (rows, columns, terms) in [(1, 1, 1), (1, 4, 3), (4, 1, 3), (3, 5, 7), (8, 8, 2)] {
-            let gemm = Gemm { m: rows as u64, k: terms as u64, n: columns as u64, count: 1 };
+            let gemm = Gemm { m: rows as u64, k: terms as u64, n: columns as u64, count: 1, operands: [0; 2] };
             let closed = array(rows as u32, columns as u32, Dataflow::OutputStationary).cycles(gemm);
             assert_eq!(closed, walk_output_stationary(rows, columns, terms), "{rows} x {columns}, {terms}");
         }
@@ -153,18 +153,21 @@ mod tests {
     fn layers_of_papers_by_hand() {
         // A 3 x 3 convolution of ResNet-50, 64 to 64 channels on 32 images of 56 x 56, on 256 x 256:
         // 100,352 windows of 576 elements.
-        let conv = Gemm { m: 100_352, k: 576, n: 64, count: 1 };
+        let conv = Gemm { m: 100_352, k: 576, n: 64, count: 1, operands: [0; 2] };
         assert_eq!(array(256, 256, Dataflow::OutputStationary).cycles(conv), 392 * (766 + 576));
         assert_eq!(array(256, 256, Dataflow::WeightStationary).cycles(conv), 3 * (766 + 100_352));
         assert_eq!(array(256, 256, Dataflow::InputStationary).cycles(conv), 3 * 392 * (766 + 64));
         // A step of an LSTM of 1024 with 128 sequences: 128 x 1024 by 1024 x 4096, 25 times.
-        let step = Gemm { m: 128, k: 1024, n: 4096, count: 25 };
+        let step = Gemm { m: 128, k: 1024, n: 4096, count: 25, operands: [0; 2] };
         assert_eq!(array(256, 256, Dataflow::WeightStationary).cycles(step), 25 * 4 * 16 * (766 + 128));
     }
 
     #[test]
     fn nothing_takes_no_time_and_nonsense_is_refused() {
-        assert_eq!(array(2, 2, Dataflow::OutputStationary).cycles(Gemm { m: 0, k: 4, n: 4, count: 1 }), 0);
+        assert_eq!(
+            array(2, 2, Dataflow::OutputStationary).cycles(Gemm { m: 0, k: 4, n: 4, count: 1, operands: [0; 2] }),
+            0
+        );
         for (rows, columns, clock) in [(0, 1, 1.0), (1, 0, 1.0), (1, 1, 0.0), (1, 1, f64::NAN)] {
             assert!(Array::new(rows, columns, Dataflow::OutputStationary, clock).is_err());
         }
@@ -176,7 +179,7 @@ mod tests {
             rows in 1u32..40, columns in 1u32..40, m in 1u64..300, k in 1u64..300, n in 1u64..300, count in 1u64..4,
         ) {
             for dataflow in DATAFLOWS {
-                let (array, gemm) = (array(rows, columns, dataflow), Gemm { m, k, n, count });
+                let (array, gemm) = (array(rows, columns, dataflow), Gemm { m, k, n, count, operands: [0; 2] });
                 prop_assert_eq!(array.cycles(gemm), walk_folds(&array, gemm));
                 // No array does more than one multiply-accumulate per element and cycle.
                 let elements = u64::from(rows) * u64::from(columns);

@@ -68,11 +68,13 @@ def collective(
       syncline collective broadcast --size 256MB --machine dgx1v --gpus 0,1,4,5 --root 2
       syncline collective all-to-all --size 64MB --topology "Ring(4)_Ring(8)" --group "size 4"
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
+      syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
 
     By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
     ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
-    ideal endpoint has auto, which tries what makes sense and says what it chose; the others have ace-4-phase, and
-    direct for an all-to-all.
+    ideal endpoint has auto, which tries what makes sense and says what it chose; ace and baseline have
+    ace-4-phase, and switch-offload has hierarchical, which goes through every switch that there is. With these
+    three an all-to-all is direct.
     """
     flags = _Flags(
         kind=kind,
@@ -260,6 +262,19 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where a chunk and a message spend their time."""
+    from syncline.cli import tables
+
+    named = {
+        "chunk queueing": "chunk_queue_s",
+        "bus queueing per message": "bus_queue_s",
+        "bus transfer per message": "bus_transfer_s",
+        "network per message": "network_s",
+    }
+    return [(name, tables.duration(means[key])) for name, key in named.items() if means[key]]
+
+
 def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     from syncline.cli import tables
 
@@ -277,6 +292,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps", str(document["steps"])),
         ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
         *([("forwarded per NPU", tables.size(transit / document["npus"]))] if transit else []),
+        *_breakdown(document["endpoint"]["breakdown"]),
         *([("NPUs simulated", simulated)] if fidelity["folded"] else []),
         *_cost_rows(document),
     ]

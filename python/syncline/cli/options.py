@@ -28,13 +28,15 @@ Threads = Annotated[int | None, typer.Option(help="Simulations at once; by defau
 Fold = Annotated[str | None, typer.Option(metavar="auto|on|off", help="Simulate NPUs that are alike once.")]
 Chunk = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a chunk, such as 64KiB.")]
 Inflight = Annotated[int | None, typer.Option(help="Chunks that an NPU has in flight at most.")]
-Endpoint = Annotated[str | None, typer.Option(metavar="ideal|baseline|ace", help="What a message costs at an NPU.")]
+Endpoint = Annotated[
+    str | None, typer.Option(metavar="ideal|baseline|ace|switch-offload", help="What a message costs at an NPU.")
+]
 Algorithm = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="ring, ring-unidirectional, direct, halving-doubling, double-binary-tree, one-hop-trees, hierarchical, "
-        "hierarchical-optimal, ace-4-phase, six-phase, themis, or auto: the fastest of them.",
+        help="ring, ring-unidirectional, direct, halving-doubling, double-binary-tree, one-hop-trees, in-switch, "
+        "hierarchical, hierarchical-optimal, ace-4-phase, six-phase, themis, or auto: the fastest of them.",
     ),
 ]
 Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet", help="The network model.")]

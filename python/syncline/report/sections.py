@@ -12,6 +12,7 @@ from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
 from .units import (
     MISSING,
+    byte_scale,
     factor,
     number,
     percent,
@@ -85,6 +86,8 @@ def why_section(study: Study) -> str:
     body = f'<ul class="causes">{body}</ul>' if body else ""
     body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
     body += "<h3>Waiting for resources</h3>" + resource_table(study)
+    body += "<h3>Bytes moved for communication</h3>" + traffic_table(study)
+    body += "<h3>Where chunks and messages spend their time</h3>" + breakdown_table(study)
     return section("why", "Why", body)
 
 
@@ -168,6 +171,48 @@ def resource_table(study: Study) -> str:
     return how + table("resources", columns, rows)
 
 
+TRAFFIC = {
+    "memory_read_bytes": "read from memory",
+    "memory_write_bytes": "written to memory",
+    "sent_bytes": "sent by NPUs",
+    "sent_by_switches_bytes": "sent by switches that add",
+}
+"""What endpoints move, as their totals name it."""
+
+
+def traffic_table(study: Study) -> str:
+    """What communication takes of the memory and puts on the wires, by variants."""
+    moved = [[number(v.endpoint.get(key)) for v in study.variants] for key in TRAFFIC]
+    shown = [(name, row) for name, row in zip(TRAFFIC.values(), moved, strict=True) if any(row)]
+    if not shown:
+        return note("No endpoint of this study reports what it moved.")
+    scale = byte_scale(value for _, row in shown for value in row)
+    columns = [Column("bytes", numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
+    rows = [[name, *(scale.text(value) for value in row)] for name, row in shown]
+    return hint("Over all NPUs and the whole run.") + table("traffic", columns, rows)
+
+
+BREAKDOWN = {
+    "chunk_queue_s": "a chunk in the queue",
+    "bus_queue_s": "a message waiting for buses",
+    "bus_transfer_s": "a message crossing buses",
+    "network_s": "a message in the network",
+}
+"""Where chunks and messages spend their time, as the endpoints' breakdown names it."""
+
+
+def breakdown_table(study: Study) -> str:
+    """Mean times of chunks and messages, by variants."""
+    spent = [[number(mapping(v.endpoint.get("breakdown")).get(key)) for v in study.variants] for key in BREAKDOWN]
+    shown = [(name, row) for name, row in zip(BREAKDOWN.values(), spent, strict=True) if any(row)]
+    if not shown:
+        return note("No endpoint of this study reports where chunks and messages spend their time.")
+    scale = time_scale(value for _, row in shown for value in row)
+    columns = [Column("mean time of", numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
+    rows = [[name, *(scale.text(value) for value in row)] for name, row in shown]
+    return hint("A chunk waits from its issue to its start. Means over all NPUs.") + table("breakdown", columns, rows)
+
+
 def utilisation_section(study: Study, figures: Charts) -> str:
     """Compute and links over time."""
     figure = charts.utilisation(study)
@@ -202,7 +247,7 @@ def utilisation_section(study: Study, figures: Charts) -> str:
 
 def ace_section(study: Study, figures: Charts, chosen: int) -> str:
     """Occupancy of the ACEs; absent where no variant has one."""
-    aces = [(i, v.name) for i, v in enumerate(study.variants) if v.partitions]
+    aces = [(i, v.name) for i, v in enumerate(study.variants) if v.partitions and v.endpoint.get("fsms")]
     if not aces:
         return ""
 

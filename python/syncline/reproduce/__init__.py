@@ -1,5 +1,5 @@
 """The ledger of published figures, and the simulations that are held against them.
 
-`claims.toml` says what was published and what counts as reproduced; `ledger` reads it; `ace` and `tutorial` compute
-the simulated values, and `sources` knows them. A claim that comes out outside its range is reported as outside.
+`claims.toml` says what was published and what counts as reproduced; `ledger` reads it; `ace`, `ace1` and `tutorial`
+compute the simulated values, and `sources` knows them. A claim that comes out outside its range is reported as outside.
 """

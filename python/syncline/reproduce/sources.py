@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from syncline import runner
 from syncline.reproduce.ace import Ace
+from syncline.reproduce.ace1 import Ace1
 from syncline.reproduce.ledger import Claim, Finding
 from syncline.reproduce.runs import Runs
 from syncline.reproduce.tutorial import Tutorial
@@ -27,7 +28,9 @@ class Source(Protocol):
         """The variants whose assumptions the claims rest on."""
 
 
-SOURCES: Final[MappingProxyType[str, Callable[[Runs], Source]]] = MappingProxyType({"ace": Ace, "tutorial": Tutorial})
+SOURCES: Final[MappingProxyType[str, Callable[[Runs], Source]]] = MappingProxyType(
+    {"ace": Ace, "ace1": Ace1, "tutorial": Tutorial}
+)
 
 
 def findings(claims: Sequence[Claim], runs: Runs, threads: int | None = None) -> tuple[list[Finding], list[Variant]]:

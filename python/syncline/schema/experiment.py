@@ -63,6 +63,9 @@ class Compute(Section):
     """What stays in the array while the rest streams through."""
     clock: Frequency | None = None
     """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
+    tile: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Results along each side of the square tiles that matrix products are computed in, each of which reads its
+    operands from main memory; if not given, every operand is read once."""
 
 
 class Npu(Section):
@@ -175,6 +178,7 @@ Algorithm = Literal[
     "halving-doubling",
     "double-binary-tree",
     "one-hop-trees",
+    "in-switch",
     "hierarchical",
     "hierarchical-optimal",
     "ace-4-phase",
@@ -191,7 +195,8 @@ class Collective(Section):
     algorithm: Algorithm = "six-phase"
     """How ranks work together. `ring`: rings, in one dimension of a product after the other, or through the whole
     group on other fabrics; `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `direct`: everybody
-    with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
+    with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group. `in-switch`:
+    through switches that add and copy, with the endpoint `switch-offload`, in one dimension after the other.
     Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`:
     all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
@@ -201,7 +206,7 @@ class Collective(Section):
     """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`."""
     per_dimension: (
         Annotated[
-            list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees"]],
+            list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]],
             Field(min_length=1, max_length=32),
         ]
         | None
@@ -242,7 +247,25 @@ class IdealEndpoint(Section):
     """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
     transit: Transit | None = None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
-    of the network. `network` if not given."""
+    of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
+    groups), else `network`."""
+
+
+class Buses(Section):
+    """What a message costs the buses between an NPU, its memory and the network beside its bytes."""
+
+    kind: Literal["rate", "loggp"] = "rate"
+    """`rate`: nothing. `loggp`: the LogGP model, with the bandwidths of the buses as its G."""
+    latency: TimeOrZero | None = None
+    """L: from the sending end of a bus to the receiving one."""
+    overhead: TimeOrZero | None = None
+    """o: what either end is busy with a message."""
+    gap: TimeOrZero | None = None
+    """g: least time between the beginnings of two messages."""
+    message: Size | None = None
+    """Longer transfers are cut into messages of this size; each is one message if not given."""
+    memory: Rate | None = None
+    """Bandwidth of the bus to memory; what is set aside for communication (`comm_memory_bandwidth`) if not given."""
 
 
 def _set_aside(value: int | None, info: ValidationInfo) -> int | None:
@@ -273,6 +296,8 @@ class BaselineEndpoint(Section):
     that of the NPU if not given."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
+    buses: Buses = Buses()
+    """The buses to the network and to memory; with `loggp` a step's data is stored between them."""
     transit: Transit | None = None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
     routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
@@ -290,6 +315,8 @@ class AceEndpoint(Section):
     """SMs set aside for communication; ACE needs none."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
+    buses: Buses = Buses()
+    """The buses to the network and to memory, which the DMAs cross."""
     clock: Frequency | None = None
     """Clock of the engine; that of the NPU if not given."""
     sram: Size = 4 * 1024 * 1024
@@ -310,6 +337,27 @@ class AceEndpoint(Section):
     """Who forwards packets of an all-to-all for distant NPUs where NPUs lie between: the engines, through their SRAM,
     or the routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
     connected groups), else `network`."""
+
+
+class SwitchOffloadEndpoint(Section):
+    """Switches add and copy, DMAs move (ACE paper, section IV-B, Table II). What no vendor states is an assumption."""
+
+    kind: Literal["switch-offload"]
+    """Which endpoint model."""
+    comm_memory_bandwidth: Rate
+    """Main-memory bandwidth set aside for the DMAs."""
+    comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
+    """SMs set aside for phases that no switch can do, such as those of rings; what goes through switches needs none."""
+    charge_writes: bool = False
+    """Charge memory writes as well as reads (they are recorded either way)."""
+    switch_reduce_bandwidth: Rate | None = None
+    """What the ALU of each port of a switch takes in; if not given it adds as bytes arrive."""
+    switch_memory: Size = 1024 * 1024
+    """Partial sums that a switch holds; chunks in flight share it."""
+    switch_latency: TimeOrZero = 100_000
+    """From the last addition to a piece, or its arrival, to its departure."""
+    message: Size = 4 * 1024
+    """Largest piece that a switch works on, where the vector is not scattered over ranks."""
 
 
 class Calibration(Section):
@@ -456,7 +504,8 @@ Workload = Annotated[
 Endpoint = Annotated[
     Annotated[IdealEndpoint, Tag("ideal")]
     | Annotated[BaselineEndpoint, Tag("baseline")]
-    | Annotated[AceEndpoint, Tag("ace")],
+    | Annotated[AceEndpoint, Tag("ace")]
+    | Annotated[SwitchOffloadEndpoint, Tag("switch-offload")],
     Discriminator(lambda value: _tag(value, "kind", "")),
 ]
 
@@ -510,11 +559,13 @@ class Experiment(Section):
     @property
     def transit(self) -> Transit:
         """Who forwards what is for distant NPUs."""
+        if isinstance(self.endpoint, SwitchOffloadEndpoint):
+            return "network"  # switches lie between NPUs
         if self.endpoint.transit is not None:
             return self.endpoint.transit
         topology = self.topology
         through_npus = not isinstance(topology, Wired) and topology.forwards and not topology.has_switches
-        return "endpoint" if through_npus and not isinstance(self.endpoint, IdealEndpoint) else "network"
+        return "endpoint" if through_npus else "network"
 
     @property
     def shares(self) -> bool:

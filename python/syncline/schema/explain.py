@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "ideal": experiment.IdealEndpoint,
         "baseline": experiment.BaselineEndpoint,
         "ace": experiment.AceEndpoint,
+        "switch-offload": experiment.SwitchOffloadEndpoint,
     },
     "workload": {
         "model": workloads.ModelWorkload,

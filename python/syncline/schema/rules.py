@@ -29,6 +29,7 @@ from syncline.schema.experiment import (
     Output,
     PacketNetwork,
     SlowLink,
+    SwitchOffloadEndpoint,
 )
 from syncline.schema.workloads import (
     DISTRIBUTED,
@@ -112,6 +113,8 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _chunks(parts)
     yield from _simulated_time(parts)
     yield from _ace(parts)
+    yield from _buses(parts)
+    yield from _in_switch(parts)
     yield from _trace(parts)
     yield from _slow(parts)
     yield from _calibration(parts)
@@ -215,7 +218,7 @@ def _background(parts: Parts) -> Iterator[Violation]:
     elif not training.overlap:
         yield Violation(path, "without overlap nothing runs beside the loop", "false, or training.overlap true")
     elif npu is not None and not _shares(parts):
-        given = isinstance(parts.endpoint, BaselineEndpoint | AceEndpoint)
+        given = isinstance(parts.endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint)
         sms = npu.sms - (parts.endpoint.comm_sms if given else 0)
         bandwidth = npu.memory_bandwidth - ((parts.endpoint.comm_memory_bandwidth or 0) if given else 0)
         if training.background_sms >= sms:
@@ -232,7 +235,7 @@ def _compute(parts: Parts) -> Iterator[Violation]:
     if parts.npu is None or parts.npu.compute.kind != "roofline":
         return
     compute, default = parts.npu.compute, Compute()
-    for name in type(compute).model_fields:
+    for name in type(compute).model_fields.keys() - {"tile"}:
         if getattr(compute, name) != getattr(default, name):
             yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
 
@@ -270,7 +273,7 @@ def _number_widths(parts: Parts) -> Iterator[Violation]:
 def _shared_npu(parts: Parts) -> Iterator[Violation]:
     """What communication takes, compute does not have, and both need something."""
     endpoint, npu = parts.endpoint, parts.npu
-    if npu is None or not isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+    if npu is None or not isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         return
     training = parts.training or Training()
     overlaps = training.overlap and not _shares(parts)
@@ -305,6 +308,9 @@ def _contention(parts: Parts) -> Iterator[Violation]:
         message = "nothing is set aside where contention is dynamic"
         accepted = "none, or endpoint.contention static; endpoint.memory_bandwidth says how much there is to share"
         yield Violation(("endpoint", "comm_memory_bandwidth"), message, accepted)
+    if endpoint.buses.kind != "rate":
+        message = "where contention is dynamic, a bus costs a message no more than its bytes"
+        yield Violation(("endpoint", "buses", "kind"), message, "rate, or endpoint.contention static")
     if npu is not None and (endpoint.memory_bandwidth or 0) > npu.memory_bandwidth:
         most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
         yield Violation(("endpoint", "memory_bandwidth"), "the NPU has less", most)
@@ -422,6 +428,45 @@ def _ace(parts: Parts) -> Iterator[Violation]:
         )
 
 
+def _buses(parts: Parts) -> Iterator[Violation]:
+    """LogGP needs its three parameters; plain buses have none."""
+    endpoint = parts.endpoint
+    if not isinstance(endpoint, BaselineEndpoint | AceEndpoint):
+        return
+    buses = endpoint.buses
+    for name in ("latency", "overhead", "gap"):
+        if buses.kind == "loggp" and getattr(buses, name) is None:
+            yield Violation(("endpoint", "buses", name), "loggp needs it", TIME.accepted)
+    for name in type(buses).model_fields:
+        if buses.kind == "rate" and name != "kind" and getattr(buses, name) is not None:
+            yield Violation(("endpoint", "buses", name), "kind: rate has no such cost", "kind: loggp with it")
+    npu = parts.npu
+    if npu is not None and buses.memory is not None and buses.memory > npu.memory_bandwidth:
+        most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
+        yield Violation(("endpoint", "buses", "memory"), "the NPU has less", most)
+
+
+def _in_switch(parts: Parts) -> Iterator[Violation]:
+    """Switches add with one endpoint only."""
+    endpoint, collective = parts.endpoint, parts.collective
+    if isinstance(endpoint, SwitchOffloadEndpoint):
+        if parts.workload is not None and endpoint.message < parts.workload.element:
+            least = f"at least {SIZE.format(parts.workload.element)}, which is workload.element"
+            yield Violation(("endpoint", "message"), "a piece is smaller than an element", least)
+    elif endpoint is not None and collective is not None:
+        message = f"the endpoint {endpoint.kind} has no switches that add"
+        if collective.algorithm == "in-switch":
+            yield Violation(("collective", "algorithm"), message, "in-switch with the endpoint switch-offload")
+        for kind, name in collective.algorithms.items():
+            if name == "in-switch":
+                path: tuple[str, ...] = ("collective", "algorithms", kind)
+                yield Violation(path, message, "in-switch with the endpoint switch-offload")
+        for index, name in enumerate(collective.per_dimension or []):
+            if name == "in-switch":
+                path = ("collective", "per_dimension", str(index))
+                yield Violation(path, message, "in-switch with the endpoint switch-offload")
+
+
 def _trace(parts: Parts) -> Iterator[Violation]:
     if parts.output is not None and parts.output.window < MIN_WINDOW:
         message = "there would be more windows than anyone can look at"
@@ -474,11 +519,14 @@ def _schema() -> dict[str, Any]:
 
 def is_field(path: str) -> bool:
     """Whether a dotted path names a field of an experiment, in one of its forms."""
-    section, _, name = path.partition(".")
+    section, *names = path.split(".")
     schema = _schema()
-    models: dict[str, Any] = schema["$defs"]
     if section not in schema["properties"] or section in ("name", "calibration"):
         return False
-    text = str(schema["properties"][section])
-    names = {key for model, body in models.items() if f"/{model}'" in text for key in body["properties"]}
-    return not name or name in names
+    here = [schema["properties"][section]]
+    for name in names:
+        models = [body for model, body in schema["$defs"].items() if f"/{model}'" in str(here)]
+        here = [body["properties"][name] for body in models if name in body["properties"]]
+        if not here:
+            return False
+    return True

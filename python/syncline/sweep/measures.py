@@ -35,6 +35,7 @@ NETWORK: Final = (
     "mean_link_utilisation",
 )
 ENDPOINT: Final = ("memory_read_bytes", "memory_write_bytes", "loaded_bytes", "sent_bytes", "fsms", "fsm_peak")
+BREAKDOWN: Final = ("chunk_queue_s", "bus_queue_s", "bus_transfer_s", "network_s")
 COST: Final = (
     "area_um2",
     "power_w",
@@ -76,6 +77,7 @@ def of(variant: Variant, result: Result) -> dict[str, Any]:
         **_some(entry["network"], NETWORK),
         "bytes_sent_per_npu": float(entry["network"]["bytes_sent_per_npu"]),  # a mean, not always whole
         **_some(entry["endpoint"], ENDPOINT),
+        **_some(entry["endpoint"]["breakdown"], BREAKDOWN),
         **_resources(entry["endpoint"], total_s * experiment.taking_part),
         **_some(entry.get("cost_model", {}), COST),
         **_some(results.fidelity(experiment, result.summary), FIDELITY),

@@ -17,12 +17,14 @@
 //! | [`binomial`] | the same for rooted collectives: binomial trees |
 //! | [`double_tree`] | two complementary binary trees, pipelined |
 //! | [`one_hop`] | a tree of depth one per rank, pipelined |
+//! | [`in_switch`] | sums and copies made by the switch between the ranks |
 
 pub mod binomial;
 pub mod chain;
 pub mod direct;
 pub mod double_tree;
 pub mod halving;
+pub mod in_switch;
 pub mod one_hop;
 pub mod relay;
 pub mod ring;
@@ -30,6 +32,7 @@ pub mod walk;
 
 use crate::kind::Kind;
 use double_tree::Trees;
+use in_switch::InSwitch;
 
 /// What a step does, in the order of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +85,7 @@ pub struct Blocks {
     pub origin: u32,
     /// The first of them.
     pub first: u32,
-    /// How many.
+    /// How many; none in a message that only says that something is done.
     pub count: u32,
 }
 
@@ -215,12 +218,16 @@ pub enum Program {
         /// Blocks that each tree is pipelined over, at least 1.
         slices: u32,
     },
+    /// Through a switch that adds and copies.
+    InSwitch(InSwitch),
     /// Written-out steps: tests and schedules of other tools.
     Explicit {
         /// Blocks that the vector is cut into.
         parts: u32,
         /// The steps of each rank by thread, up to 255 of them; a rank may have fewer than another.
         steps: std::sync::Arc<[Vec<Vec<Step>>]>,
+        /// Whether the last of them are those of a switch.
+        switch: bool,
     },
 }
 
@@ -230,10 +237,16 @@ impl Program {
     pub fn written_out(&self) -> Program {
         let thread = |rank, thread| (0..self.steps(rank, thread)).map(move |pc| self.step(rank, Slot { thread, pc }));
         let rank = |rank| (0..self.threads()).map(|t| thread(rank, t).collect()).collect();
-        Program::Explicit { parts: self.parts(), steps: (0..self.ranks()).map(rank).collect() }
+        let steps = (0..self.ranks() + u32::from(self.has_switch())).map(rank).collect();
+        Program::Explicit { parts: self.parts(), steps, switch: self.has_switch() }
     }
 
-    /// Ranks of the group.
+    /// Whether a switch takes part: as rank [`Program::ranks`], which has no input and no result.
+    pub const fn has_switch(&self) -> bool {
+        matches!(self, Program::InSwitch(_) | Program::Explicit { switch: true, .. })
+    }
+
+    /// Ranks of the group, a switch not counted.
     pub fn ranks(&self) -> u32 {
         match self {
             Program::Ring { ranks, .. }
@@ -245,7 +258,8 @@ impl Program {
             | Program::DoubleBinaryTree { ranks, .. }
             | Program::OneHopTrees { ranks, .. } => *ranks,
             Program::DirectOnGrid { grid, .. } => grid.ranks(),
-            Program::Explicit { steps, .. } => steps.len() as u32,
+            Program::InSwitch(p) => p.ranks,
+            Program::Explicit { steps, switch, .. } => steps.len() as u32 - u32::from(*switch),
         }
     }
 
@@ -261,6 +275,7 @@ impl Program {
             Program::Binomial { kind, ranks, .. } => binomial::parts(kind, ranks),
             Program::DoubleBinaryTree { slices, .. } => 2 * slices,
             Program::OneHopTrees { kind, ranks, slices, .. } => one_hop::shares(kind, ranks) * slices,
+            Program::InSwitch(ref p) => p.parts(),
             Program::Explicit { parts, .. } => parts,
         }
     }
@@ -271,6 +286,7 @@ impl Program {
         match *self {
             Program::DoubleBinaryTree { kind, .. } => double_tree::threads(kind),
             Program::OneHopTrees { kind, .. } => one_hop::threads(kind),
+            Program::InSwitch(ref p) => p.threads(),
             Program::Explicit { ref steps, .. } => steps.iter().map(Vec::len).max().unwrap_or(0).max(1) as u8,
             _ => 1,
         }
@@ -293,6 +309,7 @@ impl Program {
             Program::OneHopTrees { kind, ranks, root, slices } => {
                 one_hop::steps(kind, ranks, root, slices, rank, thread)
             }
+            Program::InSwitch(ref p) => p.steps(rank, thread),
             Program::Explicit { ref steps, .. } => {
                 steps[rank as usize].get(usize::from(thread)).map_or(0, |steps| steps.len() as u32)
             }
@@ -323,6 +340,7 @@ impl Program {
                 double_tree::step(Trees { kind, ranks, root }, slices, rank, at)
             }
             Program::OneHopTrees { kind, ranks, root, slices } => one_hop::step(kind, ranks, root, slices, rank, at),
+            Program::InSwitch(ref p) => p.step(rank, at),
             Program::Explicit { ref steps, .. } => steps[rank as usize][usize::from(at.thread)][at.pc as usize],
         }
     }
@@ -350,8 +368,14 @@ impl Program {
             | Program::HalvingDoubling { .. }
             | Program::Binomial { .. }
             | Program::DoubleBinaryTree { .. }
+            | Program::InSwitch(_)
             | Program::Explicit { .. } => false,
         }
+    }
+
+    /// Whether every rank does the same as rank 0 with the same blocks, through a switch.
+    pub const fn is_uniform(&self) -> bool {
+        matches!(self, Program::InSwitch(p) if p.is_uniform())
     }
 
     /// Messages that follow one another on the longest way through the program: what its latency counts.
@@ -368,6 +392,7 @@ impl Program {
             Program::DoubleBinaryTree { kind: Kind::AllReduce, ranks, .. } => 2 * double_tree::depth(ranks),
             Program::DoubleBinaryTree { ranks, .. } => double_tree::depth(ranks),
             Program::OneHopTrees { kind, ranks, .. } => one_hop::rounds(kind, ranks),
+            Program::InSwitch(ref p) => p.rounds(),
         }
     }
 

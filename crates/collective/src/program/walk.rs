@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Messages that follow one another on the longest way: the time that a program takes if a message takes
 /// one unit and nothing else takes any. What waits for ever is left out.
 pub fn rounds(program: &Program) -> u32 {
-    let (ranks, threads) = (program.ranks(), program.threads());
+    let (ranks, threads) = (program.ranks() + u32::from(program.has_switch()), program.threads());
     // When each thread has finished the step before its current one, and when messages arrive.
     let mut cursors = vec![(0u32, 0u32); ranks as usize * usize::from(threads)];
     let mut arrivals: BTreeMap<(u32, Slot), u32> = BTreeMap::new();

@@ -3,8 +3,8 @@
 use crate::program::{Blocks, Slot};
 use std::fmt;
 
-/// Why a schedule is rejected. Ranks are those of the whole grid; `element` counts within the chunk, and
-/// in an all-to-all is the rank that the data is for.
+/// Why a schedule is rejected. Ranks are those of the whole grid, and after them the switches; `element` counts
+/// within the chunk, and in an all-to-all is the rank that the data is for.
 #[expect(missing_docs, reason = "the fields are the numbers that the message of the variant names")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -14,7 +14,7 @@ pub enum Flaw {
     NoSuchPeer { rank: u32, phase: u32, at: Slot, peer: u32 },
     /// A step that works on blocks that the vector does not have, or on none.
     NoSuchBlocks { rank: u32, phase: u32, at: Slot, blocks: Blocks },
-    /// A step that adds in an all-to-all.
+    /// A step that adds in an all-to-all, or where there are no blocks.
     NothingToAdd { rank: u32, phase: u32, at: Slot },
     /// A message to a step that does not take it.
     WrongStep { rank: u32, phase: u32, at: Slot, to: u32, into: Slot, why: Misdirection },

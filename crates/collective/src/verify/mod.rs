@@ -23,6 +23,11 @@
 //! block `j` is everything it holds for ranks with coordinate `j` along the phase's dimension; when it
 //! leaves, it holds what arrived for its own coordinate. Sizes play no part.
 //!
+//! # Switches
+//! A program may have a switch, a further rank of every line that begins with nothing and from which nothing is
+//! asked in the end. It is there in its phase only. Between ranks and switches messages of no blocks are legal, which
+//! say that something is done.
+//!
 //! # Freedom from deadlock
 //! What each algorithm needs, on two ranks or more (a test holds this table):
 //!
@@ -36,6 +41,8 @@
 //! | double binary trees | none | a thread only waits for threads nearer to the leaf it began with |
 //! | one-hop trees, all-reduce | none | a thread only waits for threads of an earlier stage |
 //! | one-hop trees, rooted | none | |
+//! | in the switch: all-gather | 1 | all ranks send before they receive |
+//! | in the switch: others | none | a slot of the switch takes a piece of all ranks before it sends |
 //!
 //! Threads need slots of their own: where those of a rank share a connection, the messages of one can keep
 //! out those that the receiver waits for. The all-reduce of one-hop trees then deadlocks with fewer slots than

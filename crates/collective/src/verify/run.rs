@@ -31,6 +31,9 @@ struct Cursor {
 pub(super) struct Run<'v, 'a> {
     v: &'v Verifier<'a>,
     data: Data,
+    /// Switches that take part: for each its phase and the first rank of its line. They are numbered after
+    /// the ranks.
+    switches: Vec<(u32, u32)>,
     cursors: Vec<Cursor>,
     clocks: Vec<Clocks>,
     /// Per receiver, by phase and step.
@@ -68,23 +71,48 @@ impl Work {
 
 impl<'v, 'a> Run<'v, 'a> {
     pub(super) fn new(v: &'v Verifier<'a>) -> Self {
-        let ranks = v.ranks() as usize;
+        let through = (0u32..).zip(&v.programs).filter(|(_, program)| program.has_switch());
+        let of_phase = |(phase, _)| {
+            let dim = v.plan.phases()[phase as usize].dim;
+            let leads = move |&rank: &u32| v.coordinate(rank, dim) == 0 && v.takes_part(rank, phase);
+            (0..v.ranks()).filter(leads).map(move |rank| (phase, rank))
+        };
+        let switches: Vec<(u32, u32)> = through.flat_map(of_phase).collect();
+        let all = v.ranks() + switches.len() as u32;
         let data = match v.plan.kind() {
             Kind::AllToAll => Data::Tokens(Tokens::new(v)),
-            _ => Data::Vectors(Vectors::new(v)),
+            _ => Data::Vectors(Vectors::new(v, all)),
         };
         Run {
             v,
             data,
-            cursors: (0..ranks).map(|_| Cursor::default()).collect(),
-            clocks: (0..ranks).map(|_| Clocks::default()).collect(),
-            mail: (0..ranks).map(|_| BTreeMap::new()).collect(),
+            switches,
+            cursors: (0..all).map(|_| Cursor::default()).collect(),
+            clocks: (0..all).map(|_| Clocks::default()).collect(),
+            mail: (0..all).map(|_| BTreeMap::new()).collect(),
             under_way: BTreeMap::new(),
         }
     }
 
+    /// The phase of a switch and the first rank of its line.
+    fn as_switch(&self, rank: u32) -> Option<(u32, u32)> {
+        rank.checked_sub(self.v.ranks()).map(|i| self.switches[i as usize])
+    }
+
+    /// Whom a step of a rank names as `there`.
+    fn peer(&self, rank: u32, phase: u32, there: u32) -> u32 {
+        let line = self.v.plan.phases()[phase as usize];
+        let member = self.as_switch(rank).map_or(rank, |(_, first)| first);
+        if there < line.ranks {
+            return self.v.peer(member, line.dim, there);
+        }
+        let first = self.v.peer(member, line.dim, 0);
+        let place = self.switches.binary_search(&(phase, first)).expect("a line that takes part has a switch");
+        self.v.ranks() + place as u32
+    }
+
     pub(super) fn run_all(mut self) -> Result<(), Flaw> {
-        let ranks = self.v.ranks();
+        let ranks = self.cursors.len() as u32;
         (0..ranks).for_each(|rank| self.enter(rank));
         let mut progress = true;
         while progress {
@@ -109,8 +137,10 @@ impl<'v, 'a> Run<'v, 'a> {
     /// Prepares a rank for its phase, or for the next one that it takes part in.
     fn enter(&mut self, rank: u32) {
         let v = self.v;
+        let switch = self.as_switch(rank);
         let cursor = &mut self.cursors[rank as usize];
-        while (cursor.phase as usize) < v.programs.len() && !v.takes_part(rank, cursor.phase) {
+        let concerns = |phase| switch.map_or_else(|| v.takes_part(rank, phase), |(own, _)| own == phase);
+        while (cursor.phase as usize) < v.programs.len() && !concerns(cursor.phase) {
             cursor.phase += 1;
         }
         let phase = cursor.phase;
@@ -124,8 +154,12 @@ impl<'v, 'a> Run<'v, 'a> {
                 (line.ranks * line.ranks) as usize
             }
         };
-        (cursor.own, cursor.vector) = (v.coordinate(rank, line.dim), v.vector(rank, phase));
-        self.clocks[rank as usize] = Clocks::new((rank, phase), cursor.own, line.ranks, program.threads(), cells);
+        (cursor.own, cursor.vector) = match switch {
+            None => (v.coordinate(rank, line.dim), v.vector(rank, phase)),
+            Some((_, first)) => (line.ranks, v.vector(first, phase)),
+        };
+        let places = line.ranks + u32::from(program.has_switch());
+        self.clocks[rank as usize] = Clocks::new((rank, phase), cursor.own, places, program.threads(), cells);
     }
 
     /// One receive or send of each thread of a rank, or its change of phase; false if it must wait.
@@ -156,16 +190,18 @@ impl<'v, 'a> Run<'v, 'a> {
         let Cursor { own, vector: (base, len), .. } = self.cursors[rank as usize];
         let step = program.step(own, at);
         let peers = [(step.op.receives(), step.from), (step.op.sends(), step.to)];
-        if let Some(&(_, peer)) = peers.iter().find(|p| p.0 && (p.1 == own || p.1 >= line.ranks)) {
+        let places = line.ranks + u32::from(program.has_switch());
+        if let Some(&(_, peer)) = peers.iter().find(|p| p.0 && (p.1 == own || p.1 >= places)) {
             return Err(Flaw::NoSuchPeer { rank, phase, at, peer });
         }
         let (blocks, parts) = (step.blocks, program.parts());
         let tokens = line.kind == Kind::AllToAll;
-        let fits = blocks.first < parts && (1..=parts).contains(&blocks.count);
+        let least = u32::from(!program.has_switch()); // a switch also says that it is done
+        let fits = blocks.first < parts && (least..=parts).contains(&blocks.count);
         if !fits || tokens && (parts != line.ranks || blocks.origin >= parts) {
             return Err(Flaw::NoSuchBlocks { rank, phase, at, blocks });
         }
-        if tokens && step.op.reduces() {
+        if step.op.reduces() && (tokens || blocks.count == 0) {
             return Err(Flaw::NothingToAdd { rank, phase, at });
         }
         let cells = if tokens {
@@ -225,8 +261,7 @@ impl<'v, 'a> Run<'v, 'a> {
     /// Sends what the step has in hand, or local data; false if there is no room.
     fn send(&mut self, work: &Work) -> Result<bool, Flaw> {
         let Work { rank, phase, at, step, .. } = *work;
-        let dim = self.v.plan.phases()[phase as usize].dim;
-        let to = self.v.peer(rank, dim, step.to);
+        let to = self.peer(rank, phase, step.to);
         self.check_receiver(work, to)?;
         if !self.has_room(work, to) {
             return Ok(false);
@@ -318,15 +353,14 @@ impl<'v, 'a> Run<'v, 'a> {
         let cursor = &self.cursors[rank as usize];
         let Cursor { phase, own, .. } = *cursor;
         let Some(program) = self.v.programs.get(phase as usize) else { return Vec::new() };
-        let dim = self.v.plan.phases()[phase as usize].dim;
         let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {
             let at = Slot { thread, pc: *pc };
             (*pc < program.steps(own, thread)).then(|| {
                 let step = program.step(own, at);
                 let awaited = if step.op.receives() && in_hand.is_none() {
-                    Awaited::Message(self.v.peer(rank, dim, step.from))
+                    Awaited::Message(self.peer(rank, phase, step.from))
                 } else {
-                    Awaited::Room(self.v.peer(rank, dim, step.to))
+                    Awaited::Room(self.peer(rank, phase, step.to))
                 };
                 Wait { rank, phase, at, awaited }
             })

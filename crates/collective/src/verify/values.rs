@@ -21,10 +21,11 @@ fn first_bit(words: impl Iterator<Item = u64>) -> Option<u32> {
 }
 
 impl Vectors {
-    pub(super) fn new(v: &Verifier<'_>) -> Vectors {
+    /// Those of all ranks, and of as many switches as there are more of `all`, which hold nothing.
+    pub(super) fn new(v: &Verifier<'_>, all: u32) -> Vectors {
         let (ranks, elements) = (v.ranks(), v.elements as usize);
         let words = ranks.div_ceil(64) as usize;
-        let mut vectors = Vectors { elements, words, sets: vec![0; ranks as usize * elements * words] };
+        let mut vectors = Vectors { elements, words, sets: vec![0; all as usize * elements * words] };
         for rank in 0..ranks {
             let [(offset, len), _] = v.ends(rank);
             for element in offset..offset + len {

@@ -16,7 +16,7 @@ pub fn steps(program: &Program) -> Steps {
 
 /// The program again.
 pub fn program(original: &Program, steps: Steps) -> Program {
-    Program::Explicit { parts: original.parts(), steps: steps.into() }
+    Program::Explicit { parts: original.parts(), steps: steps.into(), switch: original.has_switch() }
 }
 
 /// A fault in one step.
@@ -185,7 +185,7 @@ proptest! {
         steps in prop::collection::vec(prop::collection::vec(prop::collection::vec(any_step(), 0..4), 0..3), 5..6),
     ) {
         let plan = line(kind, Algorithm::Direct, 5, 0);
-        let program = Program::Explicit { parts, steps: steps.into() };
+        let program = Program::Explicit { parts, steps: steps.into(), switch: false };
         prop_assert!(verdict(&plan, program, 10, Buffering::Slots(2)).is_err());
     }
 }
@@ -200,7 +200,7 @@ fn exchange(threads: impl Fn(Step, Step) -> Vec<Vec<Step>>) -> Program {
         let shape = threads_of(Slot::default());
         threads_of(Slot { thread: shape.len() as u8 - 1, pc: shape[shape.len() - 1].len() as u32 - 1 })
     };
-    Program::Explicit { parts: 1, steps: [rank(0), rank(1)].into() }
+    Program::Explicit { parts: 1, steps: [rank(0), rank(1)].into(), switch: false }
 }
 
 #[test]

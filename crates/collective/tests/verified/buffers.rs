@@ -7,7 +7,7 @@ use syncline_collective::{Algorithm, Kind};
 /// Whether a program waits for room in its receiver before it has taken what its receiver waits to send.
 fn needs_a_slot(algorithm: Algorithm, kind: Kind) -> bool {
     let exchanges = matches!(algorithm, Algorithm::Ring | Algorithm::Direct | Algorithm::HalvingDoubling);
-    exchanges && !kind.is_rooted()
+    exchanges && !kind.is_rooted() || matches!((algorithm, kind), (Algorithm::InSwitch { .. }, Kind::AllGather))
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Parameters of an engine, and why one cannot be built.
 
+use crate::loggp::LogGp;
 use std::fmt;
 use syncline_core::{Bytes, Clock, Rate};
 
@@ -12,6 +13,8 @@ pub struct AceConfig {
     pub bus: Rate,
     /// Whether the RX DMA's writes are charged against the memory bandwidth.
     pub charge_writes: bool,
+    /// What a message of the DMAs costs the buses to the NPU and to memory beside its bytes.
+    pub protocol: Option<LogGp>,
     /// Clock.
     pub clock: Clock,
     /// SRAM in all.
@@ -47,8 +50,15 @@ pub enum Transit {
 /// Why an engine cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AceError {
-    /// A phase that is neither a ring over neighbouring NPUs nor a direct all-to-all, or both in one run.
-    NotWired,
+    /// A phase whose messages pass other NPUs, or that is neither a ring nor direct; or a direct all-to-all over other
+    /// NPUs together with something else than rings.
+    NotDirect,
+    /// Collectives over rings with different numbers of phases, whose results would meet in the terminal partition
+    /// in no order.
+    UnequalPhases {
+        /// Two such numbers.
+        phases: [usize; 2],
+    },
     /// The partitions do not hold a chunk each, or the transit pools not two packets each.
     SramTooSmall {
         /// The SRAM asked for.
@@ -70,10 +80,17 @@ pub enum AceError {
 impl fmt::Display for AceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AceError::NotWired => write!(
+            AceError::NotDirect => write!(
                 f,
-                "an ACE carries out rings between neighbouring NPUs and direct all-to-alls; accepted: ring algorithms \
-                 of all-reduce, reduce-scatter and all-gather over the whole of a product of rings, direct of all-to-all"
+                "an ACE carries out rings between neighbouring NPUs, direct phases without an NPU on the way, and, alone \
+                 in a run, direct all-to-alls; accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the \
+                 whole of a product, with ring algorithms along its rings and direct ones along switches and full \
+                 meshes, and direct all-to-all"
+            ),
+            AceError::UnequalPhases { phases: [one, other] } => write!(
+                f,
+                "an ACE carries out collectives over rings with equally many phases, not {one} and {other}; accepted: \
+                 one kind of them beside all-to-alls"
             ),
             AceError::SramTooSmall { sram, pools, needed } => {
                 let transit = if *pools > 0 { ", or not two packets in each transit pool" } else { "" };

@@ -1,93 +1,24 @@
 //! The running phase of a chunk: packets through SRAM ports, ALUs and port buffers.
 //!
-//! A chunk handles the messages of its phase in order: for each group of messages, first the FSM's own
-//! send (step 0), then what arrives, forwarded packet by packet. The next group's own send begins when
+//! A chunk handles the messages of its phase in order ([`super::legs`]): for each group of messages, first the FSM's
+//! own ones, then what arrives, forwarded packet by packet. The next group's own messages begin when
 //! the last send of the current group has been issued. Sends of one chunk never overtake each other, so
-//! a packet that must be forwarded waits while the FSM's own send of that group is not complete.
+//! a packet that must be forwarded waits while the FSM's own messages of that group are not complete. Direct phases have no
+//! such order for what arrives ([`super::direct`]).
 
+use super::held::{Held, List};
+use super::legs::{Handling, Shape};
 use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
-use syncline_collective::{Kind, Op, Slot, Split};
-use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
-use syncline_network::{Delivery, Message, Network, Room, Route, Segment};
-
-/// A list of held packets in the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct List {
-    head: u32,
-    tail: u32,
-}
-
-const NIL: u32 = u32::MAX;
-
-impl List {
-    /// No packets.
-    pub const EMPTY: List = List { head: NIL, tail: NIL };
-
-    fn is_empty(self) -> bool {
-        self.head == NIL
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    len: u32,
-    port: PortId,
-    next: u32,
-}
-
-/// Arrived packets that still occupy an input buffer, in lists, pooled.
-#[derive(Debug)]
-pub struct HeldPackets {
-    slots: Vec<Held>,
-    free: u32,
-}
-
-impl Default for HeldPackets {
-    fn default() -> Self {
-        HeldPackets { slots: Vec::new(), free: NIL }
-    }
-}
-
-impl HeldPackets {
-    fn push(&mut self, list: &mut List, len: u32, port: PortId) {
-        let entry = Held { len, port, next: NIL };
-        let at = if self.free == NIL {
-            self.slots.push(entry);
-            self.slots.len() as u32 - 1
-        } else {
-            let at = self.free;
-            self.free = self.slots[at as usize].next;
-            self.slots[at as usize] = entry;
-            at
-        };
-        match list.tail {
-            NIL => list.head = at,
-            tail => self.slots[tail as usize].next = at,
-        }
-        list.tail = at;
-    }
-
-    fn first(&self, list: List) -> Held {
-        self.slots[list.head as usize]
-    }
-
-    fn pop(&mut self, list: &mut List) {
-        let at = list.head;
-        list.head = self.slots[at as usize].next;
-        if list.head == NIL {
-            list.tail = NIL;
-        }
-        self.slots[at as usize].next = self.free;
-        self.free = at;
-    }
-}
+use syncline_collective::{Kind, Op};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
+use syncline_network::{Delivery, Message, Network, Segment};
 
 impl Progress {
     /// Whether the next packet could be handled now: no other is in hand, and it need not wait until the
     /// FSM's own send of its group is complete.
     fn can_receive(&self) -> bool {
-        self.receiving == Unit::Idle && !(self.op.sends() && self.send_left.is_some())
+        self.receiving == Unit::Idle && !(self.handling.sends && self.send_left.is_some())
     }
 
     /// Whether there is room for a packet among the phase's results.
@@ -106,37 +37,28 @@ impl Ace {
         self.port_rate.time(Bytes(u64::from(len.next_multiple_of(self.config.port_bytes))))
     }
 
-    /// Length of a message: the part of the step's block that its group carries.
-    pub(super) fn message_len(&self, npu: NodeId, seq: u32, pc: u32, group: u32) -> (Op, u32) {
-        let engine = &self.engines[npu.index()];
-        let chunk = &engine.chunks[(seq - engine.base) as usize];
-        let (step, block) =
-            self.layout.view(npu, self.chunks[seq as usize], usize::from(chunk.phase)).step(Slot { thread: 0, pc });
-        (step.op, Split { element: 1 }.share(block, chunk.groups, group).1 as u32)
-    }
-
-    /// Sets what the chunk receives next: the first step of the first group that receives, or the one
-    /// after the current. At the beginning of a group the FSM's own send is set up as well.
+    /// Sets what the chunk receives next: the first message of the first group, or the one after the current. At the
+    /// beginning of a phase the FSM's own message is set up as well.
     pub(super) fn expect_next(&mut self, npu: NodeId, seq: u32, begin: bool) {
-        let chunk = self.chunks[seq as usize];
-        let p = *self.progress(npu, seq);
-        let steps = self.layout.view(npu, chunk, usize::from(p.phase)).steps(0);
+        let p = self.progress(npu, seq);
+        p.expected = if begin { 0 } else { (p.expected + 1) & Self::NUMBERS };
+        let p = *p;
         let (mut pc, mut group) = if begin { (1, 0) } else { (p.pc + 1, p.group) };
-        if pc == steps {
+        if pc > p.legs {
             (pc, group) = (1, group + 1);
         }
         if begin {
-            let (_, own) = self.message_len(npu, seq, 0, 0);
+            let own = self.own_message_len(npu, seq, 0, 0);
             let p = self.progress(npu, seq);
-            (p.send_left, p.sending_group) = (Some(own), 0);
+            (p.send_left, p.sending_group, p.own) = (Some(own), 0, 0);
         }
         if group == p.groups {
             self.progress(npu, seq).receive_left = None;
             return;
         }
-        let (op, len) = self.message_len(npu, seq, pc, group);
+        let (handling, len) = self.arriving(npu, seq, pc, group);
         let p = self.progress(npu, seq);
-        (p.pc, p.group, p.op, p.receive_left) = (pc, group, op, Some(len));
+        (p.pc, p.group, p.handling, p.receive_left) = (pc, group, handling, Some(len));
     }
 
     /// A packet arrived.
@@ -152,28 +74,33 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         debug_assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
-        let (seq, phase) = ((tag >> 8) as u32, (tag & 0xff) as u8);
+        let (seq, phase) = ((tag >> 8) as u32, (tag & Self::PHASE_MASK) as u8);
         let len = segment.len.0 as u32;
+        let number = (tag >> Self::NUMBER) as u32;
+        let packet = Held::new(len, port, tag & Self::GATHERED != 0, number);
         let engine = &mut self.engines[at.index()];
         let known = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get_mut(i as usize));
         match known {
             Some(chunk) if chunk.state == State::Running && chunk.phase == phase => {
-                if !chunk.held.is_empty() || !chunk.can_receive() {
-                    self.pool.push(&mut chunk.held, len, port);
-                    return;
+                if chunk.shape == Shape::Direct {
+                    self.pool.push(&mut chunk.held, packet);
+                    return self.direct_held(at, seq, ctx);
                 }
-                let (op, stores, out_port) = (chunk.op, chunk.op.stores(), chunk.out_port);
-                if stores && !chunk.can_store(len) {
-                    self.pool.push(&mut chunk.held, len, port);
+                if !chunk.held.is_empty() || !chunk.can_receive() || number != chunk.expected {
+                    self.pool.push(&mut chunk.held, packet);
+                    return self.receive_held(at, seq, ctx);
+                }
+                let (handling, out_port) = (chunk.handling, chunk.out_port);
+                if handling.stores && !chunk.can_store(len) {
+                    self.pool.push(&mut chunk.held, packet);
                     self.receive_held(at, seq, ctx);
                     return;
                 }
                 // The common case: nothing waits, and the packet streams through.
-                let start = self.take_ports(at.index(), ctx.now, op, stores, len);
-                let packet = Held { len, port, next: NIL };
+                let start = self.take_ports(at.index(), ctx.now, handling, len);
                 if start > ctx.now {
                     self.hold_fetching(at, seq, packet, start, ctx);
-                } else if op.sends() && !self.port_has_room(at, out_port, seq, false, ctx) {
+                } else if handling.sends && !self.port_has_room(at, out_port, seq, false, ctx) {
                     self.hold(at, seq, packet);
                     let chunk = self.progress(at, seq);
                     (chunk.receiving, chunk.waits_since) = (Unit::AtPort, ctx.now);
@@ -183,7 +110,7 @@ impl Ace {
             }
             _ => {
                 let list = self.early.entry((at.0, seq, phase)).or_insert(List::EMPTY);
-                self.pool.push(list, len, port);
+                self.pool.push(list, packet);
             }
         }
     }
@@ -199,14 +126,17 @@ impl Ace {
             if chunk.held.is_empty() || !chunk.can_receive() {
                 return;
             }
-            let (op, list, port) = (chunk.op, chunk.held, chunk.out_port);
-            let len = self.pool.first(list).len;
-            if op.stores() && !chunk.can_store(len) && !self.take_room(npu, seq, len, ctx.now) {
+            let (handling, list, port) = (chunk.handling, chunk.held, chunk.out_port);
+            let Held { len, number, .. } = self.pool.first(list);
+            if number != chunk.expected {
+                return; // it has overtaken the message that is expected
+            }
+            if handling.stores && !chunk.can_store(len) && !self.take_room(npu, seq, len, ctx.now) {
                 self.progress(npu, seq).receiving = Unit::Turn;
                 return;
             }
             self.progress(npu, seq).receiving = Unit::Fetching;
-            let start = self.take_ports(npu.index(), ctx.now, op, op.stores(), len);
+            let start = self.take_ports(npu.index(), ctx.now, handling, len);
             if start > ctx.now {
                 let key = chunk_key(class::RECEIVED, seq, port.0 as u8);
                 ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
@@ -220,14 +150,15 @@ impl Ace {
 
     /// Reserves the SRAM ports and the ALU that a packet needs and accounts its wait to the latest;
     /// returns when it has them all.
-    pub(super) fn take_ports(&mut self, npu: usize, now: Ps, op: Op, stores: bool, len: u32) -> Ps {
+    pub(super) fn take_ports(&mut self, npu: usize, now: Ps, handling: Handling, len: u32) -> Ps {
+        let Handling { reads, reduces, stores, .. } = handling;
         let busy = self.occupancy_of(len);
         let mut start = now;
         let mut cause = None;
         let idle = (0, Ps::ZERO);
-        let (read, read_free) = if op.reads_local() { self.sram_read.earliest(npu) } else { idle };
+        let (read, read_free) = if reads { self.sram_read.earliest(npu) } else { idle };
         let (write, write_free) = if stores { self.sram_write.earliest(npu) } else { idle };
-        let (alu, alu_free) = if op.reduces() { self.alus.earliest(npu) } else { idle };
+        let (alu, alu_free) = if reduces { self.alus.earliest(npu) } else { idle };
         if read_free > start {
             (start, cause) = (read_free, Some(&mut self.sram_read.usage));
         }
@@ -240,13 +171,13 @@ impl Ace {
         if let Some(cause) = cause {
             cause.wait += (start - now).0;
         }
-        if op.reads_local() {
+        if reads {
             self.sram_read.occupy(npu, read, start, busy);
         }
         if stores {
             self.sram_write.occupy(npu, write, start, busy);
         }
-        if op.reduces() {
+        if reduces {
             self.alus.occupy(npu, alu, start, busy);
         }
         start
@@ -257,7 +188,10 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        if self.pass_on(npu, seq, ctx) {
+        if self.progress(npu, seq).shape == Shape::Direct {
+            self.finish_direct(npu, seq, ctx);
+            self.direct_held(npu, seq, ctx);
+        } else if self.pass_on(npu, seq, ctx) {
             self.receive_held(npu, seq, ctx);
         }
     }
@@ -269,7 +203,7 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
-        let (sends, port) = (chunk.op.sends(), chunk.out_port);
+        let (sends, port) = (chunk.handling.sends, chunk.out_port);
         if sends && !self.port_has_room(npu, port, seq, false, ctx) {
             let chunk = self.progress(npu, seq);
             (chunk.receiving, chunk.waits_since) = (Unit::AtPort, ctx.now);
@@ -282,7 +216,7 @@ impl Ace {
     fn hold(&mut self, npu: NodeId, seq: u32, packet: Held) {
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
-        self.pool.push(&mut chunk.held, packet.len, packet.port);
+        self.pool.push(&mut chunk.held, packet);
     }
 
     /// A packet waits until `start` for SRAM ports and ALU.
@@ -298,15 +232,21 @@ impl Ace {
     }
 
     /// Finishes the first held packet; the port buffer has room for it if it is sent on.
-    fn finish_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn finish_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
+        let packet = self.pop_held(npu, seq);
+        self.finish_packet(npu, seq, packet, ctx);
+    }
+
+    /// Takes the first held packet out of its list.
+    pub(super) fn pop_held(&mut self, npu: NodeId, seq: u32) -> Held {
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
         let packet = self.pool.first(chunk.held);
         self.pool.pop(&mut chunk.held);
-        self.finish_packet(npu, seq, packet, ctx);
+        packet
     }
 
     /// A packet is kept, or put into the port buffer, which has room.
@@ -315,15 +255,15 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
-        let (phase, sends) = (chunk.phase, chunk.op.sends());
+        let (phase, Handling { reads, stores, sends, .. }) = (chunk.phase, chunk.handling);
         if sends {
             self.feed(npu, seq, packet.len, false, ctx);
         }
-        ctx.net.release(ctx.now, npu, packet.port, ctx.q);
+        ctx.net.release(ctx.now, npu, packet.port, Delivery::Stream, ctx.q);
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
         chunk.receiving = Unit::Idle;
-        if chunk.room_due.is_some() && chunk.op.stores() {
+        if chunk.room_due.is_some() && stores {
             chunk.room -= u64::from(packet.len);
         }
         let left = chunk.receive_left.map_or(0, |left| left - packet.len);
@@ -331,31 +271,32 @@ impl Ace {
         if left > 0 {
             return;
         }
-        let (pc, group, reads) = (chunk.pc, chunk.group, chunk.op.reads_local());
+        let (pc, group) = (chunk.pc, chunk.group);
+        let is_last_send = sends && pc + 1 == chunk.legs;
+        let read = if reads { self.arriving(npu, seq, pc, group).1 } else { 0 };
+        let chunk = self.progress(npu, seq);
         if sends {
             chunk.message = None;
         }
         self.expect_next(npu, seq, false);
         if reads {
-            self.free_source(npu, seq, pc, group, ctx);
+            self.free_source(npu, usize::from(phase), u64::from(read), ctx);
         }
-        if sends && self.is_last_send(npu, seq, pc) {
+        if is_last_send {
             self.next_group(npu, seq, group, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);
     }
 
-    fn is_last_send(&self, npu: NodeId, seq: u32, pc: u32) -> bool {
-        let engine = &self.engines[npu.index()];
-        let phase = usize::from(engine.chunks[(seq - engine.base) as usize].phase);
-        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-        view.program().last_send(view.rank) == Some(pc)
-    }
-
     /// Ends `phase` of a chunk unless it has been ended already, by work that finished inside the call
     /// that now looks.
-    fn end_phase_if_complete<N: Network, Q>(&mut self, npu: NodeId, seq: u32, phase: u8, ctx: &mut Ctx<'_, N, Q>)
-    where
+    pub(super) fn end_phase_if_complete<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        seq: u32,
+        phase: u8,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
@@ -374,20 +315,23 @@ impl Ace {
             self.free_fsm(npu, seq, ctx);
             return;
         }
-        let (_, own) = self.message_len(npu, seq, 0, group + 1);
+        let own = self.own_message_len(npu, seq, 0, group + 1);
         let chunk = self.progress(npu, seq);
-        (chunk.send_left, chunk.sending_group) = (Some(own), group + 1);
+        (chunk.send_left, chunk.sending_group, chunk.own) = (Some(own), group + 1, 0);
         self.begin_own(npu, seq, ctx);
     }
 
-    /// The FSM sends a message of its own as soon as no other FSM sends one through the port.
+    /// The FSM sends a message of its own; around a ring as soon as no other FSM sends one through the port.
     pub(super) fn begin_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
         (chunk.sending, chunk.waits_since) = (Unit::Turn, ctx.now);
-        let port = chunk.out_port;
+        let (port, shape) = (chunk.out_port, chunk.shape);
+        if shape != Shape::Ring {
+            return self.fetch_own(npu, seq, ctx.now, ctx);
+        }
         let at = npu.index() * self.ports + port.index();
         self.own_senders[at].push_back(seq);
         if self.own_senders[at].len() == 1 {
@@ -418,10 +362,11 @@ impl Ace {
         let chunk = self.progress(npu, seq);
         let Some(left) = chunk.send_left else { return };
         chunk.sending = Unit::Fetching;
-        let (port, phase) = (chunk.out_port, usize::from(chunk.phase));
-        // What an all-gather sends of its own is also the node's part of the result.
-        let copies = self.kind(seq, phase) == Kind::AllGather;
-        let start = self.take_ports(npu.index(), ready, Op::Send, copies, left.min(unit));
+        let (port, phase, shape) = (chunk.out_port, usize::from(chunk.phase), chunk.shape);
+        // What an all-gather around a ring sends of its own is also the node's part of the result.
+        let stores = shape == Shape::Ring && self.kind(seq, phase) == Kind::AllGather;
+        let handling = Handling { stores, ..Handling::of(Op::Send) };
+        let start = self.take_ports(npu.index(), ready, handling, left.min(unit));
         if start > ctx.now {
             ctx.q.at(start, chunk_key(class::FETCHED, seq, port.0 as u8), AceEvent::Fetched { npu: npu.0, seq });
         } else {
@@ -444,7 +389,7 @@ impl Ace {
     }
 
     /// Puts the fetched packet of the FSM's own message into the port buffer and fetches the next.
-    fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -461,15 +406,49 @@ impl Ace {
             self.fetch_own(npu, seq, ctx.now + busy, ctx);
             return;
         }
-        (chunk.send_left, chunk.message) = (None, None);
-        let (phase, group, port) = (chunk.phase, chunk.sending_group, chunk.out_port);
-        self.end_own(npu, port, ctx);
-        self.free_source(npu, seq, 0, group, ctx);
-        if self.is_last_send(npu, seq, 0) {
+        self.own_sent(npu, seq, ctx.now + busy, ctx);
+    }
+
+    /// An own message of the FSM is in the port buffer; the next one can be read from `ready` on.
+    fn own_sent<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.progress(npu, seq);
+        let Progress { phase, shape, own, owns, legs, sending_group: group, out_port: port, .. } = *chunk;
+        chunk.message = None;
+        let freed = match shape {
+            Shape::Direct if !self.is_given_away(npu, seq) => 0,
+            Shape::Direct => self.direct_len(npu, seq, own),
+            Shape::Ring | Shape::Relay => self.own_message_len(npu, seq, own, group),
+        };
+        let more = match shape {
+            Shape::Direct => self.set_up_direct(npu, seq, own + 1),
+            Shape::Ring | Shape::Relay => {
+                let next = (own + 1 < owns).then(|| self.own_message_len(npu, seq, own + 1, group));
+                let chunk = self.progress(npu, seq);
+                (chunk.own, chunk.send_left) = (own + 1, next);
+                next.is_some()
+            }
+        };
+        let may_send = more && self.may_send(npu, seq);
+        if shape == Shape::Ring {
+            self.end_own(npu, port, ctx);
+        } else if may_send {
+            self.fetch_own(npu, seq, ready, ctx);
+        }
+        if freed > 0 || shape == Shape::Ring {
+            self.free_source(npu, usize::from(phase), u64::from(freed), ctx);
+        }
+        if !more && shape == Shape::Direct {
+            self.free_fsm(npu, seq, ctx);
+        } else if !more && legs == 1 {
             self.next_group(npu, seq, group, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);
-        self.receive_held(npu, seq, ctx);
+        if shape != Shape::Direct {
+            self.receive_held(npu, seq, ctx);
+        }
     }
 
     /// Hands a packet to the network, opening its message with the first.
@@ -483,93 +462,22 @@ impl Ace {
             Some(id) => id,
             None => {
                 let left = if own { chunk.send_left } else { chunk.receive_left };
+                let number = if chunk.shape == Shape::Direct { 0 } else { self.sent_number(npu, seq, own) };
+                let chunk = self.progress(npu, seq);
                 let message = Message {
                     src: npu,
-                    route: Route::Port(chunk.out_port),
+                    route: chunk.route,
                     len: Bytes(u64::from(left.unwrap_or(0))),
                     delivery: Delivery::Stream,
-                    tag: Self::tag(seq, chunk.phase),
+                    tag: Self::tag(seq, chunk.phase, chunk.gathers, number),
                     receipt: None,
                 };
                 let id = ctx.net.open(message);
-                chunk.message = Some(id);
+                self.flights.begin(ctx.now);
+                self.progress(npu, seq).message = Some(id);
                 id
             }
         };
         ctx.net.feed(ctx.now, id, Bytes(u64::from(len)), ctx.q);
-    }
-
-    /// Whether a port buffer takes a packet now; if not, the chunk is queued for it.
-    fn port_has_room<N: Network, Q>(
-        &mut self,
-        npu: NodeId,
-        port: PortId,
-        seq: u32,
-        own: bool,
-        ctx: &mut Ctx<'_, N, Q>,
-    ) -> bool
-    where
-        Q: Schedule<AceEvent> + Schedule<N::Event>,
-    {
-        let at = npu.index() * self.ports + port.index();
-        if self.port_queues[at].is_empty() {
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
-                Room::Now => return true,
-                Room::At(t) => self.wake_port(npu, port, t, ctx),
-                Room::Unknown => {}
-            }
-        }
-        // What is under way goes before what an FSM sends of its own: chunks that have begun are finished
-        // first, and give their SRAM back.
-        if own {
-            self.port_queues[at].push_back(seq);
-        } else {
-            let own_waits = self.own_senders[at].front().filter(|s| self.port_queues[at].back() == Some(s));
-            let before = self.port_queues[at].len() - usize::from(own_waits.is_some());
-            self.port_queues[at].insert(before, seq);
-        }
-        false
-    }
-
-    pub(super) fn wake_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, t: Ps, ctx: &mut Ctx<'_, N, Q>)
-    where
-        Q: Schedule<AceEvent> + Schedule<N::Event>,
-    {
-        let at = npu.index() * self.ports + port.index();
-        if !self.port_timer[at] {
-            self.port_timer[at] = true;
-            let key = Key::new(class::PORT, port.0.into());
-            ctx.q.at(t.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
-        }
-    }
-
-    /// Serves the chunks that wait for a port, first come first served, while it has space.
-    pub(super) fn serve_port<N: Network, Q>(&mut self, npu: NodeId, port: PortId, ctx: &mut Ctx<'_, N, Q>)
-    where
-        Q: Schedule<AceEvent> + Schedule<N::Event>,
-    {
-        if self.exchanges() {
-            return self.serve_outlet(npu, port, ctx);
-        }
-        let at = npu.index() * self.ports + port.index();
-        while let Some(&seq) = self.port_queues[at].front() {
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
-                Room::Now => {}
-                Room::At(t) => return self.wake_port(npu, port, t, ctx),
-                Room::Unknown => return,
-            }
-            self.port_queues[at].pop_front();
-            let chunk = self.progress(npu, seq);
-            let waited = ctx.now.since(chunk.waits_since);
-            chunk.waits_since = Ps::ZERO;
-            let own = chunk.sending == Unit::AtPort;
-            self.port_use.serve(waited, Ps::ZERO);
-            if own {
-                self.issue_own(npu, seq, ctx);
-            } else {
-                self.finish_held(npu, seq, ctx);
-                self.receive_held(npu, seq, ctx);
-            }
-        }
     }
 }

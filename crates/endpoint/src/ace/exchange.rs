@@ -41,12 +41,6 @@ pub(super) struct Share {
 }
 
 impl Ace {
-    /// Whether chunks are all-to-alls.
-    #[inline]
-    pub(super) fn exchanges(&self) -> bool {
-        !self.exchange.shares.is_empty()
-    }
-
     /// Bytes that an NPU sends and receives in a chunk.
     pub(super) fn exchanged(&self, npu: NodeId, chunk: Chunk) -> (u64, u64) {
         let view = self.layout.view(npu, chunk, 0);

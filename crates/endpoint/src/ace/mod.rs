@@ -20,10 +20,14 @@
 //!    been read.
 //! 4. **Drain.** After the last phase the RX DMA writes the terminal partition's data back.
 //!
+//! The DMAs stream a chunk over memory and bus at once. With LogGP buses ([`crate::loggp`]; first version of the paper,
+//! sections 4.2 and 5) it goes as a train of messages over one bus and then over the other; nothing else crosses them.
+//!
 //! # All-to-all
 //! Section V: direct, everybody to everybody, in a single phase that all FSMs can run ([`exchange`]). Where only
-//! neighbours are connected the engines forward each other's packets ([`transit`]). Chunks of a run are all rings or
-//! all all-to-alls.
+//! neighbours are connected the engines forward each other's packets ([`transit`]). Such all-to-alls may run beside
+//! rings ([`mixed`]). Others, ring by ring ([`legs`]) or direct along one of several dimensions ([`direct`]), have phases
+//! like an all-reduce (first version of the paper, section 5).
 //!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
@@ -41,8 +45,10 @@
 //!   for everything at once, what is left of a partition would lie idle while chunks wait: five
 //!   chunks fit into the partitions of a 4x4x4 torus. Chunks that arrive in bunches would then
 //!   stay bunched, and faster memory would slow the run by 2.5 %.)
-//! * One FSM at a time sends messages of its own through a port; packets that are forwarded go in
-//!   between. Input buffers then never fill with packets whose chunk still waits to send.
+//! * Around a ring one FSM at a time sends messages of its own through a port; packets that are forwarded go in
+//!   between. Input buffers then never fill with packets whose chunk still waits to send. In relays and direct phases,
+//!   where most or all of what is sent is an FSM's own, all may: one FSM reads 64 B per cycle, which at the 700 MHz of the
+//!   first version is less than half of a switch's links. Input buffers are made large enough instead.
 //! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
 //!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
 //!   busy it waits for the latest. When all are idle the packet streams through while it arrives
@@ -57,94 +63,33 @@
 
 mod config;
 mod dataflow;
+mod direct;
+mod event;
 mod exchange;
+mod held;
+mod legs;
+mod mixed;
+mod outputs;
 mod phases;
 mod sram;
 mod transit;
 
 pub use config::{AceConfig, AceError, Transit};
+pub use event::AceEvent;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
+use crate::flights::Flights;
 use crate::layout::Layout;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
-use dataflow::HeldPackets;
+use event::class;
+use held::HeldPackets;
+use legs::{Handling, Shape};
 use sram::{Level, Packets, Partitions};
 use std::collections::{BTreeMap, VecDeque};
-use syncline_collective::{Kind, Op, Plan, Split};
+use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
-use syncline_network::{MsgId, NetOut, Network};
+use syncline_network::{MsgId, NetOut, Network, Route};
 use transit::Exchange;
-
-/// Timers of the engine.
-#[derive(Clone, Copy, Debug)]
-pub enum AceEvent {
-    /// The TX DMA has loaded a chunk.
-    Loaded {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A packet of the chunk's receiving side has SRAM ports and ALU.
-    Received {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// A packet that the chunk's FSM sends of its own has its SRAM port.
-    Fetched {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-    /// The first packet of an input buffer has its SRAM port, in an all-to-all.
-    Written {
-        /// The NPU.
-        npu: u32,
-        /// The input port.
-        port: u32,
-    },
-    /// The next packet that goes through a port has been read, in an all-to-all.
-    Read {
-        /// The NPU.
-        npu: u32,
-        /// The output port.
-        port: u32,
-    },
-    /// The RX DMA has written the next packet of an all-to-all.
-    Stored {
-        /// The NPU.
-        npu: u32,
-    },
-    /// A port buffer has space again.
-    Port {
-        /// The NPU.
-        npu: u32,
-        /// The port.
-        port: u32,
-    },
-    /// The RX DMA has written a chunk back.
-    Drained {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-    },
-}
-
-/// Event classes in the order key, after those of [`crate::api::class`].
-mod class {
-    pub const LOADED: u8 = 40;
-    pub const RECEIVED: u8 = 41;
-    pub const FETCHED: u8 = 42;
-    pub const PORT: u8 = 43;
-    pub const DRAINED: u8 = 44;
-    pub const WRITTEN: u8 = 45;
-    pub const READ: u8 = 46;
-    pub const STORED: u8 = 47;
-}
 
 /// Where a chunk is on its way through an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,16 +131,29 @@ enum Blocked {
 struct Progress {
     state: State,
     phase: u8,
-    /// The op of the step whose message is being received.
-    op: Op,
+    shape: Shape,
+    /// What becomes of the message being received.
+    handling: Handling,
     receiving: Unit,
     sending: Unit,
     /// Room for the phase's results that is still to be reserved; `None` when all is.
     room_due: Option<u64>,
     /// Room that is reserved and not filled yet, as long as some is still to be reserved.
     room: u64,
+    /// The way of what it sends, and its first port.
+    route: Route,
     out_port: PortId,
-    /// Step and group of the message being received.
+    /// Whether what it sends is part of the result (of direct phases).
+    gathers: bool,
+    /// Bytes to be added, and to be stored, that have not arrived (of direct phases).
+    due: [u64; 2],
+    /// Own messages of a group, and arriving ones.
+    owns: u32,
+    legs: u32,
+    /// The own message that is being sent.
+    own: u32,
+    /// Number, in the phase and in its group, and group of the message being received.
+    expected: u32,
     pc: u32,
     group: u32,
     groups: u32,
@@ -208,11 +166,12 @@ struct Progress {
     /// The outgoing message, once opened.
     message: Option<MsgId>,
     /// Arrived packets that wait, in the pool of held packets.
-    held: dataflow::List,
+    held: held::List,
     /// When the chunk was ready for its phase, and when it began it.
     ready: Ps,
     began: Ps,
-    /// Since when it waits (for its phase or for a port), as far as not accounted yet.
+    /// Since when it waits (for its phase or for a port), as far as not accounted yet; of a chunk that is written back,
+    /// when all of it is across the bus.
     waits_since: Ps,
     /// What it waits for.
     blocked: Blocked,
@@ -221,12 +180,20 @@ struct Progress {
 const FRESH: Progress = Progress {
     state: State::Unstarted,
     phase: 0,
-    op: Op::Send,
+    shape: Shape::Ring,
+    handling: Handling::PASS,
     receiving: Unit::Idle,
     sending: Unit::Idle,
     room_due: None,
     room: 0,
+    route: Route::Port(PortId(0)),
     out_port: PortId(0),
+    gathers: false,
+    due: [0, 0],
+    owns: 0,
+    legs: 0,
+    own: 0,
+    expected: 0,
     pc: 0,
     group: 0,
     groups: 0,
@@ -234,7 +201,7 @@ const FRESH: Progress = Progress {
     receive_left: None,
     send_left: None,
     message: None,
-    held: dataflow::List::EMPTY,
+    held: held::List::EMPTY,
     ready: Ps::ZERO,
     began: Ps::ZERO,
     waits_since: Ps::ZERO,
@@ -258,16 +225,23 @@ pub struct Ace {
     ports: usize,
     /// Feeding unit on this network: a packet, or a whole message.
     unit: u32,
+    /// What a port buffer holds of one kind of chunks.
+    port_buffer: Bytes,
     /// How long a full one occupies an SRAM port.
     full_unit: Ps,
     port_rate: Rate,
     chunks: Vec<Chunk>,
     engines: Vec<Engine>,
     partitions: Partitions,
-    /// Per NPU and phase: the next chunk to begin it.
-    next_in_phase: Vec<u32>,
-    /// Per NPU and phase: the next chunk to take room for its results.
-    next_in_room: Vec<u32>,
+    /// Per plan, whether its chunks are all-to-alls.
+    exchanged: Vec<bool>,
+    /// The phase of rings that fills the terminal partition.
+    last_phase: Option<usize>,
+    /// The chunks that go through each phase, and behind the phases all-to-alls, in their order.
+    lines: Vec<Vec<u32>>,
+    /// Per NPU and line: how many have begun, and how many have taken room for their results.
+    begun: Vec<u32>,
+    roomed: Vec<u32>,
     /// Per NPU and FSM: whether it is busy.
     fsm_busy: Vec<bool>,
     /// First FSM of each phase, and the end.
@@ -279,10 +253,10 @@ pub struct Ace {
     own_senders: Vec<VecDeque<u32>>,
     pool: HeldPackets,
     /// Packets of chunks that have not begun the phase, by (NPU, chunk, phase).
-    early: BTreeMap<(u32, u32, u8), dataflow::List>,
-    /// All-to-alls; of no NPU where chunks are rings.
+    early: BTreeMap<(u32, u32, u8), held::List>,
+    /// Direct all-to-alls in a single phase; of no NPU where chunks have other phases only.
     exchange: Exchange,
-    tx_memory: RateServer,
+    memory: RateServer,
     tx_bus: RateServer,
     rx_bus: RateServer,
     sram_read: PoolServer,
@@ -299,6 +273,7 @@ pub struct Ace {
     memory_read: u64,
     memory_written: u64,
     sent: u64,
+    flights: Flights,
 }
 
 impl Ace {
@@ -318,21 +293,29 @@ impl Ace {
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();
         let ports = (0..npus).map(|npu| layout.fabric().ports(NodeId(npu))).max().map_or(0, usize::from);
-        let exchanges = layout.is_exchange();
-        if !layout.is_wired() && !exchanges {
-            return Err(AceError::NotWired);
+        let exchanged: Vec<bool> = layout.plans().map(Plan::is_exchange).collect();
+        let exchanges = exchanged.contains(&true);
+        let beside = |(plan, &exchanged): (u8, &bool)| exchanged || layout.is_wired(plan);
+        if exchanges && !(0..).zip(&exchanged).all(beside) || !exchanges && !layout.is_direct() {
+            return Err(AceError::NotDirect);
+        }
+        let rings =
+            layout.plans().zip(&exchanged).filter(|(plan, exchanged)| !**exchanged && !plan.phases().is_empty());
+        let lengths: Vec<usize> = rings.map(|(plan, _)| plan.phases().len()).collect();
+        let last_phase = lengths.first().map(|phases| phases - 1);
+        if let Some(&other) = lengths.iter().find(|&&phases| phases != lengths[0]) {
+            return Err(AceError::UnequalPhases { phases: [lengths[0], other] });
         }
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
         if (config.fsms as usize) < phases {
             return Err(AceError::TooFewFsms { fsms: config.fsms, phases });
         }
         let unit = packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
-        let exchanged_unit = u64::from(unit).min(config.message.0) as u32;
         let pools = match config.transit {
             Transit::Endpoint { .. } if exchanges => ports as u32,
             _ => 0,
         };
-        let packets = exchanges.then_some(Packets { unit: exchanged_unit, pools });
+        let packets = exchanges.then_some(Packets { unit: u64::from(unit).min(config.message.0) as u32, pools });
         let partitions = Partitions::new(&layout, config.sram.0, chunk, packets)?;
         let exchange = match packets {
             Some(packets) => Exchange::new(&layout, config.transit, ports, partitions.slots(packets), packets.unit),
@@ -341,16 +324,25 @@ impl Ace {
         let (each, more) = (config.fsms / phases.max(1) as u32, config.fsms % phases.max(1) as u32);
         let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
+        let port_buffer = match layout.kinds() {
+            (true, true) => Bytes(config.port_buffer.0 / 2),
+            _ => config.port_buffer,
+        };
+        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
         let mut ace = Ace {
             ports,
             unit,
+            port_buffer,
             full_unit: Ps::ZERO,
             port_rate: rate,
             chunks: Vec::new(),
             engines: vec![Engine::default(); npus as usize],
             partitions,
-            next_in_phase: vec![0; npus as usize * phases],
-            next_in_room: vec![0; npus as usize * phases],
+            exchanged,
+            last_phase,
+            lines: vec![Vec::new(); phases + 1],
+            begun: vec![0; npus as usize * (phases + 1)],
+            roomed: vec![0; npus as usize * (phases + 1)],
             fsm_busy: vec![false; npus as usize * config.fsms as usize],
             fsm_of_phase,
             port_queues: vec![VecDeque::new(); npus as usize * ports],
@@ -359,9 +351,9 @@ impl Ace {
             pool: HeldPackets::default(),
             early: BTreeMap::new(),
             exchange,
-            tx_memory: RateServer::new("memory", config.memory, npus),
-            tx_bus: RateServer::new("bus_tx", config.bus, npus),
-            rx_bus: RateServer::new("bus_rx", config.bus, npus),
+            memory: bus("memory", config.memory),
+            tx_bus: bus("bus_tx", config.bus),
+            rx_bus: bus("bus_rx", config.bus),
             sram_read: PoolServer::new("sram_read", config.banks, npus),
             sram_write: PoolServer::new("sram_write", config.banks, npus),
             alus: PoolServer::new("alu", config.alus, npus),
@@ -376,6 +368,7 @@ impl Ace {
             memory_read: 0,
             memory_written: 0,
             sent: 0,
+            flights: Flights::default(),
             layout,
             config,
         };
@@ -383,23 +376,8 @@ impl Ace {
         Ok(ace)
     }
 
-    /// Packets of `packet` bytes that an input buffer must hold so that chunks which wait (for SRAM room,
-    /// or for their FSM's own send) cannot fill it and keep out those they wait for: a message for
-    /// every FSM that a phase has per lane, one more that is under way, and the bubble.
-    /// Packets of all-to-alls wait for nobody who waits for them: none.
-    pub fn input_buffer(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> u32 {
-        if layout.is_exchange() {
-            return 0;
-        }
-        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
-        let fsms = config.fsms.div_ceil(phases).div_ceil(layout.lanes().max(1) as u32);
-        let packets = config.message.0.min(chunk.0).div_ceil(packet.0.max(1)).max(1);
-        let needed = packets.saturating_mul(u64::from(fsms) + 1).saturating_add(2);
-        u32::try_from(needed).unwrap_or(u32::MAX)
-    }
-
     /// Bytes of SRAM that chunks of `chunk` bytes need at least, in packets of `packet` bytes and with so many
-    /// transit pools, should they be all-to-alls.
+    /// transit pools, should they be direct all-to-alls.
     pub fn sram_needed(plans: &[Plan], split: Split, chunk: Bytes, packet: u32, pools: u32) -> u64 {
         sram::needed(plans, split, chunk, Packets { unit: packet, pools })
     }
@@ -417,8 +395,17 @@ impl Ace {
         self.layout.plan(self.chunks[seq as usize].plan).phases()[phase].kind
     }
 
-    fn tag(seq: u32, phase: u8) -> u64 {
-        u64::from(seq) << 8 | u64::from(phase)
+    /// The bits of a tag that name the phase, and the one that says that the data is part of a direct phase's result.
+    const PHASE_MASK: u64 = 0x7f;
+    const GATHERED: u64 = 0x80;
+
+    /// The bits beyond, but for the last ([`transit`]), are those of the message's number.
+    const NUMBER: u32 = 40;
+    const NUMBERS: u32 = 0x7f_ffff;
+
+    fn tag(seq: u32, phase: u8, gathers: bool, number: u32) -> u64 {
+        let gathered = if gathers { Self::GATHERED } else { 0 };
+        u64::from(number) << Self::NUMBER | u64::from(seq) << 8 | gathered | u64::from(phase)
     }
 
     #[inline]
@@ -448,7 +435,7 @@ impl Ace {
         }
         self.complete(npu, seq, ctx);
         if phases > 0 {
-            self.room_freed(npu, phases - 1, ctx);
+            self.terminal_freed(npu, ctx);
         }
     }
 
@@ -466,7 +453,7 @@ impl Ace {
 
     /// Bytes that an NPU loads of a chunk.
     fn brought(&self, npu: NodeId, chunk: Chunk) -> u64 {
-        if self.exchanges() { self.exchanged(npu, chunk).0 } else { self.layout.held(npu, chunk, 0) }
+        if self.is_exchanged(chunk) { self.exchanged(npu, chunk).0 } else { self.layout.held(npu, chunk, 0) }
     }
 }
 
@@ -474,6 +461,7 @@ impl<N: Network> Endpoint<N> for Ace {
     type Event = AceEvent;
 
     fn define(&mut self, chunk: Chunk) {
+        self.enlist(chunk);
         self.chunks.push(chunk);
     }
 
@@ -496,8 +484,7 @@ impl<N: Network> Endpoint<N> for Ace {
             let bytes = self.brought(npu, chunk);
             self.partitions.take(npu, 0, bytes);
             self.memory_read += bytes;
-            let memory = self.tx_memory.serve(npu.index(), ctx.now, Bytes(bytes));
-            done = memory.max(self.tx_bus.serve(npu.index(), ctx.now, Bytes(bytes)));
+            done = self.load(npu.index(), ctx.now, Bytes(bytes));
             event = AceEvent::Loaded { npu: npu.0, seq };
         }
         self.record_levels(npu, ctx.now);
@@ -510,10 +497,15 @@ impl<N: Network> Endpoint<N> for Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         match report {
-            NetOut::Arrived { at, port, tag, segment, .. } if self.exchanges() => {
-                self.packet_arrived(at, port, tag, segment.len.0 as u32, ctx);
+            NetOut::Arrived { at, port, tag, segment, last } => {
+                if last {
+                    self.flights.end(ctx.now);
+                }
+                match transit::is_passing(tag) {
+                    true => self.packet_arrived(at, port, tag, segment.len.0 as u32, ctx),
+                    false => self.arrived(at, port, tag, segment, ctx),
+                }
             }
-            NetOut::Arrived { at, port, tag, segment, .. } => self.arrived(at, port, tag, segment, ctx),
             NetOut::Left { .. } => {}
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
         }
@@ -526,7 +518,9 @@ impl<N: Network> Endpoint<N> for Ace {
         match event {
             AceEvent::Loaded { npu, seq } => self.queue(NodeId(npu), seq, ctx),
             AceEvent::Received { npu, seq } => self.packet_received(NodeId(npu), seq, ctx),
-            AceEvent::Fetched { npu, seq } if self.exchanges() => self.next_own(NodeId(npu), seq, ctx),
+            AceEvent::Fetched { npu, seq } if self.is_exchanged(self.chunks[seq as usize]) => {
+                self.next_own(NodeId(npu), seq, ctx);
+            }
             AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
             AceEvent::Written { npu, port } => self.packet_written(NodeId(npu), PortId(port as u16), ctx),
             AceEvent::Read { npu, port } => self.packet_read(NodeId(npu), PortId(port as u16), ctx),
@@ -536,6 +530,7 @@ impl<N: Network> Endpoint<N> for Ace {
                 self.port_timer[npu as usize * self.ports + port.index()] = false;
                 self.serve_port(NodeId(npu), port, ctx);
             }
+            AceEvent::Crossed { npu, seq } => self.write_across(NodeId(npu), seq, ctx),
             AceEvent::Drained { npu, seq } => {
                 self.drained(NodeId(npu), seq, ctx);
                 ctx.out.push(EpOut::Room { npu: NodeId(npu) });
@@ -548,7 +543,7 @@ impl<N: Network> Endpoint<N> for Ace {
     }
 
     fn report(&self, now: Ps) -> Report {
-        let servers = [&self.tx_memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
+        let servers = [&self.memory, &self.tx_bus, &self.rx_bus].map(|s| s.usage.clone());
         let pools = [&self.sram_read, &self.sram_write, &self.alus].map(|s| s.usage.clone());
         let own = [&self.fsm_use, &self.sram_use, &self.port_use].map(Clone::clone);
         let transit = self.exchanges().then(|| self.exchange.pool_use.clone());
@@ -557,7 +552,11 @@ impl<N: Network> Endpoint<N> for Ace {
             memory_written: self.memory_written,
             loaded: self.memory_read,
             sent: self.sent,
+            sent_by_switches: 0,
             transit: self.exchange.forwarded,
+            messages: self.flights.count(),
+            network: Ps(self.flights.time(now)),
+            buses: &["memory", "bus_tx", "bus_rx"],
             resources: servers.into_iter().chain(pools).chain(own).chain(transit).collect(),
             partitions: self.partitions.report(&self.layout),
             fsm_peak: self.fsm_peak,

@@ -1,10 +1,12 @@
 //! How chunks enter and leave phases.
 
-use super::{Ace, AceEvent, Blocked, State, Unit, class, dataflow};
+use super::legs::{self, Shape};
+use super::{Ace, AceEvent, Blocked, Progress, State, Unit, class, held};
 use crate::api::{Ctx, EpOut, chunk_key};
+use crate::loggp::Train;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
-use syncline_network::Network;
+use syncline_network::{Network, Route};
 
 impl Ace {
     /// A chunk is ready for its phase.
@@ -15,44 +17,47 @@ impl Ace {
         let chunk = self.progress(npu, seq);
         (chunk.state, chunk.ready, chunk.waits_since) = (State::Queued, ctx.now, ctx.now);
         chunk.blocked = Blocked::Turn;
-        let phase = usize::from(chunk.phase);
-        self.begin_phase(npu, phase, ctx);
+        let line = self.line(npu, seq);
+        self.begin_phase(npu, line, ctx);
     }
 
-    /// Whether the next chunk of a phase can begin it; if not, which resource it waits for.
-    fn blocked_by(&self, npu: NodeId, phase: usize, seq: u32) -> Option<Blocked> {
+    /// A chunk that is ready for its next phase, if it is the one of this line.
+    pub(super) fn queued(&self, npu: NodeId, line: usize, seq: u32) -> Option<&Progress> {
         let engine = &self.engines[npu.index()];
-        let Some(at) = seq.checked_sub(engine.base) else { return Some(Blocked::Turn) };
-        match engine.chunks.get(at as usize) {
-            Some(c) if c.state == State::Queued && usize::from(c.phase) == phase => {}
-            _ => return Some(Blocked::Turn),
+        let chunk = engine.chunks.get(seq.checked_sub(engine.base)? as usize)?;
+        (chunk.state == State::Queued && self.line(npu, seq) == line).then_some(chunk)
+    }
+
+    /// Whether the next chunk of a line can begin its phase; if not, which resource it waits for.
+    fn blocked_by(&self, npu: NodeId, line: usize, seq: u32) -> Option<Blocked> {
+        if self.queued(npu, line, seq).is_none() {
+            return Some(Blocked::Turn);
         }
-        if self.fsm_busy[self.fsm(npu, phase, seq)] {
+        if self.fsm_busy[self.fsm(npu, line, seq)] {
             return Some(Blocked::Fsm);
         }
-        let needs_room = self.takes_room_at_once(seq, phase);
-        (needs_room && !self.may_take_room(npu, phase, seq)).then_some(Blocked::Room)
+        let needs_room = line < self.phases() && self.takes_room_at_once(seq, line);
+        (needs_room && !self.may_take_room(npu, line, seq)).then_some(Blocked::Room)
     }
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
-    /// first of them: an all-reduce, which stores nothing in its first half, does not, nor does an all-to-all,
-    /// whose packets find room one by one.
+    /// first of them: an all-reduce around a ring, which stores nothing in its first half, does not.
     fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
-        !matches!(self.kind(seq, phase), Kind::AllReduce | Kind::AllToAll)
+        let program = self.layout.plan(self.chunks[seq as usize].plan).program(phase, true);
+        self.kind(seq, phase) != Kind::AllReduce || Shape::of(&program) == Shape::Direct
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
     fn may_take_room(&self, npu: NodeId, phase: usize, seq: u32) -> bool {
         let (to, bytes) = self.destination(npu, seq, phase);
-        self.next_in_room[npu.index() * self.phases() + phase] == seq && self.partitions.fits(npu, to, bytes)
+        self.next_to_room(npu, phase) == Some(seq) && self.partitions.fits(npu, to, bytes)
     }
 
     /// Reserves room for the results of a chunk's phase, as much as there is of what it still needs, if it
     /// is its turn; whether a packet of `len` bytes can be stored.
     pub(super) fn take_room(&mut self, npu: NodeId, seq: u32, len: u32, now: Ps) -> bool {
         let phase = usize::from(self.progress(npu, seq).phase);
-        let slot = npu.index() * self.phases() + phase;
-        if self.next_in_room[slot] == seq {
+        if self.next_to_room(npu, phase) == Some(seq) {
             let (to, _) = self.destination(npu, seq, phase);
             let left = self.partitions.left(npu, to);
             let chunk = self.progress(npu, seq);
@@ -61,7 +66,9 @@ impl Ace {
             chunk.room += taken;
             chunk.room_due = (due > taken).then_some(due - taken);
             self.partitions.take(npu, to, taken);
-            self.next_in_room[slot] += u32::from(due == taken);
+            if due == taken {
+                self.has_room(npu, phase);
+            }
             self.record_levels(npu, now);
         }
         let chunk = self.progress(npu, seq);
@@ -82,9 +89,8 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.begin_phase(npu, phase, ctx);
-        let slot = npu.index() * self.phases() + phase;
         loop {
-            let seq = self.next_in_room[slot];
+            let Some(seq) = self.next_to_room(npu, phase) else { return };
             let engine = &self.engines[npu.index()];
             let Some(&chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
             let runs = chunk.state == State::Running && usize::from(chunk.phase) == phase;
@@ -96,26 +102,18 @@ impl Ace {
                 self.progress(npu, seq).receiving = Unit::Idle;
                 self.receive_held(npu, seq, ctx);
             }
-            if self.next_in_room[slot] == seq {
+            if self.next_to_room(npu, phase) == Some(seq) {
                 return;
             }
         }
     }
 
-    /// The local data of a message has been read, for the only time in its phase: its room is given back.
-    pub(super) fn free_source<N: Network, Q>(
-        &mut self,
-        npu: NodeId,
-        seq: u32,
-        pc: u32,
-        group: u32,
-        ctx: &mut Ctx<'_, N, Q>,
-    ) where
+    /// Local data has been read, for the only time in its phase: its room is given back.
+    pub(super) fn free_source<N: Network, Q>(&mut self, npu: NodeId, phase: usize, bytes: u64, ctx: &mut Ctx<'_, N, Q>)
+    where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let phase = usize::from(self.progress(npu, seq).phase);
-        let (_, bytes) = self.message_len(npu, seq, pc, group);
-        self.partitions.free(npu, phase, u64::from(bytes));
+        self.partitions.free(npu, phase, bytes);
         self.record_levels(npu, ctx.now);
         match phase {
             0 => ctx.out.push(EpOut::Room { npu }),
@@ -124,26 +122,29 @@ impl Ace {
     }
 
     /// The partition that a phase of a chunk fills, and how many bytes.
-    fn destination(&self, npu: NodeId, seq: u32, phase: usize) -> (usize, u64) {
+    pub(super) fn destination(&self, npu: NodeId, seq: u32, phase: usize) -> (usize, u64) {
         let chunk = self.chunks[seq as usize];
         let last = phase + 1 == self.layout.phases(chunk.plan);
         (if last { self.phases() } else { phase + 1 }, self.layout.held(npu, chunk, phase + 1))
     }
 
-    fn fsm(&self, npu: NodeId, phase: usize, seq: u32) -> usize {
-        let (first, end) = (self.fsm_of_phase[phase], self.fsm_of_phase[phase + 1]);
+    /// The FSM of a chunk: of those of the phase, or of all if it is an all-to-all.
+    pub(super) fn fsm(&self, npu: NodeId, line: usize, seq: u32) -> usize {
+        let (first, end) = match line == self.phases() {
+            true => (0, self.config.fsms),
+            false => (self.fsm_of_phase[line], self.fsm_of_phase[line + 1]),
+        };
         npu.index() * self.config.fsms as usize + (first + seq % (end - first)) as usize
     }
 
-    /// Lets chunks begin `phase`, in their order, as long as FSMs and room last.
-    pub(super) fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, phase: usize, ctx: &mut Ctx<'_, N, Q>)
+    /// Lets the chunks of a line begin their phase, in their order, as long as FSMs and room last.
+    pub(super) fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, line: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         loop {
-            let slot = npu.index() * self.phases() + phase;
-            let seq = self.next_in_phase[slot];
-            match self.blocked_by(npu, phase, seq) {
+            let Some(seq) = self.next_to_begin(npu, line) else { return };
+            match self.blocked_by(npu, line, seq) {
                 Some(Blocked::Turn) => return,
                 Some(reason) => {
                     self.account_wait(npu, seq, ctx.now);
@@ -151,8 +152,8 @@ impl Ace {
                     return;
                 }
                 None => {
-                    self.next_in_phase[slot] += 1;
-                    self.run(npu, seq, phase, ctx);
+                    self.begins(npu, line);
+                    self.run(npu, seq, line, ctx);
                 }
             }
         }
@@ -170,33 +171,36 @@ impl Ace {
     }
 
     /// Starts a chunk's phase.
-    fn run<N: Network, Q>(&mut self, npu: NodeId, seq: u32, phase: usize, ctx: &mut Ctx<'_, N, Q>)
+    fn run<N: Network, Q>(&mut self, npu: NodeId, seq: u32, line: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let fsm = self.fsm(npu, phase, seq);
+        let (phase, fsm) = (line, self.fsm(npu, line, seq));
         self.fsm_busy[fsm] = true;
         self.engines[npu.index()].busy_fsms += 1;
         self.fsm_peak = self.fsm_peak.max(self.engines[npu.index()].busy_fsms);
         self.record_levels(npu, ctx.now);
-        if self.exchanges() {
+        if line == self.phases() {
             self.account_wait(npu, seq, ctx.now);
             let chunk = self.progress(npu, seq);
             (chunk.state, chunk.began) = (State::Running, ctx.now);
             return self.run_exchange(npu, seq, ctx);
         }
-        let (port, groups) = {
-            let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-            let block = view.vector.div_ceil(u64::from(view.program().ranks()));
-            (view.port().expect("an ACE is built for wired rings"), block.div_ceil(self.config.message.0).max(1) as u32)
-        };
-        let held = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(dataflow::List::EMPTY);
+        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
+        let block = view.vector.div_ceil(u64::from(view.program().ranks()));
+        let groups = block.div_ceil(self.config.message.0).max(1) as u32;
+        let (shape, port, (owns, legs)) = (Shape::of(view.program()), view.port(), legs::messages(&view));
+        let waiting = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(held::List::EMPTY);
         let now = ctx.now;
         self.account_wait(npu, seq, now);
         let (_, due) = self.destination(npu, seq, phase);
         let chunk = self.progress(npu, seq);
         chunk.state = State::Running;
-        (chunk.out_port, chunk.groups, chunk.held) = (port, groups, held);
+        if let Some(port) = port {
+            (chunk.out_port, chunk.route) = (port, Route::Port(port));
+        }
+        (chunk.shape, chunk.owns, chunk.legs, chunk.gathers) = (shape, owns, legs, false);
+        (chunk.groups, chunk.held) = (groups, waiting);
         (chunk.pc, chunk.group) = (0, 0);
         (chunk.receiving, chunk.sending) = (Unit::Idle, Unit::Idle);
         (chunk.room, chunk.room_due) = (0, Some(due));
@@ -204,9 +208,18 @@ impl Ace {
         if self.takes_room_at_once(seq, phase) {
             self.take_room(npu, seq, 0, now);
         }
-        self.expect_next(npu, seq, true);
-        self.begin_own(npu, seq, ctx);
-        self.receive_held(npu, seq, ctx);
+        let kept = self.kept(npu, seq);
+        if shape == Shape::Direct {
+            self.begin_direct(npu, seq, ctx);
+            self.direct_held(npu, seq, ctx);
+        } else {
+            self.expect_next(npu, seq, true);
+            self.begin_own(npu, seq, ctx);
+            self.receive_held(npu, seq, ctx);
+        }
+        if kept > 0 {
+            self.free_source(npu, phase, kept, ctx);
+        }
     }
 
     /// The last send of a chunk's phase is issued: its FSM may go on.
@@ -215,13 +228,12 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = *self.progress(npu, seq);
-        let phase = usize::from(chunk.phase);
-        let fsm = self.fsm(npu, phase, seq);
+        let fsm = self.fsm(npu, self.line(npu, seq), seq);
         self.fsm_busy[fsm] = false;
         self.engines[npu.index()].busy_fsms -= 1;
         self.fsm_use.serve(Ps::ZERO, ctx.now - chunk.began);
         self.record_levels(npu, ctx.now);
-        self.begin_phase(npu, phase, ctx);
+        self.fsm_freed(npu, fsm, ctx);
     }
 
     /// Everything of a phase has been sent and received.
@@ -244,26 +256,62 @@ impl Ace {
         }
     }
 
+    /// When the TX DMA has loaded a chunk.
+    pub(super) fn load(&mut self, npu: usize, now: Ps, bytes: Bytes) -> Ps {
+        match self.config.protocol {
+            None => self.memory.serve(npu, now, bytes).max(self.tx_bus.serve(npu, now, bytes)),
+            Some(_) => {
+                let read = self.memory.transfer(npu, Train::at(now), bytes);
+                self.tx_bus.transfer(npu, read, bytes).last
+            }
+        }
+    }
+
     /// The RX DMA writes a finished chunk back.
     fn drain<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
         self.progress(npu, seq).state = State::Draining;
-        let bytes = Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)));
-        let done = self.write_back(npu, bytes, ctx.now);
+        let bytes = self.drained_bytes(npu, seq);
         let key = chunk_key(class::DRAINED, seq, 0);
-        ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+        if self.config.protocol.is_none() {
+            let done = self.write_back(npu, bytes, ctx.now);
+            return ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
+        }
+        self.memory_written += bytes.0;
+        let across = self.rx_bus.transfer(npu.index(), Train::at(ctx.now), bytes);
+        if !self.config.charge_writes {
+            return ctx.q.at(across.last, key, AceEvent::Drained { npu: npu.0, seq });
+        }
+        // Memory is asked for when data is there, so that the TX DMA can use it until then.
+        self.progress(npu, seq).waits_since = across.last;
+        ctx.q.at(across.first, key, AceEvent::Crossed { npu: npu.0, seq });
     }
 
-    /// The RX DMA writes bytes to memory; returns when it is done.
+    fn drained_bytes(&self, npu: NodeId, seq: u32) -> Bytes {
+        let chunk = self.chunks[seq as usize];
+        Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)))
+    }
+
+    /// The first message of a chunk that is written back is across the bus.
+    pub(super) fn write_across<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let across = Train { first: ctx.now, last: self.progress(npu, seq).waits_since };
+        let written = self.memory.transfer(npu.index(), across, self.drained_bytes(npu, seq));
+        ctx.q.at(written.last, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });
+    }
+
+    /// The RX DMA streams bytes to memory; returns when it is done.
     pub(super) fn write_back(&mut self, npu: NodeId, bytes: Bytes, now: Ps) -> Ps {
         self.memory_written += bytes.0;
-        let done = self.rx_bus.serve(npu.index(), now, bytes);
+        let across = self.rx_bus.stream(npu.index(), now, bytes);
+        let stored = if self.config.protocol.is_some() { across } else { now };
         match self.config.charge_writes {
-            true => done.max(self.tx_memory.serve(npu.index(), now, bytes)),
-            false => done,
+            true => across.max(self.memory.stream(npu.index(), stored, bytes)),
+            false => across,
         }
     }
 
@@ -279,18 +327,21 @@ impl Ace {
                 let plan = self.chunks[seq as usize].plan;
                 let what = match c.state {
                     State::Unstarted | State::Loading | State::Draining | State::Done => continue,
-                    State::Queued => match self.blocked_by(npu, usize::from(c.phase), seq) {
+                    State::Queued => match self.blocked_by(npu, self.line(npu, seq), seq) {
                         Some(Blocked::Fsm) => "its FSM".into(),
                         Some(Blocked::Room) => "room in the next SRAM partition".into(),
                         _ => "its turn behind earlier chunks".to_string(),
                     },
-                    State::Running if self.exchanges() => self.exchange_wait(npu, seq),
+                    State::Running if self.is_exchanged(self.chunks[seq as usize]) => self.exchange_wait(npu, seq),
                     State::Running if c.blocked == Blocked::Room => "room in the next SRAM partition".into(),
                     State::Running if c.sending == Unit::Turn => {
                         format!("its turn to send through {}", self.layout.fabric().port_name(npu, c.out_port))
                     }
                     State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
                         format!("space in the port buffer of {}", self.layout.fabric().port_name(npu, c.out_port))
+                    }
+                    State::Running if c.shape == Shape::Direct => {
+                        format!("{} B to add and {} B to store from the other NPUs", c.due[0], c.due[1])
                     }
                     State::Running => format!("message {} of step {} of its neighbour", c.group, c.pc),
                 };

@@ -30,6 +30,9 @@ pub struct Partitions {
     /// Per NPU and partition.
     used: Vec<u64>,
     peak: Vec<u64>,
+    /// The partition behind those of phases, and what results leave there for a packet of an all-to-all.
+    terminal: usize,
+    reserve: u64,
 }
 
 impl Partitions {
@@ -41,6 +44,10 @@ impl Partitions {
     /// An all-to-all (`packets`) holds no results, so its terminal partition needs room for one packet only; its
     /// transit pools, if there are any, get a partition as large as the others, and need two packets each.
     ///
+    /// Where all-reduces and all-to-alls run side by side, both load into the first partition: its bandwidth is that of
+    /// the all-reduce's first phase, its chunk the mean of what the two bring (section IV-I, footnote 9). The terminal
+    /// partition has room for a packet beyond the results of a chunk, and the transit pools are as large as it is.
+    ///
     /// # Errors
     /// [`AceError::SramTooSmall`] when the partitions cannot all hold a chunk.
     pub fn new(layout: &Layout, sram: u64, chunk: Bytes, packets: Option<Packets>) -> Result<Partitions, AceError> {
@@ -49,18 +56,32 @@ impl Partitions {
         let npu = NodeId(0); // shares are never larger anywhere else
         let mut weights = vec![0u128; phases + 1];
         let mut needs = vec![0u64; phases + 1];
+        let mut reserve = 0;
+        let mut bandwidths = Vec::new();
+        let mut exchanged = Vec::new();
         for plan in 0..layout.plans().count() as u8 {
             let c = crate::api::Chunk { len: chunk, plan, lane: 0 };
             let count = layout.phases(plan);
+            if layout.plan(plan).is_exchange() {
+                let brought = layout.held(npu, c, 0);
+                needs[0] = needs[0].max(brought);
+                exchanged.push(u128::from(brought.max(1)));
+                continue;
+            }
             for (phase, p) in layout.plan(plan).phases().iter().enumerate() {
                 let links = (0..fabric.ports(npu)).map(|q| fabric.link(npu, PortId(q))).filter(|l| l.class == p.dim);
                 let bandwidth: u128 = links.map(|l| u128::from(l.rate.bytes_per_s())).sum();
                 let held = layout.held(npu, c, phase);
                 weights[phase] += bandwidth * u128::from(held.max(1));
+                if phase == 0 {
+                    bandwidths.push(bandwidth);
+                }
                 needs[phase] = needs[phase].max(held);
             }
             needs[phases] = needs[phases].max(layout.held(npu, c, count));
         }
+        let first = bandwidths.iter().sum::<u128>() / (bandwidths.len() as u128).max(1);
+        weights[0] += first * exchanged.iter().sum::<u128>();
         // Sums over the plans that have a phase, made comparable with those of phases that others have.
         let plans = layout.plans().count() as u128;
         for (phase, weight) in weights.iter_mut().enumerate().take(phases) {
@@ -70,9 +91,14 @@ impl Partitions {
         weights[phases] = weights[phases.saturating_sub(1)];
         if let Some(packets) = packets {
             let [terminal, pools] = packets.least();
-            needs[phases] = terminal;
+            needs[phases] += terminal;
             needs.push(pools);
-            weights = vec![1, 1, u128::from(pools > 0)];
+            if bandwidths.is_empty() {
+                weights = vec![1, 1];
+            } else {
+                reserve = terminal;
+            }
+            weights.push(if pools > 0 { weights[phases] } else { 0 });
         }
         let needed = needs.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
         if needed > sram {
@@ -80,7 +106,7 @@ impl Partitions {
         }
         let capacity = divide(sram, &weights, &needs);
         let used = vec![0; capacity.len() * layout.npus() as usize];
-        Ok(Partitions { peak: vec![0; capacity.len()], capacity, used })
+        Ok(Partitions { peak: vec![0; capacity.len()], capacity, used, terminal: phases, reserve })
     }
 
     /// Packets that each transit pool holds.
@@ -94,13 +120,24 @@ impl Partitions {
         npu.index() * self.capacity.len() + partition
     }
 
-    /// Whether `bytes` more fit.
+    /// Whether `bytes` more of a chunk fit.
     pub fn fits(&self, npu: NodeId, partition: usize, bytes: u64) -> bool {
         bytes <= self.left(npu, partition)
     }
 
-    /// Bytes that are not reserved.
+    /// Whether a packet of `len` bytes fits into the terminal partition beside `held` bytes of others. While
+    /// results wait for room there (`wanted`), packets get no more than is set aside for them.
+    pub fn fits_packet(&self, npu: NodeId, len: u64, held: u64, wanted: bool) -> bool {
+        len <= self.free_bytes(npu, self.terminal) && (!wanted || held + len <= self.reserve)
+    }
+
+    /// Bytes that chunks may reserve.
     pub fn left(&self, npu: NodeId, partition: usize) -> u64 {
+        let reserve = if partition == self.terminal { self.reserve } else { 0 };
+        self.free_bytes(npu, partition).saturating_sub(reserve)
+    }
+
+    fn free_bytes(&self, npu: NodeId, partition: usize) -> u64 {
         self.capacity[partition] - self.used[self.slot(npu, partition)]
     }
 
@@ -138,20 +175,23 @@ impl Partitions {
     }
 }
 
-/// Bytes of SRAM in which the partitions hold one chunk each, in all-to-alls what `packets` need.
+/// Bytes of SRAM in which the partitions hold one chunk each; what `packets` need if there are direct all-to-alls only.
 pub fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Packets) -> u64 {
-    if plans.iter().any(Plan::is_exchange) {
-        return packets.least().into_iter().fold(chunk.0, u64::saturating_add);
-    }
     let mut needs = Vec::new();
     let mut terminal = 0;
-    for plan in plans {
+    let (exchanges, others): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| plan.is_exchange());
+    for plan in others {
         let count = plan.phases().len();
         needs.resize(needs.len().max(count), 0);
         for (phase, need) in needs.iter_mut().enumerate().take(count) {
             *need = plan.held(phase, chunk, split, |_| 0).max(*need);
         }
         terminal = plan.held(count, chunk, split, |_| 0).max(terminal);
+    }
+    if !exchanges.is_empty() {
+        needs.resize(needs.len().max(1), 0);
+        needs[0] = chunk.0.max(needs[0]);
+        needs.extend(packets.least());
     }
     needs.into_iter().fold(terminal, u64::saturating_add)
 }

@@ -35,6 +35,7 @@
 //! no part in this.
 
 use super::exchange::Share;
+use super::legs::Handling;
 use super::{Ace, AceEvent, Transit, class};
 use crate::api::Ctx;
 use crate::layout::Layout;
@@ -60,9 +61,18 @@ pub(super) struct Packet {
     pub since: Ps,
 }
 
+/// Tells packets of all-to-alls from those of rings.
+const MARK: u64 = 1 << 63;
+
 /// Names a packet in the network.
-pub(super) fn tag(seq: u32, position: u32) -> u64 {
-    u64::from(position) << 32 | u64::from(seq)
+fn tag(seq: u32, position: u32) -> u64 {
+    MARK | u64::from(position) << 32 | u64::from(seq)
+}
+
+/// Whether a tag names a packet of an all-to-all.
+#[inline]
+pub(super) fn is_passing(tag: u64) -> bool {
+    tag & MARK != 0
 }
 
 /// The near end of an input port.
@@ -91,6 +101,8 @@ struct Outlet {
     own: VecDeque<u32>,
     /// Whether it is the turn of the FSMs.
     turn_of_own: bool,
+    /// Whether rings were the first to be served when the port had space.
+    after_rings: bool,
     reading: Option<Source>,
     /// The outlet is being served: what becomes ready meanwhile need not call for that.
     serving: bool,
@@ -103,6 +115,8 @@ struct Outlet {
 struct Sink {
     /// Packets that the RX DMA has still to write, in order.
     storing: VecDeque<Packet>,
+    /// Bytes of the terminal partition that packets hold.
+    held: u64,
     /// Input ports whose first packet waits for room.
     blocked: Vec<PortId>,
 }
@@ -186,13 +200,22 @@ impl Ace {
     ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let packet = Packet { seq: tag as u32, position: (tag >> 32) as u32, len, since: ctx.now };
+        let packet = Packet { seq: tag as u32, position: ((tag & !MARK) >> 32) as u32, len, since: ctx.now };
         let inlet = self.place(npu, port);
         let waiting = &mut self.exchange.inlets[inlet].waiting;
         waiting.push_back(packet);
         if waiting.len() == 1 {
             self.admit(npu, port, ctx);
         }
+    }
+
+    /// Whether packets are to be served before the rings at a port, in turn: they share it where the network knows no
+    /// channels.
+    pub(super) fn takes_turns(&mut self, npu: NodeId, port: PortId) -> bool {
+        let at = self.place(npu, port);
+        let turn = &mut self.exchange.outlets[at].after_rings;
+        *turn = !*turn;
+        !*turn
     }
 
     fn place(&self, npu: NodeId, port: PortId) -> usize {
@@ -211,7 +234,7 @@ impl Ace {
                 return;
             }
             self.exchange.pool_use.serve(ctx.now - packet.since, Ps::ZERO);
-            let start = self.take_ports(npu.index(), ctx.now, Op::Recv, true, packet.len);
+            let start = self.take_ports(npu.index(), ctx.now, Handling::of(Op::Recv), packet.len);
             if start > ctx.now {
                 self.exchange.inlets[inlet].writing = true;
                 let event = AceEvent::Written { npu: npu.0, port: port.0.into() };
@@ -225,12 +248,16 @@ impl Ace {
     fn take_slot(&mut self, npu: NodeId, port: PortId, packet: Packet) -> bool {
         let (terminal, pools) = (self.phases(), self.phases() + 1);
         if self.exchange.paths.hop(packet.position).last {
-            if !self.partitions.fits(npu, terminal, u64::from(packet.len)) {
-                self.exchange.sinks[npu.index()].blocked.push(port);
-                return false;
+            let (len, held) = (u64::from(packet.len), self.exchange.sinks[npu.index()].held);
+            let fits = self.partitions.fits_packet(npu, len, held, self.wants_terminal(npu));
+            let sink = &mut self.exchange.sinks[npu.index()];
+            if fits {
+                sink.held += len;
+                self.partitions.take(npu, terminal, len);
+            } else {
+                sink.blocked.push(port);
             }
-            self.partitions.take(npu, terminal, u64::from(packet.len));
-            return true;
+            return fits;
         }
         let next = packet.position + 1;
         let needed = self.exchange.needed(next);
@@ -264,7 +291,7 @@ impl Ace {
     {
         let inlet = self.place(npu, port);
         let Some(packet) = self.exchange.inlets[inlet].waiting.pop_front() else { return };
-        ctx.net.release(ctx.now, npu, port, ctx.q);
+        ctx.net.release(ctx.now, npu, port, Delivery::Passing, ctx.q);
         self.record_levels(npu, ctx.now);
         if self.exchange.paths.hop(packet.position).last {
             return self.store(npu, packet, ctx);
@@ -295,10 +322,20 @@ impl Ace {
     {
         let sink = &mut self.exchange.sinks[npu.index()];
         let Some(packet) = sink.storing.pop_front() else { return };
-        let blocked = std::mem::take(&mut sink.blocked);
+        sink.held -= u64::from(packet.len);
         self.partitions.free(npu, self.phases(), packet.len.into());
         self.record_levels(npu, ctx.now);
         self.received(npu, packet.seq, packet.len, ctx);
+        self.terminal_freed(npu, ctx);
+    }
+
+    /// Input buffers whose first packet waits for room in the terminal partition try again.
+    pub(super) fn admit_blocked<N: Network, Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let Some(sink) = self.exchange.sinks.get_mut(npu.index()) else { return };
+        let blocked = std::mem::take(&mut sink.blocked);
         blocked.into_iter().for_each(|port| self.admit(npu, port, ctx));
     }
 
@@ -338,7 +375,7 @@ impl Ace {
         }
         while self.exchange.outlets[outlet].reading.is_none() {
             let Some(source) = self.next_source(npu, outlet) else { break };
-            match ctx.net.room(ctx.now, npu, port, self.config.port_buffer) {
+            match ctx.net.room(ctx.now, npu, port, Delivery::Passing, self.port_buffer) {
                 Room::Now => {}
                 Room::At(t) => {
                     self.wake_port(npu, port, t, ctx);
@@ -352,7 +389,7 @@ impl Ace {
                 (_, _, Some(packet)) => packet.len,
                 _ => break,
             };
-            let start = self.take_ports(npu.index(), ctx.now, Op::Send, false, len);
+            let start = self.take_ports(npu.index(), ctx.now, Handling::of(Op::Send), len);
             if start > ctx.now {
                 self.exchange.outlets[outlet].reading = Some(source);
                 let key = Key::new(class::READ, port.0.into());
@@ -414,11 +451,12 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.sent += u64::from(packet.len);
+        self.flights.begin(ctx.now);
         let message = Message {
             src: npu,
             route,
             len: Bytes(packet.len.into()),
-            delivery: Delivery::Stream,
+            delivery: Delivery::Passing,
             tag: tag(packet.seq, packet.position),
             receipt: None,
         };

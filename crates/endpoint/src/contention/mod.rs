@@ -52,7 +52,7 @@ use syncline_core::{Bytes, NodeId, Ps, Rate, Schedule};
 pub const PER_WARP: u64 = 1000;
 
 /// What communication and kernels share, beside the resources of [`BaselineConfig`]: its `memory` is all of the NPU's,
-/// its `sms` those that communication occupies.
+/// its `sms` those that communication occupies. Of its `protocol` this model makes no use: messages cost buses their bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentionConfig {
     /// SMs of the NPU.
@@ -198,6 +198,7 @@ impl StepCost for Contended {
     }
 
     fn report(&self, report: &mut Report) {
+        report.buses = &["memory", "bus_tx", "bus_rx"];
         report.memory_read = self.read;
         report.memory_written = self.written;
         let Outlet { memory, sms, bus, .. } = &self.out;

@@ -32,7 +32,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
         // Inputs stand for what the network reports: after timers, before work that is done.
         let event = match inputs.peek() {
             Some(&(at, _)) => {
-                q.at(at, Key::new(16, 0), WorkDone::Transit { npu: 0 });
+                q.at(at, Key::new(16, 0), WorkDone::Transit { npu: 0, stage: 0 });
                 q.0.pop()
             }
             None => q.0.pop(),
@@ -47,7 +47,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
                 if inputs.peek().is_some_and(|i| i.0 == now) {
                     match inputs.next().map(|i| i.1) {
                         Some(Input::Step(op, len)) => {
-                            cost.work(now, op, Bytes(len), WorkDone::Step { npu: 0, seq, thread: 0 }, &mut q);
+                            cost.work(now, op, Bytes(len), WorkDone::Step { npu: 0, seq, thread: 0, stage: 0 }, &mut q);
                             seq += 1;
                         }
                         Some(Input::Compute(stream, kernels)) => {
@@ -72,7 +72,7 @@ fn rate(bytes_per_s: u64) -> Rate {
 }
 
 fn config(memory: u64, sms: u64) -> BaselineConfig {
-    BaselineConfig { memory: rate(memory), sms: rate(sms), bus: Rate::UNLIMITED, charge_writes: false }
+    BaselineConfig { memory: rate(memory), sms: rate(sms), bus: Rate::UNLIMITED, charge_writes: false, protocol: None }
 }
 
 /// 80 SMs, ten of them with 16 warps of communication each; each SM reads 80 GB/s, memory 900 GB/s.
@@ -171,7 +171,7 @@ prop_compose! {
         sms in 1u32..100, of in 1u32..100, comm_warps in 1u32..33, memory in 20 * GB..2000 * GB, sm in 20 * GB..2000 * GB,
         bus in 20 * GB..2000 * GB, charge_writes: bool,
     ) -> (BaselineConfig, ContentionConfig) {
-        let config = BaselineConfig { memory: rate(memory), sms: rate(sm), bus: rate(bus), charge_writes };
+        let config = BaselineConfig { memory: rate(memory), sms: rate(sm), bus: rate(bus), charge_writes, protocol: None };
         (config, ContentionConfig { sms, comm_sms: 1 + of % sms, comm_warps })
     }
 }

@@ -72,7 +72,7 @@ mod deadlines;
 mod meter;
 mod port;
 
-use crate::api::{Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment, class};
 use crate::arrivals::{self, Arrivals, Due};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -357,13 +357,13 @@ impl<F: Fabric> Network for Flow<F> {
         self.feed(now, id, message.len, q);
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room {
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
         let whole = Share::of(self.fabric.link(at, port).rate);
         let port = &self.ports[self.fabric.first_link(at) as usize + port.index()];
         port.room(now, Work::of(capacity), whole)
     }
 
-    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: &mut Q) {}
+    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
 
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, Event(timer): Event, q: &mut Q, out: &mut Vec<NetOut>) {
         match timer {

@@ -66,7 +66,7 @@ mod waits;
 
 pub use rule::DeadlockRule;
 
-use crate::api::{Message, MsgId, NetOut, Network, Room, Route};
+use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use backlog::Backlog;
@@ -187,6 +187,8 @@ pub struct Packet<F> {
     /// Per node and input port, the link that ends there.
     link_into: Vec<LinkId>,
     backlogs: Vec<Backlog>,
+    /// Those of [`Delivery::Passing`] where it has channels of its own.
+    passing: Vec<Backlog>,
     loopbacks: Vec<Loopback>,
     messages: Messages,
     receipts: Receipts,
@@ -222,8 +224,10 @@ impl<F: Fabric> Packet<F> {
             packet,
             rule,
             trains,
-            turns,
+            // Nothing is in transit that local packets could take turns with.
+            turns: turns && rule != DeadlockRule::Classes,
             backlogs: vec![Backlog::default(); links.len()],
+            passing: vec![Backlog::default(); if rule == DeadlockRule::Classes { links.len() } else { 0 }],
             links,
             link_into,
             loopbacks: vec![Loopback::default(); fabric.nodes() as usize],
@@ -271,23 +275,24 @@ impl<F: Fabric> Network for Packet<F> {
         }
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, capacity: Bytes) -> Room {
-        let out = self.link_at(at, port);
-        let backlog = &mut self.backlogs[out.index()];
-        let room = backlog.room(now, capacity, self.packet);
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, capacity: Bytes) -> Room {
+        let (out, packet) = (self.link_at(at, port), self.packet);
+        let vc = self.rule.channel_for(delivery).unwrap_or(0);
+        let backlog = self.backlog(out, vc);
+        let room = backlog.room(now, capacity, packet);
         if room == Room::Unknown {
             backlog.ask(capacity);
         }
         room
     }
 
-    fn release<Q: Schedule<Event>>(&mut self, now: Ps, at: NodeId, port: PortId, q: &mut Q) {
+    fn release<Q: Schedule<Event>>(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, q: &mut Q) {
         if port == loopback::PORT && self.loopbacks[at.index()].release() {
             return;
         }
         let id = self.link_into[self.link_at(at, port).index()];
         let link = &mut self.links[id.index()];
-        let released = link.release(now);
+        let released = link.release(now, self.rule.channel_for(delivery));
         debug_assert!(released, "released a slot that the NPU does not hold");
         if released && link.waiting > 0 {
             let wake = (now + link.latency).max(link.free);

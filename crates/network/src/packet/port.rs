@@ -198,13 +198,18 @@ impl Link {
         }
     }
 
-    /// The slot that has been held longest is free from `now`; false when none was held.
-    pub fn release(&mut self, now: Ps) -> bool {
-        let Some(held) = self.held.front_mut() else { return false };
+    /// The slot that has been held longest, of a channel if one is given, is free from `now`; false when none was
+    /// held.
+    pub fn release(&mut self, now: Ps, channel: Option<u8>) -> bool {
+        let first = match channel {
+            Some(vc) => self.held.iter().position(|held| held.vc == vc),
+            None => Some(0),
+        };
+        let Some((first, held)) = first.and_then(|i| Some((i, self.held.get_mut(i)?))) else { return false };
         let vc = held.vc;
         held.packets -= 1;
         if held.packets == 0 {
-            self.held.pop_front();
+            self.held.remove(first);
         }
         self.channels[usize::from(vc)].credits.add(Series::once(now + self.latency));
         true

@@ -1,8 +1,9 @@
 //! The way of a packet: request an output, start, arrive, request the next.
 
+use super::backlog::Backlog;
 use super::messages::Messages;
 use super::port::{Link, LinkId};
-use super::rule::Lane;
+use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Place, Train};
 use super::{Event, Packet, Timer};
@@ -40,7 +41,8 @@ impl<F: Fabric> Packet<F> {
         let Some(path) = flight.path else {
             return self.loop_back(now, src, Train { msg, packets, place: Place::new(0, tail, short) }, q);
         };
-        let train = Train { msg, packets, place: Place::new(path, tail, short) };
+        let vc = self.rule.channel_for(flight.message.delivery).unwrap_or(0);
+        let train = Train { msg, packets, place: Place::new(path, tail, short).on_channel(vc) };
         let out = self.link_at(src, self.paths.hop(path).port);
         self.request(now, out, train, LinkId::LOCAL, q);
     }
@@ -48,6 +50,20 @@ impl<F: Fabric> Packet<F> {
     #[inline(always)]
     pub(super) fn link_at(&self, node: NodeId, port: PortId) -> LinkId {
         LinkId(self.first_link[node.index()] + u32::from(port.0))
+    }
+
+    /// The backlog of a link that packets of a channel are part of.
+    #[inline(always)]
+    pub(super) fn backlog(&mut self, out: LinkId, vc: u8) -> &mut Backlog {
+        match (self.rule, vc) {
+            (DeadlockRule::Classes, 1) => &mut self.passing[out.index()],
+            _ => &mut self.backlogs[out.index()],
+        }
+    }
+
+    #[inline(always)]
+    fn backlogs_of_a_link(&self) -> u8 {
+        1 + u8::from(self.rule == DeadlockRule::Classes)
     }
 
     #[inline(always)]
@@ -127,7 +143,7 @@ impl<F: Fabric> Packet<F> {
         self.links[out.index()].wait(demand.lane, demand.train, demand.input);
         if demand.input == LinkId::LOCAL {
             let bytes = self.bytes(demand.train);
-            self.backlogs[out.index()].block(bytes);
+            self.backlog(out, demand.vc).block(bytes);
         } else {
             let vc = demand.train.place.channel();
             self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
@@ -165,7 +181,7 @@ impl<F: Fabric> Packet<F> {
         if request.input == LinkId::LOCAL {
             let left = if demand.train.packets == 0 { 0 } else { self.bytes(demand.train) };
             let started = self.bytes(request.train) - left;
-            self.backlogs[out.index()].unblock(started);
+            self.backlog(out, demand.vc).unblock(started);
             if self.turns {
                 self.local_started(start, out, q);
             }
@@ -236,7 +252,7 @@ impl<F: Fabric> Packet<F> {
         if d.input != LinkId::LOCAL {
             self.vacate(start, end, d.input, came_on, q);
         } else if starts.last() > now {
-            self.backlogs[out.index()].decide(now, starts, len);
+            self.backlog(out, d.vc).decide(now, starts, len);
         }
         Some(start)
     }
@@ -275,24 +291,30 @@ impl<F: Fabric> Packet<F> {
         }
         link.wake = Ps::MAX;
         self.arbitrate(now, out, q);
-        let backlog = &mut self.backlogs[out.index()];
-        if let Some(capacity) = backlog.asked()
-            && backlog.room(now, capacity, self.packet) == Room::Now
-        {
-            backlog.answered();
-            let link = &self.links[out.index()];
-            news.push(NetOut::Room { at: link.from, port: link.out });
+        let packet = self.packet;
+        for vc in 0..self.backlogs_of_a_link() {
+            let backlog = self.backlog(out, vc);
+            if let Some(capacity) = backlog.asked()
+                && backlog.room(now, capacity, packet) == Room::Now
+            {
+                backlog.answered();
+                let link = &self.links[out.index()];
+                news.push(NetOut::Room { at: link.from, port: link.out });
+            }
         }
     }
 
     /// If a sender waits for room and it is known when there is some, the port wakes up then.
     fn promise_room(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
-        let backlog = &mut self.backlogs[out.index()];
-        let Some(capacity) = backlog.asked() else { return };
-        match backlog.room(now, capacity, self.packet) {
-            Room::Now => self.wake(now, out, q),
-            Room::At(at) => self.wake(at, out, q),
-            Room::Unknown => {}
+        let packet = self.packet;
+        for vc in 0..self.backlogs_of_a_link() {
+            let backlog = self.backlog(out, vc);
+            let Some(capacity) = backlog.asked() else { continue };
+            match backlog.room(now, capacity, packet) {
+                Room::Now => self.wake(now, out, q),
+                Room::At(at) => self.wake(at, out, q),
+                Room::Unknown => {}
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! backend knows of a rule is the *lane* of a packet: packets of one lane have equal demands, so the
 //! first of them that is blocked blocks all of its lane and nobody else.
 
+use crate::api::Delivery;
+
 /// How rings are kept free of deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlockRule {
@@ -16,6 +18,9 @@ pub enum DeadlockRule {
     /// Two virtual channels, each half of a buffer: a packet enters a ring on the first and moves to
     /// the second where it crosses the ring's wrap-around link. (Dally and Seitz 1987.)
     Dateline,
+    /// Two virtual channels, each half of a buffer: one for [`Delivery::Passing`], one for everything else. For
+    /// networks whose routers forward nothing, so that receivers are all that a packet may have to wait for.
+    Classes,
     /// No rule: rings may deadlock. For tests, and for fabrics without cycles.
     None,
 }
@@ -44,7 +49,7 @@ impl DeadlockRule {
     /// Virtual channels into which an input buffer is divided.
     pub(super) const fn channels(self) -> u32 {
         match self {
-            DeadlockRule::Dateline => 2,
+            DeadlockRule::Dateline | DeadlockRule::Classes => 2,
             DeadlockRule::Bubble | DeadlockRule::None => 1,
         }
     }
@@ -52,9 +57,15 @@ impl DeadlockRule {
     /// The smallest input buffer, in packets, with which a packet can ever start.
     pub const fn smallest_buffer(self) -> u32 {
         match self {
-            DeadlockRule::Bubble | DeadlockRule::Dateline => 2,
+            DeadlockRule::Bubble | DeadlockRule::Dateline | DeadlockRule::Classes => 2,
             DeadlockRule::None => 1,
         }
+    }
+
+    /// The virtual channel of a delivery, where it depends on that alone.
+    #[inline(always)]
+    pub(super) fn channel_for(self, delivery: Delivery) -> Option<u8> {
+        (self == DeadlockRule::Classes).then_some(u8::from(delivery == Delivery::Passing))
     }
 
     /// The virtual channel behind a link, for a packet that came on channel `vc`.
@@ -62,6 +73,7 @@ impl DeadlockRule {
     pub(super) fn next_channel(self, enters: bool, vc: u8, wraps: bool) -> u8 {
         match self {
             DeadlockRule::Dateline => u8::from(wraps || (!enters && vc == 1)),
+            DeadlockRule::Classes => vc,
             DeadlockRule::Bubble | DeadlockRule::None => 0,
         }
     }
@@ -71,7 +83,7 @@ impl DeadlockRule {
     pub(super) fn lane(self, enters: bool, vc: u8) -> Lane {
         match self {
             DeadlockRule::Bubble => Lane(u8::from(!enters)),
-            DeadlockRule::Dateline => Lane(vc),
+            DeadlockRule::Dateline | DeadlockRule::Classes => Lane(vc),
             DeadlockRule::None => Lane(0),
         }
     }
@@ -89,7 +101,7 @@ impl DeadlockRule {
     #[inline(always)]
     pub(super) fn channel_of(self, lane: Lane) -> usize {
         match self {
-            DeadlockRule::Dateline => lane.index(),
+            DeadlockRule::Dateline | DeadlockRule::Classes => lane.index(),
             DeadlockRule::Bubble | DeadlockRule::None => 0,
         }
     }

@@ -82,3 +82,19 @@ fn a_slot_in_transit_is_free_when_the_packet_has_left() {
         assert_eq!(outcome.arrivals, [Ps((n - 1) * cycle + 2 * hop)]);
     }
 }
+
+#[test]
+fn a_receiver_that_holds_streams_keeps_out_no_others() {
+    // Of both kinds half of the buffer; streams that are held for a millisecond each fill theirs.
+    let fabric = torus(&[(4, RATE, LATENCY)]);
+    let out = Route::Port(PortId(0));
+    let held = Play::stream(0, out, 40 * P, Ps(1_000_000_000));
+    let passing = Play { delivery: Delivery::Passing, at: Ps(2_000_000), ..Play::stream(0, out, 40 * P, Ps(0)) };
+    let arrival = |rule, buffer| {
+        let net = packets(&fabric, rule, Some(buffer), true);
+        play(net, &fabric, &[held, passing]).finished().arrivals[1]
+    };
+    assert_eq!(arrival(DeadlockRule::Classes, 42), Ps(2_000_000 + 40 * PACKET + LATENCY));
+    let shared = arrival(DeadlockRule::Bubble, 30);
+    assert!(shared > Ps(1_000_000_000), "{shared:?}");
+}

@@ -158,7 +158,9 @@ fn room_comes_as_the_backlog_drains() {
     let mut out = Vec::new();
     net.send(Ps::ZERO, message(0), &mut queue);
     net.send(Ps::ZERO, message(1), &mut queue);
-    let room = |net: &mut Flow<Product>, ns: u64, capacity| net.room(Ps(ns * NS), NodeId(0), port, Bytes(capacity));
+    let room = |net: &mut Flow<Product>, ns: u64, capacity| {
+        net.room(Ps(ns * NS), NodeId(0), port, Delivery::Stream, Bytes(capacity))
+    };
     assert_eq!(room(&mut net, 0, 2_000), Room::Now);
     assert_eq!(room(&mut net, 0, 500), Room::At(Ps(1_500 * NS)));
     let (now, _, event) = queue.pop().expect("rates are found");
@@ -166,7 +168,7 @@ fn room_comes_as_the_backlog_drains() {
     assert_eq!(room(&mut net, 700, 500), Room::At(Ps(1_500 * NS)));
     assert_eq!(room(&mut net, 700, 1_299), Room::At(Ps(701 * NS)));
     assert_eq!(room(&mut net, 700, 1_300), Room::Now);
-    assert_eq!(net.room(Ps(700 * NS), NodeId(0), PortId(1), Bytes(0)), Room::Now);
+    assert_eq!(net.room(Ps(700 * NS), NodeId(0), PortId(1), Delivery::Stream, Bytes(0)), Room::Now);
     // A message that is not complete does not count.
     let open = net.open(message(2));
     net.feed(Ps(700 * NS), open, Bytes(999), &mut queue);

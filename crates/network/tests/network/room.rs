@@ -27,7 +27,7 @@ fn room_is_known_while_credits_are() {
         let mut net = one_hop(&fabric, DeadlockRule::Bubble, None, trains);
         let mut queue: EventQueue<Event> = EventQueue::new();
         let room = |net: &mut syncline_network::Packet<_>, now, packets| {
-            net.room(Ps(now), NodeId(0), PORT, Bytes(packets * P))
+            net.room(Ps(now), NodeId(0), PORT, Delivery::Stream, Bytes(packets * P))
         };
         assert_eq!(room(&mut net, 0, 1), Room::Now);
         net.send(Ps::ZERO, stream(4 * P), &mut queue);
@@ -48,14 +48,14 @@ fn a_blocked_port_says_so_and_calls_back_once() {
         let mut net = packets(&fabric, DeadlockRule::None, Some(1), trains);
         let mut queue: EventQueue<Event> = EventQueue::new();
         net.send(Ps::ZERO, stream(3 * P), &mut queue);
-        assert_eq!(net.room(Ps::ZERO, NodeId(0), PORT, Bytes(2 * P)), Room::Unknown);
+        assert_eq!(net.room(Ps::ZERO, NodeId(0), PORT, Delivery::Stream, Bytes(2 * P)), Room::Unknown);
         let mut out = Vec::new();
         let mut calls = Vec::new();
         while let Some((now, _, event)) = queue.pop() {
             net.handle(now, event, &mut queue, &mut out);
             for news in out.drain(..) {
                 match news {
-                    NetOut::Arrived { at, port, .. } => net.release(now, at, port, &mut queue),
+                    NetOut::Arrived { at, port, .. } => net.release(now, at, port, Delivery::Stream, &mut queue),
                     NetOut::Left { .. } => {}
                     NetOut::Room { at, port } => calls.push((now, at, port)),
                 }

@@ -88,7 +88,7 @@ enum Event<E> {
     Network(E),
     Begin(u32),
     Feed(u32),
-    Release(NodeId, PortId),
+    Release(NodeId, PortId, Delivery),
 }
 
 /// Wraps the network's events into the driver's.
@@ -166,7 +166,9 @@ impl<N: Network> Player<'_, N> {
                 Event::Network(e) => self.net.handle(now, e, &mut Timers(&mut self.queue), &mut out),
                 Event::Begin(i) => self.begin(now, i),
                 Event::Feed(i) => self.feed(now, i),
-                Event::Release(at, port) => self.net.release(now, at, port, &mut Timers(&mut self.queue)),
+                Event::Release(at, port, delivery) => {
+                    self.net.release(now, at, port, delivery, &mut Timers(&mut self.queue));
+                }
             }
             for news in out.drain(..) {
                 match news {
@@ -213,7 +215,7 @@ impl<N: Network> Player<'_, N> {
         let key = Key::new(FEED, self.locals[i as usize]);
         if let (Supply::WhenRoom { capacity }, Some(port)) = (play.supply, self.first_port(&play)) {
             let link = self.link(play.src, port);
-            match self.net.room(now, play.src, port, capacity) {
+            match self.net.room(now, play.src, port, play.delivery, capacity) {
                 Room::Now => {}
                 Room::At(at) => return self.queue.push(at, key, Event::Feed(i)),
                 Room::Unknown => return self.waiting[link].push_back(i),
@@ -233,10 +235,14 @@ impl<N: Network> Player<'_, N> {
         let received = &mut self.received[tag as usize];
         for i in 0..u64::from(segment.packets) {
             let arrival = segment.t0 + segment.gap.times(i);
-            if play.delivery == Delivery::Stream {
+            if play.delivery != Delivery::Whole {
                 let pause = play.hold.times(*received % 7);
                 *received += 1;
-                self.queue.push(arrival + pause, Key::new(RELEASE, u32::from(port.0)), Event::Release(at, port));
+                self.queue.push(
+                    arrival + pause,
+                    Key::new(RELEASE, u32::from(port.0)),
+                    Event::Release(at, port, play.delivery),
+                );
             }
         }
         self.segments[tag as usize].push(segment);

@@ -2,7 +2,7 @@
 
 use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run};
 use syncline_system::spec::{
-    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, TransitSpec,
+    AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, TransitSpec,
 };
 
 /// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
@@ -94,6 +94,7 @@ fn the_baseline_is_limited_by_its_memory() {
         sm_bytes_per_s: 1_000_000_000_000,
         bus_bytes_per_s: 1_000_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
         transit: TransitSpec::Network,
         contention: None,
     };

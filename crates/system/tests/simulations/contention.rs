@@ -7,8 +7,8 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec, EndpointSpec, JobSpec, KernelsSpec,
-    LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec, EndpointSpec, JobSpec,
+    KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 
 /// 80 SMs, six of them with communication, on whatever memory the baseline had.
@@ -54,7 +54,7 @@ fn training(endpoint: EndpointSpec, overlap: bool) -> Spec {
         drain: false,
         update: true,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 450e9, scale: 1.0, array: None },
+        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 450e9, scale: 1.0, array: None, tile: None },
         background: None,
     };
     spec
@@ -175,6 +175,10 @@ fn what_cannot_be_shared_is_refused() {
     assert!(with(|c| c.comm_sms = 0).contains("0 of 80 SMs"));
     assert!(with(|c| c.comm_sms = 81).contains("81 of 80 SMs"));
     assert!(with(|c| c.comm_warps = 0).contains("0 warps"));
+    let mut spec = beside(900, 480, &[]);
+    let EndpointSpec::Baseline { buses, .. } = &mut spec.endpoint else { panic!("a baseline") };
+    *buses = BusSpec::Loggp { latency_ps: 0, overhead_ps: 0, gap_ps: 0, message_bytes: None };
+    assert!(refusal(&spec).contains("endpoint.buses: ") && refusal(&spec).contains("accepted: rate"));
     assert!(refusal(&beside(900, 480, &[(0, 1)])).contains("0 warps"));
     assert!(refusal(&beside(0, 480, &[])).contains("endpoint.memory_bytes_per_s"));
 }

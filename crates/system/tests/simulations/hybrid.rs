@@ -1,15 +1,17 @@
 //! Recommendation models: several kinds of collectives in one run, and tables in the background.
 
-use crate::folded::same_both_ways;
-use crate::support::{CYCLE_PS, ace_torus, all_reduce, baseline, dim, fingerprint, ideal, run};
+use crate::folded::{product, same_both_ways};
+use crate::support::{
+    CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, fingerprint, ideal, packet, run, switch_offload,
+};
 use syncline_system::spec::{
-    AlgorithmSpec, ArraySpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec,
-    NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
+    JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_system::{Column, Results, run_spec};
 
 fn compute(memory_bytes_per_s: f64) -> ComputeSpec {
-    ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, array: None }
+    ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, array: None, tile: None }
 }
 
 fn model(spec: &mut Spec, name: &str, batch: u32, strategy: StrategySpec) {
@@ -250,4 +252,83 @@ fn contradictions_are_refused() {
     let mut odd = dlrm();
     crate::support::dims(&mut odd)[2].size = 3;
     assert!(refused(&odd).contains("cannot be divided evenly among 24 NPUs"));
+}
+
+/// DLRM where switches add: all-reduces through them, all-to-alls directly and by DMA.
+fn offloaded(blocks: &[(BlockSpec, u32)]) -> Spec {
+    let mut spec = dlrm();
+    *dims(&mut spec) = product(blocks);
+    spec.endpoint = switch_offload();
+    spec.collectives.algorithm = AlgorithmSpec::Hierarchical;
+    spec.collectives.inflight = 4;
+    spec.collectives.padding = false;
+    if let JobSpec::Training { drain, .. } = &mut spec.job {
+        *drain = true;
+    }
+    spec
+}
+
+/// Every NPU sends seven eighths of every exchange, and of every all-reduce its vector once; and so do the switches.
+#[test]
+fn switches_add_beside_direct_exchanges() {
+    let exchanged = 4 * (64 * 64 * 64 * 2) * 7 / 8;
+    let reduced = 2 * 2 * 57_411_584;
+    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)] {
+        let mut spec = offloaded(&[(BlockSpec::Switch, 8)]);
+        spec.network = network;
+        if let EndpointSpec::SwitchOffload(offload) = &mut spec.endpoint {
+            offload.sm_bytes_per_s = 0; // neither takes any
+            offload.switch_memory_bytes = 4 * 2 * 4096;
+        }
+        let s = run(&spec).summary;
+        assert_eq!(s.endpoint.sent_bytes, 8 * (exchanged + reduced));
+        assert_eq!(s.endpoint.sent_by_switches_bytes, 8 * reduced);
+        assert_eq!(s.network.injected_bytes, s.endpoint.sent_bytes + s.endpoint.sent_by_switches_bytes);
+        let memory = &s.endpoint.partitions[0];
+        assert!(memory.peak_bytes <= memory.capacity_bytes && memory.peak_bytes > 0, "{memory:?}");
+        assert_eq!(
+            s.offloaded.as_deref(),
+            Some("in switches: all-reduce along dimension 0; by the NPUs: all-to-all along dimension 0")
+        );
+        spec.collectives.padding = true; // blocks of a length
+        same_both_ways(&spec);
+    }
+}
+
+/// Where some dimensions have switches, exchanges use the line of all NPUs beside those dimensions.
+#[test]
+fn exchanges_of_all_npus_go_beside_dimensions_with_switches() {
+    for blocks in [&[(BlockSpec::Ring, 2), (BlockSpec::Switch, 4)][..], &[(BlockSpec::Switch, 4), (BlockSpec::Ring, 4)]]
+    {
+        let mut spec = offloaded(blocks);
+        spec.collectives.padding = true; // blocks of a length
+        same_both_ways(&spec);
+        spec.collectives.padding = false;
+        let results = run(&spec);
+        let shuffled = run_spec(&spec, Some(7)).expect("it ran before");
+        assert_eq!(fingerprint(&results), fingerprint(&shuffled));
+        let s = &results.summary;
+        let npus = u64::from(s.npus);
+        assert_eq!(s.endpoint.sent_by_switches_bytes, npus * 2 * 2 * 57_411_584);
+        // Whole vectors to the switch and around the ring, 2(n-1)/n of it there.
+        let ring = blocks.iter().find(|b| b.0 == BlockSpec::Ring).map_or(1, |b| u64::from(b.1));
+        let reduced = 2 * 2 * 57_411_584 * (ring + 2 * (ring - 1)) / ring;
+        let exchanged = 4 * (64 * 64 * 64 * 2) * (npus - 1) / npus;
+        assert_eq!(s.endpoint.sent_bytes, npus * (exchanged + reduced));
+    }
+}
+
+#[test]
+fn a_kind_that_switches_cannot_serve_is_named() {
+    let refusal = |spec: &Spec| run_spec(spec, None).expect_err("switches cannot do this").to_string();
+    let mut spec = offloaded(&[(BlockSpec::Ring, 2), (BlockSpec::Switch, 4)]);
+    spec.collectives.algorithms.push((CollectiveKindSpec::AllReduce, AlgorithmSpec::InSwitch));
+    let message = refusal(&spec);
+    assert!(message.contains("collectives.algorithms: switch offload needs a switch"), "{message}");
+    let mut spec = offloaded(&[(BlockSpec::Switch, 8)]);
+    spec.collectives.algorithms = vec![(CollectiveKindSpec::AllReduce, AlgorithmSpec::Direct)];
+    assert!(refusal(&spec).contains("nothing of it goes through a switch"));
+    spec.collectives.algorithm = AlgorithmSpec::InSwitch;
+    let message = refusal(&spec);
+    assert!(message.contains("algorithm for all-to-all"), "{message}");
 }

@@ -1,16 +1,20 @@
 //! Whole simulations, one file per behaviour.
 
 mod accounting;
+mod ace_phases;
 mod agreement;
 mod algorithms;
 mod bounds;
+mod buses;
 mod closed_forms;
 mod contention;
 mod failures;
 mod folded;
 mod hybrid;
+mod mixed;
 mod monotone;
 mod odd_sizes;
+mod offload;
 mod support;
 mod training;
 mod transit;

@@ -2,7 +2,7 @@
 
 use crate::support::{ace_spec, ace_torus, all_reduce, dims, ideal, resource, run};
 use syncline_system::Results;
-use syncline_system::spec::{AceSpec, EndpointSpec, Spec, TransitSpec};
+use syncline_system::spec::{AceSpec, BusSpec, EndpointSpec, Spec, TransitSpec};
 
 fn ace_run(change: impl FnOnce(&mut AceSpec)) -> Results {
     let mut ace = ace_spec();
@@ -16,6 +16,7 @@ fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
         sm_bytes_per_s: sms * 79_680_000_000,
         bus_bytes_per_s: bus * 1_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
         transit: TransitSpec::Network,
         contention: None,
     };

@@ -1,8 +1,9 @@
 //! Descriptions of simulations, small enough to read.
 
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule, DimSpec,
-    EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec, TransitSpec,
+    AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
+    SwitchOffloadSpec, TransitSpec,
 };
 use syncline_system::{Results, run_spec};
 
@@ -40,6 +41,7 @@ pub fn baseline() -> EndpointSpec {
         sm_bytes_per_s: 6 * 79_680_000_000,
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
         transit: TransitSpec::Network,
         contention: None,
     }
@@ -50,6 +52,7 @@ pub fn ace_spec() -> AceSpec {
         memory_bytes_per_s: 128_000_000_000,
         bus_bytes_per_s: 500_000_000_000,
         charge_writes: false,
+        buses: BusSpec::Rate,
         clock_hz: 1_245_000_000,
         sram_bytes: 4 << 20,
         sram_banks: 4,
@@ -66,6 +69,24 @@ pub fn ace() -> EndpointSpec {
     EndpointSpec::Ace(ace_spec())
 }
 
+/// NPUs that keep up with any link, and SMs for what no switch takes; switches that hold 1 MiB of sums.
+pub fn switch_offload_spec() -> SwitchOffloadSpec {
+    SwitchOffloadSpec {
+        memory_bytes_per_s: 1_000_000_000_000,
+        sm_bytes_per_s: 6 * 79_680_000_000,
+        bus_bytes_per_s: 500_000_000_000,
+        charge_writes: false,
+        switch_reduce_bytes_per_s: Some(400_000_000_000),
+        switch_memory_bytes: 1 << 20,
+        switch_latency_ps: 90_000,
+        message_bytes: 4096,
+    }
+}
+
+pub fn switch_offload() -> EndpointSpec {
+    EndpointSpec::SwitchOffload(switch_offload_spec())
+}
+
 /// An endpoint that forwards itself what is for distant NPUs.
 pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
     match &mut endpoint {
@@ -73,6 +94,7 @@ pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
             *transit = TransitSpec::Endpoint
         }
         EndpointSpec::Ace(ace) => ace.transit = TransitSpec::Endpoint,
+        EndpointSpec::SwitchOffload(_) => panic!("switches forward"),
     }
     endpoint
 }

@@ -21,7 +21,7 @@ pub fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
         drain,
         update: true,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None },
+        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None, tile: None },
         background: None,
     };
     spec
@@ -94,7 +94,7 @@ fn resnet(iterations: u32) -> Spec {
         drain: false,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07, array: None },
+        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07, array: None, tile: None },
         background: None,
     };
     spec

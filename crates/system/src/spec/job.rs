@@ -1,0 +1,160 @@
+//! What is run: a collective, or the training of a model.
+
+use super::LoadSpec;
+use serde::Deserialize;
+
+/// What is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum JobSpec {
+    /// One collective of every group.
+    Collective {
+        /// Which.
+        collective: CollectiveKindSpec,
+        /// Bytes of the full vector on each NPU.
+        bytes: u64,
+        /// The rank that is the root of a rooted collective.
+        #[serde(default)]
+        root: u32,
+        /// What runs beside it on every NPU; only with dynamic contention.
+        #[serde(default)]
+        beside: Vec<LoadSpec>,
+    },
+    /// Iterations of a training loop.
+    Training {
+        /// The model.
+        workload: WorkloadSpec,
+        /// How the model is distributed.
+        #[serde(default)]
+        strategy: StrategySpec,
+        /// Iterations.
+        iterations: u32,
+        /// Whether collectives are issued as gradients become ready, or together after back-propagation.
+        overlap: bool,
+        /// Whether the run waits for collectives that are still in flight when the last
+        /// back-propagation ends.
+        drain: bool,
+        /// Whether the weight update costs compute time.
+        update: bool,
+        /// NPUs that take longer to compute: the NPU, and the factor on its times.
+        #[serde(default)]
+        stragglers: Vec<(u32, f64)>,
+        /// The NPU as compute sees it.
+        compute: ComputeSpec,
+        /// What works on embedding tables beside the training loop; nothing does if left out.
+        #[serde(default)]
+        background: Option<ComputeSpec>,
+    },
+}
+
+/// How a model is distributed over the NPUs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrategySpec {
+    /// A copy of the model on every NPU.
+    #[default]
+    DataParallel,
+    /// Copies of the MLPs, and embedding tables distributed.
+    Hybrid,
+}
+
+/// Collectives that can be asked for.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CollectiveKindSpec {
+    /// All-reduce.
+    AllReduce,
+    /// Reduce-scatter.
+    ReduceScatter,
+    /// All-gather.
+    AllGather,
+    /// All-to-all.
+    AllToAll,
+    /// Broadcast.
+    Broadcast,
+    /// Reduce.
+    Reduce,
+    /// Gather.
+    Gather,
+    /// Scatter.
+    Scatter,
+}
+
+/// Where the layers come from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "source", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// A model of the zoo.
+    Model {
+        /// Its name, e.g. `resnet50`.
+        name: String,
+        /// Samples per NPU and iteration.
+        batch: u32,
+        /// Bytes of an activation, weight or gradient element.
+        element_bytes: u32,
+        /// Which kernels cost time.
+        kernels: KernelsSpec,
+        /// Tokens of a sentence, for models of sequences.
+        #[serde(default)]
+        sequence: Option<u32>,
+    },
+    /// The text of an ASTRA-sim 1.0 workload file.
+    AstraText {
+        /// The file's content.
+        text: String,
+    },
+}
+
+/// Which kernels of a model cost time.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelsSpec {
+    /// All of them.
+    All,
+    /// Those of operators with weights only.
+    Weighted,
+}
+
+/// What the compute engine of an NPU has left beside communication.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComputeSpec {
+    /// Peak rate of the SMs that compute has.
+    pub flops_per_s: f64,
+    /// Memory bandwidth that compute has.
+    pub memory_bytes_per_s: f64,
+    /// Factor on the time of every kernel.
+    pub scale: f64,
+    /// A systolic array in place of the SMs.
+    #[serde(default)]
+    pub array: Option<ArraySpec>,
+    /// Results along each side of a tile of a matrix product; every operand is read once if left out.
+    #[serde(default)]
+    pub tile: Option<std::num::NonZeroU32>,
+}
+
+/// A systolic array.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArraySpec {
+    /// Rows of processing elements.
+    pub rows: u32,
+    /// Columns of processing elements.
+    pub columns: u32,
+    /// What stays in them.
+    pub dataflow: DataflowSpec,
+    /// Cycles per second that compute has.
+    pub clock_hz: f64,
+}
+
+/// What stays in the elements of a systolic array.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataflowSpec {
+    /// Sums.
+    OutputStationary,
+    /// Weights.
+    WeightStationary,
+    /// Inputs.
+    InputStationary,
+}
