@@ -230,3 +230,60 @@ impl StepCost for Baseline {
         report.resources.extend([&self.memory, &self.sms, &self.bus_out, &self.bus_in].map(|s| s.usage.clone()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use syncline_core::Key;
+
+    /// Ends of work in the order in which it was begun.
+    #[derive(Default)]
+    struct Ends(Vec<Ps>);
+
+    impl Schedule<WorkDone> for Ends {
+        fn at(&mut self, time: Ps, _: Key, _: WorkDone) {
+            self.0.push(time);
+        }
+    }
+
+    fn baseline(charge_writes: bool, protocol: Option<LogGp>) -> Baseline {
+        let [memory, sms, bus] = [900, 700, 500].map(|gb| Rate::new(gb * 1_000_000_000).expect("positive"));
+        Baseline::new(BaselineConfig { memory, sms, bus, charge_writes, protocol }, 1)
+    }
+
+    const BUS: LogGp = LogGp { latency: Ps(71_000), overhead: Ps(29_000), gap: Ps(31_000), message: Some(Bytes(4096)) };
+
+    #[test]
+    fn stages_are_the_places_that_data_comes_to() {
+        let stages = |writes, protocol, op| baseline(writes, protocol).stages(op);
+        for (op, written, unwritten) in
+            [(Op::Send, 2, 2), (Op::RecvCopySend, 4, 3), (Op::RecvReduce, 3, 2), (Op::Recv, 2, 1)]
+        {
+            assert_eq!((stages(true, Some(BUS), op), stages(false, Some(BUS), op)), (written, unwritten), "{op:?}");
+            assert_eq!(stages(true, None, op), 1, "{op:?}");
+        }
+    }
+
+    proptest! {
+        /// Messages in transit rely on it: their events name none.
+        #[test]
+        fn a_stage_is_done_first_with_what_came_first(
+            mut messages in prop::collection::vec((0u64..1_000_000, 0u64..100_000), 1..40), writes: bool, stored: bool,
+        ) {
+            messages.sort_unstable_by_key(|m| m.0);
+            let mut cost = baseline(writes, stored.then_some(BUS));
+            let mut came: Vec<Ps> = messages.iter().map(|m| Ps(m.0)).collect();
+            for stage in 0..cost.stages(Op::RecvCopySend) {
+                let mut ends = Ends::default();
+                for (&at, &(_, len)) in came.iter().zip(&messages) {
+                    let done = WorkDone::Transit { npu: 0, stage };
+                    cost.work(at, Op::RecvCopySend, Bytes(len), done, &mut ends);
+                }
+                prop_assert_eq!(ends.0.len(), messages.len());
+                prop_assert!(ends.0.is_sorted(), "stage {}: {:?}", stage, ends.0);
+                came = ends.0;
+            }
+        }
+    }
+}
