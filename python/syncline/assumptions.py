@@ -13,6 +13,7 @@ from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
+    BaselineEndpoint,
     Buses,
     Collective,
     Experiment,
@@ -21,13 +22,16 @@ from syncline.schema.experiment import (
     SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Variant
+from syncline.schema.rules import SHARED_FIELDS
 from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
-UNNAMED = frozenset({"root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"})
+UNNAMED = frozenset(
+    {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
+)
 """Fields whose default is nothing, or is listed with what it means."""
 TRANSIT = {
     "endpoint": "what is for distant NPUs passes through the endpoints between",
@@ -145,11 +149,15 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
             "slices": not _slices_matter(experiment),
         }
         return frozenset(name for name, unused in idle.items() if unused)
+    if section == "endpoint":
+        return _idle_in_endpoint(experiment)
     if experiment.is_training:
         training = experiment.training
+        beside = {"background_sms", "background_memory_bandwidth"}
+        if section == "training" and training.background_embedding and experiment.shares:
+            return frozenset(beside)
         if section != "training" or training.background_embedding:
             return frozenset()
-        beside = {"background_sms", "background_memory_bandwidth"}
         return frozenset(beside if experiment.strategy == "hybrid" else {"background_embedding", *beside})
     if section == "training":
         return frozenset(Training.model_fields)
@@ -158,6 +166,15 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     if isinstance(experiment.endpoint, IdealEndpoint):
         return frozenset(Npu.model_fields) - {"clock"}
     return frozenset({"peak"})
+
+
+def _idle_in_endpoint(experiment: Experiment) -> frozenset[str]:
+    """Fields of the endpoint that its way of sharing the NPU has no use for."""
+    if not isinstance(experiment.endpoint, BaselineEndpoint):
+        return frozenset()
+    if not experiment.shares:
+        return SHARED_FIELDS | {"contention"}
+    return frozenset({"comm_memory_bandwidth", *(() if experiment.is_training else ("kernel_warps",))})
 
 
 def _defaults(
@@ -197,6 +214,8 @@ def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:
 def _meaning_of_nothing(value: BaseModel, name: str) -> str:
     if isinstance(value, IdealEndpoint):
         return "one cycle of npu.clock"
+    if isinstance(value, BaselineEndpoint):
+        return "npu.memory_bandwidth"
     if isinstance(value, SwitchOffloadEndpoint):
         return "that of the ports: switches add as bytes arrive"
     return "npu.clock" if isinstance(value, AceEndpoint) and name == "clock" else "auto"

@@ -19,6 +19,7 @@ from syncline.schema.experiment import (
     Buses,
     Experiment,
     FlowNetwork,
+    Npu,
     PacketNetwork,
     SwitchOffloadEndpoint,
 )
@@ -37,6 +38,8 @@ PANIC: Final = "PanicException"
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
     "endpoint.transit": ("endpoint", "transit"),
+    "endpoint.memory_bytes_per_s": ("endpoint", "memory_bandwidth"),
+    "endpoint.sm_bytes_per_s": ("endpoint", "comm_sms"),
     "network.buffer_packets": ("network", "buffer"),
     "input buffers": ("network", "buffer"),
     "a batch": ("workload", "batch"),
@@ -250,13 +253,16 @@ def cycle_ps(clock: int) -> int:
 def compute_share(experiment: Experiment) -> tuple[int, int]:
     """SMs and bytes/s that compute has: what communication and embeddings in the background take, it does not have.
 
-    Without overlap nothing runs at the same time, so each has everything.
+    Without overlap nothing runs at the same time, so each has everything. With dynamic contention each has, too,
+    whatever runs alone, and the engine works out what it has beside others.
     """
     npu, endpoint, training = experiment.npu, experiment.endpoint, experiment.training
     sms, bandwidth = npu.sms, npu.memory_bandwidth
+    if isinstance(endpoint, BaselineEndpoint) and experiment.shares:
+        return sms, endpoint.memory_bandwidth or bandwidth
     if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         sms -= endpoint.comm_sms
-        bandwidth -= endpoint.comm_memory_bandwidth
+        bandwidth -= endpoint.comm_memory_bandwidth or 0
     if training.background_embedding:
         sms -= training.background_sms
         bandwidth -= training.background_memory_bandwidth
@@ -331,12 +337,13 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
     if isinstance(endpoint, BaselineEndpoint):
         return {
             "kind": "baseline",
-            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": _comm_memory(endpoint, npu),
             "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
             "buses": _buses(endpoint.buses),
             "transit": experiment.transit,
+            **({"contention": _contention(endpoint, npu)} if experiment.shares else {}),
         }
     if isinstance(endpoint, AceEndpoint):
         return {
@@ -369,6 +376,21 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
     return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
+
+
+def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:
+    """Memory bandwidth of communication: of its bus, or what is set aside for it, or all there is to share."""
+    set_aside = endpoint.buses.memory or endpoint.comm_memory_bandwidth
+    return set_aside or endpoint.memory_bandwidth or npu.memory_bandwidth
+
+
+def _contention(endpoint: BaselineEndpoint, npu: Npu) -> dict[str, Any]:
+    return {
+        "sms": npu.sms,
+        "comm_sms": endpoint.comm_sms,
+        "comm_warps": endpoint.comm_warps,
+        "kernel_milliwarps": round(1000 * endpoint.kernel_warps),
+    }
 
 
 def _buses(buses: Buses) -> dict[str, Any]:
@@ -411,11 +433,18 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
     workload = experiment.workload
     if isinstance(workload, CollectiveWorkload):
         kind, root = workload.collective, workload.root or 0
-        return {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
+        beside = [
+            {"milliwarps": round(1000 * load.warps), "memory_bytes_per_s": load.memory_bandwidth or 0}
+            for load in workload.beside
+            for _ in range(load.count)
+        ]
+        job = {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
+        return {**job, "beside": beside} if beside else job
     training = experiment.training
     background = None
     if training.background_embedding:
-        background = _compute(experiment, training.background_sms, training.background_memory_bandwidth)
+        given = (training.background_sms, training.background_memory_bandwidth)
+        background = _compute(experiment, *(compute_share(experiment) if experiment.shares else given))
     return {
         "kind": "training",
         "workload": _workload(workload, astra_text),

@@ -105,9 +105,11 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "iteration_time_s": total_s / max(1, summary["iterations"]),
         "total_time_s": total_s,
         "compute_time_s": seconds(summary["compute_ps"]),
+        "compute_time_alone_s": seconds(summary["compute_alone_ps"]),
         "exposed_comm_s": seconds(summary["exposed_ps"]),
         "exposed_comm_share": ratio(summary["exposed_ps"], summary["total_ps"]),
         "background_compute_time_s": seconds(summary["background_compute_ps"]),
+        "background_compute_time_alone_s": seconds(summary["background_compute_alone_ps"]),
         "background_wait_s": seconds(summary["background_wait_ps"]),
         "exposed_by_collective": [
             {"layer": e["layer"], "pass": e["pass"], "exposed_s": seconds(e["exposed_ps"])}

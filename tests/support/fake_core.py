@@ -163,8 +163,10 @@ def run(spec_json: str) -> dict[str, Any]:
         "total_ps": total_ps,
         "iterations": iterations,
         "compute_ps": compute_ps,
+        "compute_alone_ps": compute_ps,
         "exposed_ps": exposed_ps,
         "background_compute_ps": 0,
+        "background_compute_alone_ps": 0,
         "background_wait_ps": 0,
         "passes": [
             {

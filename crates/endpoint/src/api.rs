@@ -14,6 +14,7 @@
 //!   its number except the bytes that its coordinates give it.
 //! * An NPU may receive data of a chunk that it has not started yet; the endpoint keeps it.
 
+use crate::contention::Kernel;
 use crate::servers::ResourceUse;
 use syncline_core::{Bytes, Key, NodeId, Ps, Schedule, Wait, Windows};
 use syncline_network::{NetOut, Network};
@@ -68,6 +69,13 @@ pub enum EpOut {
         npu: NodeId,
         /// The chunk.
         seq: u32,
+    },
+    /// A stream of the NPU has computed its kernels ([`Endpoint::compute`]).
+    Computed {
+        /// The NPU.
+        npu: NodeId,
+        /// The stream.
+        stream: u8,
     },
 }
 
@@ -136,6 +144,15 @@ pub trait Endpoint<N: Network> {
     where
         Q: Schedule<Self::Event> + Schedule<N::Event>;
 
+    /// A stream of an NPU, which computes nothing now, computes some kernels one after the other. Returns when that
+    /// will be done, if nothing that happens here changes it; otherwise [`EpOut::Computed`] follows.
+    fn compute<Q>(&mut self, _npu: NodeId, _stream: u8, kernels: &[Kernel], ctx: &mut Ctx<'_, N, Q>) -> Option<Ps>
+    where
+        Q: Schedule<Self::Event> + Schedule<N::Event>,
+    {
+        Some(Kernel::alone(kernels, ctx.now))
+    }
+
     /// A timer fired.
     fn handle<Q>(&mut self, event: Self::Event, ctx: &mut Ctx<'_, N, Q>)
     where
@@ -150,6 +167,9 @@ pub trait Endpoint<N: Network> {
 
 /// Event classes of this layer in the order key; see [`syncline_core::Key`].
 pub mod class {
+    /// Shares of communication and kernels change. As the end of compute nodes, which it may be, it goes before what
+    /// else happens at the time.
+    pub const SHARES: u8 = 1;
     /// Work at an endpoint is done.
     pub const WORK: u8 = 32;
     /// Work on a message in transit is done.

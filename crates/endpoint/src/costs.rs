@@ -23,20 +23,53 @@
 //! transfer per block, and what is sent crosses the NIC bus. The memory bandwidth of communication is the bandwidth of
 //! its bus. A step asks for each bus when it is there, so that other steps use a bus while it is on another.
 
-use crate::api::Report;
+use crate::api::{EpOut, Report};
+use crate::contention::Kernel;
 use crate::loggp::LogGp;
+use crate::message::WorkDone;
 use crate::servers::RateServer;
 use syncline_collective::Op;
-use syncline_core::{Bytes, Ps, Rate};
+use syncline_core::{Bytes, Ps, Rate, Schedule};
 
 /// Most stages of the work of a step.
 pub const STAGES: usize = 4;
 
 /// What a step costs an endpoint that works on whole messages.
 pub trait StepCost {
-    /// When the work of a step on a block of `len` bytes that was ready at `now` is done; or, if it comes in several
-    /// stages, when the given one is, and the number of the next. The first is 0.
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>);
+    /// In how many stages the work of a step comes, one after the other; at most [`STAGES`].
+    fn stages(&self, _op: Op) -> u8 {
+        1
+    }
+
+    /// Works on a block of `len` bytes that was ready at `now`, at the stage that `done` names, and has `done`
+    /// happen, under its key, when that is done. What comes to a stage first is done first as long as all of it is of
+    /// one kind of step.
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q);
+
+    /// A stream of an NPU computes some kernels, as [`Endpoint::compute`](crate::Endpoint::compute) has it.
+    fn compute<Q: Schedule<WorkDone>>(
+        &mut self,
+        _npu: usize,
+        _stream: u8,
+        kernels: &[Kernel],
+        now: Ps,
+        _q: &mut Q,
+        _out: &mut Vec<EpOut>,
+    ) -> Option<Ps> {
+        Some(Kernel::alone(kernels, now))
+    }
+
+    /// What an NPU's work and kernels share may have to be shared anew: a timer that the model has set. One of
+    /// a fixed split sets none.
+    fn share_anew<Q: Schedule<WorkDone>>(
+        &mut self,
+        _npu: usize,
+        _generation: u32,
+        _now: Ps,
+        _q: &mut Q,
+        _out: &mut Vec<EpOut>,
+    ) {
+    }
 
     /// Adds what was used to a report.
     fn report(&self, report: &mut Report);
@@ -50,8 +83,9 @@ pub struct Ideal {
 }
 
 impl StepCost for Ideal {
-    fn work(&mut self, _: usize, now: Ps, _: Op, _: Bytes, _: u8) -> (Ps, Option<u8>) {
-        (now + self.step, None)
+    #[inline]
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, _: Op, _: Bytes, done: WorkDone, q: &mut Q) {
+        q.at(now + self.step, done.key(), done);
     }
 
     fn report(&self, _: &mut Report) {}
@@ -101,40 +135,38 @@ impl Baseline {
         }
     }
 
-    pub(crate) fn reads_per_byte(op: Op) -> u64 {
-        match op {
-            Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
-            Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
-            Op::Recv => 0,
-        }
+    /// The places that a step whose data is stored between the buses comes to.
+    fn stores(&self, op: Op) -> impl Iterator<Item = Store> {
+        let uses = [
+            (Store::BusIn, op.receives()),
+            (Store::Write, op.receives() && self.charge_writes),
+            (Store::Read, reads_per_byte(op) > 0),
+            (Store::BusOut, op.sends()),
+        ];
+        uses.into_iter().filter_map(|(store, used)| used.then_some(store))
     }
-}
 
-impl Baseline {
-    /// The stages of a step whose data is stored between the buses: over the NIC bus, into memory, out of memory,
-    /// over the NIC bus.
-    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>) {
-        let reads = Self::reads_per_byte(op);
-        let stages = [op.receives(), op.receives() && self.charge_writes, reads > 0, op.sends()];
-        let after = |from: u8| (from..).zip(&stages[usize::from(from)..]).find_map(|(s, used)| used.then_some(s));
-        let stage = after(stage).expect("every step sends or receives");
-        let done = match stage {
-            0 => {
+    /// A stage of a step whose data is stored between the buses.
+    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> Ps {
+        let reads = reads_per_byte(op);
+        let store = self.stores(op).nth(stage.into()).expect("work has as many stages as it is said to");
+        match store {
+            Store::BusIn => {
                 self.written += len.0;
                 self.bus_in.serve(npu, now, len)
             }
-            1 => self.memory.serve(npu, now, len),
-            2 => {
+            Store::Write => self.memory.serve(npu, now, len),
+            Store::Read => {
                 self.read += reads * len.0;
                 let last = (0..reads).map(|_| self.memory.serve(npu, now, len)).last();
                 self.sms.serve(npu, now, Bytes(reads * len.0)).max(last.unwrap_or(now))
             }
-            _ => self.bus_out.serve(npu, now, len),
-        };
-        (done, after(stage + 1))
+            Store::BusOut => self.bus_out.serve(npu, now, len),
+        }
     }
 
     /// A step whose data streams through memory, SMs and bus at once.
+    #[inline]
     fn streamed_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
         let mut ready = now;
         if op.receives() {
@@ -144,7 +176,7 @@ impl Baseline {
                 ready = ready.max(self.memory.serve(npu, now, len));
             }
         }
-        let read = Bytes(Self::reads_per_byte(op) * len.0);
+        let read = Bytes(reads_per_byte(op) * len.0);
         self.read += read.0;
         let mut done = ready;
         if read.0 > 0 {
@@ -157,13 +189,38 @@ impl Baseline {
     }
 }
 
+/// Where data that is stored between the buses has to pass.
+#[derive(Clone, Copy, Debug)]
+enum Store {
+    BusIn,
+    Write,
+    Read,
+    BusOut,
+}
+
+/// Bytes that a step of the baseline reads from memory per byte of its block.
+pub(crate) fn reads_per_byte(op: Op) -> u64 {
+    match op {
+        Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
+        Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
+        Op::Recv => 0,
+    }
+}
+
 impl StepCost for Baseline {
     #[inline]
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> (Ps, Option<u8>) {
-        match self.stored {
-            true => self.stored_work(npu, now, op, len, stage),
-            false => (self.streamed_work(npu, now, op, len), None),
-        }
+    fn stages(&self, op: Op) -> u8 {
+        if self.stored { self.stores(op).count() as u8 } else { 1 }
+    }
+
+    #[inline]
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q) {
+        let npu = done.npu().index();
+        let at = match self.stored {
+            true => self.stored_work(npu, now, op, len, done.stage()),
+            false => self.streamed_work(npu, now, op, len),
+        };
+        q.at(at, done.key(), done);
     }
 
     fn report(&self, report: &mut Report) {
@@ -171,5 +228,62 @@ impl StepCost for Baseline {
         report.memory_read = self.read;
         report.memory_written = self.written;
         report.resources.extend([&self.memory, &self.sms, &self.bus_out, &self.bus_in].map(|s| s.usage.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use syncline_core::Key;
+
+    /// Ends of work in the order in which it was begun.
+    #[derive(Default)]
+    struct Ends(Vec<Ps>);
+
+    impl Schedule<WorkDone> for Ends {
+        fn at(&mut self, time: Ps, _: Key, _: WorkDone) {
+            self.0.push(time);
+        }
+    }
+
+    fn baseline(charge_writes: bool, protocol: Option<LogGp>) -> Baseline {
+        let [memory, sms, bus] = [900, 700, 500].map(|gb| Rate::new(gb * 1_000_000_000).expect("positive"));
+        Baseline::new(BaselineConfig { memory, sms, bus, charge_writes, protocol }, 1)
+    }
+
+    const BUS: LogGp = LogGp { latency: Ps(71_000), overhead: Ps(29_000), gap: Ps(31_000), message: Some(Bytes(4096)) };
+
+    #[test]
+    fn stages_are_the_places_that_data_comes_to() {
+        let stages = |writes, protocol, op| baseline(writes, protocol).stages(op);
+        for (op, written, unwritten) in
+            [(Op::Send, 2, 2), (Op::RecvCopySend, 4, 3), (Op::RecvReduce, 3, 2), (Op::Recv, 2, 1)]
+        {
+            assert_eq!((stages(true, Some(BUS), op), stages(false, Some(BUS), op)), (written, unwritten), "{op:?}");
+            assert_eq!(stages(true, None, op), 1, "{op:?}");
+        }
+    }
+
+    proptest! {
+        /// Messages in transit rely on it: their events name none.
+        #[test]
+        fn a_stage_is_done_first_with_what_came_first(
+            mut messages in prop::collection::vec((0u64..1_000_000, 0u64..100_000), 1..40), writes: bool, stored: bool,
+        ) {
+            messages.sort_unstable_by_key(|m| m.0);
+            let mut cost = baseline(writes, stored.then_some(BUS));
+            let mut came: Vec<Ps> = messages.iter().map(|m| Ps(m.0)).collect();
+            for stage in 0..cost.stages(Op::RecvCopySend) {
+                let mut ends = Ends::default();
+                for (&at, &(_, len)) in came.iter().zip(&messages) {
+                    let done = WorkDone::Transit { npu: 0, stage };
+                    cost.work(at, Op::RecvCopySend, Bytes(len), done, &mut ends);
+                }
+                prop_assert_eq!(ends.0.len(), messages.len());
+                prop_assert!(ends.0.is_sorted(), "stage {}: {:?}", stage, ends.0);
+                came = ends.0;
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::costs::STAGES;
 use std::collections::VecDeque;
-use syncline_core::{Bytes, NodeId, PortId, Ps};
+use syncline_core::{Bytes, NodeId, PortId};
 use syncline_topology::{Fabric, Paths};
 
 /// A message on its way over several hops.
@@ -29,25 +29,14 @@ pub struct Leg {
     pub len: Bytes,
 }
 
-/// A message in transit that an NPU works on.
-#[derive(Clone, Copy, Debug)]
-pub struct InHand {
-    /// Its tag.
-    pub tag: u64,
-    /// The stage of the work that follows, if there is one.
-    pub left: Option<u8>,
-    /// When the stage that it is in is done with it.
-    pub done: Ps,
-}
-
 /// The messages in transit of all NPUs.
 #[derive(Debug)]
 pub struct Forwarding {
     paths: Paths,
     journeys: Vec<Journey>,
     unused: Vec<u32>,
-    /// Per NPU and stage of the work, the messages that it works on, in order.
-    in_hand: Vec<VecDeque<InHand>>,
+    /// Per NPU and stage of the work, the tags of the messages that it works on, first come, first served.
+    in_hand: Vec<VecDeque<u64>>,
     /// Bytes that were forwarded.
     pub bytes: u64,
 }
@@ -94,15 +83,13 @@ impl Forwarding {
         (tag & Self::MARK != 0).then(|| self.journeys[tag as u32 as usize].len)
     }
 
-    /// A stage of an NPU's work has taken up a message.
-    pub fn take_in_hand(&mut self, npu: NodeId, stage: u8, message: InHand) {
-        let queue = &mut self.in_hand[npu.index() * STAGES + usize::from(stage)];
-        debug_assert!(queue.back().is_none_or(|before| before.done <= message.done), "first come, first served");
-        queue.push_back(message);
+    /// A stage of an NPU's work has taken up a message, with which it will be done after those before.
+    pub fn take_in_hand(&mut self, npu: NodeId, stage: u8, tag: u64) {
+        self.in_hand[npu.index() * STAGES + usize::from(stage)].push_back(tag);
     }
 
-    /// The message that a stage of an NPU's work is done with.
-    pub fn next_in_hand(&mut self, npu: NodeId, stage: u8) -> Option<InHand> {
+    /// The tag of the message that a stage of an NPU's work is done with.
+    pub fn next_in_hand(&mut self, npu: NodeId, stage: u8) -> Option<u64> {
         self.in_hand[npu.index() * STAGES + usize::from(stage)].pop_front()
     }
 

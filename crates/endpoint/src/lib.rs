@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`Ideal`] | whole messages | none: a fixed time per step |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
+//! | [`Contended`] | whole messages | the same, shared with compute kernels while both run |
 //! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
@@ -14,6 +15,7 @@
 
 pub mod ace;
 pub mod api;
+pub mod contention;
 pub mod costs;
 pub mod flights;
 mod forwarding;
@@ -25,6 +27,7 @@ pub mod servers;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use contention::{Contended, ContentionConfig, Kernel, Load};
 pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use layout::{Layout, RingOrder, Space, Wires};

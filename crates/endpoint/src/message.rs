@@ -23,16 +23,17 @@
 //! Without `transit` the network's routers forward.
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
+use crate::contention::Kernel;
 use crate::costs::StepCost;
 use crate::flights::Flights;
-use crate::forwarding::{Forwarding, InHand, Leg};
+use crate::forwarding::{Forwarding, Leg};
 use crate::layout::Layout;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, Key, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, Message, NetOut, Network, Route};
 
-/// Work is done.
+/// Work is done, or a stage of it.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkDone {
     /// A step's.
@@ -43,14 +44,53 @@ pub enum WorkDone {
         seq: u32,
         /// The thread.
         thread: u8,
+        /// The stage.
+        stage: u8,
     },
-    /// A stage of that on the next message in transit.
+    /// That on the next message in transit.
     Transit {
         /// The NPU.
         npu: u32,
         /// The stage.
         stage: u8,
     },
+    /// None yet, but what it is shared with changes ([`contention`](crate::contention)).
+    Shares {
+        /// The NPU.
+        npu: u32,
+        /// Which setting of the NPU's timer this is.
+        generation: u32,
+    },
+}
+
+impl WorkDone {
+    /// The NPU.
+    #[inline]
+    pub fn npu(self) -> NodeId {
+        match self {
+            WorkDone::Step { npu, .. } | WorkDone::Transit { npu, .. } | WorkDone::Shares { npu, .. } => NodeId(npu),
+        }
+    }
+
+    /// The stage of the work; the first is 0.
+    #[inline]
+    pub fn stage(self) -> u8 {
+        match self {
+            WorkDone::Step { stage, .. } | WorkDone::Transit { stage, .. } => stage,
+            WorkDone::Shares { .. } => 0,
+        }
+    }
+
+    /// Its place among simultaneous events. A stage is done with messages in transit in the order in which they came,
+    /// so that no event need name one.
+    #[inline]
+    pub fn key(self) -> Key {
+        match self {
+            WorkDone::Step { seq, thread, .. } => chunk_key(class::WORK, seq, thread),
+            WorkDone::Transit { stage, .. } => Key::new(class::TRANSIT, stage.into()),
+            WorkDone::Shares { .. } => Key::new(class::SHARES, 0),
+        }
+    }
 }
 
 /// Names the step of a chunk that takes a message, in 63 bits.
@@ -94,6 +134,9 @@ impl Tag {
     }
 }
 
+/// What an NPU does with a message in transit.
+const TRANSIT: Op = Op::RecvCopySend;
+
 /// Messages of a thread that may wait to leave an NPU of few ports: as many as NCCL has buffers of a
 /// connection (NCCL_STEPS).
 const LEAVING: u16 = 8;
@@ -128,8 +171,6 @@ struct Thread {
     leaving: u16,
     /// Whether the next four say what step `pc` does.
     decoded: bool,
-    /// What is left of the step's work, if it comes in stages.
-    stage: Option<u8>,
     op: Op,
     pc: u32,
     /// The send that follows begins when fewer messages of the thread than this have not left; 0 if no
@@ -147,7 +188,6 @@ const FRESH: Thread = Thread {
     full: false,
     leaving: 0,
     decoded: false,
-    stage: None,
     op: Op::Send,
     pc: 0,
     most_leaving: 0,
@@ -241,21 +281,19 @@ impl<C: StepCost> MessageEndpoint<C> {
             let Ok(found) = chunk.early.binary_search(&tag) else { return };
             chunk.early.remove(found);
         }
-        self.work(npu, seq, thread, ctx);
+        self.work(npu, seq, thread, 0, ctx);
     }
 
-    /// Works on a thread's current step, whose message, if it takes one, is there, or on its next stage.
+    /// Does a stage of the work of a thread's current step, whose message, if it takes one, is there.
     #[inline]
-    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
-        let (op, len, stage) = (t.op, t.len, t.stage.unwrap_or(0));
-        let (done, left) = self.cost.work(npu.index(), ctx.now, op, Bytes(len), stage);
-        self.thread(npu, seq, thread).stage = left;
-        ctx.q.at(done, chunk_key(class::WORK, seq, thread), WorkDone::Step { npu: npu.0, seq, thread });
+        let (op, len) = (t.op, t.len);
+        self.cost.work(ctx.now, op, Bytes(len), WorkDone::Step { npu: npu.0, seq, thread, stage }, ctx.q);
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
@@ -356,12 +394,10 @@ impl<C: StepCost> MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let (done, left) = self.cost.work(npu.index(), ctx.now, Op::RecvCopySend, len, stage);
+        self.cost.work(ctx.now, TRANSIT, len, WorkDone::Transit { npu: npu.0, stage }, ctx.q);
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.take_in_hand(npu, stage, InHand { tag, left, done });
+            forwarding.take_in_hand(npu, stage, tag);
         }
-        // A stage is done with messages in the order in which they came, so that no event need name one.
-        ctx.q.at(done, Key::new(class::TRANSIT, stage.into()), WorkDone::Transit { npu: npu.0, stage });
     }
 
     /// A stage is done with the next message in transit: it comes to its next one, or goes on.
@@ -370,9 +406,9 @@ impl<C: StepCost> MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let Some(forwarding) = &mut self.forwarding else { return };
-        let Some(InHand { tag, left, .. }) = forwarding.next_in_hand(npu, stage) else { return };
-        if let (Some(stage), Some(len)) = (left, forwarding.passing(tag)) {
-            return self.pass(npu, tag, len, stage, ctx);
+        let Some(tag) = forwarding.next_in_hand(npu, stage) else { return };
+        if let Some(len) = forwarding.passing(tag).filter(|_| stage + 1 < self.cost.stages(TRANSIT)) {
+            return self.pass(npu, tag, len, stage + 1, ctx);
         }
         let Leg { port, tag, len } = forwarding.next_leg(tag);
         self.sent += len.0;
@@ -460,7 +496,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         if chunk.started && chunk.phase == tag.phase() {
             let t = &window.threads[at * self.threads + usize::from(thread)];
             if t.decoded && t.pc == pc {
-                return self.work(npu, tag.seq(), thread, ctx);
+                return self.work(npu, tag.seq(), thread, 0, ctx);
             }
         }
         let early = &mut window.chunks[at].early;
@@ -472,18 +508,22 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let (npu, seq, thread) = match event {
-            WorkDone::Step { npu, seq, thread } => (NodeId(npu), seq, thread),
+        let (npu, seq, thread, stage) = match event {
+            WorkDone::Step { npu, seq, thread, stage } => (NodeId(npu), seq, thread, stage),
             WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
+            WorkDone::Shares { npu, generation } => {
+                return self.cost.share_anew(npu as usize, generation, ctx.now, ctx.q, ctx.out);
+            }
         };
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
-        let t = self.thread(npu, seq, thread);
-        if t.stage.is_some() {
-            return self.work(npu, seq, thread, ctx);
+        let op = self.thread(npu, seq, thread).op;
+        if stage + 1 < self.cost.stages(op) {
+            return self.work(npu, seq, thread, stage + 1, ctx);
         }
+        let t = self.thread(npu, seq, thread);
         t.working = false;
         t.pc += 1;
-        let Thread { op, len, route, into, pc, most_leaving: most, .. } = *t;
+        let Thread { len, route, into, pc, most_leaving: most, .. } = *t;
         if op.sends() {
             let tag = Tag::new(seq, phase, into).0;
             let receipt = (most > 0).then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
@@ -497,6 +537,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             }
         }
         self.advance(npu, seq, thread, ctx);
+    }
+
+    fn compute<Q>(&mut self, npu: NodeId, stream: u8, kernels: &[Kernel], ctx: &mut Ctx<'_, N, Q>) -> Option<Ps>
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        self.cost.compute(npu.index(), stream, kernels, ctx.now, ctx.q, ctx.out)
     }
 
     fn waits(&self) -> Vec<Wait> {

@@ -1,6 +1,7 @@
 //! From a description to a running simulation, and to its results.
 
 use crate::admission::LaneUse;
+use crate::contention::Contention;
 use crate::driver::{CollectiveConfig, Simulation};
 use crate::errors::{RunError, illegal};
 use crate::event::{Queue, Timer};
@@ -12,8 +13,8 @@ use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::Transit;
 use syncline_endpoint::{
-    Ace, AceConfig, Baseline, BaselineConfig, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp, MessageEndpoint,
-    SwitchConfig, SwitchOffload,
+    Ace, AceConfig, Baseline, BaselineConfig, Contended, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp,
+    MessageEndpoint, SwitchConfig, SwitchOffload,
 };
 use syncline_network::{Analytical, Flow, Network, packet};
 
@@ -136,7 +137,7 @@ where
     N::Event: Timer,
 {
     let chunk = plan.largest_chunk();
-    let RunPlan { job, layout, config, transit, folding, .. } = plan;
+    let RunPlan { job, layout, config, transit, contention, folding, .. } = plan;
     let npus = layout.npus();
     let window = Ps(spec.output.window_ps);
     let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
@@ -155,7 +156,7 @@ where
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,
     };
-    let run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
+    let mut run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps, .. } => {
             let cost = Ideal { step: Ps(*step_latency_ps) };
@@ -164,14 +165,16 @@ where
         EndpointSpec::Baseline {
             memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
         } => {
-            let config = BaselineConfig {
-                memory: rate("endpoint.memory_bytes_per_s", *memory_bytes_per_s)?,
-                sms: rate("endpoint.sm_bytes_per_s", *sm_bytes_per_s)?,
-                bus: rate("endpoint.bus_bytes_per_s", *bus_bytes_per_s)?,
-                charge_writes: *charge_writes,
-                protocol: protocol(*buses)?,
-            };
-            run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced))
+            let rates = [*memory_bytes_per_s, *sm_bytes_per_s, *bus_bytes_per_s];
+            let config = BaselineConfig { protocol: protocol(*buses)?, ..baseline_config(rates, *charge_writes)? };
+            match contention {
+                None => run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced)),
+                Some(Contention { config: shared, loads, kernel_warps }) => {
+                    run.executor.contend(kernel_warps);
+                    let cost = Contended::new(config, shared, loads, npus);
+                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
+                }
+            }
         }
         EndpointSpec::Ace(ace) => {
             let packet = run.net.packet_size();
@@ -202,6 +205,20 @@ fn traced(numbers: &[u32], layout: &Layout, npus: u32) -> Result<Vec<NodeId>, Ru
 
 fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
     Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
+}
+
+/// What a baseline has: rates of memory, SMs and bus, a bus that costs a message no more than its bytes.
+///
+/// # Errors
+/// [`RunError::Spec`] if one of them is zero.
+pub fn baseline_config([memory, sms, bus]: [u64; 3], charge_writes: bool) -> Result<BaselineConfig, RunError> {
+    Ok(BaselineConfig {
+        memory: rate("endpoint.memory_bytes_per_s", memory)?,
+        sms: rate("endpoint.sm_bytes_per_s", sms)?,
+        bus: rate("endpoint.bus_bytes_per_s", bus)?,
+        charge_writes,
+        protocol: None,
+    })
 }
 
 fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {

@@ -8,6 +8,7 @@ use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
 use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{NetOut, Network};
+use syncline_workload::Stream;
 
 /// Event class of the training loop: before everything else at the same time.
 const COMPUTED: u8 = 0;
@@ -285,6 +286,11 @@ where
                         let collective = self.admission.collective_of(seq);
                         self.phases.push(PhaseSlice { npu, seq, collective, phase, ready, began, ended: now });
                     }
+                    EpOut::Computed { npu, stream } => {
+                        let stream = Stream::ALL[usize::from(stream)];
+                        self.executor.computed(npu, stream, now, &mut self.actions);
+                        self.act(npu, now);
+                    }
                 }
             }
             if self.ep_out.is_empty() {
@@ -300,10 +306,14 @@ where
         while let Some(&action) = self.actions.get(at) {
             at += 1;
             match action {
-                Action::ComputeUntil(t, stream) => {
-                    // Both streams of an NPU may finish at once, and do not commute.
-                    let key = Key::new(COMPUTED, stream.index() as u32);
-                    self.queue.0.push(t, key, Event::Computed(npu.0, stream));
+                Action::ComputeUntil(t, stream) => self.computes_until(t, npu, stream),
+                Action::Compute(node, stream) => {
+                    let kernels = self.executor.kernels(npu, node);
+                    let Self { queue: q, net, ep, ep_out: out, .. } = self;
+                    let end = ep.compute(npu, stream.index() as u8, &kernels, &mut Ctx { now, net, q, out });
+                    if let Some(end) = end {
+                        self.computes_until(end, npu, stream);
+                    }
                 }
                 Action::Issue(id) => {
                     self.make_known();
@@ -323,6 +333,12 @@ where
         if issued {
             self.offer(npu, now);
         }
+    }
+
+    fn computes_until(&mut self, end: Ps, npu: NodeId, stream: Stream) {
+        // Both streams of an NPU may finish at once, and do not commute.
+        let key = Key::new(COMPUTED, stream.index() as u32);
+        self.queue.0.push(end, key, Event::Computed(npu.0, stream));
     }
 
     /// Tells the admission log of collectives that the graph has been expanded to.

@@ -9,6 +9,7 @@ use crate::admission::CollectiveId;
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
+use syncline_endpoint::Kernel;
 use syncline_workload::Cost;
 use syncline_workload::compute::Npu;
 use syncline_workload::graph::{GraphSource, NodeIndex, Pass, Stream, Work};
@@ -67,9 +68,12 @@ struct StreamState {
     /// Its next compute node, or one before that.
     head: NodeIndex,
     computing: bool,
-    idle_since: Ps,
+    /// When its last node ended, or the one that it computes began.
+    since: Ps,
     /// Busy time.
     busy: u64,
+    /// What the nodes computed would take beside nothing.
+    alone: u64,
 }
 
 /// The kernels of a pass in an iteration, with what they wait for among them.
@@ -103,6 +107,8 @@ const DONE: u16 = u16::MAX;
 pub enum Action {
     /// Report back ([`Executor::computed`]) at this time.
     ComputeUntil(Ps, Stream),
+    /// Report back when the [`Executor::kernels`] of this node have been computed.
+    Compute(NodeIndex, Stream),
     /// Issue a collective.
     Issue(CollectiveId),
 }
@@ -118,6 +124,10 @@ pub struct Executor {
     /// NPUs that take longer, and the factor on their times.
     stragglers: BTreeMap<NodeId, f64>,
     nodes: Vec<GraphNode>,
+    /// Warps of a kernel on an SM, in thousandths, if the endpoints say how long kernels take.
+    contended: Option<u64>,
+    /// The kernels of each node, if so.
+    kernels: Vec<Vec<Kernel>>,
     collectives: Vec<CollectiveNode>,
     npus: Vec<NpuState>,
     running: u32,
@@ -150,6 +160,8 @@ impl Executor {
             background_model: npu_model,
             stragglers: BTreeMap::new(),
             nodes: Vec::new(),
+            contended: None,
+            kernels: Vec::new(),
             collectives: Vec::new(),
             npus: vec![NpuState::default(); npus as usize],
             running: npus,
@@ -164,6 +176,11 @@ impl Executor {
     /// Gives the background stream resources of its own.
     pub fn set_background(&mut self, npu: Npu) {
         self.background_model = npu;
+    }
+
+    /// Leaves it to the endpoints how long kernels take, which have so many warps on an SM, in thousandths.
+    pub fn contend(&mut self, warps: u64) {
+        self.contended = Some(warps);
     }
 
     /// Makes NPUs take longer to compute, by a factor each.
@@ -206,6 +223,25 @@ impl Executor {
         Ps(self.npus[npu.index()].streams[stream.index()].busy)
     }
 
+    /// What its stream has computed would have taken beside nothing.
+    pub fn compute_alone(&self, npu: NodeId, stream: Stream) -> Ps {
+        Ps(self.npus[npu.index()].streams[stream.index()].alone)
+    }
+
+    /// The kernels of a compute node on an NPU, if the endpoints say how long they take.
+    pub fn kernels(&self, npu: NodeId, node: NodeIndex) -> Vec<Kernel> {
+        let on_npu = |kernel: &Kernel| Kernel { alone: self.on(npu, kernel.alone), ..*kernel };
+        self.kernels[node as usize].iter().map(on_npu).collect()
+    }
+
+    /// A compute time on an NPU, which may be slower than others.
+    fn on(&self, npu: NodeId, time: Ps) -> Ps {
+        match self.stragglers.get(&npu) {
+            Some(factor) => Ps((time.0 as f64 * factor).round() as u64),
+            None => time,
+        }
+    }
+
     /// When the main stream of an NPU waited for its background stream.
     pub fn background_waits(&self, npu: NodeId) -> &[(Ps, Ps)] {
         &self.npus[npu.index()].behind
@@ -213,9 +249,13 @@ impl Executor {
 
     /// The time of a compute node on what its stream has.
     pub fn time(&self, stream: Stream, cost: &Cost) -> Ps {
+        self.model(stream).time(cost)
+    }
+
+    fn model(&self, stream: Stream) -> &Npu {
         match stream {
-            Stream::Main => self.npu_model.time(cost),
-            Stream::Background => self.background_model.time(cost),
+            Stream::Main => &self.npu_model,
+            Stream::Background => &self.background_model,
         }
     }
 
@@ -232,10 +272,13 @@ impl Executor {
     /// A stream of an NPU has finished its node.
     pub fn computed(&mut self, npu: NodeId, stream: Stream, now: Ps, actions: &mut Vec<Action>) {
         let state = &mut self.npus[npu.index()].streams[stream.index()];
+        let (node, began) = (state.head, state.since);
         state.computing = false;
-        state.idle_since = now;
-        let node = state.head;
+        state.since = now;
         state.head += 1;
+        if self.contended.is_some() {
+            self.account(npu, stream, node, (began, now));
+        }
         self.background_left -= u64::from(stream == Stream::Background);
         self.done(npu, node, actions);
         self.go_on(npu, now, None, actions);
@@ -277,7 +320,7 @@ impl Executor {
     ) {
         loop {
             let state = &mut self.npus[npu.index()];
-            let StreamState { head, computing, idle_since, .. } = state.streams[stream.index()];
+            let StreamState { head, computing, since: idle_since, .. } = state.streams[stream.index()];
             if computing || (stream == Stream::Main && state.finished.is_some()) {
                 return;
             }
@@ -294,16 +337,13 @@ impl Executor {
             }
             let state = &mut self.npus[npu.index()];
             let Some(node) = self.nodes.get(head as usize) else { continue };
-            let mut time = match node.work {
+            let time = match node.work {
                 NodeWork::Compute(time) if node.stream == stream => time,
                 _ => {
                     state.streams[stream.index()].head += 1;
                     continue;
                 }
             };
-            if let Some(factor) = self.stragglers.get(&npu) {
-                time = Ps((time.0 as f64 * factor).round() as u64);
-            }
             if state.open[head as usize] > 0 {
                 return;
             }
@@ -315,16 +355,14 @@ impl Executor {
                 None => state.behind.push((idle_since, now)),
             }
             let own = &mut state.streams[stream.index()];
-            own.computing = true;
-            own.busy += time.0;
-            if npu.0 == 0 && stream == Stream::Main {
-                self.compute_windows.add(now, now + time);
-                self.enter_pass(head, now, now + time);
+            (own.computing, own.since) = (true, now);
+            if self.contended.is_some() {
+                actions.push(Action::Compute(head, stream));
+            } else {
+                let end = now + self.on(npu, time);
+                self.account(npu, stream, head, (now, end));
+                actions.push(Action::ComputeUntil(end, stream));
             }
-            if self.traced.contains(npu) && time > Ps::ZERO {
-                self.slices.push((npu, head, now, now + time));
-            }
-            actions.push(Action::ComputeUntil(now + time, stream));
             return;
         }
     }
@@ -340,6 +378,24 @@ impl Executor {
         match self.passes.iter_mut().rev().find(|p| (p.iteration, p.backward) == (iteration, backward)) {
             Some(span) => span.to = to,
             None => self.passes.push(PassSpan { iteration, backward, from, to }),
+        }
+    }
+
+    /// Notes when a stream of an NPU computes a node.
+    fn account(&mut self, npu: NodeId, stream: Stream, node: NodeIndex, (from, to): (Ps, Ps)) {
+        let alone = match self.nodes[node as usize].work {
+            NodeWork::Compute(time) => self.on(npu, time),
+            NodeWork::Collective(_) => Ps::ZERO,
+        };
+        let state = &mut self.npus[npu.index()].streams[stream.index()];
+        state.busy += (to - from).0;
+        state.alone += alone.0;
+        if npu.0 == 0 && stream == Stream::Main {
+            self.compute_windows.add(from, to);
+            self.enter_pass(node, from, to);
+        }
+        if self.traced.contains(npu) && to > from {
+            self.slices.push((npu, node, from, to));
         }
     }
 
@@ -373,6 +429,16 @@ impl Executor {
                 let index = self.nodes.len() as NodeIndex;
                 for &dependency in &node.after {
                     self.nodes[dependency as usize].before.push(index);
+                }
+                if let Some(warps) = self.contended {
+                    self.kernels.push(match &node.work {
+                        Work::Compute(cost) => self
+                            .model(node.stream)
+                            .kernels(cost)
+                            .map(|(alone, bytes)| Kernel { alone, bytes, warps })
+                            .collect(),
+                        Work::Collective { .. } => Vec::new(),
+                    });
                 }
                 let work = match node.work {
                     Work::Compute(cost) => NodeWork::Compute(self.time(node.stream, &cost)),

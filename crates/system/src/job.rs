@@ -44,7 +44,7 @@ pub struct Job {
 /// [`RunError::Spec`] if it describes none.
 pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
     match &spec.job {
-        JobSpec::Collective { collective, bytes, root } => {
+        JobSpec::Collective { collective, bytes, root, .. } => {
             let kind = kind(*collective);
             Ok(Job {
                 source: Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() }),

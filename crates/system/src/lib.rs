@@ -10,6 +10,7 @@
 pub mod admission;
 pub mod bound;
 pub mod build;
+pub mod contention;
 pub mod driver;
 pub mod errors;
 pub mod event;

@@ -20,10 +20,14 @@ pub struct Summary {
     pub iterations: u32,
     /// Time the main stream of the compute engine was busy.
     pub compute_ps: u64,
+    /// What that would have been had nothing run beside it. The same unless contention is dynamic.
+    pub compute_alone_ps: u64,
     /// Time the main stream waited for communication.
     pub exposed_ps: u64,
     /// Time the background stream was busy.
     pub background_compute_ps: u64,
+    /// What that would have been had nothing run beside it.
+    pub background_compute_alone_ps: u64,
     /// Time the main stream waited for the background stream.
     pub background_wait_ps: u64,
     /// The same by the collective that ended the wait.

@@ -3,6 +3,8 @@
 
 use crate::admission::{Chunking, LaneUse, Policy};
 use crate::bound::{Bound, Task, lower_bound};
+use crate::build::baseline_config;
+use crate::contention::{self, Contention};
 use crate::driver::CollectiveConfig;
 use crate::errors::{RunError, illegal};
 use crate::fold::{Folding, fold};
@@ -47,6 +49,8 @@ pub struct RunPlan {
     pub config: CollectiveConfig,
     /// Whether the endpoints forward what is for distant NPUs.
     pub transit: bool,
+    /// How communication and compute share an NPU, unless the split is fixed.
+    pub contention: Option<Contention>,
     /// What became of the machine.
     pub folding: Folded,
 }
@@ -96,9 +100,10 @@ impl RunPlan {
                 Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes, pools), &mut remarks));
         }
         let passes = if transit { machine.diameter() } else { 1 };
-        check_span(spec, &*fabric, &placement, (&job, &config), passes)?;
+        let contention = contention::of(spec)?;
+        check_span(spec, &*fabric, &placement, (&job, &config), contention.as_ref(), passes)?;
         let bound = match spec.job {
-            JobSpec::Collective { bytes, root, collective } => {
+            JobSpec::Collective { bytes, root, collective, .. } => {
                 let task = Task { kind: kind(collective), bytes, root };
                 let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
                 let switches_add = matches!(spec.endpoint, EndpointSpec::SwitchOffload(_));
@@ -119,7 +124,7 @@ impl RunPlan {
             matches!(spec.endpoint, EndpointSpec::SwitchOffload(_)).then(|| crate::offload::said(&placement.plans));
         let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
         let layout = placement.layout(fabric.clone());
-        Ok(RunPlan { fabric, job, layout, config, transit, folding })
+        Ok(RunPlan { fabric, job, layout, config, transit, contention, folding })
     }
 
     /// No chunk of the run is larger.
@@ -138,15 +143,22 @@ fn check_span(
     fabric: &dyn Fabric,
     placement: &Placement,
     (job, config): (&Job, &CollectiveConfig),
+    contention: Option<&Contention>,
     passes: u32,
 ) -> Result<(), RunError> {
     const SPAN: f64 = (1u64 << 63) as f64;
     let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
+    let mut stretched = 1.0;
     let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
     let buses = match &spec.endpoint {
         EndpointSpec::Ideal { .. } => BusSpec::Rate,
         EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
             slowest = slowest.min(*m).min(*s).min(*b);
+            if let Some(contention) = contention {
+                let (rate, stretch) = contention.at_worst(baseline_config([*m, *s, *b], false)?);
+                slowest = slowest.min(rate as u64);
+                stretched = stretch;
+            }
             *buses
         }
         EndpointSpec::Ace(ace) => {
@@ -181,7 +193,7 @@ fn check_span(
         Chunking::Size(size) => bytes / size as f64 + collectives,
         Chunking::Count(n) => f64::from(n) * collectives,
     };
-    let compute = job.compute_ps * f64::from(job.iterations);
+    let compute = job.compute_ps * f64::from(job.iterations) * stretched;
     let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {
         return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));

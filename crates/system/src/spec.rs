@@ -205,7 +205,7 @@ pub enum EndpointSpec {
     },
     /// SMs drive the collective through main memory.
     Baseline {
-        /// Main-memory bandwidth that communication may use.
+        /// Main-memory bandwidth that communication may use: with dynamic contention all there is.
         memory_bytes_per_s: u64,
         /// What the SMs given to communication can read per second.
         sm_bytes_per_s: u64,
@@ -219,6 +219,9 @@ pub enum EndpointSpec {
         /// Who forwards what is for distant NPUs.
         #[serde(default)]
         transit: TransitSpec,
+        /// How communication and compute share the NPU while both run; a fixed split if left out.
+        #[serde(default)]
+        contention: Option<ContentionSpec>,
     },
     /// The accelerator collectives engine.
     Ace(AceSpec),
@@ -277,6 +280,30 @@ impl EndpointSpec {
             EndpointSpec::SwitchOffload(_) => TransitSpec::Network, // switches lie between, not NPUs
         }
     }
+}
+
+/// Dynamic contention ([`syncline_endpoint::contention`]).
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContentionSpec {
+    /// SMs of the NPU.
+    pub sms: u32,
+    /// SMs that communication occupies.
+    pub comm_sms: u32,
+    /// Warps of communication on each of them.
+    pub comm_warps: u32,
+    /// Warps of a kernel of the training loop on each SM, in thousandths.
+    pub kernel_milliwarps: u64,
+}
+
+/// A load that runs beside a collective from beginning to end.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSpec {
+    /// Its warps on each SM, in thousandths.
+    pub milliwarps: u64,
+    /// Its traffic with main memory if it runs alone.
+    pub memory_bytes_per_s: u64,
 }
 
 /// Who forwards messages at the NPUs on their way.

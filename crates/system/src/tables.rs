@@ -2,7 +2,7 @@
 //!
 //! | table | a row is | columns of note |
 //! |---|---|---|
-//! | `layers` | a layer | compute per pass of one iteration, collectives and exposed time of all iterations |
+//! | `layers` | a layer | compute per pass of one iteration (beside nothing), collectives and exposed time of all iterations |
 //! | `collectives` | a collective of an iteration | issued, started, completed (0: unfinished at the end), exposed |
 //! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it |
 //! | `links` | a directed link | bytes, busy time |
@@ -146,7 +146,9 @@ where
                 JobSpec::Collective { .. } => 0,
             },
             compute_ps: executor.compute(self.npu, Stream::Main).0,
+            compute_alone_ps: executor.compute_alone(self.npu, Stream::Main).0,
             background_compute_ps: executor.compute(self.npu, Stream::Background).0,
+            background_compute_alone_ps: executor.compute_alone(self.npu, Stream::Background).0,
             background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
             exposed_by: exposed,

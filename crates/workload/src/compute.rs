@@ -36,8 +36,8 @@ use crate::layer::{Cost, Demand};
 use crate::systolic::Array;
 use std::fmt;
 use std::num::NonZeroU32;
-use syncline_core::Ps;
 use syncline_core::units::PS_PER_S;
+use syncline_core::{Bytes, Ps};
 
 /// Why an NPU cannot be described by the numbers given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,6 +124,17 @@ impl Npu {
         }
     }
 
+    /// The kernels of one pass: how long each takes, and the bytes that it moves, which are unknown (0) where the
+    /// time was measured. Their times add up to [`time`](Npu::time).
+    pub fn kernels<'a>(&self, cost: &'a Cost) -> impl Iterator<Item = (Ps, Bytes)> + use<'a> {
+        let npu = *self;
+        let (kernels, measured) = match cost {
+            Cost::Kernels(kernels) => (&kernels[..], None),
+            Cost::Measured(time) => (&[][..], Some((*time, Bytes::ZERO))),
+        };
+        kernels.iter().map(move |&k| (npu.kernel(k), npu.moved(k))).chain(measured)
+    }
+
     /// The time of one kernel, to the nearest picosecond; saturates at [`Ps::MAX`].
     pub fn kernel(&self, demand: Demand) -> Ps {
         let compute_s = match (self.array, demand.gemm) {
@@ -131,13 +142,18 @@ impl Npu {
             (Some(array), Some(gemm)) => array.seconds(gemm),
             (Some(_), None) => 0.0,
         };
+        let memory_s = self.moved(demand).0 as f64 / self.memory_bytes_per_s;
+        let ps = (compute_s.max(memory_s) * self.scale * PS_PER_S as f64).round();
+        Ps(ps as u64) // the conversion saturates
+    }
+
+    /// What a kernel moves between the NPU and main memory, operands that are read again included.
+    fn moved(&self, demand: Demand) -> Bytes {
         let reread = match (self.tile, demand.gemm) {
             (Some(tile), Some(gemm)) => gemm.reread(tile.get().into()),
             _ => 0,
         };
-        let memory_s = demand.bytes.saturating_add(reread) as f64 / self.memory_bytes_per_s;
-        let ps = (compute_s.max(memory_s) * self.scale * PS_PER_S as f64).round();
-        Ps(ps as u64) // the conversion saturates
+        Bytes(demand.bytes.saturating_add(reread))
     }
 }
 
@@ -167,6 +183,10 @@ mod tests {
         // One roofline over the sum of both would say 3 us.
         assert_eq!(npu(1.0).time(&Cost::Kernels(vec![compute, memory])), Ps(4_000_000));
         assert_eq!(npu(1.0).time(&Cost::NOTHING), Ps::ZERO);
+        let cost = Cost::Kernels(vec![compute, memory]);
+        let kernels = [(Ps(2_000_000), Bytes(900_000)), (Ps(2_000_000), Bytes(1_800_000))];
+        assert!(npu(1.0).kernels(&cost).eq(kernels));
+        assert!(npu(1.0).kernels(&Cost::Measured(Ps(7))).eq([(Ps(7), Bytes::ZERO)]));
     }
 
     #[test]
@@ -219,6 +239,9 @@ mod tests {
             let tiled = memory.with_tile(NonZeroU32::new(tile).unwrap());
             prop_assert_eq!(tiled.kernel(demand), Ps(walked(gemm, tile.into(), 2) + written));
             prop_assert_eq!(memory.kernel(demand), Ps(demand.bytes));
+            // What shares the memory with a product has to wait for the same bytes.
+            let moved: Vec<Bytes> = tiled.kernels(&Cost::Kernels(vec![demand])).map(|k| k.1).collect();
+            prop_assert_eq!(moved, [Bytes(walked(gemm, tile.into(), 2) + written)]);
         }
     }
 

@@ -42,10 +42,12 @@ def runs(document: dict[str, Any]) -> Table:
     table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
     beside = any(e["background_compute_time_s"] for e in entries)
-    shown = {"of ideal": ideal is not None, "background": beside, "waits for it": beside}
+    stretched = any(e["compute_time_s"] != e["compute_time_alone_s"] for e in entries)
+    shown = {"of ideal": ideal is not None, "alone": stretched, "background": beside, "waits for it": beside}
     for heading in (
         "iteration",
         "compute",
+        "alone",
         "exposed",
         "exposed %",
         "background",
@@ -63,6 +65,7 @@ def runs(document: dict[str, Any]) -> Table:
             entry["name"],
             duration(entry["iteration_time_s"]),
             duration(entry["compute_time_s"] / iterations),
+            *([duration(entry["compute_time_alone_s"] / iterations)] if stretched else []),
             duration(entry["exposed_comm_s"] / iterations),
             percent(entry["exposed_comm_share"]),
             *(duration(entry[name] / iterations) for name in BACKGROUND if beside),

@@ -48,10 +48,12 @@ def summary_table(study: Study) -> str:
     rate = rate_scale(v.achieved_bytes_per_s for v in variants)
     slowest = study.ranked[-1] if study.ranked else None
     bound = study.ideal
+    stretched = any(v.compute_alone_s not in (None, v.compute_s) for v in variants)
     columns = [
         Column("variant", numeric=False),
         Column("iteration" if study.is_training else "time", total.unit),
         Column("compute", total.unit, hint="Compute engine busy, mean per iteration"),
+        *([Column("alone", total.unit, hint="The same had nothing run beside it")] if stretched else []),
         Column("exposed", total.unit, hint="Compute engine waits for communication, mean per iteration"),
         Column("exposed share", "%"),
         Column("speed-up", hint=f"Against {slowest.name}, the slowest" if slowest else ""),
@@ -66,6 +68,7 @@ def summary_table(study: Study) -> str:
                 v.name,
                 total.text(v.time_s),
                 total.text(v.per_iteration(v.compute_s)),
+                *([total.text(v.per_iteration(v.compute_alone_s))] if stretched else []),
                 total.text(v.per_iteration(v.exposed_s)),
                 percent(exposed_share(v)).removesuffix(" %"),
                 factor(ratio(slowest.time_s, v.time_s)) if slowest else MISSING,

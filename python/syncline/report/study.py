@@ -115,6 +115,11 @@ class Variant:
         return self._number("compute_time_s")
 
     @cached_property
+    def compute_alone_s(self) -> float | None:
+        """What compute would have taken beside nothing, over all iterations; documents of old do not say."""
+        return self._number("compute_time_alone_s")
+
+    @cached_property
     def exposed_s(self) -> float | None:
         """Exposed communication over all iterations."""
         return self._number("exposed_comm_s")

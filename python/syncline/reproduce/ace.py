@@ -1,8 +1,8 @@
 """The ACE paper's figures (Rashidi et al., ISCA 2021), simulated.
 
 Figures 5 and 6 sweep what a single all-reduce is given of the NPU until it reaches 90 % of what the ideal
-endpoint achieves on the same topology; the rest compares the systems of Table VI training ResNet-50. What compares
-several workloads or sizes is in `training`.
+endpoint achieves on the same topology; Figure 4 puts kernels beside an all-reduce with dynamic contention; the rest
+compares the systems of Table VI training ResNet-50. What compares several workloads or sizes is in `training`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from syncline.topology import Topology
 
 ALL_REDUCE: Final = "ace/allreduce"
 TRAINING: Final = "ace/resnet50"
+CONTENTION: Final = "ace/contention"
+MEASURED: Final = {"ace-fig4-contention": ("Alone", "GEMM", "Lookup"), "ace-fig4b-dlrm": ("Small", "SmallBoth")}
+"""Claims on kernels beside an all-reduce, and the variants of the study that they compare, beside nothing first."""
 SYSTEMS: Final = ("BaselineNoOverlap", "BaselineCommOpt", "BaselineCompOpt", "ACE", "Ideal")
 SHAPES: Final = {16: (4, 2, 2), 64: (4, 4, 4)}
 """The shapes that the means of Figure 5 are taken over; the paper does not give the one of 16 NPUs."""
@@ -73,12 +76,14 @@ class Ace:
             return attempt
 
         ids = {claim.id for claim in claims}
+        slowed = [name for claim, names in MEASURED.items() if claim in ids for name in names]
         tasks: list[tuple[str, Callable[[], Any]]] = []
         trained = training.Training(self.runs)
         points = [point for i in training.METRICS if i in ids for point in training.POINTS.get(i, training.grid)()]
         tasks += [(f"{p.workload}, {p.system}, {p.npus}", partial(trained.summary, p)) for p in dict.fromkeys(points)]
         if any(i.startswith("ace-resnet50") for i in ids):
             tasks += [(system, partial(self.system, system)) for system in SYSTEMS]
+        tasks += [(f"{CONTENTION} {name}", partial(self.system, name, CONTENTION)) for name in slowed]
         ratio = "ace-fig5-memory-bandwidth-ratio"
         for npus, shape in SHAPES.items():
             if ids & {ratio, "ace-fig5-baseline-memory-bandwidth"}:
@@ -96,7 +101,9 @@ class Ace:
         if len(ids) < len(claims):
             plain = (training.Point(workload, system) for workload in training.WORKLOADS for system in SYSTEMS)
             found += [self.runs.variant(Run(training.WORKLOADS[p.workload], p.system)) for p in plain]
-        if any(not i.startswith("ace-resnet50") and i not in CLOSED_FORMS for i in ids):
+        for claim, names in MEASURED.items():
+            found += [self.runs.variant(Run(CONTENTION, name)) for name in names if claim in ids]
+        if any(not i.startswith("ace-resnet50") and i not in CLOSED_FORMS and i not in MEASURED for i in ids):
             found += [self.runs.variant(Run(ALL_REDUCE, name)) for name in ("Ideal", "Baseline", "ACE")]
         if any(i.startswith("ace-resnet50") for i in ids):
             found += [self.runs.variant(Run(TRAINING, name)) for name in SYSTEMS]
@@ -158,11 +165,18 @@ class Ace:
         mean = sum(values.values()) / len(values)
         return mean, "; ".join(f"{_name(shape)}: {value} GB/s" for shape, value in values.items())
 
+    # --- kernels beside an all-reduce
+
+    def slowdowns(self, claim: str) -> list[float]:
+        """How much longer an all-reduce takes beside kernels than beside nothing."""
+        alone, *beside = (float(self.system(name, CONTENTION)["total_ps"]) for name in MEASURED[claim])
+        return [time / alone for time in beside]
+
     # --- training
 
-    def system(self, name: str) -> dict[str, Any]:
-        """The summary of a system of Table VI."""
-        return self.runs.result(Run(TRAINING, name)).summary
+    def system(self, name: str, study: str = TRAINING) -> dict[str, Any]:
+        """The summary of a system of Table VI, or of another variant of a study."""
+        return self.runs.result(Run(study, name)).summary
 
     def iteration(self, name: str) -> float:
         """Seconds of an iteration."""
@@ -242,11 +256,17 @@ def _of_ideal(ace: Ace) -> Computed:
     return [100 * ideal / ace.iteration(s) for s in ("BaselineCommOpt", "BaselineCompOpt", "ACE")], note
 
 
+FITTED_NOTE: Final = "the SMs of communication are fitted on the first; the second is a prediction"
+BUSY_NOTE: Final = "the measured all-reduce is far from its bandwidth even alone: docs/reproduction.md"
+
+
 METRICS: Final[dict[str, Callable[[Ace], Computed]]] = {
     "ace-memory-reads-baseline": _memory_reads,
     "ace-bytes-sent-per-cached-byte": _sent_per_cached,
     "ace-analytic-memory": _analytic_memory,
     "ace-table4-area-power": _area_and_power,
+    "ace-fig4-contention": lambda ace: (ace.slowdowns("ace-fig4-contention"), FITTED_NOTE),
+    "ace-fig4b-dlrm": lambda ace: (ace.slowdowns("ace-fig4b-dlrm")[0], BUSY_NOTE),
     "ace-fig5-ideal-bandwidth": _ideal_bandwidth,
     "ace-fig5-baseline-memory-bandwidth": lambda ace: ace.memory_claim(ace.baseline_memory),
     "ace-fig5-ace-memory-bandwidth": lambda ace: ace.memory_claim(ace.ace_memory),

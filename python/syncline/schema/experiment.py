@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
     Tag,
+    ValidationInfo,
     WithJsonSchema,
 )
+from pydantic_core import PydanticCustomError
 
 from syncline import quantities, topology
 from syncline.fabric import topologies
@@ -35,6 +38,7 @@ from syncline.schema.fields import (
     SmallCount,
     Time,
     TimeOrZero,
+    Warps,
     refused,
     said_elsewhere,
 )
@@ -264,15 +268,32 @@ class Buses(Section):
     """Bandwidth of the bus to memory; what is set aside for communication (`comm_memory_bandwidth`) if not given."""
 
 
+def _set_aside(value: int | None, info: ValidationInfo) -> int | None:
+    """Refuses nothing where something has to be set aside, along with whatever else is wrong with the endpoint."""
+    if value is None and info.data.get("contention") == "static":
+        raise PydanticCustomError("missing", "this is missing")
+    return value
+
+
 class BaselineEndpoint(Section):
     """SMs drive collectives through main memory."""
 
     kind: Literal["baseline"]
     """Which endpoint model."""
-    comm_memory_bandwidth: Rate
-    """Main-memory bandwidth set aside for communication."""
+    contention: Literal["static", "dynamic"] = "static"
+    """`static`: what is set aside for communication, compute never has. `dynamic`: both share SMs and main memory, as
+    fairly as their warps compete for them, and only while both run."""
+    comm_memory_bandwidth: Annotated[Rate | None, AfterValidator(_set_aside)] = Field(None, validate_default=True)
+    """Main-memory bandwidth set aside for communication; with static contention only, and then needed."""
     comm_sms: SmallCount
-    """SMs set aside for communication."""
+    """SMs set aside for communication; with dynamic contention, SMs that communication runs on."""
+    comm_warps: Annotated[int, Field(ge=1, le=64)] = 16
+    """Warps of communication on each of its SMs, with dynamic contention."""
+    kernel_warps: Warps = 64.0
+    """Warps of a compute kernel on each SM, with dynamic contention."""
+    memory_bandwidth: Rate | None = None
+    """Main-memory bandwidth that can be had in effect, which compute and communication share with dynamic contention;
+    that of the NPU if not given."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
     buses: Buses = Buses()
@@ -545,6 +566,11 @@ class Experiment(Section):
         topology = self.topology
         through_npus = not isinstance(topology, Wired) and topology.forwards and not topology.has_switches
         return "endpoint" if through_npus else "network"
+
+    @property
+    def shares(self) -> bool:
+        """Whether compute and communication share the NPU while both run."""
+        return isinstance(self.endpoint, BaselineEndpoint) and self.endpoint.contention == "dynamic"
 
     @property
     def members(self) -> Members | None:

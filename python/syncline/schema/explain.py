@@ -47,6 +47,7 @@ LATER = {
 """Values of the blueprint that this version knows of and cannot do."""
 CALLED = {
     "per_dimension": "algorithm for a dimension",
+    "contention": "kind of contention",
     "lanes": "use of lanes",
     "fold": "way to fold",
     "scheduling": "order",

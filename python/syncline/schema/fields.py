@@ -159,4 +159,6 @@ GroupsText = Annotated[
     ),
 ]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Warps = Annotated[float, Field(ge=0.001, le=64, allow_inf_nan=False)]
+"""Warps of an SM, an average over SMs and time; thousandths count."""
 SmallCount = Annotated[int, Field(ge=1, le=4096)]

@@ -60,6 +60,8 @@ TABLES: Final = 64
 """Embedding tables of DLRM."""
 TABLE_COLUMNS: Final = 4096
 """Their columns, all together."""
+SHARED_FIELDS: Final = frozenset({"comm_warps", "kernel_warps", "memory_bandwidth"})
+"""Fields of a baseline that mean something with dynamic contention only."""
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
@@ -103,6 +105,8 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _kinds(parts)
     yield from _number_widths(parts)
     yield from _shared_npu(parts)
+    yield from _contention(parts)
+    yield from _beside(parts)
     yield from _sm_rate(parts)
     yield from _packets(parts)
     yield from _elements(parts)
@@ -213,10 +217,10 @@ def _background(parts: Parts) -> Iterator[Violation]:
         )
     elif not training.overlap:
         yield Violation(path, "without overlap nothing runs beside the loop", "false, or training.overlap true")
-    elif npu is not None:
+    elif npu is not None and not _shares(parts):
         given = isinstance(parts.endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint)
         sms = npu.sms - (parts.endpoint.comm_sms if given else 0)
-        bandwidth = npu.memory_bandwidth - (parts.endpoint.comm_memory_bandwidth if given else 0)
+        bandwidth = npu.memory_bandwidth - ((parts.endpoint.comm_memory_bandwidth or 0) if given else 0)
         if training.background_sms >= sms:
             message = "nothing would be left for compute beside it"
             yield Violation(("training", "background_sms"), message, f"less than the {sms} SMs that there are")
@@ -272,15 +276,62 @@ def _shared_npu(parts: Parts) -> Iterator[Violation]:
     if npu is None or not isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
         return
     training = parts.training or Training()
-    shared = training.overlap and parts.workload is not None and not isinstance(parts.workload, CollectiveWorkload)
+    overlaps = training.overlap and not _shares(parts)
+    shared = overlaps and parts.workload is not None and not isinstance(parts.workload, CollectiveWorkload)
     reason = "nothing would be left for compute, which overlaps with it" if shared else "the NPU has less"
     if endpoint.comm_sms > npu.sms or (shared and endpoint.comm_sms == npu.sms):
         limit = npu.sms - 1 if shared else npu.sms
         yield Violation(("endpoint", "comm_sms"), reason, f"at most {limit}, as npu.sms is {npu.sms}")
-    bandwidth, memory = endpoint.comm_memory_bandwidth, npu.memory_bandwidth
+    bandwidth, memory = endpoint.comm_memory_bandwidth or 0, npu.memory_bandwidth
     if bandwidth > memory or (shared and bandwidth == memory):
         most = f"{'less than' if shared else 'at most'} {RATE.format(memory)}, which is npu.memory_bandwidth"
         yield Violation(("endpoint", "comm_memory_bandwidth"), reason, most)
+
+
+def _shares(parts: Parts) -> bool:
+    """Whether compute and communication share the NPU while both run."""
+    return isinstance(parts.endpoint, BaselineEndpoint) and parts.endpoint.contention == "dynamic"
+
+
+def _contention(parts: Parts) -> Iterator[Violation]:
+    """A baseline either has bandwidth set aside or shares what there is."""
+    endpoint, npu = parts.endpoint, parts.npu
+    if not isinstance(endpoint, BaselineEndpoint):
+        return
+    if not _shares(parts):
+        for name in sorted(SHARED_FIELDS):
+            if getattr(endpoint, name) != type(endpoint).model_fields[name].default:
+                message = "this is for NPUs that are shared, and here the split is static"
+                yield Violation(("endpoint", name), message, "none, or endpoint.contention dynamic")
+        return
+    if endpoint.comm_memory_bandwidth is not None:
+        message = "nothing is set aside where contention is dynamic"
+        accepted = "none, or endpoint.contention static; endpoint.memory_bandwidth says how much there is to share"
+        yield Violation(("endpoint", "comm_memory_bandwidth"), message, accepted)
+    if endpoint.buses.kind != "rate":
+        message = "where contention is dynamic, a bus costs a message no more than its bytes"
+        yield Violation(("endpoint", "buses", "kind"), message, "rate, or endpoint.contention static")
+    if npu is not None and (endpoint.memory_bandwidth or 0) > npu.memory_bandwidth:
+        most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
+        yield Violation(("endpoint", "memory_bandwidth"), "the NPU has less", most)
+
+
+def _beside(parts: Parts) -> Iterator[Violation]:
+    """Loads run where there is something to share, and want no more of it than there is."""
+    workload, endpoint, npu = parts.workload, parts.endpoint, parts.npu
+    if not isinstance(workload, CollectiveWorkload) or not workload.beside or endpoint is None:
+        return
+    if not _shares(parts):
+        accepted = "none, or the endpoint {kind: baseline, contention: dynamic}"
+        yield Violation(("workload", "beside"), "nothing is shared with what runs beside", accepted)
+        return
+    if npu is None:
+        return
+    memory = endpoint.memory_bandwidth or npu.memory_bandwidth
+    for index, load in enumerate(workload.beside):
+        if (load.memory_bandwidth or 0) > memory:
+            path = ("workload", "beside", str(index), "memory_bandwidth")
+            yield Violation(path, "there is less to share", f"at most {RATE.format(memory)}")
 
 
 def _sm_rate(parts: Parts) -> Iterator[Violation]:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from syncline.schema.fields import Count, Rate, Size, SizeOrZero, SmallCount
+from syncline.schema.fields import Count, Rate, Size, SizeOrZero, SmallCount, Warps
 from syncline.schema.section import Section
 
 
@@ -46,6 +46,19 @@ ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
 """Collectives with a root."""
 
 
+class Load(Section):
+    """Kernels that run beside a collective, on every NPU, for as long as it takes."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    """What they are called."""
+    warps: Warps = 64.0
+    """Warps of one of them on each SM."""
+    memory_bandwidth: Rate | None = None
+    """Main-memory bandwidth that one of them uses if it runs alone; none if not given."""
+    count: Annotated[int, Field(ge=1, le=16)] = 1
+    """How many of them run at once."""
+
+
 class CollectiveWorkload(Section):
     """A single collective of all NPUs, or of every group at once."""
 
@@ -59,6 +72,8 @@ class CollectiveWorkload(Section):
     """The rank of the root of a broadcast, reduce, gather or scatter; 0 if not given."""
     element: Size = 2
     """Bytes of an element; nothing is cut finer."""
+    beside: Annotated[list[Load], Field(max_length=16)] = Field(default=[])
+    """What runs beside it; only where the endpoint's `contention` is dynamic."""
 
 
 def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload) -> list[str]:

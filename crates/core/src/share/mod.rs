@@ -102,6 +102,15 @@ impl Share {
     pub fn whole_time(self, work: Work) -> (Ps, Work) {
         (Ps((work.0 / self.0) as u64), Work(work.0 % self.0))
     }
+
+    /// As much of it as `part` is of `whole`, rounded down where their product fits 128 bits; all of it where they
+    /// are equal. It must be limited, `whole` positive and no less than `part`.
+    pub fn in_proportion(self, part: Share, whole: Share) -> Share {
+        // A product of two large numbers is kept within 128 bits at the cost of their last ones.
+        let bits = |share: Share| 128 - share.0.leading_zeros();
+        let surplus = (bits(self) + bits(whole)).saturating_sub(128);
+        Share(self.0 * (part.0 >> surplus) / (whole.0 >> surplus))
+    }
 }
 
 impl Add for Share {
@@ -139,6 +148,11 @@ impl Work {
     pub const fn less(self, done: Work) -> Work {
         Work(self.0.saturating_sub(done.0))
     }
+
+    /// The rate that does it in some time, rounded down. `time` must be positive.
+    pub fn over(self, time: Ps) -> Share {
+        Share(self.0 / u128::from(time.0))
+    }
 }
 
 impl Add for Work {
@@ -169,7 +183,27 @@ mod tests {
         assert_eq!((Share::ZERO.time(all), Share::ZERO.time(Work::ZERO)), (None, Some(Ps::ZERO)));
     }
 
+    #[test]
+    fn proportions_are_exact_where_they_fit() {
+        let whole = |n| Share::of(Rate::new(n).unwrap());
+        assert_eq!(whole(12).in_proportion(whole(2), whole(3)), whole(8));
+        assert_eq!(Share(10).in_proportion(Share(2), Share(3)), Share(6));
+        let huge = Share(u128::MAX / 3);
+        assert_eq!(huge.in_proportion(huge, huge), huge);
+        assert_eq!(Work::of(Bytes(12)).over(Ps(PS_PER_S / 2)), whole(24));
+    }
+
     proptest! {
+        #[test]
+        fn a_proportion_is_never_above_and_hardly_below(
+            share in 1u128..1 << 80, whole in 1u128..1 << 100, percent in 0u128..101,
+        ) {
+            let got = Share(share).in_proportion(Share(whole / 100 * percent), Share(whole));
+            prop_assert!(got.0 <= share);
+            let exact = share as f64 * (whole / 100 * percent) as f64 / whole as f64;
+            prop_assert!((got.0 as f64 - exact).abs() <= 1.0 + exact * 1e-12, "{} instead of {}", got.0, exact);
+        }
+
         #[test]
         fn the_whole_of_a_rate_takes_the_time_of_the_rate(size in 0u64..1 << 60, rate in 1_000_000u64..u64::MAX) {
             let rate = Rate::new(rate).unwrap();

@@ -7,10 +7,11 @@
 //! no others.
 
 use crate::api::Report;
-use crate::costs::{Baseline, StepCost};
+use crate::costs::{StepCost, reads_per_byte};
+use crate::message::WorkDone;
 use crate::servers::RateServer;
 use syncline_collective::Op;
-use syncline_core::{Bytes, Ps, Rate};
+use syncline_core::{Bytes, Ps, Rate, Schedule};
 
 /// What communication may use of an NPU.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,8 @@ impl Dma {
 }
 
 impl StepCost for Dma {
-    fn work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, _: u8) -> (Ps, Option<u8>) {
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q) {
+        let npu = done.npu().index();
         let mut ready = now;
         if op.receives() {
             self.written += len.0;
@@ -67,19 +69,19 @@ impl StepCost for Dma {
                 ready = ready.max(self.memory.serve(npu, now, len));
             }
         }
-        let read = Bytes(Baseline::reads_per_byte(op) * len.0);
+        let read = Bytes(reads_per_byte(op) * len.0);
         self.read += read.0;
-        let mut done = ready;
+        let mut until = ready;
         if read.0 > 0 {
-            done = self.memory.serve(npu, ready, read);
+            until = self.memory.serve(npu, ready, read);
             if let Some(sms) = self.sms.as_mut().filter(|_| needs_sms(op)) {
-                done = done.max(sms.serve(npu, ready, read));
+                until = until.max(sms.serve(npu, ready, read));
             }
         }
         if op.sends() {
-            done = done.max(self.bus_out.serve(npu, ready, len));
+            until = until.max(self.bus_out.serve(npu, ready, len));
         }
-        (done, None)
+        q.at(until, done.key(), done);
     }
 
     fn report(&self, report: &mut Report) {

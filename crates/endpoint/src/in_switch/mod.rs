@@ -94,7 +94,7 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         match event {
-            WorkDone::Step { npu, seq, thread } if self.switches.contains(NodeId(npu)) => {
+            WorkDone::Step { npu, seq, thread, .. } if self.switches.contains(NodeId(npu)) => {
                 self.switches.complete(NodeId(npu), seq, thread, &mut self.npus.flights, ctx);
             }
             _ => self.npus.handle(event, ctx),

@@ -176,7 +176,7 @@ impl Switches {
             q.at(
                 leaves,
                 chunk_key(class::WORK, seq, slot.thread),
-                WorkDone::Step { npu: at.0, seq, thread: slot.thread },
+                WorkDone::Step { npu: at.0, seq, thread: slot.thread, stage: 0 },
             );
         }
     }

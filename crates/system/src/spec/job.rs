@@ -1,5 +1,6 @@
 //! What is run: a collective, or the training of a model.
 
+use super::LoadSpec;
 use serde::Deserialize;
 
 /// What is run.
@@ -15,6 +16,9 @@ pub enum JobSpec {
         /// The rank that is the root of a rooted collective.
         #[serde(default)]
         root: u32,
+        /// What runs beside it on every NPU; only with dynamic contention.
+        #[serde(default)]
+        beside: Vec<LoadSpec>,
     },
     /// Iterations of a training loop.
     Training {

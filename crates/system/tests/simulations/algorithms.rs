@@ -212,7 +212,7 @@ fn groups_that_are_none_are_refused() {
     assert!(refused(vec![vec![0, 1], vec![1, 2]], None).contains("NPU 1 is named twice"));
     assert!(refused(vec![vec![0, 1, 2]], Some(vec![2, 2])).contains("groups.grid"));
     let mut rooted = dgx1v(None);
-    rooted.job = JobSpec::Collective { collective: CollectiveKindSpec::Broadcast, bytes: 8, root: 8 };
+    rooted.job = JobSpec::Collective { collective: CollectiveKindSpec::Broadcast, bytes: 8, root: 8, beside: vec![] };
     let error = run_spec(&rooted, None).expect_err("no such root").to_string();
     assert!(error.contains("root 8"), "{error}");
 }
@@ -229,7 +229,7 @@ proptest! {
         prop_assume!(!is_missing(ALGORITHMS[algorithm], KINDS[kind]));
         let mut spec = spec(&blocks, ALGORITHMS[algorithm], KINDS[kind], bytes);
         let npus: u32 = blocks.iter().map(|b| b.1).product();
-        spec.job = JobSpec::Collective { collective: KINDS[kind], bytes, root: root % npus };
+        spec.job = JobSpec::Collective { collective: KINDS[kind], bytes, root: root % npus, beside: vec![] };
         spec.endpoint = baseline();
         spec.collectives.slices = slices;
         spec.collectives.inflight = 3;
@@ -247,7 +247,7 @@ fn broadcasts_use_the_links_of_a_dgx1() {
         [(CollectiveKindSpec::Broadcast, 0), (CollectiveKindSpec::Broadcast, 5), (CollectiveKindSpec::Reduce, 3)]
     {
         let mut spec = dgx1v(None);
-        spec.job = JobSpec::Collective { collective: kind, bytes: 240_000_000, root };
+        spec.job = JobSpec::Collective { collective: kind, bytes: 240_000_000, root, beside: vec![] };
         let s = run(&spec).summary;
         let expected = 240_000_000u64 / 6 * 40; // six rings of 25 GB/s
         assert!(s.total_ps > expected && s.total_ps < expected * 112 / 100, "{kind:?} {root}: {}", s.total_ps);

@@ -26,6 +26,7 @@ fn loggp_baseline(buses: BusSpec) -> EndpointSpec {
         charge_writes: true,
         buses,
         transit: TransitSpec::Network,
+        contention: None,
     }
 }
 

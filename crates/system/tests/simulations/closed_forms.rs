@@ -96,6 +96,7 @@ fn the_baseline_is_limited_by_its_memory() {
         charge_writes: false,
         buses: BusSpec::Rate,
         transit: TransitSpec::Network,
+        contention: None,
     };
     let sent = 2 * 3 * bytes / 4;
     let bound = sent * 3 / 2 * 1000 / 10;

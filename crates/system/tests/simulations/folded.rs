@@ -1,5 +1,6 @@
 //! A folded run is the run of the whole machine, to the last bit.
 
+use crate::contention::contended;
 use crate::support::{
     ace, baseline, chunks_of, collective_job, dims, forwarding, ideal, packet, run, summary_but_fold,
 };
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FabricSpec, FoldSpec,
-    GroupsSpec, JobSpec, LanesSpec, NetworkSpec, OddLinkSpec, Spec, TransitSpec,
+    GroupsSpec, JobSpec, LanesSpec, LoadSpec, NetworkSpec, OddLinkSpec, Spec, TransitSpec,
 };
 
 fn folded(spec: &Spec) -> Spec {
@@ -168,8 +169,12 @@ fn what_differs_is_told_apart() {
     assert!(run(&training(&[2])).summary.total_ps > fast * 13 / 10, "everybody waits for the straggler");
     let reason = refused(&training(&[2]));
     assert!(reason.contains("(NPU 2 computes more slowly)"), "{reason}");
-    same_both_ways(&training(&[]));
-    same_both_ways(&training(&[1, 3]));
+    for slow in [&[][..], &[1, 3]] {
+        let mut spec = training(slow);
+        same_both_ways(&spec);
+        spec.endpoint = contended(baseline());
+        same_both_ways(&spec);
+    }
 
     // Behind a switch too, but for packets, whose order at a port would not be the same.
     for (network, folds) in [(NetworkSpec::Analytical {}, true), (NetworkSpec::Flow {}, true), (packet(true), false)] {
@@ -217,11 +222,11 @@ proptest! {
 
     #[test]
     fn random_machines(
-        blocks in blocks(), endpoint in 0usize..2, network in 0usize..4, algorithm in 0usize..5, kind in 0usize..4,
+        blocks in blocks(), endpoint in 0usize..3, network in 0usize..4, algorithm in 0usize..5, kind in 0usize..4,
         bytes in 1u64..200_000, chunk in 1u64..90_000, inflight in 1u32..5, by_count: bool, lanes in 0usize..3,
-        transit: bool,
+        transit: bool, warps in 0u64..90_000, traffic in 0u64..600,
     ) {
-        let mut spec = spec(&blocks, [ideal(), baseline()][endpoint].clone());
+        let mut spec = spec(&blocks, [ideal(), baseline(), contended(baseline())][endpoint].clone());
         if transit && !blocks.iter().any(|b| b.0 == BlockSpec::Switch && b.1 > 1) {
             spec.endpoint = forwarding(spec.endpoint);
         }
@@ -230,6 +235,9 @@ proptest! {
             [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
         let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather, CollectiveKindSpec::AllToAll];
         spec.job = collective_job(kinds[kind], bytes);
+        if let (2, 1.., JobSpec::Collective { beside, .. }) = (endpoint, warps, &mut spec.job) {
+            beside.push(LoadSpec { milliwarps: warps, memory_bytes_per_s: traffic * 1_000_000_000 });
+        }
         spec.collectives.chunking = if by_count { ChunkingSpec::Count { chunks: 1 + (chunk % 9) as u32 } } else { chunks_of(chunk) };
         spec.collectives.inflight = inflight;
         spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
@@ -247,7 +255,7 @@ proptest! {
         let mut spec = spec(&[(BlockSpec::Ring, a), (BlockSpec::Ring, b), (BlockSpec::Ring, c)], ace());
         spec.collectives.algorithm =
             [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase][algorithm];
-        spec.job = JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0 };
+        spec.job = JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0, beside: vec![] };
         spec.collectives.chunking = chunks_of(chunk);
         same_both_ways(&spec);
     }

@@ -7,6 +7,7 @@ mod algorithms;
 mod bounds;
 mod buses;
 mod closed_forms;
+mod contention;
 mod failures;
 mod folded;
 mod hybrid;

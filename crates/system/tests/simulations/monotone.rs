@@ -18,6 +18,7 @@ fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
         charge_writes: false,
         buses: BusSpec::Rate,
         transit: TransitSpec::Network,
+        contention: None,
     };
     run(&all_reduce(ace_torus([4, 4, 2]), endpoint, 16 << 20))
 }

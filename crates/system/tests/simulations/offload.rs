@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimAlgorithmSpec, DimSpec, EndpointSpec, FabricSpec,
-    GraphLinkSpec, GroupsSpec, NetworkSpec, NodeSpec, Spec, SwitchOffloadSpec,
+    GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, Spec, SwitchOffloadSpec,
 };
 
 const LATENCY: u64 = 70_000;
@@ -355,7 +355,7 @@ proptest! {
     ) {
         let mut spec = spec(&blocks, KINDS[kind], bytes);
         let npus: u32 = blocks.iter().map(|b| b.1).product();
-        spec.job = syncline_system::spec::JobSpec::Collective { collective: KINDS[kind], bytes, root: root % npus };
+        spec.job = JobSpec::Collective { collective: KINDS[kind], bytes, root: root % npus, beside: vec![] };
         spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
         spec.collectives.algorithm = [
             AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase,

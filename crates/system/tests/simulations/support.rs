@@ -43,6 +43,7 @@ pub fn baseline() -> EndpointSpec {
         charge_writes: false,
         buses: BusSpec::Rate,
         transit: TransitSpec::Network,
+        contention: None,
     }
 }
 
@@ -109,7 +110,7 @@ pub fn all_to_all(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
 
 /// A collective whose root, if it has one, is rank 0.
 pub fn collective_job(collective: CollectiveKindSpec, bytes: u64) -> JobSpec {
-    JobSpec::Collective { collective, bytes, root: 0 }
+    JobSpec::Collective { collective, bytes, root: 0, beside: vec![] }
 }
 
 /// Chunks of a size.

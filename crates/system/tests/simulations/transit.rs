@@ -1,7 +1,8 @@
 //! What endpoints forward on fabrics where only neighbours are connected.
 
 use crate::support::{
-    ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, dim, dims, fingerprint, forwarding, ideal, packet, run,
+    ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, fingerprint, forwarding,
+    ideal, packet, run,
 };
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, DimSpec, EndpointSpec,
@@ -80,7 +81,7 @@ fn an_ace_touches_memory_only_at_the_ends() {
 pub fn pair(hops: u32, endpoint: EndpointSpec, kind: CollectiveKindSpec, bytes: u64) -> Spec {
     let mut spec = all_to_all(torus(&[2 * hops + 1]), endpoint, bytes);
     spec.groups = Some(GroupsSpec { members: vec![vec![0, hops]], grid: None });
-    spec.job = JobSpec::Collective { collective: kind, bytes, root: 0 };
+    spec.job = JobSpec::Collective { collective: kind, bytes, root: 0, beside: vec![] };
     spec
 }
 
@@ -264,7 +265,7 @@ fn what_endpoints_cannot_forward_is_refused() {
     spec.collectives.algorithm = AlgorithmSpec::Hierarchical;
     assert_eq!(run(&spec).summary.endpoint.transit_bytes, 0);
     spec.collectives.algorithm = AlgorithmSpec::Direct;
-    spec.job = JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes: 1 << 20, root: 0 };
+    spec.job = collective_job(CollectiveKindSpec::AllReduce, 1 << 20);
     let error = run_spec(&spec, None).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(error.starts_with("an ACE carries out rings between neighbouring NPUs, direct phases"), "{error}");
 }

@@ -1,0 +1,217 @@
+//! The baseline whose communication and compute kernels share an NPU while both run.
+//!
+//! # What is shared
+//! Measured slowdowns (ACE paper, section III and Fig. 4) come from two resources, which a static split
+//! ([`costs`](crate::costs)) divides once and for all and this model whenever what runs changes:
+//!
+//! | resource | capacity | communication uses it with | a kernel uses it with |
+//! |---|---|---|---|
+//! | issue time of an SM | what it reads of messages, bytes/s | `comm_warps` warps on each of `comm_sms` SMs | its warps on every SM |
+//! | main memory | bytes/s | all its warps | all its warps |
+//!
+//! Every warp is a flow; each resource is shared max-min fairly among the warps that use it ([`Filling`](syncline_core::share::Filling)):
+//!
+//! ```text
+//!   on an SM with communication   rate of communication  = C w_comm / (w_comm + sum of w_k)        C: one SM's rate
+//!   speed of kernel k by its SMs  f_k = issue time of its warps on all SMs / what they have there if it is alone
+//!   in memory                     a warp of kernel k wants at most f_k D_k / warps, one of communication all it can get
+//!   speed of kernel k             f_k, or less in proportion if memory gives it less than f_k D_k
+//! ```
+//!
+//! * A kernel takes all the issue time that it is offered. Its demand `D` on memory is its bytes over its time alone,
+//!   or the whole memory if that is less; so a kernel beside nothing runs exactly as if it were alone. A duration that
+//!   was measured has no known demand, and counts as issue time only.
+//! * Shares depend on warps, so a kernel of low occupancy takes less. Warps of several kernels add up, even to more
+//!   than an SM has slots for: thread blocks that wait their turn then count as if they ran.
+//! * Communication is served as in the static split, first come, first served: what a step reads goes through the SMs
+//!   and through memory at once, each a server, here one whose rate varies; writes go through memory if they are
+//!   charged; the bus is communication's own. Each of the two servers competes while it has work that is ready, and
+//!   not in between: what communication leaves idle between messages, kernels have. Without kernels, times are those
+//!   of the static split with all the memory and the same SMs.
+//!
+//! Rates are constant between changes: a kernel or a piece of communication starts or ends. All of it is integer arithmetic on
+//! [`Share`](syncline_core::share::Share) and [`Work`](syncline_core::share::Work); ends are rounded up to the next picosecond, and nothing depends on an NPU's number.
+//!
+//! Left out: caches, the time that a warp waits for memory (which lowers what it wants of an SM), launches, and thread
+//! blocks that must wait until others leave their SM.
+
+mod npu;
+mod shares;
+
+use crate::api::{EpOut, Report};
+use crate::costs::{BaselineConfig, StepCost, reads_per_byte};
+use crate::message::WorkDone;
+use crate::servers::RateServer;
+use npu::{Npu, Outlet};
+use shares::{ALONE, Sharing};
+use syncline_collective::Op;
+use syncline_core::share::{Share, Work};
+use syncline_core::{Bytes, NodeId, Ps, Rate, Schedule};
+
+/// Warps are counted in thousandths, as profilers report averages over the SMs.
+pub const PER_WARP: u64 = 1000;
+
+/// What communication and kernels share, beside the resources of [`BaselineConfig`]: its `memory` is all of the NPU's,
+/// its `sms` those that communication occupies. Of its `protocol` this model makes no use: messages cost buses their bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ContentionConfig {
+    /// SMs of the NPU.
+    pub sms: u32,
+    /// SMs that communication occupies; no more than there are.
+    pub comm_sms: u32,
+    /// Warps of communication on each of them.
+    pub comm_warps: u32,
+}
+
+/// A kernel that runs once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// How long it takes beside nothing.
+    pub alone: Ps,
+    /// What it moves between the SMs and main memory.
+    pub bytes: Bytes,
+    /// Its warps on each SM, in thousandths ([`PER_WARP`]); positive.
+    pub warps: u64,
+}
+
+impl Kernel {
+    /// When kernels that start now, one after the other and beside nothing, are done.
+    pub fn alone(kernels: &[Kernel], now: Ps) -> Ps {
+        kernels.iter().fold(now, |end, kernel| end + kernel.alone)
+    }
+
+    fn load(&self) -> Load {
+        Load { warps: self.warps, memory: Work::of(self.bytes).over(self.alone) }
+    }
+}
+
+/// What a kernel asks of an NPU while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its warps on each SM, in thousandths ([`PER_WARP`]); positive.
+    pub warps: u64,
+    /// What it moves from and to main memory beside nothing.
+    pub memory: Share,
+}
+
+/// The baseline with dynamic contention, of all NPUs.
+#[derive(Debug)]
+pub struct Contended {
+    sharing: Sharing,
+    npus: Vec<Npu>,
+    out: Outlet,
+    bus_in: RateServer,
+    charge_writes: bool,
+    read: u64,
+    written: u64,
+}
+
+impl Contended {
+    /// The NPUs, on each of which the `steady` loads run from beginning to end.
+    pub fn new(config: BaselineConfig, contention: ContentionConfig, steady: Vec<Load>, npus: u32) -> Contended {
+        Contended {
+            sharing: Sharing::new(config.memory, config.sms, contention, steady),
+            npus: (0..npus).map(|n| Npu::new(NodeId(n))).collect(),
+            out: Outlet::new(RateServer::new("bus_tx", config.bus, npus)),
+            bus_in: RateServer::new("bus_rx", config.bus, npus),
+            charge_writes: config.charge_writes,
+            read: 0,
+            written: 0,
+        }
+    }
+
+    /// How long communication of `bytes` and a kernel of `alone` beside nothing take if everything runs that may, two
+    /// streams of kernels of so many `warps` included, and all of them want all they can get; `None` for ever.
+    pub fn at_worst(
+        config: BaselineConfig,
+        contention: ContentionConfig,
+        mut steady: Vec<Load>,
+        warps: u64,
+        (bytes, alone): (Bytes, Ps),
+    ) -> Option<(Ps, Ps)> {
+        let memory = Share::of(config.memory);
+        steady.iter_mut().for_each(|load| load.memory = memory);
+        let kernels = [Load { warps, memory }; 2];
+        let mut sharing = Sharing::new(config.memory, config.sms, contention, steady);
+        let rates = sharing.solve([true, true], &kernels);
+        let communication = rates.communication.into_iter().min()?;
+        Some((communication.time(Work::of(bytes))?, rates.speeds[0].time(ALONE.work(alone))?))
+    }
+}
+
+impl StepCost for Contended {
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q) {
+        let npu = done.npu().index();
+        let mut ready = now;
+        if op.receives() {
+            self.written += len.0;
+            ready = self.bus_in.serve(npu, now, len);
+        }
+        let read = Bytes(reads_per_byte(op) * len.0);
+        self.read += read.0;
+        let step = npu::Step {
+            ready,
+            write: (op.receives() && self.charge_writes).then_some(len),
+            read,
+            send: op.sends().then_some(len),
+            done,
+        };
+        let npu = &mut self.npus[npu];
+        npu.advance(now);
+        npu.communicate(step, &mut self.out, q);
+        npu.settle(&mut self.sharing, &mut self.out, q);
+        debug_assert!(self.out.said.is_empty(), "the timer, which goes first, ends the kernels that end now");
+    }
+
+    fn compute<Q: Schedule<WorkDone>>(
+        &mut self,
+        npu: usize,
+        stream: u8,
+        kernels: &[Kernel],
+        now: Ps,
+        q: &mut Q,
+        out: &mut Vec<EpOut>,
+    ) -> Option<Ps> {
+        let npu = &mut self.npus[npu];
+        npu.advance(now);
+        npu.compute(stream, kernels);
+        npu.settle(&mut self.sharing, &mut self.out, q);
+        out.append(&mut self.out.said);
+        None
+    }
+
+    fn share_anew<Q: Schedule<WorkDone>>(
+        &mut self,
+        npu: usize,
+        generation: u32,
+        now: Ps,
+        q: &mut Q,
+        out: &mut Vec<EpOut>,
+    ) {
+        let npu = &mut self.npus[npu];
+        if npu.is_stale(generation) {
+            return;
+        }
+        npu.advance(now);
+        npu.settle(&mut self.sharing, &mut self.out, q);
+        out.append(&mut self.out.said);
+    }
+
+    fn report(&self, report: &mut Report) {
+        report.buses = &["memory", "bus_tx", "bus_rx"];
+        report.memory_read = self.read;
+        report.memory_written = self.written;
+        let Outlet { memory, sms, bus, .. } = &self.out;
+        report.resources.extend([memory, sms, &bus.usage, &self.bus_in.usage].map(Clone::clone));
+    }
+}
+
+/// One SM's part of the rate of all that communication occupies.
+fn per_sm(sms: Rate, contention: ContentionConfig) -> Share {
+    Share::of(sms).split(contention.comm_sms.into())
+}
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
