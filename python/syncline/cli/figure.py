@@ -135,8 +135,7 @@ class _Work:
             entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
             kept.close()
             found = table.of(simulations, entries)
-            complete = len(found.rows) == len(simulations) and all(row["status"] == "done" for row in found.rows)
-            run.write(path, found, name, "complete" if complete else "partial")
+            run.write(path, found, name, found.status(len(simulations)))
             if interrupted:
                 return False
             self.tables.append(found)

@@ -92,8 +92,7 @@ def sweep(
     from syncline.sweep import table
 
     found = table.of(simulations, entries)
-    complete = len(found.rows) == len(simulations) and all(row["status"] == "done" for row in found.rows)
-    status = "complete" if complete else "partial"
+    status = found.status(len(simulations))
     if out is not None:
         run.write(out, found, described.name, status)
     document = _document(described, simulations, found, warnings, seed, status)

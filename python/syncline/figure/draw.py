@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.figure.file import Figure as FigureSpec
 from syncline.figure.timeline import Track
 from syncline.figure.values import Shown, Value, called
+from syncline.report import sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -217,12 +218,7 @@ def _scatter(axes: Axes, shown: Shown) -> None:
 
 def pareto(values: Sequence[Value]) -> list[Value]:
     """The values that no other beats: none has at most their x and at least their value, and one of the two better."""
-
-    def beats(other: Value, one: Value) -> bool:
-        better = float(other.x) < float(one.x) or other.value > one.value
-        return float(other.x) <= float(one.x) and other.value >= one.value and better
-
-    return [one for one in values if not any(beats(other, one) for other in values)]
+    return [values[i] for i in sweep.pareto([(float(v.x), v.value) for v in values])]
 
 
 def _mark(axes: Axes, published: Sequence[tuple[float, float]]) -> None:

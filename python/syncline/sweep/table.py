@@ -58,6 +58,11 @@ class Table:
     axes: tuple[str, ...]
     """The columns that the sweep varies."""
 
+    def status(self, simulations: int) -> str:
+        """`complete` if it has a row for each of so many simulations and all succeeded, else `partial`."""
+        complete = len(self.rows) == simulations and all(row["status"] == "done" for row in self.rows)
+        return "complete" if complete else "partial"
+
     def as_arrow(self, name: str, status: str) -> pa.Table:
         """The table with what it is about as metadata."""
         import pyarrow as pa
