@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import charts, charts_ace
@@ -12,6 +13,7 @@ from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
 from .units import (
     MISSING,
+    Scale,
     byte_scale,
     factor,
     number,
@@ -182,14 +184,11 @@ TRAFFIC = {
 
 def traffic_table(study: Study) -> str:
     """What communication takes of the memory and puts on the wires, by variants."""
-    moved = [[number(v.endpoint.get(key)) for v in study.variants] for key in TRAFFIC]
-    shown = [(name, row) for name, row in zip(TRAFFIC.values(), moved, strict=True) if any(row)]
-    if not shown:
+    moved = [v.endpoint for v in study.variants]
+    found = _by_variant("bytes", study, moved, TRAFFIC, byte_scale)
+    if found is None:
         return note("No endpoint of this study reports what it moved.")
-    scale = byte_scale(value for _, row in shown for value in row)
-    columns = [Column("bytes", numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
-    rows = [[name, *(scale.text(value) for value in row)] for name, row in shown]
-    return hint("Over all NPUs and the whole run.") + table("traffic", columns, rows)
+    return hint("Over all NPUs and the whole run.") + table("traffic", *found)
 
 
 BREAKDOWN = {
@@ -203,14 +202,28 @@ BREAKDOWN = {
 
 def breakdown_table(study: Study) -> str:
     """Mean times of chunks and messages, by variants."""
-    spent = [[number(mapping(v.endpoint.get("breakdown")).get(key)) for v in study.variants] for key in BREAKDOWN]
-    shown = [(name, row) for name, row in zip(BREAKDOWN.values(), spent, strict=True) if any(row)]
-    if not shown:
+    spent = [mapping(v.endpoint.get("breakdown")) for v in study.variants]
+    found = _by_variant("mean time of", study, spent, BREAKDOWN, time_scale)
+    if found is None:
         return note("No endpoint of this study reports where chunks and messages spend their time.")
-    scale = time_scale(value for _, row in shown for value in row)
-    columns = [Column("mean time of", numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
-    rows = [[name, *(scale.text(value) for value in row)] for name, row in shown]
-    return hint("A chunk waits from its issue to its start. Means over all NPUs.") + table("breakdown", columns, rows)
+    return hint("A chunk waits from its issue to its start. Means over all NPUs.") + table("breakdown", *found)
+
+
+def _by_variant(
+    heading: str,
+    study: Study,
+    totals: Sequence[Mapping[str, Any]],
+    called: Mapping[str, str],
+    scale_of: Callable[[Iterable[float | None]], Scale],
+) -> tuple[list[Column], list[list[str]]] | None:
+    """Columns for the variants and a row for each total that any of them has; nothing without rows."""
+    found = [(text, [number(each.get(key)) for each in totals]) for key, text in called.items()]
+    shown = [(text, row) for text, row in found if any(row)]
+    if not shown:
+        return None
+    scale = scale_of(value for _, row in shown for value in row)
+    columns = [Column(heading, numeric=False), *(Column(v.name, scale.unit) for v in study.variants)]
+    return columns, [[text, *(scale.text(value) for value in row)] for text, row in shown]
 
 
 def utilisation_section(study: Study, figures: Charts) -> str:
