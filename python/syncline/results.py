@@ -7,7 +7,7 @@ for byte between two runs of the same input.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import syncline
@@ -273,6 +273,13 @@ def dumps(value: Document) -> str:
 
 def _per_npu(total: int, npus: int) -> int | float:
     return total // npus if total % npus == 0 else total / npus
+
+
+def state_folded(document: Document, folded: Iterable[bool]) -> None:
+    """Says in a document of many simulations whether they were folded: all, none, or `mixed`."""
+    found = set(folded)
+    if document["fidelity"]:
+        document["fidelity"]["folded"] = "mixed" if len(found) > 1 else next(iter(found), None)
 
 
 def _common(each: Sequence[Document]) -> Document:

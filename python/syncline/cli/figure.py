@@ -179,8 +179,7 @@ def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, 
     failed = [{k: row[k] for k in ("name", "variant", "status", "error")} for row in rows if row["status"] != "done"]
     status = "partial" if failed else "complete"
     document = results.document(variants, seed=seed, status=status, warnings=warnings)
-    folded = {row["folded"] for row in rows if "folded" in row}
-    document["fidelity"]["folded"] = "mixed" if len(folded) > 1 else next(iter(folded), None)
+    results.state_folded(document, (row["folded"] for row in rows if "folded" in row))
     figure = work.described.figure
     document |= {"name": figure.name, "title": figure.title, "source": figure.source, "failed": failed}
     document["panels"] = [

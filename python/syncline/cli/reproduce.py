@@ -51,9 +51,7 @@ def reproduce(
     runs = Runs()
     findings, variants = sources.findings(selected, runs, threads)
     document = results.document(variants, seed=seed, status="complete", warnings=[])
-    folded = {result.summary["unfolded"] is None for result in runs.finished()}
-    if document["fidelity"]:
-        document["fidelity"]["folded"] = folded.pop() if len(folded) == 1 else "mixed" if folded else None
+    results.state_folded(document, (result.summary["unfolded"] is None for result in runs.finished()))
     document["claims"] = ledger.document(findings)
     document["cost"] = results.cost(time.monotonic() - began, runs.finished())
     if json:

@@ -168,8 +168,7 @@ def _document(
 
     all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
     document = results.document([s.variant for s in simulations], seed=seed, status=status, warnings=all_warnings)
-    folded = {row["folded"] for row in found.rows if "folded" in row}
-    document["fidelity"]["folded"] = "mixed" if len(folded) > 1 else next(iter(folded), None)
+    results.state_folded(document, (row["folded"] for row in found.rows if "folded" in row))
     document["name"] = described.name
     document["description"] = described.description
     document["axes"] = list(found.axes)
