@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.figures import MIB, file_of, shown
 from syncline.cli import tables
 from syncline.errors import InputError
-from syncline.figure import draw, values
-from syncline.figure.file import FigureFile, Panel, load
-from syncline.figure.values import Shown, Table
-
-MIB = 1024**2
-
-
-def _rows() -> list[dict[str, Any]]:
-    """Times of `base x sram / fsms`, in milliseconds; twice as long for the slow variant."""
-    rows: list[dict[str, Any]] = []
-    for base, sram, fsms, variant in itertools.product((1, 3), (MIB, 4 * MIB), (8, 16), ("Slow", "Fast")):
-        time_s = 1e-3 * base * (sram / MIB) / fsms * (2 if variant == "Slow" else 1)
-        rows.append(
-            {
-                "base": f"b{base}",
-                "variant": variant,
-                "status": "done",
-                "endpoint.sram_bytes": sram,
-                "endpoint.fsms": fsms,
-                "iteration_time_s": time_s,
-                "exposed_comm_s": time_s / 4,
-                "area_um2": 1e6 * (sram / MIB + fsms / 16),
-            }
-        )
-    rows.append({**rows[0], "base": "b9", "status": "failed", "iteration_time_s": None})
-    return rows
-
-
-TABLE = Table(_rows(), ("endpoint.sram_bytes", "endpoint.fsms"))
-
-
-def _file(tmp_path: Path, panel: str) -> FigureFile:
-    path = tmp_path / "mine.figure.yaml"
-    path.write_text(f"name: mine\ntitle: A figure\nsweeps: [any]\npanels:\n  - {{title: One, {panel}}}\n")
-    return load(path, "mine.figure.yaml")
+from syncline.figure import draw
+from syncline.figure.values import Shown
 
 
 def _shown(tmp_path: Path, panel: str) -> Shown:
-    file = _file(tmp_path, panel)
-    (read,) = file.figure.panels
-    assert isinstance(read, Panel)
-    return values.of(file, 0, read, [TABLE])
+    return shown(file_of(tmp_path, panel))[0]
 
 
 def _of(shown: Shown) -> dict[tuple[Any, Any, str], float]:
@@ -145,7 +109,7 @@ def test_the_pareto_front_has_what_no_other_point_beats(tmp_path: Path) -> None:
 def test_drawings_are_equal_byte_for_byte_and_say_everything(tmp_path: Path, kind: str) -> None:
     extra = "each: [endpoint.sram]" if kind == "scatter" else "series: endpoint.sram"
     panel = f"kind: {kind}, x: endpoint.fsms, y: iteration_time_s, unit: ms, mean: true, {extra}, y_label: <&>"
-    file = _file(tmp_path, panel)
+    file = file_of(tmp_path, panel)
     shown = _shown(tmp_path, panel)
     first = draw.draw(file.figure, [shown])
     assert first == draw.draw(file.figure, [shown])
