@@ -120,4 +120,4 @@ def test_an_output_that_is_a_file_is_refused(folder: Path, syncline_command: Cal
     (folder / "out").write_text("")
     ended = syncline_command("figure", "mine.figure.yaml", "--out", "out")
     assert ended.status == 2
-    assert "--out: not a directory" in ended.err
+    assert "--out: this is not a directory" in ended.err

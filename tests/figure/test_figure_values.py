@@ -122,6 +122,39 @@ def test_drawings_are_equal_byte_for_byte_and_say_everything(tmp_path: Path, kin
         assert "&lt;&amp;&gt;" in text
 
 
+@pytest.mark.parametrize("kind", ["lines", "bars", "scatter"])
+def test_axes_may_be_logarithmic(tmp_path: Path, kind: str) -> None:
+    extra = "each: [endpoint.sram]" if kind == "scatter" else "series: endpoint.sram"
+    panel = f"kind: {kind}, x: endpoint.fsms, y: iteration_time_s, unit: ms, mean: true, {extra}"
+    file = file_of(tmp_path, f"{panel}, log_y: true")
+    figure, (axes,) = draw.drawing(file.figure, shown(file))
+    assert (axes.get_yscale(), axes.get_xscale()) == ("log", "linear")
+    low, high = axes.get_ylim()
+    values = [v.value for v in shown(file)[0].values]
+    assert 0 < low < min(values) < max(values) < high
+    del figure
+    if kind != "bars":
+        file = file_of(tmp_path, f"{panel}, log: true")
+        _, (axes,) = draw.drawing(file.figure, shown(file))
+        assert (axes.get_yscale(), axes.get_xscale()) == ("linear", "log")
+
+
+@pytest.mark.parametrize(
+    ("panel", "message"),
+    [
+        ("x: endpoint.fsms, y: zero_s, log_y: true", r"panels\.0\.log_y: 0\.0 has no place on a logarithmic axis"),
+        ("x: base, y: iteration_time_s, log: true", r"panels\.0\.log: b1 has no place on a logarithmic axis"),
+        (
+            "x: endpoint.fsms, y: iteration_time_s, unit: ms, log_y: true, published: [{value: 0}]",
+            r"panels\.0\.log_y: 0 has no place on a logarithmic axis",
+        ),
+    ],
+)
+def test_what_has_no_logarithm_is_refused(tmp_path: Path, panel: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _shown(tmp_path, f"kind: lines, mean: true, {panel}")
+
+
 def test_a_table_for_the_terminal_has_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = _shown(
         tmp_path,

@@ -33,6 +33,7 @@ def rows() -> list[dict[str, Any]]:
                 "endpoint.fsms": fsms,
                 "iteration_time_s": time_s,
                 "exposed_comm_s": time_s / 4,
+                "zero_s": 0.0,
                 "area_um2": 1e6 * (sram / MIB + fsms / 16),
             }
         )

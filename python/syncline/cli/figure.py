@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -57,7 +58,7 @@ def figure(
     except InputError as error:
         raise InputError([*problems, *error.problems]) from None
     if not work.simulate():
-        print("interrupted; what is finished is kept", file=sys.stderr)
+        print("interrupted; what is finished is kept, and the same command goes on there", file=sys.stderr)
         return 130
     panels = work.panels()
     document = _document(work, panels, seed)
@@ -95,6 +96,7 @@ class _Work:
         from syncline.figure import closed_form, runs
         from syncline.sweep import points
         from syncline.sweep.file import load
+        from syncline.sweep.progress import Checked
 
         problems: list[Problem] = []
         for i, name in enumerate(self.described.figure.sweeps):
@@ -106,19 +108,28 @@ class _Work:
                 continue
             try:
                 sweep = load(path, label)
-                simulations, warnings = points.simulations(sweep)
+                simulations, warnings = points.simulations(sweep, Checked(sweep.points, quiet=self.quiet))
                 self.sweeps.append((sweep.name, simulations))
                 self.warnings += warnings
             except InputError as error:
                 problems += error.problems
         self.runs = options.collected(problems, lambda: runs.variants(self.described)) or {}
         self.tables = options.collected(problems, lambda: closed_form.tables(self.described)) or []
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            problems += command_line("--out", str(self.out), f"not a directory: {error.strerror}").problems
+        if wrong := self._directory():
+            problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems
         if problems:
             raise InputError(problems)
+
+    def _directory(self) -> str | None:
+        """Makes the directory; says what is wrong with it."""
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            return "this is not a directory"
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            return f"this directory cannot be made: {reason}"
+        return None if os.access(self.out, os.W_OK | os.X_OK) else "this directory cannot be written to"
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
@@ -128,10 +139,10 @@ class _Work:
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
-            entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
-            kept.close()
-            found = table.of(simulations, entries)
-            run.write(path, found, name, found.status(len(simulations)))
+            with run.keeping(kept):
+                entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
+                found = table.of(simulations, entries)
+                run.write(path, found, name, found.status(len(simulations)))
             if interrupted:
                 return False
             self.tables.append(found)

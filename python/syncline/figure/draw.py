@@ -17,6 +17,7 @@ from syncline.report import sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b", "#a6761d")
 """Told apart with every kind of colour vision (Okabe and Ito)."""
@@ -45,25 +46,32 @@ MANY: Final = 24
 def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes, bytes]:
     """The figure as SVG and as PNG."""
     import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        figure, _ = drawing(described, panels)
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Syncline"})
+        figure.savefig(png, format="png", dpi=160, metadata={"Software": "Syncline"})
+    return svg.getvalue(), png.getvalue()
+
+
+def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Figure, list[Axes]]:
+    """The figure before it is written, and the axes of its panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     columns = min(described.columns, len(panels))
     rows = math.ceil(len(panels) / columns)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(described.width * columns, described.height * rows + 0.3), layout="constrained")
-        FigureCanvasAgg(figure)
-        figure.suptitle(described.title, fontsize=10)
-        for i, panel in enumerate(panels):
-            axes = figure.add_subplot(rows, columns, i + 1)
-            if isinstance(panel, Track):
-                _track(axes, panel)
-            else:
-                _panel(axes, panel)
-        svg, png = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Syncline"})
-        figure.savefig(png, format="png", dpi=160, metadata={"Software": "Syncline"})
-    return svg.getvalue(), png.getvalue()
+    figure = Figure(figsize=(described.width * columns, described.height * rows + 0.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(described.title, fontsize=10)
+    drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(panels))]
+    for axes, panel in zip(drawn, panels, strict=True):
+        if isinstance(panel, Track):
+            _track(axes, panel)
+        else:
+            _panel(axes, panel)
+    return figure, drawn
 
 
 def _panel(axes: Axes, shown: Shown) -> None:

@@ -13,8 +13,8 @@ from syncline.figure.file import FigureFile, Layers
 from syncline.figure.values import Shown
 from syncline.sweep import table
 
-PASSES: Final = ("forward_s", "input_grad_s", "weight_grad_s", "update_s")
-"""Compute of one iteration."""
+PASSES: Final = ("forward_s", "input_grad_s", "weight_grad_s")
+"""Compute of every iteration; whether the last one updates its weights depends on how the run ends."""
 
 
 def of(file: FigureFile, place: int, panel: Layers, results: Mapping[str, engine.Result]) -> Shown:
@@ -24,7 +24,7 @@ def of(file: FigureFile, place: int, panel: Layers, results: Mapping[str, engine
 
 
 def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
-    """A row for each layer, with times in seconds: those of compute for one iteration, and `compute_s` for all."""
+    """A row for each layer, with times in seconds: those of passes for one iteration, `compute_s` for all."""
     layers = result.tables["layers"].to_pylist()
     counts = Counter(layer["layer"] for layer in layers)
     found = []
