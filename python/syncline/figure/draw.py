@@ -180,12 +180,13 @@ def _lines(axes: Axes, shown: Shown) -> None:
     published: list[tuple[float, float]] = []
     for j, name in enumerate(series):
         values = [v for x in xs if (v := found.get((x, name, part)))]
+        beneath = 1 - j / len(series)  # wider, so that a line that another lies upon can be seen
         axes.plot(
             [places[v.x] for v in values],
             [v.value for v in values],
             marker=MARKERS[j % len(MARKERS)],
-            markersize=3,
-            linewidth=1.2,
+            markersize=2.5 + 2 * beneath,
+            linewidth=0.8 + 2 * beneath if len(series) > 1 else 1.2,
             color=COLOURS[j % len(COLOURS)],
             label=shown.series_text(name) or None,
         )
