@@ -111,12 +111,13 @@ def _resources(endpoint: Mapping[str, Any], npu_seconds: float) -> dict[str, Any
 
 
 def _partitions(endpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """How much of each partition of an engine's SRAM there is, and how much of it was ever held."""
-    return {
-        f"sram_{re.sub(r'[^a-z0-9]+', '_', partition['phase'])}_{what}_bytes": partition[f"{what}_bytes"]
-        for partition in endpoint["partitions"]
-        for what in ("capacity", "peak")
-    }
+    """How much there is, and how much was ever held, of each partition of an engine's SRAM, or of a switch's memory."""
+    found: dict[str, Any] = {}
+    for partition in endpoint["partitions"]:
+        name = re.sub(r"[^a-z0-9]+", "_", partition["phase"])
+        prefix = name if name == "switch_memory" else f"sram_{name}"
+        found |= {f"{prefix}_{what}_bytes": partition[f"{what}_bytes"] for what in ("capacity", "peak")}
+    return found
 
 
 def _since(began: float) -> float:
