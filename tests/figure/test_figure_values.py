@@ -41,6 +41,8 @@ def test_relative_values_are_of_the_row_that_differs_in_these_columns_only(tmp_p
     panel = "kind: bars, x: base, y: iteration_time_s, series: endpoint.sram, where: {endpoint.fsms: 16, variant: Slow}"
     ratio = _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}")
     assert set(_of(ratio).values()) == {2.0}
+    assert ratio.measure == "relative iteration time"
+    assert _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}, y_label: slower by [x]").measure == "slower by"
     speedup = _shown(
         tmp_path, f"{panel}, relative_to: {{variant: Fast, endpoint.sram: 1MiB}}, speedup: true, unit: '%'"
     )

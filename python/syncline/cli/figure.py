@@ -139,7 +139,7 @@ class _Work:
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
-            with run.keeping(kept):
+            with run.keeping(kept, "the same command"):
                 entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
                 found = table.of(simulations, entries)
                 run.write(path, found, name, found.status(len(simulations)))

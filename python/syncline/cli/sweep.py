@@ -87,7 +87,7 @@ def sweep(
 
     simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet))
     journal = _journal(out, resume=resume)
-    with run.keeping(journal):
+    with run.keeping(journal, "the same command with --resume"):
         entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)
         found = table.of(simulations, entries)
         status = found.status(len(simulations))

@@ -82,7 +82,9 @@ def _panel(axes: Axes, shown: Shown) -> None:
         axes.set_yscale("log")
     drawers[panel.kind](axes, shown)
     if panel.kind != "heat":
-        axes.set_ylabel(panel.y_label or _label(panel.parts[0], shown.y_scale.unit, bare=bool(panel.relative_to)))
+        axes.set_ylabel(
+            panel.y_label or (f"{shown.measure} [{unit}]" if (unit := shown.y_scale.unit) else shown.measure)
+        )
         for line in shown.lines:
             axes.axhline(line.value, color=PUBLISHED, linewidth=0.8, linestyle="--", label=line.label or "published")
     brackets = panel.kind == "heat" and any(v.published is not None for v in shown.values)
@@ -95,9 +97,9 @@ def _panel(axes: Axes, shown: Shown) -> None:
         axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, title_fontsize=7)
 
 
-def _label(column: str, unit: str, *, bare: bool = False) -> str:
+def _label(column: str, unit: str) -> str:
     """What a column is called on an axis."""
-    name = f"relative {called(column)}" if bare else called(column)
+    name = called(column)
     return f"{name} [{unit}]" if unit else name
 
 
@@ -132,7 +134,7 @@ def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
     """Names below groups of bars, at an angle where they would run into each other."""
     names = [shown.x_text(x) for x in xs]
     if len(names) > MANY:
-        axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=5)
+        axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=6.5)
         axes.margins(x=0.01)
     elif max(map(len, names)) > LONG:
         axes.set_xticks(range(len(xs)), names, rotation=25, ha="right", rotation_mode="anchor")
@@ -185,8 +187,8 @@ def _lines(axes: Axes, shown: Shown) -> None:
             [places[v.x] for v in values],
             [v.value for v in values],
             marker=MARKERS[j % len(MARKERS)],
-            markersize=2.5 + 2 * beneath,
-            linewidth=0.8 + 2 * beneath if len(series) > 1 else 1.2,
+            markersize=2.5 + 1.5 * beneath,
+            linewidth=0.8 + 1.2 * beneath,
             color=COLOURS[j % len(COLOURS)],
             label=shown.series_text(name) or None,
         )

@@ -60,7 +60,7 @@ def _table(place: int, shown: Shown) -> str:
         columns.append(Column(called(panel.series or "configuration"), numeric=False))
     if several:
         columns.append(Column("measure", numeric=False))
-    columns.append(Column(called(panel.parts[0]) if not several else "value", shown.y_scale.unit))
+    columns.append(Column("value" if several else shown.measure, shown.y_scale.unit))
     if compared:
         columns += [Column("published", shown.y_scale.unit), Column("difference", "%")]
     rows = []

@@ -62,6 +62,14 @@ class Shown:
     lines: Sequence[Published]
     """Published values that belong to no x."""
 
+    @property
+    def measure(self) -> str:
+        """What the values are called, without their unit; of stacked columns, the first."""
+        name = called(self.panel.parts[0])
+        if not self.panel.relative_to:
+            return name
+        return self.panel.y_label.partition(" [")[0] or f"relative {name}"
+
     def x_text(self, value: Cell) -> str:
         """An x for people."""
         return _text(value, self.x_scale)

@@ -45,14 +45,14 @@ def simulate(
 
 
 @contextmanager
-def keeping(journal: Journal | None) -> Iterator[None]:
-    """Where something cannot be written, says what is kept all the same and how to go on. Closes the journal."""
+def keeping(journal: Journal | None, to_go_on: str) -> Iterator[None]:
+    """Where something cannot be written, says what is kept all the same, and what to do. Closes the journal."""
     try:
         yield
     except OSError:
         if journal is not None:
             kept = f"{len(journal.entries)} simulations are kept in {journal.path}"
-            print(f"{kept}; the same command goes on there with --resume", file=sys.stderr)
+            print(f"{kept}; {to_go_on} goes on there", file=sys.stderr)
         raise
     finally:
         if journal is not None:
