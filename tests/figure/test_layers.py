@@ -69,6 +69,7 @@ def test_layers_of_one_name_are_told_apart(results: dict[str, engine.Result]) ->
         ("variants: [SMs]", "variants: []", r"panels\.1\.variants: "),
         ("variants: [SMs],", "variants: [SMs, Ideal],", r"panels\.1\.y: columns are stacked for one variant"),
         ("run: three.yaml, variants: [SMs],", "run: four.yaml, variants: [SMs],", r"panels\.1\.run: there is no such"),
+        ("run: three.yaml, variants: [SMs],", "run: ace/allreduce, variants: [ACE],", "has no layers"),
         ("unit: us", "unit: parsec", r"panels\.0\.unit: there is no such unit"),
         (", unit: us", "", r"panels\.0: published values need a unit"),
         ("title: Both", "title: Both, log: true", r"panels\.1\.log: this key is not known"),

@@ -40,6 +40,9 @@ def _of_panel(file: FigureFile, place: int, panel: Timeline | Layers) -> dict[Ru
         if name not in known:
             message = f"{panel.run} has no variant of this name{did_you_mean(name, known)}"
             problems.append(file.problem(("panels", place, *path), message, one_of(known)))
+        elif isinstance(panel, Layers) and not known[name].experiment.is_training:
+            message = "a collective on its own has no layers"
+            problems.append(file.problem(("panels", place, "run"), message, "an experiment that trains a model"))
     if problems:
         raise InputError(problems)
     return {(panel.run, name): known[name] for _, name in _named(panel)}
