@@ -42,7 +42,7 @@ def test_relative_values_are_of_the_row_that_differs_in_these_columns_only(tmp_p
     ratio = _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}")
     assert set(_of(ratio).values()) == {2.0}
     assert ratio.measure == "relative iteration time"
-    assert _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}, y_label: slower by [x]").measure == "slower by"
+    assert _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}, y_label: 'slower by [x]'").measure == "slower by"
     speedup = _shown(
         tmp_path, f"{panel}, relative_to: {{variant: Fast, endpoint.sram: 1MiB}}, speedup: true, unit: '%'"
     )
@@ -130,11 +130,13 @@ def test_axes_may_be_logarithmic(tmp_path: Path, kind: str) -> None:
     panel = f"kind: {kind}, x: endpoint.fsms, y: iteration_time_s, unit: ms, mean: true, {extra}"
     file = file_of(tmp_path, f"{panel}, log_y: true")
     figure, (axes,) = draw.drawing(file.figure, shown(file))
+    figure.canvas.draw()
+    ticks = axes.get_yticklabels() + axes.get_yticklabels(minor=True)
+    assert {"0.2", "0.5", "1"} <= {text.get_text() for text in ticks}
     assert (axes.get_yscale(), axes.get_xscale()) == ("log", "linear")
     low, high = axes.get_ylim()
     values = [v.value for v in shown(file)[0].values]
     assert 0 < low < min(values) < max(values) < high
-    del figure
     if kind != "bars":
         file = file_of(tmp_path, f"{panel}, log: true")
         _, (axes,) = draw.drawing(file.figure, shown(file))

@@ -39,6 +39,8 @@ STYLE: Final[dict[Any, Any]] = {
 MARKERS: Final = "osv^DPX*"
 LONG: Final = 10
 """Letters of a name that stands level below an axis."""
+SHORT: Final = 200
+"""From the lower to the upper end of a logarithmic axis: one that needs more ticks than powers of ten."""
 MANY: Final = 24
 """Names below an axis that have no room beside each other."""
 
@@ -81,6 +83,8 @@ def _panel(axes: Axes, shown: Shown) -> None:
     if panel.log_y:
         axes.set_yscale("log")
     drawers[panel.kind](axes, shown)
+    if panel.log_y:
+        _name_logarithms(axes)
     if panel.kind != "heat":
         axes.set_ylabel(
             panel.y_label or (f"{shown.measure} [{unit}]" if (unit := shown.y_scale.unit) else shown.measure)
@@ -95,6 +99,19 @@ def _panel(axes: Axes, shown: Shown) -> None:
         bare = panel.series is not None and all(isinstance(v.series, int | float) for v in shown.values)
         title = _label(panel.series or "", "") if bare else None
         axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, title_fontsize=7)
+
+
+def _name_logarithms(axes: Axes) -> None:
+    """Plain numbers along a logarithmic y axis; if it is short, others than powers of ten too."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_formatter("{x:g}")
+    if high < SHORT * low:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axes.yaxis.set_minor_formatter("{x:g}")
+    else:
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _label(column: str, unit: str) -> str:
