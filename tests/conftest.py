@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import syncline
+from support import browser as browsers
 from support import fake_core
+from support.browser import Page
 from support.command import Ended
 from syncline import cli
 
@@ -36,3 +40,15 @@ def syncline_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         return Ended(status, captured.out, captured.err)
 
     return command
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser for pages; tests that want one are skipped where there is none, but not in CI."""
+    yield from browsers.start(tmp_path_factory.mktemp("profile"))
+
+
+@pytest.fixture
+def page(browser: Any, tmp_path: Path) -> Page:
+    """A page to open."""
+    return Page(browser, tmp_path / "report.html")

@@ -198,7 +198,7 @@ def test_the_closed_form_of_steps(cores: int, size: float) -> None:
     """Sixteen NPUs on four links: 12 steps, 15/16 of the vector sent twice, and read three times."""
     model = ace1.AS_GIVEN
     expected = 12 * 2e-6 + 3 * 15 / 16 * size / (cores * 64e9) + 2 * 15 / 16 * size / 95e9
-    assert model.time(size, (4, 4), cores) == pytest.approx(expected)
+    assert model.spent(size, (4, 4), cores).total == pytest.approx(expected)
     assert model.utilisation(size, (4, 4), cores) == pytest.approx(15 / 8 * size / expected / 100e9)
     assert model.utilisation(size, (4, 4), cores) < 0.95
     assert ace1.CONTENDED.utilisation(size, (4, 4), cores) < model.utilisation(size, (4, 4), cores)

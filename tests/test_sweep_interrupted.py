@@ -20,7 +20,7 @@ import pytest
 from support.command import Ended
 from support.experiments import SMALL, study
 from syncline.errors import InputError
-from syncline.sweep import pool
+from syncline.sweep import pool, progress
 from syncline.sweep.journal import Entry, Journal
 
 Command = Callable[..., Ended]
@@ -244,11 +244,23 @@ class TestJournal:
             Journal.open(path, resume=True)
         assert path.read_bytes() == b"".join(lines)
 
-    def test_two_sweeps_cannot_write_to_one(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("resume", [False, True])
+    def test_two_sweeps_cannot_write_to_one(self, tmp_path: Path, resume: bool) -> None:
         first = Journal.open(tmp_path / "j", resume=False)
-        with pytest.raises(InputError, match="another sweep"):
-            Journal.open(tmp_path / "j", resume=True)
+        with pytest.raises(InputError, match="another sweep is writing to this journal"):
+            Journal.open(tmp_path / "j", resume=resume)
         first.close()
+        with pytest.raises(InputError, match="a journal of an earlier sweep"):
+            Journal.open(tmp_path / "j", resume=False)
+
+    def test_columns_of_another_version(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "j")
+        header, *lines = (tmp_path / "j").read_text().splitlines(keepends=True)
+        kept = "".join([header.replace('"format": 2', '"format": 1'), *lines])
+        (tmp_path / "j").write_text(kept)
+        with pytest.raises(InputError, match="another version of Syncline"):
+            Journal.open(tmp_path / "j", resume=True)
+        assert (tmp_path / "j").read_text() == kept
 
 
 def test_a_worker_that_dies_takes_one_simulation_with_it() -> None:
@@ -265,3 +277,71 @@ def test_a_worker_that_dies_takes_one_simulation_with_it() -> None:
     assert len(died) == 1
     assert "signal 9" in str(found[died[0]])
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("room", ["of the journal", "of the table"])
+def test_a_full_disk_loses_nothing(slow: Path, tmp_path: Path, whole: Path, room: str) -> None:
+    """A limit on the size of files stands for the disk."""
+    out = tmp_path / "t.parquet"
+    sizes = {"of the journal": whole.with_name("t.parquet.journal").stat().st_size // 2, "of the table": 1}
+    if room == "of the table":
+        out.with_name("t.parquet.journal").write_bytes(whole.with_name("t.parquet.journal").read_bytes())
+    command = [sys.executable, "-m", "syncline", "sweep", str(slow), "--out", str(out), "--threads", "1"]
+    command += ["--resume"] if room == "of the table" else []
+    limited = ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(sizes[room] // 512), *command]
+    process = subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said, complaint = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (1, "")
+    kept = entries(out)
+    written = f"{out}.journal" if room == "of the journal" else str(out)
+    assert (
+        f"{len(kept)} simulations are kept in {out}.journal; the same command with --resume goes on there" in complaint
+    )
+    assert complaint.splitlines()[-1] == f"{written}: cannot be written or read: File too large"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["slow.sweep.yaml", "t.parquet.journal"]
+    assert 0 < len(kept) < SIMULATIONS or room == "of the table"
+    resumed = start(slow, out, "--resume")
+    _, err = resumed.communicate(timeout=PATIENCE_S)
+    assert resumed.returncode == 0, err
+    assert entries(out)[: len(kept)] == kept
+    assert len({entry["key"] for entry in entries(out)}) == len(entries(out)) == SIMULATIONS
+    assert without_cost(out).equals(without_cost(whole), check_metadata=True)
+
+
+def test_a_folder_that_cannot_be_written_to_is_known_at_once(
+    syncline_command: Command, slow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)
+    ended = syncline_command("sweep", str(slow), "--out", str(tmp_path / "t.parquet"))
+    assert (ended.status, ended.out) == (2, "")
+    assert "the directory of this file cannot be written to" in ended.err
+    assert not (tmp_path / "t.parquet.journal").exists()
+
+
+def test_points_that_take_long_to_check_are_counted(
+    syncline_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    (tmp_path / "small.yaml").write_text(SMALL)
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\nbase: small.yaml\naxes: {npu.sms: [10, 20, 40]}\n")
+    said = syncline_command("sweep", str(path), "--threads", "1").err
+    assert "2/3 points checked" in said
+    assert syncline_command("sweep", str(path), "--threads", "1", "-q").err == ""
+
+
+def test_what_is_left_is_estimated_from_what_was_simulated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    counter = progress.SweepProgress({"a": 10, "b": 10, "c": 40}, 5, quiet=False)
+    now[0] = 160.0  # a minute for the workers to start
+    counter.finished("a", failed=False)
+    now[0] = 161.0
+    counter.finished("b", failed=True)
+    now[0] = 165.0
+    counter.finished("c", failed=False)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["6/8 simulations", "7/8 simulations; 1 failed; about 4 s left", "8/8 simulations; 1 failed; 65 s"]

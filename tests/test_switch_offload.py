@@ -209,6 +209,28 @@ def test_communication_takes_nothing_of_compute_but_memory_bandwidth() -> None:
     read = {name: run["endpoint"]["memory_read_bytes"] for name, run in runs.items()}
     # A byte read per byte, and by the baseline 1.5 for each of 2 (n-1)/n.
     assert read["BaselineCompOpt"] / read["SwitchOffload"] == pytest.approx(1.5 * 2 * 15 / 16, rel=1e-3)
+    # The engine takes of the NPU what the switch takes; it only sends more.
+    engine_run = runs["ACE"]
+    assert engine_run["compute_time_s"] == offload["compute_time_s"]
+    assert read["ACE"] == pytest.approx(read["SwitchOffload"], rel=1e-4)
+    sent = {name: run["network"]["bytes_sent_per_npu"] for name, run in runs.items()}
+    assert sent["ACE"] / sent["SwitchOffload"] == pytest.approx(2 * 15 / 16, rel=1e-3)
+
+
+@pytest.mark.parametrize("memory", [50, 400])
+def test_engine_and_switch_differ_where_links_decide(memory: int) -> None:
+    """A byte per byte from memory for both; 2 (n-1)/n over the engine's link, one over the switch's."""
+    times = {}
+    for kind in ("ace", "switch-offload"):
+        text = (
+            "name: one\ntopology: Switch(16, rate=150GB/s)\nworkload: {collective: all-reduce, size: 64MB}\n"
+            "network: {backend: analytical}\ncollective: {algorithm: hierarchical, chunk: 64KiB, inflight: 16}\n"
+            f"endpoint: {{kind: {kind}, comm_memory_bandwidth: {memory}GB/s}}\n"
+        )
+        times[kind] = engine.run(study(text).variants[0]).summary["total_ps"] / 1e12
+    from_memory, sent = 64e6 / (memory * 1e9), 64e6 / 150e9
+    assert times["ace"] == pytest.approx(max(from_memory, 2 * 15 / 16 * sent), rel=0.01)
+    assert times["switch-offload"] == pytest.approx(max(from_memory, sent), rel=0.01)
 
 
 def test_reduce_scatter_and_all_gather_in_the_switch_move_what_nvls_moves(syncline_command: Command) -> None:

@@ -148,17 +148,20 @@ class RunDirectory:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a file as a whole or not at all."""
-    handle, name = tempfile.mkstemp(prefix=".incomplete-", dir=path.parent)
-    staged = Path(name)
+    """Writes a file as a whole or not at all. Raises [`OSError`] with the file's own name."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-        staged.chmod(0o644)
-        staged.replace(path)
-    except BaseException:
-        staged.unlink(missing_ok=True)
-        raise
+        handle, name = tempfile.mkstemp(prefix=".incomplete-", dir=path.parent)
+        staged = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+            staged.chmod(0o644)
+            staged.replace(path)
+        except BaseException:
+            staged.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def resolved(study: Study) -> dict[str, Any]:

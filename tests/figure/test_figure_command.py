@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.command import Ended
+from syncline.sweep.journal import Journal
 
 EXPERIMENT = """
 name: tiny
@@ -120,4 +121,73 @@ def test_an_output_that_is_a_file_is_refused(folder: Path, syncline_command: Cal
     (folder / "out").write_text("")
     ended = syncline_command("figure", "mine.figure.yaml", "--out", "out")
     assert ended.status == 2
-    assert "--out: not a directory" in ended.err
+    assert "--out: this is not a directory" in ended.err
+
+
+def test_a_closed_form_needs_no_simulation(
+    tmp_path: Path, syncline_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(spec: str) -> None:
+        pytest.fail("nothing is simulated for a closed form")
+
+    monkeypatch.setattr("syncline._core.run", refuse)
+    ended = syncline_command("figure", "ace1/fig5", "--out", str(tmp_path), "--json", "-q")
+    assert (ended.status, ended.err) == (0, "")
+    document = json.loads(ended.out)
+    assert document["assumptions"] == []
+    assert [len(panel["values"]) for panel in document["panels"]] == [36, 36, 36, 36, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"ace1-fig5.{e}" for e in ("csv", "html", "png", "svg")]
+
+
+def test_a_figure_needs_no_browser(
+    tmp_path: Path, syncline_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert syncline_command("figure", "ace1/fig5", "--out", str(tmp_path), "-q").status == 0
+    assert (tmp_path / "ace1-fig5.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_layers_reach_all_outputs(folder: Path, syncline_command: Callable[..., Ended]) -> None:
+    (folder / "train.yaml").write_text("name: t\ntopology: Ring(4)\nworkload: {model: resnet18, batch: 8}\n")
+    panel = "{kind: layers, title: Waits, run: train.yaml, variants: [t], y: compute_s, unit: us}"
+    (folder / "layers.figure.yaml").write_text(f"name: layers\ntitle: Layers\npanels: [{panel}]\n")
+    ended = syncline_command("figure", "layers.figure.yaml", "--out", "out", "-q", "--json")
+    assert (ended.status, ended.err) == (0, "")
+    (shown,) = json.loads(ended.out)["panels"]
+    assert shown["unit"] == "us"
+    assert shown["values"][0]["x"] == "conv1"
+    assert "conv1" in (folder / "out/layers.html").read_text()
+    assert "conv1" in (folder / "out/layers.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "FIGURE: this is missing\n    accepted: the path of a figure file, or a study: ace/fig10, "),
+        (("",), "FIGURE: there is no such file and no study of this name\n"),
+        (("ace/placment",), "did you mean 'ace/placement'?"),
+        (("ace/resnet50",), "FIGURE: this is an experiment: syncline run ace/resnet50 runs it"),
+        (("ace/design-space",), "FIGURE: this is a sweep: syncline sweep ace/design-space runs it"),
+        (("nothing\0",), "FIGURE: there is no such file"),
+    ],
+)
+def test_other_names_are_told_what_there_is(
+    syncline_command: Callable[..., Ended], arguments: tuple[str, ...], expected: str
+) -> None:
+    ended = syncline_command("figure", *arguments)
+    assert (ended.status, ended.out) == (2, "")
+    assert expected in ended.err
+
+
+def test_a_figure_is_no_experiment(syncline_command: Callable[..., Ended]) -> None:
+    assert "syncline figure ace/fig10 runs it" in syncline_command("run", "ace/fig10").err
+    assert "syncline figure ace1/fig5 runs it" in syncline_command("sweep", "ace1/fig5").err
+
+
+def test_two_figures_cannot_write_one_sweep(folder: Path, syncline_command: Callable[..., Ended]) -> None:
+    (folder / "out").mkdir()
+    journal = Journal.open(folder / "out/links.parquet.journal", resume=False)
+    ended = syncline_command("figure", "mine.figure.yaml", "--out", "out", "-q")
+    journal.close()
+    assert ended.status == 2
+    assert "another sweep is writing to this journal" in ended.err

@@ -58,14 +58,20 @@ def test_packaged_figures_are_read(name: str) -> None:
         ("y: iteration_time_s", "y: 3", "panels.0.y: "),
         ("y: iteration_time_s", "y: t_s, unit: parsec", "panels.0.unit: there is no such unit"),
         ("y: iteration_time_s", "y: t_s, speedup: true", "a speed-up is relative to something"),
-        ("y: iteration_time_s", "y: t_s, pareto: true", "pareto is for a scatter"),
+        ("y: iteration_time_s", "y: t_s, pareto: true", "pareto is not for a panel of lines"),
+        ("kind: lines", "kind: stacked, log_y: true", "panels.0.log_y: log_y is not for a panel of stacked"),
+        ("kind: lines", "kind: bars, log: true", "panels.0.log: log is not for a panel of bars"),
         ("y: iteration_time_s", "y: t_s, published: [{value: 1}]", "published values need a unit"),
         (
             "y: iteration_time_s",
             "y: t_s, unit: s, published: [{valu: 1}]",
             "panels.0.published.0.value: this is missing",
         ),
-        ("sweeps: [ace/design-space]\n", "", "this panel shows rows of a sweep, and the figure has none"),
+        (
+            "sweeps: [ace/design-space]\n",
+            "",
+            "this panel shows rows of a sweep or of a closed form, and the figure has none",
+        ),
         ("panels:", "panels: []\nrest:", "panels: "),
     ],
 )

@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.figures import MIB, file_of, shown
 from syncline.cli import tables
 from syncline.errors import InputError
-from syncline.figure import draw, values
-from syncline.figure.file import FigureFile, Panel, load
-from syncline.figure.values import Shown, Table
-
-MIB = 1024**2
-
-
-def _rows() -> list[dict[str, Any]]:
-    """Times of `base x sram / fsms`, in milliseconds; twice as long for the slow variant."""
-    rows: list[dict[str, Any]] = []
-    for base, sram, fsms, variant in itertools.product((1, 3), (MIB, 4 * MIB), (8, 16), ("Slow", "Fast")):
-        time_s = 1e-3 * base * (sram / MIB) / fsms * (2 if variant == "Slow" else 1)
-        rows.append(
-            {
-                "base": f"b{base}",
-                "variant": variant,
-                "status": "done",
-                "endpoint.sram_bytes": sram,
-                "endpoint.fsms": fsms,
-                "iteration_time_s": time_s,
-                "exposed_comm_s": time_s / 4,
-                "area_um2": 1e6 * (sram / MIB + fsms / 16),
-            }
-        )
-    rows.append({**rows[0], "base": "b9", "status": "failed", "iteration_time_s": None})
-    return rows
-
-
-TABLE = Table(_rows(), ("endpoint.sram_bytes", "endpoint.fsms"))
-
-
-def _file(tmp_path: Path, panel: str) -> FigureFile:
-    path = tmp_path / "mine.figure.yaml"
-    path.write_text(f"name: mine\ntitle: A figure\nsweeps: [any]\npanels:\n  - {{title: One, {panel}}}\n")
-    return load(path, "mine.figure.yaml")
+from syncline.figure import draw
+from syncline.figure.values import Shown
 
 
 def _shown(tmp_path: Path, panel: str) -> Shown:
-    file = _file(tmp_path, panel)
-    (read,) = file.figure.panels
-    assert isinstance(read, Panel)
-    return values.of(file, 0, read, [TABLE])
+    return shown(file_of(tmp_path, panel))[0]
 
 
 def _of(shown: Shown) -> dict[tuple[Any, Any, str], float]:
@@ -77,6 +41,8 @@ def test_relative_values_are_of_the_row_that_differs_in_these_columns_only(tmp_p
     panel = "kind: bars, x: base, y: iteration_time_s, series: endpoint.sram, where: {endpoint.fsms: 16, variant: Slow}"
     ratio = _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}")
     assert set(_of(ratio).values()) == {2.0}
+    assert ratio.measure == "relative iteration time"
+    assert _shown(tmp_path, f"{panel}, relative_to: {{variant: Fast}}, y_label: 'slower by [x]'").measure == "slower by"
     speedup = _shown(
         tmp_path, f"{panel}, relative_to: {{variant: Fast, endpoint.sram: 1MiB}}, speedup: true, unit: '%'"
     )
@@ -145,7 +111,7 @@ def test_the_pareto_front_has_what_no_other_point_beats(tmp_path: Path) -> None:
 def test_drawings_are_equal_byte_for_byte_and_say_everything(tmp_path: Path, kind: str) -> None:
     extra = "each: [endpoint.sram]" if kind == "scatter" else "series: endpoint.sram"
     panel = f"kind: {kind}, x: endpoint.fsms, y: iteration_time_s, unit: ms, mean: true, {extra}, y_label: <&>"
-    file = _file(tmp_path, panel)
+    file = file_of(tmp_path, panel)
     shown = _shown(tmp_path, panel)
     first = draw.draw(file.figure, [shown])
     assert first == draw.draw(file.figure, [shown])
@@ -156,6 +122,41 @@ def test_drawings_are_equal_byte_for_byte_and_say_everything(tmp_path: Path, kin
     assert "One" in text
     if kind != "heat":
         assert "&lt;&amp;&gt;" in text
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars", "scatter"])
+def test_axes_may_be_logarithmic(tmp_path: Path, kind: str) -> None:
+    extra = "each: [endpoint.sram]" if kind == "scatter" else "series: endpoint.sram"
+    panel = f"kind: {kind}, x: endpoint.fsms, y: iteration_time_s, unit: ms, mean: true, {extra}"
+    file = file_of(tmp_path, f"{panel}, log_y: true")
+    figure, (axes,) = draw.drawing(file.figure, shown(file))
+    figure.canvas.draw()
+    ticks = axes.get_yticklabels() + axes.get_yticklabels(minor=True)
+    assert {"0.2", "0.5", "1"} <= {text.get_text() for text in ticks}
+    assert (axes.get_yscale(), axes.get_xscale()) == ("log", "linear")
+    low, high = axes.get_ylim()
+    values = [v.value for v in shown(file)[0].values]
+    assert 0 < low < min(values) < max(values) < high
+    if kind != "bars":
+        file = file_of(tmp_path, f"{panel}, log: true")
+        _, (axes,) = draw.drawing(file.figure, shown(file))
+        assert (axes.get_yscale(), axes.get_xscale()) == ("linear", "log")
+
+
+@pytest.mark.parametrize(
+    ("panel", "message"),
+    [
+        ("x: endpoint.fsms, y: zero_s, log_y: true", r"panels\.0\.log_y: 0\.0 has no place on a logarithmic axis"),
+        ("x: base, y: iteration_time_s, log: true", r"panels\.0\.log: b1 has no place on a logarithmic axis"),
+        (
+            "x: endpoint.fsms, y: iteration_time_s, unit: ms, log_y: true, published: [{value: 0}]",
+            r"panels\.0\.log_y: 0 has no place on a logarithmic axis",
+        ),
+    ],
+)
+def test_what_has_no_logarithm_is_refused(tmp_path: Path, panel: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _shown(tmp_path, f"kind: lines, mean: true, {panel}")
 
 
 def test_a_table_for_the_terminal_has_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

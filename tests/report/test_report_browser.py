@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
-import os
-import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.browser import Page
+from support.marks import check_charts
 from syncline.report import html
 
 COMMAND = "syncline run study.yaml --seed 1"
@@ -25,161 +23,6 @@ CHARTS = {
     "chart-links",
     "chart-heat-3",
 }
-FLAGS = (
-    "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking "
-    "disable-component-update disable-sync hide-scrollbars"
-)
-
-# Per trace of a chart that is meant to be seen: how many marks of a size that can be seen it has.
-MARKS = """
-const area = (e) => {
-  const box = e.getBoundingClientRect();
-  return box.width > 0.5 && box.height > 0.5;
-};
-const length = (e) => e.getTotalLength() > 2;
-const kinds = {
-  bar: (p) => p.querySelectorAll(".barlayer .trace"),
-  scatter: (p) => p.querySelectorAll(".scatterlayer .trace"),
-  heatmap: (p) => p.querySelectorAll(".hm"),
-};
-const shapes = { bar: ".point path", scatter: "path.js-line", heatmap: "image" };
-const sized = { bar: area, scatter: length, heatmap: area };
-const found = {};
-for (const place of document.querySelectorAll(".chart")) {
-  if (place.offsetParent === null) continue;
-  // What the page asked for, not what plotly made of it: it hides traces without data.
-  const data = (place.data || []).filter((t) => t.visible !== false);
-  const groups = {};
-  for (const t of data) (groups[t.type] = groups[t.type] || []).push(t);
-  const marks = [];
-  for (const [type, wanted] of Object.entries(groups)) {
-    const drawn = [...kinds[type](place)];
-    wanted.forEach((_, i) => {
-      marks.push(drawn[i] ? [...drawn[i].querySelectorAll(shapes[type])].filter(sized[type]).length : 0);
-    });
-  }
-  found[place.id] = marks;
-}
-return found;
-"""
-
-
-def browser_paths() -> tuple[str, str] | None:
-    """Chromium and its driver, where installed."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    driver = shutil.which("chromedriver")
-    return (chromium, driver) if chromium and driver else None
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser without a head; without one the tests are skipped, but not in CI."""
-    paths = browser_paths()
-    if paths is None or importlib.util.find_spec("selenium") is None:
-        message = "no chromium, chromedriver or selenium: the page is not tested in a browser"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = paths[0]
-    for flag in FLAGS.split():
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(paths[1]))
-    yield driver
-    driver.quit()
-
-
-class Page:
-    """A page opened from disk."""
-
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.browser, self.path = browser, path
-        self.requests: list[str] = []
-        self.errors: list[str] = []
-
-    def open(self, text: str, width: int = 1280, theme: str = "light") -> Page:
-        """Writes the page and opens it."""
-        self.path.write_text(text, encoding="utf-8")
-        metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        scheme = {"name": "prefers-color-scheme", "value": theme}
-        self.cdp("Emulation.setDeviceMetricsOverride", metrics)
-        self.cdp("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self.browser.get("about:blank")
-        self.read_logs()
-        self.requests, self.errors = [], []
-        self.browser.get(self.path.as_uri())
-        self.wait("return document.documentElement.dataset.ready !== undefined")
-        self.read_logs()
-        return self
-
-    def cdp(self, command: str, arguments: dict[str, Any]) -> Any:
-        return self.browser.execute_cdp_cmd(command, arguments)
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.browser.execute_script(script, *arguments)
-
-    def wait(self, script: str, seconds: float = 60) -> None:
-        """Waits for a script to return true."""
-        end = time.monotonic() + seconds
-        while not self.run(script):
-            assert time.monotonic() < end, f"never true: {script}"
-            time.sleep(0.05)
-
-    def read_logs(self) -> None:
-        """Collects what was requested and what went wrong since the last time."""
-        for entry in self.browser.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                address = message["params"]["request"]["url"]
-                if not address.startswith("data:"):  # heat maps are drawn as inline images
-                    self.requests.append(address)
-        for entry in self.browser.get_log("browser"):
-            if entry["level"] in ("SEVERE", "WARNING"):
-                self.errors.append(entry["message"])
-
-    def click(self, selector: str) -> None:
-        self.run("document.querySelector(arguments[0]).click()", selector)
-
-    def column(self, table: str, index: int) -> list[str]:
-        """Texts of a column of a table."""
-        script = (
-            "return [...document.querySelectorAll(`[data-table='${arguments[0]}'] tbody tr`)]"
-            ".map((r) => r.cells[arguments[1]].lastChild.textContent)"
-        )
-        found: list[str] = self.run(script, table, index)
-        return found
-
-    def overflow(self) -> int:
-        """Pixels by which the page is wider than its window."""
-        width: int = self.run("return document.documentElement.scrollWidth - window.innerWidth")
-        return width
-
-    def screenshot(self, path: Path) -> None:
-        """A picture of the whole page."""
-        size = self.run("return [window.innerWidth, Math.ceil(document.documentElement.scrollHeight)]")
-        clip = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
-        options = {"captureBeyondViewport": True, "clip": clip}
-        path.write_bytes(base64.b64decode(self.cdp("Page.captureScreenshot", options)["data"]))
-
-
-@pytest.fixture
-def page(browser: Any, tmp_path: Path) -> Page:
-    """A page to open."""
-    return Page(browser, tmp_path / "report.html")
-
-
-def check_charts(page: Page, expected: set[str]) -> None:
-    """Every expected chart is there, and every trace of every visible chart has marks."""
-    marks = page.run(MARKS)
-    missing = expected - set(marks)
-    assert not missing, f"charts that are not on the page: {sorted(missing)}"
-    for name, counts in marks.items():
-        assert counts, f"{name} has no trace"
-        assert all(counts), f"{name} has traces without marks: {counts}"
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from syncline.engine import Result
     from syncline.errors import Problem
     from syncline.figure.file import FigureFile
+    from syncline.figure.runs import Run
     from syncline.figure.timeline import Track
     from syncline.figure.values import Shown
     from syncline.schema.load import Variant
@@ -56,7 +58,7 @@ def figure(
     except InputError as error:
         raise InputError([*problems, *error.problems]) from None
     if not work.simulate():
-        print("interrupted; what is finished is kept", file=sys.stderr)
+        print("interrupted; what is finished is kept, and the same command goes on there", file=sys.stderr)
         return 130
     panels = work.panels()
     document = _document(work, panels, seed)
@@ -83,18 +85,18 @@ class _Work:
         self.quiet = quiet
         self.sweeps: list[tuple[str, list[Simulation]]] = []
         self.tables: list[Table] = []
-        self.timelines: dict[int, Variant] = {}
-        self.results: dict[int, Result] = {}
+        self.runs: dict[Run, Variant] = {}
+        self.results: dict[Run, Result] = {}
         self.warnings: list[str] = []
 
     def prepare(self) -> None:
         """Reads all sweeps and experiments, and makes the directory. Raises [`InputError`]."""
         from syncline import studies
         from syncline.errors import InputError, command_line
-        from syncline.figure import timeline
-        from syncline.figure.file import Timeline
+        from syncline.figure import closed_form, runs
         from syncline.sweep import points
         from syncline.sweep.file import load
+        from syncline.sweep.progress import Checked
 
         problems: list[Problem] = []
         for i, name in enumerate(self.described.figure.sweeps):
@@ -106,23 +108,28 @@ class _Work:
                 continue
             try:
                 sweep = load(path, label)
-                simulations, warnings = points.simulations(sweep)
+                simulations, warnings = points.simulations(sweep, Checked(sweep.points, quiet=self.quiet))
                 self.sweeps.append((sweep.name, simulations))
                 self.warnings += warnings
             except InputError as error:
                 problems += error.problems
-        for i, panel in enumerate(self.described.figure.panels):
-            if isinstance(panel, Timeline):
-                try:
-                    self.timelines[i] = timeline.variant_of(self.described, i, panel)
-                except InputError as error:
-                    problems += error.problems
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            problems += command_line("--out", str(self.out), f"not a directory: {error.strerror}").problems
+        self.runs = options.collected(problems, lambda: runs.variants(self.described)) or {}
+        self.tables = options.collected(problems, lambda: closed_form.tables(self.described)) or []
+        if wrong := self._directory():
+            problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems
         if problems:
             raise InputError(problems)
+
+    def _directory(self) -> str | None:
+        """Makes the directory; says what is wrong with it."""
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            return "this is not a directory"
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            return f"this directory cannot be made: {reason}"
+        return None if os.access(self.out, os.W_OK | os.X_OK) else "this directory cannot be written to"
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
@@ -132,16 +139,16 @@ class _Work:
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
-            entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
-            kept.close()
-            found = table.of(simulations, entries)
-            run.write(path, found, name, found.status(len(simulations)))
+            with run.keeping(kept, "the same command"):
+                entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
+                found = table.of(simulations, entries)
+                run.write(path, found, name, found.status(len(simulations)))
             if interrupted:
                 return False
             self.tables.append(found)
         try:
-            for i, variant in self.timelines.items():
-                self.results[i] = engine.run(variant)
+            for key, variant in self.runs.items():
+                self.results[key] = engine.run(variant)
         except KeyboardInterrupt:
             return False
         return True
@@ -149,18 +156,20 @@ class _Work:
     def panels(self) -> list[Shown | Track]:
         """The numbers of every panel. Raises [`InputError`] with everything that cannot be shown."""
         from syncline.errors import InputError
-        from syncline.figure import timeline, values
-        from syncline.figure.file import Timeline
+        from syncline.figure import layers, timeline, values
+        from syncline.figure.file import Layers, Timeline
 
-        tables = [values.Table(found.rows, found.axes) for found in self.tables]
         shown: list[Shown | Track] = []
         problems: list[Problem] = []
         for i, panel in enumerate(self.described.figure.panels):
             try:
                 if isinstance(panel, Timeline):
-                    shown.append(timeline.of(self.described, i, panel, self.results[i]))
+                    shown.append(timeline.of(self.described, i, panel, self.results[panel.run, panel.variant]))
+                elif isinstance(panel, Layers):
+                    each = {name: self.results[panel.run, name] for name in panel.variants}
+                    shown.append(layers.of(self.described, i, panel, each))
                 else:
-                    shown.append(values.of(self.described, i, panel, tables))
+                    shown.append(values.of(self.described, i, panel, self.tables))
             except InputError as error:
                 problems += error.problems
         if problems:
@@ -173,7 +182,7 @@ def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, 
     from syncline.figure.values import Shown
 
     variants = [s.variant for _, simulations in work.sweeps for s in simulations]
-    variants += list(work.timelines.values())
+    variants += list(work.runs.values())
     rows = [row for found in work.tables for row in found.rows]
     warnings = list(dict.fromkeys([*work.warnings, *(row["warnings"] for row in rows if row.get("warnings"))]))
     failed = [{k: row[k] for k in ("name", "variant", "status", "error")} for row in rows if row["status"] != "done"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -81,20 +82,17 @@ def sweep(
     began = time.monotonic()
     described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
 
-    from syncline.sweep import points, run
+    from syncline.sweep import points, run, table
+    from syncline.sweep.progress import Checked
 
-    simulations, warnings = points.simulations(described)
+    simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet))
     journal = _journal(out, resume=resume)
-    entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)
-    if journal is not None:
-        journal.close()
-
-    from syncline.sweep import table
-
-    found = table.of(simulations, entries)
-    status = found.status(len(simulations))
-    if out is not None:
-        run.write(out, found, described.name, status)
+    with run.keeping(journal, "the same command with --resume"):
+        entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)
+        found = table.of(simulations, entries)
+        status = found.status(len(simulations))
+        if out is not None:
+            run.write(out, found, described.name, status)
     document = _document(described, simulations, found, warnings, seed, status)
     document["cost"] = _cost(found, time.monotonic() - began)
     _print(document, found, out, json=json, quiet=quiet)
@@ -126,6 +124,8 @@ def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) ->
             problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
         elif not out.parent.is_dir():
             problems += command_line("--out", str(out), "the directory of this file does not exist").problems
+        elif not os.access(out.parent, os.W_OK | os.X_OK):
+            problems += command_line("--out", str(out), "the directory of this file cannot be written to").problems
         elif out.exists() and not _is_sweep(out):
             message = "this exists and is not the table of a sweep"
             problems += command_line("--out", str(out), message, "a new file, or the table of a sweep").problems

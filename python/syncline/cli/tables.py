@@ -122,7 +122,7 @@ def panel(shown: Shown) -> Table:
     for heading in headings:
         table.add_column(called(heading))
     unit = f" \\[{shown.y_scale.unit}]" if shown.y_scale.unit else ""
-    table.add_column(f"{'value' if has_parts else called(drawn.parts[0])}{unit}", justify="right")
+    table.add_column(f"{'value' if has_parts else shown.measure}{unit}", justify="right")
     if compared:
         table.add_column("published", justify="right")
     for value in shown.values:

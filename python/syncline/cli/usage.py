@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from syncline import studies
 from syncline.errors import Problem, one_of
 
 LATER_COMMANDS: Final = frozenset({"trees", "import"})
@@ -22,6 +23,8 @@ def problem(error: Exception) -> Problem:
     unknown = message.startswith("No such")
     if unknown and name in LATER_COMMANDS:
         message = f"'{name}' is not available in this version"
+    if message.startswith("Missing argument") and name.lower() in studies.KINDS:
+        return Problem("command line", None, name, None, "this is missing", studies.accepted(name.lower()))
     commands, flags = _known(getattr(error, "ctx", None))
     if commands:
         return Problem("command line", None, "COMMAND", name or None, message, one_of(commands))

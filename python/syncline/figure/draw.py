@@ -17,10 +17,13 @@ from syncline.report import sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b", "#a6761d")
 """Told apart with every kind of colour vision (Okabe and Ito)."""
 PUBLISHED: Final = "#111111"
+ON_LIGHT, ON_DARK = "#1a1a1a", "#fefefe"
+"""Letters upon a cell of a heat map."""
 STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "syncline",
     "svg.fonttype": "none",
@@ -36,58 +39,84 @@ STYLE: Final[dict[Any, Any]] = {
 MARKERS: Final = "osv^DPX*"
 LONG: Final = 10
 """Letters of a name that stands level below an axis."""
+SHORT: Final = 200
+"""From the lower to the upper end of a logarithmic axis: one that needs more ticks than powers of ten."""
+MANY: Final = 24
+"""Names below an axis that have no room beside each other."""
 
 
 def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes, bytes]:
     """The figure as SVG and as PNG."""
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    columns = min(described.columns, len(panels))
-    rows = math.ceil(len(panels) / columns)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(described.width * columns, described.height * rows + 0.3), layout="constrained")
-        FigureCanvasAgg(figure)
-        figure.suptitle(described.title, fontsize=10)
-        for i, panel in enumerate(panels):
-            axes = figure.add_subplot(rows, columns, i + 1)
-            if isinstance(panel, Track):
-                _track(axes, panel)
-            else:
-                _panel(axes, panel)
+        figure, _ = drawing(described, panels)
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Syncline"})
         figure.savefig(png, format="png", dpi=160, metadata={"Software": "Syncline"})
     return svg.getvalue(), png.getvalue()
 
 
+def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Figure, list[Axes]]:
+    """The figure before it is written, and the axes of its panels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(described.columns, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(described.width * columns, described.height * rows + 0.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(described.title, fontsize=10)
+    drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(panels))]
+    for axes, panel in zip(drawn, panels, strict=True):
+        if isinstance(panel, Track):
+            _track(axes, panel)
+        else:
+            _panel(axes, panel)
+    return figure, drawn
+
+
 def _panel(axes: Axes, shown: Shown) -> None:
     panel = shown.panel
     axes.set_title(panel.title)
     drawers = {"bars": _bars, "stacked": _stacked, "lines": _lines, "heat": _heat, "scatter": _scatter}
+    if panel.log_y:
+        axes.set_yscale("log")
     drawers[panel.kind](axes, shown)
+    if panel.log_y:
+        _name_logarithms(axes)
     if panel.kind != "heat":
-        axes.set_ylabel(panel.y_label or _label(panel.parts[0], shown.y_scale.unit, bare=bool(panel.relative_to)))
+        axes.set_ylabel(
+            panel.y_label or (f"{shown.measure} [{unit}]" if (unit := shown.y_scale.unit) else shown.measure)
+        )
         for line in shown.lines:
-            axes.axhline(line.value, color=PUBLISHED, linewidth=0.8, linestyle="--")
-            axes.annotate(
-                line.label or "published",
-                (1.0, line.value),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=6,
-            )
-    axes.set_xlabel(panel.x_label or _label(panel.x, shown.x_scale.unit))
+            axes.axhline(line.value, color=PUBLISHED, linewidth=0.8, linestyle="--", label=line.label or "published")
+    brackets = panel.kind == "heat" and any(v.published is not None for v in shown.values)
+    x_label = panel.x_label or _label(panel.x, shown.x_scale.unit)
+    axes.set_xlabel(f"{x_label}\n(in brackets: published)" if brackets else x_label)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        bare = panel.series is not None and all(isinstance(v.series, int | float) for v in shown.values)
+        title = _label(panel.series or "", "") if bare else None
+        axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, title_fontsize=7)
 
 
-def _label(column: str, unit: str, *, bare: bool = False) -> str:
+def _name_logarithms(axes: Axes) -> None:
+    """Plain numbers along a logarithmic y axis; if it is short, others than powers of ten too."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_formatter("{x:g}")
+    if high < SHORT * low:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axes.yaxis.set_minor_formatter("{x:g}")
+    else:
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _label(column: str, unit: str) -> str:
     """What a column is called on an axis."""
-    name = f"relative {called(column)}" if bare else called(column)
+    name = called(column)
     return f"{name} [{unit}]" if unit else name
 
 
@@ -121,7 +150,10 @@ def _bars(axes: Axes, shown: Shown) -> None:
 def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
     """Names below groups of bars, at an angle where they would run into each other."""
     names = [shown.x_text(x) for x in xs]
-    if max(map(len, names)) > LONG:
+    if len(names) > MANY:
+        axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=6.5)
+        axes.margins(x=0.01)
+    elif max(map(len, names)) > LONG:
         axes.set_xticks(range(len(xs)), names, rotation=25, ha="right", rotation_mode="anchor")
     else:
         axes.set_xticks(range(len(xs)), names)
@@ -167,12 +199,13 @@ def _lines(axes: Axes, shown: Shown) -> None:
     published: list[tuple[float, float]] = []
     for j, name in enumerate(series):
         values = [v for x in xs if (v := found.get((x, name, part)))]
+        beneath = 1 - j / len(series)  # wider, so that a line that another lies upon can be seen
         axes.plot(
             [places[v.x] for v in values],
             [v.value for v in values],
             marker=MARKERS[j % len(MARKERS)],
-            markersize=3,
-            linewidth=1.2,
+            markersize=2.5 + 1.5 * beneath,
+            linewidth=0.8 + 1.2 * beneath,
             color=COLOURS[j % len(COLOURS)],
             label=shown.series_text(name) or None,
         )
@@ -184,7 +217,10 @@ def _lines(axes: Axes, shown: Shown) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
         axes.minorticks_off()
-    axes.set_ylim(bottom=0)
+    elif all(place == round(place) for place in places.values()):
+        axes.locator_params(axis="x", integer=True)
+    if not shown.panel.log_y:
+        axes.set_ylim(bottom=0)
 
 
 def _heat(axes: Axes, shown: Shown) -> None:
@@ -198,7 +234,8 @@ def _heat(axes: Axes, shown: Shown) -> None:
         for i, value in enumerate(row):
             published = found[xs[i], series[j], part].published if not math.isnan(value) else None
             text = f"{value:.3f}" + (f"\n({published:g})" if published is not None else "")
-            axes.text(i, j, text, ha="center", va="center", fontsize=7, color="white" if value > middle else "black")
+            colour = ON_DARK if value > middle else ON_LIGHT
+            axes.text(i, j, text, ha="center", va="center", fontsize=7, color=colour)
     axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
     axes.set_yticks(range(len(series)), [shown.series_text(name) for name in series])
     axes.set_ylabel(shown.panel.y_label or _label(shown.panel.series or "", ""))
@@ -207,13 +244,19 @@ def _heat(axes: Axes, shown: Shown) -> None:
 def _scatter(axes: Axes, shown: Shown) -> None:
     points = [(float(v.x) / shown.x_scale.factor, v) for v in shown.values]
     best = pareto(shown.values) if shown.panel.pareto else []
+    if shown.panel.log:
+        axes.set_xscale("log")
     axes.scatter([x for x, _ in points], [v.value for _, v in points], s=14, color=COLOURS[5], label=None)
     if best:
         front = sorted((float(v.x) / shown.x_scale.factor, v.value) for v in best)
         axes.plot(*zip(*front, strict=True), color=COLOURS[1], marker="o", markersize=4, linewidth=1, label="Pareto")
     named = sorted((x, v.value, v.series) for x, v in points if v in best or not shown.panel.pareto)
-    for i, (x, y, name) in enumerate(named):
-        axes.annotate(str(name), (x, y), fontsize=5, xytext=(5, -9 if i % 2 else 4), textcoords="offset points")
+    for number, (x, y, name) in enumerate(named, start=1):  # names would run into each other where points are close
+        below = number % 2 == 0
+        offset = (0, -4) if below else (0, 4)
+        place = "top" if below else "bottom"
+        axes.annotate(str(number), (x, y), xytext=offset, textcoords="offset points", ha="center", va=place, fontsize=6)
+        axes.plot([], [], " ", label=f"{number}: {name}")
 
 
 def pareto(values: Sequence[Value]) -> list[Value]:
@@ -226,7 +269,15 @@ def _mark(axes: Axes, published: Sequence[tuple[float, float]]) -> None:
     if published:
         x, y = zip(*published, strict=True)
         axes.scatter(
-            x, y, s=22, marker="D", facecolors="none", edgecolors=PUBLISHED, linewidths=0.9, zorder=5, label="published"
+            x,
+            y,
+            s=22,
+            marker="D",
+            facecolors="#ffffff",
+            edgecolors=PUBLISHED,
+            linewidths=0.9,
+            zorder=5,
+            label="published",
         )
 
 

@@ -20,6 +20,19 @@ panels:
     run: ace/resnet50
     variant: ACE
     columns: {compute: NPU compute, links: network links}
+  - kind: layers
+    title: Exposed communication
+    run: ace/resnet50
+    variants: [BaselineCompOpt, ACE]
+    y: exposed_s                            # or a list, which is stacked, of one variant
+
+Rows may also come from a closed form, for which nothing is simulated:
+
+closed_forms:
+  - model: all-reduce-steps
+    set: {size: 16MB, shape: [4, 4], links: 4, link_rate: 25GB/s, ...}
+    cases: {as given: {}, faster links: {link_rate: 75GB/s}}        # the variants of these rows, and what each sets
+    axes: {cores: [1, 2, 4, 8]}
 """
 
 from __future__ import annotations
@@ -27,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -82,6 +95,8 @@ class Panel(_Part):
     mean: bool = False
     """Whether the mean is shown where several rows have the same x and series."""
     log: bool = False
+    """Whether x is logarithmic."""
+    log_y: bool = False
     pareto: bool = False
     """Whether points of a scatter that no other beats (less x and more y) are marked."""
     x_label: str = ""
@@ -108,7 +123,49 @@ class Timeline(_Part):
     """Windows are averaged to at most so many points."""
 
 
-AnyPanel = Annotated[Panel | Timeline, Field(discriminator="kind")]
+class Layers(_Part):
+    """What each layer of a run computes, and what of its communication is exposed, over all iterations."""
+
+    kind: Literal["layers"]
+    title: Text
+    run: Text
+    """An experiment: a study or a path."""
+    variants: Annotated[list[Text], Field(min_length=1)]
+    y: Text | Annotated[list[Text], Field(min_length=1)] = "exposed_s"
+    """A column of the run's layers, or those that are stacked."""
+    unit: str = ""
+    y_label: str = ""
+    published: list[Published] = []
+    """Those of a layer have its name for x, and the variant for series."""
+
+    def as_panel(self) -> Panel:
+        """The chart of rows that have a layer each."""
+        return Panel(
+            kind="bars" if isinstance(self.y, str) else "stacked",
+            title=self.title,
+            x="layer",
+            y=self.y,
+            series="variant" if len(self.variants) > 1 else None,
+            unit=self.unit,
+            y_label=self.y_label,
+            published=self.published,
+        )
+
+
+AnyPanel = Annotated[Panel | Timeline | Layers, Field(discriminator="kind")]
+KINDS: Final = "bars, stacked, lines, heat, scatter, timeline, layers"
+
+
+class ClosedForm(_Part):
+    """Rows that are computed by a formula."""
+
+    model: Text
+    cases: Annotated[dict[Text, dict[Text, Any]], Field(min_length=1)]
+    """The rows' variants, and the parameters that each sets."""
+    set: dict[Text, Any] = {}
+    """Parameters of every case."""
+    axes: dict[Text, Annotated[list[Any], Field(min_length=1)]] = {}
+    """Parameters that vary, every value with every other."""
 
 
 class Figure(_Part):
@@ -119,6 +176,7 @@ class Figure(_Part):
     source: str = ""
     description: str = ""
     sweeps: list[Text] = []
+    closed_forms: list[ClosedForm] = []
     columns: Annotated[int, Field(ge=1, le=6)] = 3
     """Panels side by side."""
     width: Annotated[float | int, Field(ge=1, le=20)] = 3.8
@@ -161,31 +219,47 @@ def load(path: Path, label: str) -> FigureFile:
 
 def _contradictions(file: FigureFile) -> Iterator[Problem]:
     """What the fields of a panel mean together."""
-    figure = file.figure
-    for i, panel in enumerate(figure.panels):
+    for i, panel in enumerate(file.figure.panels):
         place = ("panels", i)
         if isinstance(panel, Timeline):
             continue
-        if not figure.sweeps:
-            yield file.problem(place, "this panel shows rows of a sweep, and the figure has none", "sweeps: [NAME]")
-        if len(panel.parts) > 1 and panel.kind != "stacked":
-            yield file.problem((*place, "y"), f"a panel of {panel.kind} shows one column", "a column, or kind: stacked")
-        if panel.kind == "heat" and panel.series is None:
-            yield file.problem(place, "a heat map needs the column of its rows", "series: COLUMN")
-        if panel.kind == "scatter" and not panel.each:
-            yield file.problem(place, "a scatter needs the columns that tell its points apart", "each: [COLUMN]")
-        for key in ("each", "pareto"):
-            if getattr(panel, key) and panel.kind != "scatter":
-                yield file.problem((*place, key), f"{key} is for a scatter")
         if panel.unit and panel.unit not in UNITS:
             yield file.problem((*place, "unit"), "there is no such unit", one_of(UNITS))
-        if panel.published and not panel.unit and not panel.relative_to:
+        if isinstance(panel, Layers):
+            if not isinstance(panel.y, str) and len(panel.variants) > 1:
+                message = "columns are stacked for one variant, and a panel of several shows one column"
+                yield file.problem((*place, "y"), message, "a column, or a panel for each variant")
+        elif not file.figure.sweeps and not file.figure.closed_forms:
+            message = "this panel shows rows of a sweep or of a closed form, and the figure has none"
+            yield file.problem(place, message, "sweeps: [NAME]")
+        else:
+            yield from _of_rows(file, place, panel)
+        if panel.published and not panel.unit and not (isinstance(panel, Panel) and panel.relative_to):
             yield file.problem(place, "published values need a unit", f"unit: {one_of(UNITS)}")
-        if panel.speedup and not panel.relative_to:
-            message = "a speed-up is relative to something"
-            yield file.problem((*place, "speedup"), message, "relative_to: {COLUMN: VALUE}")
 
 
+def _of_rows(file: FigureFile, place: tuple[str, int], panel: Panel) -> Iterator[Problem]:
+    if len(panel.parts) > 1 and panel.kind != "stacked":
+        yield file.problem((*place, "y"), f"a panel of {panel.kind} shows one column", "a column, or kind: stacked")
+    if panel.kind == "heat" and panel.series is None:
+        yield file.problem(place, "a heat map needs the column of its rows", "series: COLUMN")
+    if panel.kind == "scatter" and not panel.each:
+        yield file.problem(place, "a scatter needs the columns that tell its points apart", "each: [COLUMN]")
+    for key, kinds in ONLY_FOR.items():
+        if getattr(panel, key) and panel.kind not in kinds:
+            yield file.problem((*place, key), f"{key} is not for a panel of {panel.kind}", f"kind: {one_of(kinds)}")
+    if panel.speedup and not panel.relative_to:
+        message = "a speed-up is relative to something"
+        yield file.problem((*place, "speedup"), message, "relative_to: {COLUMN: VALUE}")
+
+
+ONLY_FOR: Final = {
+    "each": ("scatter",),
+    "pareto": ("scatter",),
+    "log": ("lines", "scatter"),
+    "log_y": ("bars", "lines", "scatter"),
+}
+"""Keys of a panel, and the kinds that they are for: parts of a stack have no lengths on a logarithmic axis."""
 UNITS: Final = {
     "": 1.0,
     "%": 0.01,
@@ -209,8 +283,8 @@ MESSAGES: Final = {
     "list_type": ("a list is needed", None),
     "dict_type": ("a mapping is needed", None),
     "bool_type": ("this is not a truth value", "true, false"),
-    "union_tag_not_found": ("a panel needs its kind", "bars, stacked, lines, heat, scatter, timeline"),
-    "union_tag_invalid": ("there is no such kind of panel", "bars, stacked, lines, heat, scatter, timeline"),
+    "union_tag_not_found": ("a panel needs its kind", KINDS),
+    "union_tag_invalid": ("there is no such kind of panel", KINDS),
 }
 """What pydantic calls an error, and what a reader is told."""
 
@@ -253,7 +327,9 @@ def _known(path: Sequence[str | int]) -> list[str]:
         return list(Figure.model_fields)
     if "published" in path:
         return list(Published.model_fields)
-    return list(dict.fromkeys([*Panel.model_fields, *Timeline.model_fields]))
+    if path[0] == "closed_forms":
+        return list(ClosedForm.model_fields)
+    return list(dict.fromkeys(key for kind in (Panel, Timeline, Layers) for key in kind.model_fields))
 
 
 def _node(root: Node, path: Sequence[str | int]) -> Node:

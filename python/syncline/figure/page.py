@@ -2,61 +2,52 @@
 
 from __future__ import annotations
 
-import importlib.resources
+import re
 from collections.abc import Sequence
 
 import syncline
+from syncline.figure.draw import PUBLISHED
 from syncline.figure.file import Figure
 from syncline.figure.timeline import Track
 from syncline.figure.values import Shown, Value, called
 from syncline.report.escape import html_text
-from syncline.report.markup import Column, hint, section, table
+from syncline.report.markup import Column, hint, reproduce, section, table
+from syncline.report.page import Around, whole
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+TITLES = (("drawing", "Figure"), ("numbers", "Numbers"), ("facts", "What it rests on"))
+PX_PER_PT = 4 / 3
+LEAST_SCALE = 0.85
+"""How far a drawing is shrunk into a narrow window before it scrolls: smaller letters cannot be read."""
+MOST_SCALE = 1.5
 
 
 def build(figure: Figure, panels: Sequence[Shown | Track], svg: bytes, notes: Sequence[str], command: str) -> str:
     """The page. `notes` are assumptions and warnings; `command` makes the figure again."""
-    drawing = svg.decode()
-    drawing = drawing[drawing.index("<svg") :]
     tables = "".join(_table(i, panel) for i, panel in enumerate(panels) if isinstance(panel, Shown))
     facts = "".join(f"<li>{html_text(note)}</li>" for note in notes)
-    body = [
-        section("drawing", "Figure", f'<div class="figure">{drawing}</div>'),
-        section("numbers", "Numbers", tables or hint("This figure has no numbers but those of its curves.")),
-        section("facts", "What it rests on", f"<p>Made by <code>{html_text(command)}</code></p><ul>{facts}</ul>"),
-    ]
-    css = importlib.resources.files("syncline.report").joinpath("report.css").read_text(encoding="utf-8")
-    newline = "\n"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="Syncline {html_text(syncline.__version__)}">
-<title>{html_text(figure.title)} \u2013 Syncline figure</title>
-<link rel="icon" href="data:,">
-<style>
-{css}
-.figure {{ background: #ffffff; padding: .5rem; overflow-x: auto; }}
-.figure svg {{ width: 100%; height: auto; max-width: 70rem; }}
-</style>
-</head>
-<body>
-<header>
-<p class="brand">Syncline figure</p>
-<h1>{html_text(figure.title)}</h1>
-<p class="subtitle">{html_text(figure.source)}</p>
-</header>
-<main>
-<p class="hint">{html_text(figure.description)}</p>
-{newline.join(body)}
-</main>
-</body>
-</html>
-"""
+    drawing = (hint(figure.description) if figure.description else "") + _drawing(figure, svg.decode())
+    rests = f'{reproduce(command)}<ul class="assumptions">{facts}</ul>'
+    contents = (drawing, tables or hint("This figure has no numbers but those of its curves."), rests)
+    body = "\n".join(section(name, title, text) for (name, title), text in zip(TITLES, contents, strict=True))
+    return whole(Around(figure.title, [figure.source], syncline.__version__, "", TITLES, "figure"), body, {})
+
+
+def _drawing(figure: Figure, svg: str) -> str:
+    """The drawing in the page's colours. Letters follow from the style; what is drawn names black and white itself."""
+    found = re.search(r'<svg [^>]*?width="([0-9.]+)pt"', svg)
+    assert found is not None, "matplotlib states the width of its drawings"
+    width = PX_PER_PT * float(found[1])
+    drawn = svg[found.start() :]
+    for named, themed in (
+        ("stroke: #000000", "stroke: var(--text)"),
+        (f"stroke: {PUBLISHED}", "stroke: var(--text)"),
+        ("fill: #ffffff", "fill: var(--surface)"),
+    ):
+        drawn = drawn.replace(named, themed)
+    size = f"min-width:{LEAST_SCALE * width:.0f}px;max-width:{MOST_SCALE * width:.0f}px"
+    label = html_text(figure.title)
+    drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{label}" style="{size}" ', 1)
+    return f'<div class="figure" tabindex="0">{drawn}</div>'
 
 
 def _table(place: int, shown: Shown) -> str:
@@ -69,7 +60,7 @@ def _table(place: int, shown: Shown) -> str:
         columns.append(Column(called(panel.series or "configuration"), numeric=False))
     if several:
         columns.append(Column("measure", numeric=False))
-    columns.append(Column(called(panel.parts[0]) if not several else "value", shown.y_scale.unit))
+    columns.append(Column("value" if several else shown.measure, shown.y_scale.unit))
     if compared:
         columns += [Column("published", shown.y_scale.unit), Column("difference", "%")]
     rows = []

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from syncline import engine, studies
+from syncline import engine
 from syncline.errors import InputError, did_you_mean, one_of
 from syncline.figure.file import FigureFile, Timeline
-from syncline.schema.load import Variant, load_file
 
 PS_PER_MS: Final = 1e9
 
@@ -23,21 +22,6 @@ class Track:
     """The middle of each point."""
     shares: Mapping[str, Sequence[float]]
     """From 0 to 1, under the names that the panel gives."""
-
-
-def variant_of(file: FigureFile, place: int, panel: Timeline) -> Variant:
-    """The variant of a timeline. Raises [`InputError`] if there is none."""
-    try:
-        study = load_file(*studies.find(panel.run, file.folder))
-    except InputError as error:
-        problem = error.problems[0]
-        raise InputError([file.problem(("panels", place, "run"), problem.message, problem.accepted)]) from None
-    names = [v.name for v in study.variants]
-    found = next((v for v in study.variants if v.name == panel.variant), None)
-    if found is None:
-        message = f"{panel.run} has no variant of this name{did_you_mean(panel.variant, names)}"
-        raise InputError([file.problem(("panels", place, "variant"), message, one_of(names))])
-    return found
 
 
 def of(file: FigureFile, place: int, panel: Timeline, result: engine.Result) -> Track:

@@ -17,6 +17,7 @@ from syncline.engine import PS_PER_S
 from syncline.errors import InputError, did_you_mean, one_of
 from syncline.figure.file import UNITS, Cell, FigureFile, Panel, Published
 from syncline.report import units
+from syncline.sweep.table import Table
 
 Row = Mapping[str, Any]
 
@@ -35,15 +36,6 @@ def called(column: str) -> str:
     name = column.rpartition(".")[2]
     suffix = next((s for s in sorted(SUFFIXES, key=len, reverse=True) if name.endswith(s)), "")
     return name.removesuffix(suffix).replace("_", " ")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of a sweep."""
-
-    rows: Sequence[Row]
-    axes: tuple[str, ...]
-    """The columns that the sweep varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +61,14 @@ class Shown:
     series_scale: units.Scale
     lines: Sequence[Published]
     """Published values that belong to no x."""
+
+    @property
+    def measure(self) -> str:
+        """What the values are called, without their unit; of stacked columns, the first."""
+        name = called(self.panel.parts[0])
+        if not self.panel.relative_to:
+            return name
+        return self.panel.y_label.partition(" [")[0] or f"relative {name}"
 
     def x_text(self, value: Cell) -> str:
         """An x for people."""
@@ -105,6 +105,7 @@ class _Reading:
         if not points:
             raise self._refused("where", "no simulation that succeeded has these values")
         points = list(self._merged(points))
+        self._every_logarithm_exists(points)
         y_scale = self._y_scale(points)
         x_scale = _scale([p.x for p in points], self._column(panel.x))
         series_scale = _scale([], "")
@@ -193,6 +194,14 @@ class _Reading:
             path = ("panels", self.place, "published", i)
             raise InputError([self.file.problem(path, "the panel shows nothing at this x and series")])
 
+    def _every_logarithm_exists(self, points: Sequence[_Point]) -> None:
+        lines = [p.value for p in self.panel.published]
+        for key, values in (("log", [p.x for p in points]), ("log_y", [*(p.value for p in points), *lines])):
+            wrong = [v for v in values if not (number := units.number(v)) or number < 0]
+            if getattr(self.panel, key) and wrong:
+                message = f"{wrong[0]} has no place on a logarithmic axis"
+                raise self._refused(key, message, "numbers above zero; or an axis that is not logarithmic")
+
     def _y_scale(self, points: Sequence[_Point]) -> units.Scale:
         if self.panel.unit:
             return units.Scale(self.panel.unit, UNITS[self.panel.unit], 2)
@@ -203,7 +212,7 @@ class _Reading:
 
     def _column(self, name: str) -> str:
         """The name of a column, which may be given without its unit."""
-        known = list(dict.fromkeys(column for table in self.tables for row in table.rows for column in row))
+        known = list(dict.fromkeys(column for table in self.tables for column in table.columns))
         if name in known:
             return name
         with_unit = [name + suffix for suffix in SUFFIXES if name + suffix in known]

@@ -101,6 +101,12 @@ def hint(text: str) -> str:
     return f'<p class="hint">{html_text(text)}</p>'
 
 
+def reproduce(command: str) -> str:
+    """The command that makes the page's results again, to be copied."""
+    code = f"<pre><code>{html_text(command)}</code></pre>"
+    return f'<h3>Reproduce</h3><div class="command">{code}<button type="button" class="copy">Copy</button></div>'
+
+
 def chart(charts: Charts, name: str, figure: Figure | None, empty: str, label: str) -> str:
     """The place of a chart, registered for the script; a note if there is nothing to draw."""
     if figure is None:

@@ -8,7 +8,7 @@ from typing import Any
 from . import charts, charts_ace
 from .escape import html_text
 from .headline import cause, exposed_share, headline, words
-from .markup import Cell, Charts, Column, chart, hint, note, section, table, tabs
+from .markup import Cell, Charts, Column, chart, hint, note, reproduce, section, table, tabs
 from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
 from .units import (
@@ -328,10 +328,7 @@ def facts_section(study: Study, command: str) -> str:
     ):
         lines = "".join(f"<li>{html_text(t)}</li>" for t in texts(d.get(key)))
         body += f"<h3>{title}</h3>" + (f'<ul class="{key}">{lines}</ul>' if lines else note(empty))
-    body += (
-        '<h3>Reproduce</h3><div class="command"><pre><code>'
-        f'{html_text(command)}</code></pre><button type="button" class="copy">Copy</button></div>'
-    )
+    body += reproduce(command)
     pairs = "".join(f"<div><dt>{html_text(k)}</dt><dd>{html_text(v)}</dd></div>" for k, v in facts(study))
     return section("facts", "Assumptions and how to reproduce", body + f'<dl class="facts">{pairs}</dl>')
 

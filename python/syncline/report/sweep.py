@@ -14,8 +14,8 @@ from syncline.quantities import SIZE
 
 from .charts import Figure
 from .escape import chart_text, short
-from .html import Around, whole
 from .markup import Cell, Charts, Column, chart, hint, note, section, table
+from .page import Around, whole
 from .units import MISSING, Scale, number, percent, rate_scale, significant, time, time_scale
 
 Row = Mapping[str, Any]
@@ -59,7 +59,7 @@ def build(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     banners = f'<p class="banner"><a href="#rows">{failed} of {len(rows)}</a> have no result.</p>\n' if failed else ""
     facts = [f"{len(rows)} simulations", f"{len(sweep.axes)} axes"]
     name, version = str(about.get("name") or "Sweep"), str(about.get("version") or "")
-    return whole(Around(name, facts, version, banners, TITLES), body, figures)
+    return whole(Around(name, facts, version, banners, TITLES, "sweep"), body, figures)
 
 
 def seconds(row: Row) -> float | None:

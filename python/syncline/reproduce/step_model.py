@@ -18,6 +18,20 @@ from math import prod
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Where the time of an all-reduce goes, in seconds."""
+
+    latency: float
+    reads: float
+    network: float
+
+    @property
+    def total(self) -> float:
+        """All of it: nothing overlaps."""
+        return self.latency + self.reads + self.network
+
+
+@dataclass(frozen=True, slots=True)
 class StepModel:
     """What steps of an all-reduce cost on an NPU. Rates are bytes per second, times seconds."""
 
@@ -32,8 +46,8 @@ class StepModel:
     step_latency: float
     """Fixed cost of a step."""
 
-    def time(self, size: float, shape: Sequence[int], cores: int) -> float:
-        """Seconds of an all-reduce of `size` bytes on a torus.
+    def spent(self, size: float, shape: Sequence[int], cores: int) -> Spent:
+        """What an all-reduce of `size` bytes takes on a torus.
 
         Reduce-scatter along one dimension after the other and all-gather back, the vector divided over the
         orders of the dimensions and the directions of the rings so that all links are busy in every step.
@@ -42,9 +56,9 @@ class StepModel:
         steps = 2 * sum(n - 1 for n in shape)
         reads = 2 * sent + sent  # of the reductions, and of what is passed on
         network = 2 * sent / (self.links * self.link_rate * self.efficiency)
-        return steps * self.step_latency + reads / (cores * self.core_read) + network
+        return Spent(steps * self.step_latency, reads / (cores * self.core_read), network)
 
     def utilisation(self, size: float, shape: Sequence[int], cores: int) -> float:
         """The share of the wire's bandwidth that an NPU uses for payload while it lasts."""
         sent = 2 * size * (1 - 1 / prod(shape))
-        return sent / self.time(size, shape, cores) / (self.links * self.link_rate)
+        return sent / self.spent(size, shape, cores).total / (self.links * self.link_rate)

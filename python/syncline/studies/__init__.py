@@ -6,7 +6,7 @@ A study is an experiment (`NAME.yaml`), a sweep over experiments (`NAME.sweep.ya
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +43,7 @@ def find(experiment: str, folder: Path | None = None) -> tuple[Path, str]:
 
     Relative paths start at `folder`, or where the command runs. Raises [`InputError`] if there is neither.
     """
-    if experiment in sweeps():
-        raise command_line("EXPERIMENT", experiment, f"this is a sweep: syncline sweep {experiment} runs it")
-    return _find(experiment, "experiment", names(), ".yaml", folder or Path())
+    return _find(experiment, "experiment", folder or Path())
 
 
 def find_sweep(sweep: str, folder: Path | None = None) -> tuple[Path, str]:
@@ -53,9 +51,7 @@ def find_sweep(sweep: str, folder: Path | None = None) -> tuple[Path, str]:
 
     Raises [`InputError`] if there is neither.
     """
-    if sweep in names():
-        raise command_line("SWEEP", sweep, f"this is an experiment: syncline run {sweep} runs it", one_of(sweeps()))
-    return _find(sweep, "sweep", sweeps(), SWEEP_SUFFIX, folder or Path())
+    return _find(sweep, "sweep", folder or Path())
 
 
 def find_figure(figure: str) -> tuple[Path, str]:
@@ -63,19 +59,41 @@ def find_figure(figure: str) -> tuple[Path, str]:
 
     Raises [`InputError`] if there is neither.
     """
-    return _find(figure, "figure", figures(), FIGURE_SUFFIX, Path())
+    return _find(figure, "figure", Path())
 
 
-def _find(given: str, what: str, known: Sequence[str], suffix: str, folder: Path) -> tuple[Path, str]:
+KINDS: Final[dict[str, tuple[str, Callable[[], list[str]], str]]] = {
+    "experiment": (".yaml", names, "run"),
+    "sweep": (SWEEP_SUFFIX, sweeps, "sweep"),
+    "figure": (FIGURE_SUFFIX, figures, "figure"),
+}
+"""The kinds of studies: how their files end, which ones come with the package, and the command that takes them."""
+
+
+def accepted(what: str) -> str:
+    """What can be given where a study of a kind is needed."""
+    _, known, _ = KINDS[what]
+    return f"the path of {_article(what)} file, or a study: {one_of(known())}"
+
+
+def _find(given: str, what: str, folder: Path) -> tuple[Path, str]:
+    suffix, known, _ = KINDS[what]
     packaged = given.removesuffix(suffix)
     path = folder / given
-    if _exists(path):
+    if given and _exists(path):
         return path, given
-    if packaged in known:
+    if packaged in known():
         return FOLDER / f"{packaged}{suffix}", f"{packaged}{suffix}"
-    accepted = f"the path of {'an' if what == 'experiment' else 'a'} {what} file, or a study: {one_of(known)}"
-    message = f"there is no such file and no study of this name{did_you_mean(packaged, known)}"
-    raise command_line(what.upper(), given, message, accepted)
+    message = f"there is no such file and no study of this name{did_you_mean(packaged, known())}"
+    for other, (its_suffix, its_own, command) in KINDS.items():
+        name = given.removesuffix(its_suffix)
+        if name in its_own():
+            message = f"this is {_article(other)}: syncline {command} {name} runs it"
+    raise command_line(what.upper(), given, message, accepted(what))
+
+
+def _article(what: str) -> str:
+    return f"an {what}" if what == "experiment" else f"a {what}"
 
 
 def _exists(path: Path) -> bool:

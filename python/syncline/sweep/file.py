@@ -123,7 +123,8 @@ def load(path: Path, label: str, overrides: Sequence[Override] = ()) -> Sweep:
         reading.missing("axes", "a mapping of paths to lists of values")
     _no_field_twice(sweep, reading)
     if sweep.points > MAX_POINTS:
-        reading.refuse(root.origin, f"these are {sweep.points} points; at most {MAX_POINTS} are simulated in one sweep")
+        message = f"these are {sweep.points} points; at most {MAX_POINTS} are simulated in one sweep"
+        reading.refuse(root.origin, message, "fewer values, or several sweeps")
     if reading.problems:
         raise InputError(reading.problems)
     return sweep

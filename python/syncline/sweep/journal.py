@@ -21,7 +21,7 @@ import syncline
 from syncline.errors import InputError, Problem, shown
 
 KIND: Final = "syncline sweep journal"
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 Status = Literal["done", "failed", "refused"]
 
@@ -44,8 +44,10 @@ def beside(output: Path) -> Path:
 
 
 def check(path: Path, *, resume: bool) -> None:
-    """Refuses to begin anew where there is a journal. Raises [`InputError`]."""
+    """Refuses to begin anew where there is a journal, or a sweep that writes one. Raises [`InputError`]."""
     if path.exists() and not resume:
+        with path.open("rb") as file:
+            _lock(file, path)
         accepted = "--resume, which goes on with it; or remove it to begin again"
         raise _refused(path, "there is a journal of an earlier sweep for this output", accepted)
 
@@ -55,6 +57,7 @@ class Journal:
     """An open journal."""
 
     entries: dict[str, Entry]
+    path: Path
     _file: BinaryIO
 
     @classmethod
@@ -62,7 +65,7 @@ class Journal:
         """Opens the journal at `path`, or makes one. Raises [`InputError`] if it must not be used."""
         check(path, resume=resume)
         try:
-            file = path.open("r+b" if path.exists() else "x+b")
+            file = path.open("r+b" if path.exists() else "x+b", buffering=0)
         except OSError as error:
             raise _refused(path, f"this journal cannot be used: {error.strerror}") from None
         try:
@@ -70,7 +73,7 @@ class Journal:
             entries, end = _read(file.read(), path)
             file.truncate(end)
             file.seek(end)
-            journal = cls(entries, file)
+            journal = cls(entries, path, file)
             if end == 0:
                 journal._append({"kind": KIND, "format": FORMAT, "version": syncline.__version__})
                 _sync_folder(path.parent)
@@ -89,9 +92,13 @@ class Journal:
         self._file.close()
 
     def _append(self, value: dict[str, Any]) -> None:
-        self._file.write(json.dumps(value, allow_nan=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line = json.dumps(value, allow_nan=False).encode() + b"\n"
+        try:
+            while line:  # unbuffered: what does not fit on the disk is known here, not when the file is closed
+                line = line[self._file.write(line) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
 
 
 @contextmanager
@@ -123,7 +130,7 @@ def _read(data: bytes, path: Path) -> tuple[dict[str, Entry], int]:
         try:
             value = json.loads(line)
             if number == 1:
-                _check_header(value)
+                _check_header(value, path)
                 continue
             key = value.pop("key")
             del value["name"]
@@ -136,9 +143,12 @@ def _read(data: bytes, path: Path) -> tuple[dict[str, Entry], int]:
     return entries, end
 
 
-def _check_header(value: Any) -> None:
-    if (value["kind"], value["format"]) != (KIND, FORMAT):
+def _check_header(value: Any, path: Path) -> None:
+    if value["kind"] != KIND:
         raise ValueError
+    if value["format"] != FORMAT:
+        message = "this journal has the columns of another version of Syncline"
+        raise _refused(path, message, "that version; or remove it to begin again")
 
 
 def _sync_folder(folder: Path) -> None:

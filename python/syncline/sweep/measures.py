@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,6 +16,7 @@ from syncline.sweep.journal import Entry
 TRAINING: Final[tuple[str, ...]] = (
     *("iterations", "iteration_time_s", "total_time_s", "compute_time_s", "exposed_comm_s", "exposed_comm_share"),
     *("engine_utilisation_forward", "engine_utilisation_backward"),
+    *("compute_time_alone_s", "background_compute_time_s", "background_compute_time_alone_s", "background_wait_s"),
 )
 COLLECTIVE: Final[tuple[str, ...]] = (
     "time_s",
@@ -33,10 +35,13 @@ NETWORK: Final = (
     "achieved_wire_bandwidth_bytes_per_s",
     "payload_bandwidth_bytes_per_s",
     "wire_bandwidth_bytes_per_s",
-    "mean_link_utilisation",
+    *("mean_link_utilisation", "links", "link_bytes", "packet_hops"),
 )
-ENDPOINT: Final = ("memory_read_bytes", "memory_write_bytes", "loaded_bytes", "sent_bytes", "fsms", "fsm_peak")
-BREAKDOWN: Final = ("chunk_queue_s", "bus_queue_s", "bus_transfer_s", "network_s")
+ENDPOINT: Final = (
+    *("memory_read_bytes", "memory_write_bytes", "loaded_bytes"),
+    *("sent_bytes", "transit_bytes", "sent_by_switches_bytes", "fsms", "fsm_peak"),
+)
+BREAKDOWN: Final = ("messages", "chunk_queue_s", "bus_queue_s", "bus_transfer_s", "network_s")
 COST: Final = (
     "area_um2",
     "power_w",
@@ -45,7 +50,7 @@ COST: Final = (
     "iterations_per_s_per_mm2",
     "collectives_per_s_per_mm2",
 )
-FIDELITY: Final = ("backend", "folded", "simulated_npus")
+FIDELITY: Final = ("backend", "folded", "unfolded_because", "simulated_npus")
 ROOM: Final = frozenset({"sram_room", "port_buffer"})
 """Resources that are waited for and never busy: they are held, and do not work."""
 
@@ -80,6 +85,7 @@ def of(variant: Variant, result: Result) -> dict[str, Any]:
         **_some(entry["endpoint"], ENDPOINT),
         **_some(entry["endpoint"]["breakdown"], BREAKDOWN),
         **_resources(entry["endpoint"], total_s * experiment.taking_part),
+        **_partitions(entry["endpoint"]),
         **_some(entry.get("cost_model", {}), COST),
         **_some(results.fidelity(experiment, result.summary), FIDELITY),
         "warnings": "; ".join(result.summary["warnings"]) or None,
@@ -101,6 +107,16 @@ def _resources(endpoint: Mapping[str, Any], npu_seconds: float) -> dict[str, Any
         if name not in ROOM:
             found[f"{name}_utilisation"] = results.ratio(resource["busy_s"], resource["servers"] * npu_seconds)
         found[f"{name}_wait_s"] = resource["wait_s"]
+    return found
+
+
+def _partitions(endpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """How much there is, and how much was ever held, of each partition of an engine's SRAM, or of a switch's memory."""
+    found: dict[str, Any] = {}
+    for partition in endpoint["partitions"]:
+        name = re.sub(r"[^a-z0-9]+", "_", partition["phase"])
+        prefix = name if name == "switch_memory" else f"sram_{name}"
+        found |= {f"{prefix}_{what}_bytes": partition[f"{what}_bytes"] for what in ("capacity", "peak")}
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -57,9 +57,10 @@ class Simulation:
         return f"{self.point.name}: {self.variant.name}"
 
 
-def simulations(sweep: Sweep) -> tuple[list[Simulation], list[str]]:
+def simulations(sweep: Sweep, checked: Callable[[int], None] = lambda _: None) -> tuple[list[Simulation], list[str]]:
     """Everything that the sweep simulates, in the order of its points, and warnings.
 
+    `checked` hears how many points have been looked at, after each.
     Raises [`InputError`] with everything that is wrong at any point. What only the engine refuses (a chunk that does
     not fit into an SRAM, say) is no mistake in a sweep as long as something can be simulated.
     """
@@ -68,6 +69,7 @@ def simulations(sweep: Sweep) -> tuple[list[Simulation], list[str]]:
     problems: list[tuple[str, Problem]] = []
     refusals: list[tuple[str, Problem]] = []
     for point, base, settings in _points(sweep):
+        checked(point.index)
         try:
             study = _study(base, settings, sweep, _chosen(sweep, base))
         except InputError as error:

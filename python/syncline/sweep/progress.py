@@ -13,6 +13,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 LINE_EVERY_S: Final = 2.0
 
 
+class Checked:
+    """Says now and then how many points have been checked, as long as that takes."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total = total
+        self._spoke = time.monotonic()
+        self._quiet = quiet
+
+    def __call__(self, count: int) -> None:
+        """So many points have been checked."""
+        now = time.monotonic()
+        if not self._quiet and now - self._spoke >= LINE_EVERY_S:
+            self._spoke = now
+            print(f"{count}/{self._total} points checked", file=sys.stderr, flush=True)
+
+
 class SweepProgress:
     """Counts simulations; the time that is left is estimated from their events, as far as these are expected."""
 
@@ -20,7 +36,7 @@ class SweepProgress:
         average = sum(weights.values()) // max(1, sum(weight > 0 for weight in weights.values())) or 1
         self._weights = {key: weight or average for key, weight in weights.items()}
         self._left = sum(self._weights.values())
-        self._whole = self._left
+        self._first: tuple[float, int] | None = None
         self._done = already
         self._total = already + len(weights)
         self._failed = 0
@@ -46,16 +62,21 @@ class SweepProgress:
         self._done += 1
         self._failed += failed
         self._left -= self._weights[key]
+        self._first = self._first or (time.monotonic(), self._left)
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, description=self._say())
         elif not self._quiet:
             now = time.monotonic()
             if now - self._spoke >= LINE_EVERY_S or self._done == self._total:
                 self._spoke = now
-                print(f"{self._done}/{self._total} simulations; {self._say()}", file=sys.stderr, flush=True)
+                said = "; ".join(part for part in (f"{self._done}/{self._total} simulations", self._say()) if part)
+                print(said, file=sys.stderr, flush=True)
 
     def _say(self) -> str:
-        spent = time.monotonic() - self._began
-        left = spent * self._left / max(1, self._whole - self._left)
         failed = f"{self._failed} failed; " if self._failed else ""
-        return f"{failed}about {left:.0f} s left" if self._left else f"{failed}{spent:.0f} s"
+        now = time.monotonic()
+        if not self._left or self._first is None:
+            return f"{failed}{now - self._began:.0f} s"
+        since, left = self._first  # processes that start take time of their own, which says nothing about the rest
+        estimate = f"about {(now - since) * self._left / (left - self._left):.0f} s left" if left > self._left else ""
+        return f"{failed}{estimate}".removesuffix("; ")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from syncline import rundir
@@ -41,6 +42,21 @@ def simulate(
     except KeyboardInterrupt:
         return entries, True
     return entries, False
+
+
+@contextmanager
+def keeping(journal: Journal | None, to_go_on: str) -> Iterator[None]:
+    """Where something cannot be written, says what is kept all the same, and what to do. Closes the journal."""
+    try:
+        yield
+    except OSError:
+        if journal is not None:
+            kept = f"{len(journal.entries)} simulations are kept in {journal.path}"
+            print(f"{kept}; {to_go_on} goes on there", file=sys.stderr)
+        raise
+    finally:
+        if journal is not None:
+            journal.close()
 
 
 def write(path: Path, found: Table, name: str, status: str) -> None:

@@ -81,8 +81,12 @@ def of(simulations: Sequence[Simulation], entries: Mapping[str, Entry]) -> Table
         entry = entries.get(simulation.key)
         if entry is not None:
             rows.append(_row(simulation, axes[simulation.point.index], entry))
-    names = tuple(dict.fromkeys(name for columns in axes.values() for name in columns))
-    return Table(_typed(rows, {*names, *LABELS, "status", "error"}), rows, names)
+    return of_rows(rows, tuple(dict.fromkeys(name for columns in axes.values() for name in columns)))
+
+
+def of_rows(rows: list[dict[str, Any]], axes: tuple[str, ...]) -> Table:
+    """The table of rows, of which `axes` vary."""
+    return Table(_typed(rows, {*axes, *LABELS, "status", "error"}), rows, axes)
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:

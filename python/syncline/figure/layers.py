@@ -1,0 +1,40 @@
+"""What the layers of a run compute and wait for, from its table of layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from syncline import engine
+from syncline.engine import PS_PER_S
+from syncline.figure import values
+from syncline.figure.file import FigureFile, Layers
+from syncline.figure.values import Shown
+from syncline.sweep import table
+
+PASSES: Final = ("forward_s", "input_grad_s", "weight_grad_s")
+"""Compute of every iteration; whether the last one updates its weights depends on how the run ends."""
+
+
+def of(file: FigureFile, place: int, panel: Layers, results: Mapping[str, engine.Result]) -> Shown:
+    """The layers of the variants; `results` are by their names. Raises [`InputError`] for columns that layers lack."""
+    listed = [row for name in panel.variants for row in rows(panel.run, name, results[name])]
+    return values.of(file, place, panel.as_panel(), [table.of_rows(listed, ("layer",))])
+
+
+def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
+    """A row for each layer, with times in seconds: those of passes for one iteration, `compute_s` for all."""
+    layers = result.tables["layers"].to_pylist()
+    counts = Counter(layer["layer"] for layer in layers)
+    found = []
+    for layer in layers:
+        row: dict[str, Any] = {"base": run, "variant": variant, "status": "done"}
+        for name, value in layer.items():
+            is_time = name.endswith("_ps")
+            row[f"{name.removesuffix('_ps')}_s" if is_time else name] = value / PS_PER_S if is_time else value
+        if counts[layer["layer"]] > 1:
+            row["layer"] = f"{layer['layer']} ({layer['index']})"
+        row["compute_s"] = result.summary["iterations"] * sum(row[name] for name in PASSES)
+        found.append(row)
+    return found

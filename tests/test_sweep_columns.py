@@ -1,0 +1,91 @@
+"""Columns of a sweep that only the real engine fills, and the page that explains them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.experiments import study
+from syncline.sweep import measures
+from syncline.sweep.table import COST, LABELS
+
+DOCS = Path(__file__).parent.parent / "docs/sweeps.md"
+COLLECTIVE = "name: one\ntopology: {topology}\nworkload: {{collective: {kind}, size: 1MiB}}\n"
+TRAINING = "name: one\ntopology: Ring(4)\nworkload: {model: resnet18, batch: 8}\n"
+MIB = 2**20
+
+
+def measured(text: str) -> dict[str, object]:
+    """The measures of the only variant of an experiment."""
+    (variant,) = study(text).variants
+    entry = measures.simulate(variant)
+    assert entry.status == "done", entry.error
+    return entry.measures
+
+
+def documented(column: str) -> bool:
+    """Whether the page has a column: by its name, or by a pattern such as `RESOURCE_wait_s`."""
+    named = re.findall(r"`([A-Za-z_0-9]+)`", DOCS.read_text())
+    patterns = [re.sub(r"RESOURCE|PARTITION", "[a-z0-9_]+", name) for name in named]
+    return any(re.fullmatch(pattern, column) for pattern in patterns)
+
+
+def test_the_check_knows_what_is_not_documented() -> None:
+    assert documented("sm_wait_s")
+    assert not documented("sm_waits_s")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINING + "endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}\ncollective: {algorithm: ring}\n",
+        TRAINING + "endpoint: {kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 6}\n",
+        COLLECTIVE.format(topology="Switch(4)", kind="all-reduce")
+        + "endpoint: {kind: switch-offload, comm_memory_bandwidth: 128GB/s}\n",
+    ],
+    ids=["ACE", "baseline", "switch offload"],
+)
+def test_every_column_is_documented(text: str) -> None:
+    columns = [*measured(text), *LABELS, *COST, "status", "error", "npus", "topology"]
+    assert [column for column in columns if not documented(column)] == []
+
+
+def test_what_switches_send() -> None:
+    text = COLLECTIVE.format(topology="Switch(4)", kind="all-reduce")
+    offload = "endpoint: {kind: switch-offload, comm_memory_bandwidth: 128GB/s}\n"
+    found = measured(f"{text}{offload}collective: {{algorithm: in-switch}}\n")
+    assert (found["sent_bytes"], found["sent_by_switches_bytes"], found["transit_bytes"]) == (4 * MIB, 4 * MIB, 0)
+    assert found["link_bytes"] == 8 * MIB
+
+
+def test_what_endpoints_forward() -> None:
+    text = COLLECTIVE.format(topology="Ring(4)", kind="all-to-all")
+    found = measured(text + "collective: {algorithm: direct}\nendpoint: {kind: ideal, transit: endpoint}\n")
+    # A quarter of the vector to each of three others, one of which is two links away.
+    assert (found["sent_bytes"], found["transit_bytes"]) == (3 * MIB, MIB)
+    assert found["link_bytes"] == 4 * MIB
+
+
+def test_how_full_an_sram_was() -> None:
+    text = TRAINING + "endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}\ncollective: {algorithm: ring}\n"
+    found = measured(text)
+    partitions = [c.removesuffix("_peak_bytes") for c in found if c.startswith("sram_") and c.endswith("_peak_bytes")]
+    assert "sram_terminal" in partitions
+    for name in partitions:
+        peak, capacity = found[f"{name}_peak_bytes"], found[f"{name}_capacity_bytes"]
+        assert isinstance(peak, int)
+        assert isinstance(capacity, int)
+        assert 0 < peak <= capacity
+
+
+def test_compute_beside_communication() -> None:
+    alone, beside = (
+        measured(f"{TRAINING}endpoint: {{kind: baseline, comm_sms: 6, {memory}}}\n")
+        for memory in ("comm_memory_bandwidth: 128GB/s", "contention: dynamic")
+    )
+    assert alone["compute_time_s"] == alone["compute_time_alone_s"]
+    assert isinstance(beside["compute_time_s"], float)
+    assert isinstance(beside["compute_time_alone_s"], float)
+    assert beside["compute_time_s"] > beside["compute_time_alone_s"]
