@@ -31,6 +31,7 @@ EXAMPLES = """Simulates distributed training: what an iteration costs on a fabri
 
 Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 
+
 app = typer.Typer(
     name="syncline",
     help=EXAMPLES,
@@ -98,8 +99,13 @@ def _nowhere() -> TextIO:
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns the exit status."""
     as_json = "--json" in arguments
+    command = typer.main.get_command(app)
     try:
-        return int(app(list(arguments), standalone_mode=False) or DONE)
+        # Not `app(...)`: that ends an interrupted command without a word.
+        with command.make_context(command.name, list(arguments)) as context:
+            return int(command.invoke(context) or DONE)
+    except typer.Exit as done:
+        return done.exit_code
     except InputError as error:
         _complain(error, as_json)
         return WRONG_INPUT

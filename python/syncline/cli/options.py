@@ -92,10 +92,7 @@ def settled(study: Study) -> Study:
     """The study with algorithms chosen where that was left open."""
     from syncline import choice
 
-    try:
-        return choice.settled(study)
-    except KeyboardInterrupt:
-        raise typer.Abort from None
+    return choice.settled(study)
 
 
 def forced(
