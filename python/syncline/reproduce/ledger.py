@@ -99,3 +99,20 @@ def select(names: Sequence[str]) -> list[Claim]:
 def document(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """The findings as JSON."""
     return [finding.as_document() for finding in findings]
+
+
+def numbers(value: Value | None) -> str:
+    """A value, or several, for a person: four digits; large numbers in full rather than with an exponent."""
+    if value is None:
+        return "-"
+    return ", ".join(_number(v) for v in (value if isinstance(value, list) else [value]))
+
+
+def ranges(claim: Claim) -> str:
+    """What is accepted, for a person."""
+    each = claim.accept if isinstance(claim.published, list) else [claim.accept]
+    return ", ".join("-".join(_number(v) if abs(v) >= 1e4 else f"{v:g}" for v in (low, high)) for low, high in each)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"

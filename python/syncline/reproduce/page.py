@@ -1,0 +1,2 @@
+CONFIRMED=()
+def confirmed(x): return []
