@@ -54,14 +54,16 @@ def reproduce(
         problems += [problem for error in _unwritable(write, claims or []) for problem in error.problems]
     if problems:
         raise InputError(problems)
-    from syncline.reproduce import experiments, ledger
+    from syncline.reproduce import experiments, ledger, page
 
     selected = ledger.select(claims or [])
     asked = with_experiments or write is not None
     chosen = experiments.select(experiments.load(), claims or [], selected) if asked else []
+    if write is not None:
+        page.check(chosen)
 
     from syncline import results, runner
-    from syncline.reproduce import confirm, page, sources
+    from syncline.reproduce import confirm, sources
     from syncline.reproduce.runs import Runs
 
     runner.quiet = quiet
@@ -87,7 +89,7 @@ def reproduce(
     if write is not None:
         from syncline import rundir
 
-        rundir.write(write, page.render(findings, tables_found, comparisons))
+        rundir.write(write, page.render(page.Page(findings, tables_found, comparisons)))
     if json:
         print(results.dumps(document))
     else:
