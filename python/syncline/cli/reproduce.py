@@ -116,7 +116,8 @@ def _print(findings: list[Finding], experiments: list[experiments.Table], compar
 
     tables.show(_claims(findings))
     inside = sum(finding.inside for finding in findings)
-    print(f"{inside} of {len(findings)} claims inside their range")
+    hint = "" if experiments or inside == len(findings) else "; --experiments shows what is behind the others"
+    print(f"{inside} of {len(findings)} claims inside their range{hint}")
     for table in experiments:
         print()
         tables.show(_experiment(table))

@@ -1,8 +1,7 @@
 """Folded runs against unfolded ones: one point of every study that the ledger rests on.
 
 Folding is exact, so that everything compared is equal to the last bit. Where a study's own machine would take long
-unfolded, the point is on a smaller one; every combination of endpoint, collective and backend of the ledger is among
-the points.
+unfolded, the point is on a smaller one or moves less.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from syncline.reproduce.runs import Run, Runs
+from syncline.topology import Topology
 
 _SMALL: Final = ("topology.dims.1.size=2", "topology.dims.2.size=2")
 UNFOLDED: Final = "fold=off"
@@ -91,6 +91,7 @@ def differences(found: list[Comparison]) -> list[str]:
 def _compared(runs: Runs, point: Run) -> Comparison:
     folded, unfolded = (runs.result(run).summary for run in (point, _unfolded(point)))
     topology = runs.variant(point).experiment.topology
+    assert isinstance(topology, Topology)
     shape = "x".join(str(dim.size) for dim in topology.dims)
     different = tuple(name for name, of in COMPARED.items() if of(folded) != of(unfolded))
     return Comparison(

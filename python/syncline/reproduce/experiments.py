@@ -49,7 +49,7 @@ class Row(Section):
     """What is changed."""
 
     label: Text
-    settings: Annotated[list[Text], Field(alias="set")] = []
+    settings: list[Text] = Field(default=[], alias="set")
     """`PATH=VALUE` as for `--set`: for every variant, or for the one that the path names."""
     study: str = ""
     variant: str = ""
@@ -63,7 +63,7 @@ class Experiment(Section):
     source: str
     shows: Text
     """What the table shows, in one sentence."""
-    explains: list[str] = []
+    explains: list[str] = Field(default=[])
     """The claims whose place outside their range it explains."""
     study: str = ""
     variant: str = ""
@@ -165,12 +165,11 @@ def load(path: Path = FILE) -> list[Experiment]:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise InputError([Problem(path.name, int(line[1]) if line else None, "", None, f"{error}")]) from None
-    problems = [
-        Problem(path.name, None, key, None, "this key is not known", LISTED) for key in values if key != LISTED
-    ]
+    problems = [Problem(path.name, None, key, None, "this key is not known", LISTED) for key in values if key != LISTED]
     entries = values.get(LISTED)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError([*problems, Problem(path.name, None, LISTED, None, "a list of tables is needed", "[[experiment]]")])
+        problems.append(Problem(path.name, None, LISTED, None, "a list of tables is needed", "[[experiment]]"))
+        raise InputError(problems)
     found: list[Experiment] = []
     for index, entry in enumerate(entries):
         name = entry.get("id") if isinstance(entry.get("id"), str) else f"{LISTED}.{index}"
@@ -228,7 +227,7 @@ def _wrong(experiment: Experiment, before: Sequence[str]) -> Iterator[tuple[str,
 
 
 def select(experiments: Iterable[Experiment], names: Sequence[str], claims: Sequence[Claim]) -> list[Experiment]:
-    """The experiments of the sources that are named, and those that explain a claim or measure it; all without names."""
+    """The experiments of the sources that are named, and those that explain or measure a claim; all without names."""
     ids = {claim.id for claim in claims}
     return [
         e

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from syncline import document, studies
-from syncline.document import Mapping, Node, Scalar
-from syncline.schema.load import Study, Variant, load_file
+from syncline.document import Mapping, Node
+from syncline.schema.load import Variant, load_file
 
 
 @dataclass(frozen=True, slots=True)

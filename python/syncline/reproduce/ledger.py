@@ -111,7 +111,11 @@ def numbers(value: Value | None) -> str:
 def ranges(claim: Claim) -> str:
     """What is accepted, for a person."""
     each = claim.accept if isinstance(claim.published, list) else [claim.accept]
-    return ", ".join("-".join(_number(v) if abs(v) >= 1e4 else f"{v:g}" for v in (low, high)) for low, high in each)
+    return ", ".join("-".join(_bound(v) for v in dict.fromkeys(pair)) for pair in each)
+
+
+def _bound(value: float) -> str:
+    return _number(value) if abs(value) >= 1e4 else f"{value:g}"
 
 
 def _number(value: float) -> str:

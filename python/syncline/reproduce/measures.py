@@ -48,7 +48,7 @@ def _sent(summary: dict[str, Any]) -> float:
 
 
 def _ratios(kind: str, shapes: tuple[Shape, ...]) -> Measure:
-    """Baseline over ACE, ACE over ideal, baseline over ideal: means over the machines and sizes of the first version."""
+    """Baseline over ACE, ACE over ideal, baseline over ideal: means over machines and sizes."""
     return Measure(
         "x",
         lambda runs, _: Ace1(runs).ratios(kind, shapes),

@@ -23,13 +23,13 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.reproduce import fitted, ledger, sources
 from syncline.reproduce.confirm import Comparison
 from syncline.reproduce.experiments import Experiment, Table
-from syncline.reproduce.ledger import Finding
+from syncline.reproduce.ledger import Claim, Finding
 
 PIECES: Final = Path(__file__).parent / "pieces"
 DIRECTIVE: Final = re.compile(r"\{\{\s*([a-z]+)((?:\s+[^\s{}]+)*)\s*\}\}")
 
 CLAIMS: Final = ("claim", "published", "simulated", "accepted", "", "note")
-FITTED: Final = ("constant", "value", "fitted on", "in the studies", "note")
+FITTED: Final = ("constant", "value", "in the studies", "fitted on", "published", "simulated", "note")
 CONFIRMED: Final = ("study", "variant", "NPUs", "folded to", "changed", "unfolded run")
 
 
@@ -55,19 +55,18 @@ class Page:
         known = {finding.claim.id: finding for finding in self.findings}
         rows = []
         for constant in fitted.constants(source):
-            claim = known[constant.fitted_on]
-            fit = f"`{constant.fitted_on}`: {ledger.numbers(claim.claim.published)}; {ledger.numbers(claim.simulated)}"
+            finding = known[constant.fitted_on]
+            figures = [ledger.numbers(finding.claim.published), ledger.numbers(finding.simulated)]
             named = ", ".join(f"`{study}`" for study in constant.studies)
-            rows.append([f"`{constant.path}`", f"`{constant.value}`", fit, named, "; ".join(constant.notes)])
+            name, value, claim = (f"`{text}`" for text in (constant.path, constant.value, constant.fitted_on))
+            rows.append([name, value, named, claim, *figures, "; ".join(constant.notes)])
         return markdown(FITTED, rows)
 
     def experiment(self, name: str) -> str:
         """A table of one-factor experiments, under its name."""
         table = next(table for table in self.tables if table.experiment.id == name)
         headings = ["", *(column.heading for column in table.experiment.columns)]
-        return (
-            f'<a id="{name}"></a>**{name}.** {table.experiment.shows}\n\n{markdown(headings, table.as_text())}'
-        )
+        return f'<a id="{name}"></a>**{name}.** {table.experiment.shows}\n\n{markdown(headings, table.as_text())}'
 
     def confirmed(self) -> str:
         """Folded runs against unfolded ones."""
@@ -76,8 +75,7 @@ class Page:
     def simulated(self, claim: str) -> str:
         """The values of a claim, with their unit."""
         finding = next(finding for finding in self.findings if finding.claim.id == claim)
-        unit = "" if finding.claim.unit in ("x", "1") else f" {finding.claim.unit}"
-        return f"{ledger.numbers(finding.simulated)}{unit}"
+        return f"{ledger.numbers(finding.simulated)}{_unit(finding.claim)}"
 
     def inside(self) -> str:
         """How many claims are inside their range, of how many."""
@@ -146,17 +144,29 @@ def _wrong(directive: re.Match[str], takes: dict[str, Sequence[str]]) -> tuple[s
 def claim_row(finding: Finding, experiments: Sequence[str]) -> list[str]:
     """A claim in its table; outside its range it leads to the experiments that say why."""
     claim = finding.claim
-    unit = "" if claim.unit in ("x", "1") else f" {claim.unit}"
+    if claim.kind == "ordering":
+        figures = ["holds", "holds" if finding.inside else "does not hold", ""]
+    else:
+        figures = [
+            f"{ledger.numbers(claim.published)}{_unit(claim)}",
+            ledger.numbers(finding.simulated),
+            ledger.ranges(claim),
+        ]
     why = ", ".join(f"[{name}](#{name})" for name in experiments)
     verdict = "inside" if finding.inside else f"**outside**: {why}"
     return [
         f"`{claim.id}`, {claim.where}: {claim.metric}",
-        f"{ledger.numbers(claim.published)}{unit}",
-        ledger.numbers(finding.simulated),
-        ledger.ranges(claim),
+        *figures,
         verdict,
         finding.note,
     ]
+
+
+def _unit(claim: Claim) -> str:
+    """The unit behind a number; of several, in brackets."""
+    if claim.unit in ("x", "1"):
+        return ""
+    return f" ({claim.unit})" if "," in claim.unit else f" {claim.unit}"
 
 
 def confirmed(comparisons: Sequence[Comparison]) -> list[list[str]]:
