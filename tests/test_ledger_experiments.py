@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -50,6 +51,23 @@ def test_the_file_of_the_package_is_legal() -> None:
     assert {experiment.source for experiment in found} == set(sources.SOURCES)
     for experiment in found:
         assert len({column.heading for column in experiment.columns}) == len(experiment.columns)
+
+
+def test_every_setting_of_the_package_changes_a_study_of_its_source() -> None:
+    settings = {(e.source, setting) for e in experiments.load() for row in e.rows for setting in row.settings}
+    variants = [Run(name, v.name) for name in studies.names() for v in load_file(*studies.find(name)).variants]
+
+    def takes(run: Run, setting: str) -> bool:
+        changed = Runs().changed([setting])
+        with suppress(InputError):
+            changed.variant(run)
+            return not changed.idle()
+        return False
+
+    for source, setting in sorted(settings):
+        mine = (run for run in variants if run.study.startswith(f"{source}/"))
+        named = (run for run in mine if f"variants.{run.variant}." in setting or not setting.startswith("variants."))
+        assert any(takes(run, setting) for run in named), f"no variant of {source} takes {setting}"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def reproduce(
     claims: Annotated[
-        list[str] | None, typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources: ace, tutorial; or all.")
+        list[str] | None,
+        typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources: ace, ace1, tutorial; or all."),
     ] = None,
     with_experiments: Annotated[
         bool, typer.Option("--experiments", help="The one-factor experiments behind the claims, too.")
@@ -68,15 +69,15 @@ def reproduce(
 
     runner.quiet = quiet
     began = time.monotonic()
-    runs = Runs()
-    unfolded = [] if claims else confirm.tasks(runs)
-    for _ in runner.concurrently(
-        [*unfolded, *sources.tasks(selected, runs), *experiments.tasks(chosen, runs)], threads
-    ):
+    runs, confirming = Runs(), Runs()
+    tasks = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]
+    if not claims:
+        tasks = [*confirm.tasks(confirming), *tasks]
+    for _ in runner.concurrently(tasks, threads):
         pass
     findings = sources.findings(selected, runs)
     tables_found = [experiments.table(experiment, runs) for experiment in chosen]
-    comparisons = [] if claims else confirm.comparisons(runs)
+    comparisons = [] if claims else confirm.comparisons(confirming)
 
     document = results.document(sources.variants(selected, runs), seed=seed, status="complete", warnings=[])
     results.state_folded(document, (result.summary["unfolded"] is None for result in runs.finished()))
@@ -85,7 +86,7 @@ def reproduce(
         document["experiments"] = [table.as_document() for table in tables_found]
     if not claims:
         document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
-    document["cost"] = results.cost(time.monotonic() - began, runs.finished())
+    document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])
     if write is not None:
         from syncline import rundir
 
