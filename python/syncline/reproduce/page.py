@@ -187,8 +187,10 @@ def confirmed(comparisons: Sequence[Comparison]) -> list[list[str]]:
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table."""
     lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("|" + "|".join(f" {_cell(cell)} " if cell else " " for cell in line) + "|" for line in lines)
+    return "\n".join("|" + "|".join(map(_cell, line)) + "|" for line in lines)
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    """A cell with its spaces, on one line."""
+    plain = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return f" {plain} " if plain else " "
