@@ -7,9 +7,12 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from syncline import document, engine, studies
+from syncline.document import Node
 from syncline.engine import Result
 from syncline.errors import SimulationFailedError
 from syncline.schema.load import Changes, Study, Variant, load_changed
@@ -88,10 +91,16 @@ class Runs:
 
 def load_study(run: Run) -> Study:
     """The study of a run, with its changes, and of its variants the one."""
-    path, label = studies.find(run.study)
-    root = document.read(document.read_text(path, label), label)
+    path, label, root = _file(run.study)
     settings = [parse_override(setting, "reproduce") for setting in run.settings]
-    return load_changed(root, label, path.parent, Changes(forced=settings, only={run.variant}))
+    return load_changed(document.copied(root), label, path.parent, Changes(forced=settings, only={run.variant}))
+
+
+@cache
+def _file(study: str) -> tuple[Path, str, Node]:
+    """The file of a study, read once: there are thousands of simulations. Loading changes a tree, so it gets a copy."""
+    path, label = studies.find(study)
+    return path, label, document.read(document.read_text(path, label), label)
 
 
 def least(low: int, high: int, reaches: Callable[[int], bool]) -> int | None:
