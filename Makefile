@@ -1,7 +1,8 @@
-# make demo    the main study, from a fresh clone to its report
-# make test    formatting, lints, types and all tests
-# make bench   speed of the engine
-# make validation   fits the software model to measured tables, writes docs/validation.md
+# make demo           the main study, from a fresh clone to its report
+# make test           formatting, lints, types and all tests
+# make bench          speed of the engine
+# make validation     fits the software model to measured tables, writes docs/validation.md
+# make reproduction   simulates the ledger of published figures, writes docs/reproduction.md
 #
 # Everything is installed into .venv, at the versions in requirements.txt; nothing outside this folder changes.
 
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 
-.PHONY: demo test bench validation tools
+.PHONY: demo test bench validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -33,6 +34,9 @@ bench: $(VENV)/.engine
 validation: $(VENV)/.packages
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
+
+reproduction: $(VENV)/.engine
+	$(BIN)/syncline reproduce --write docs/reproduction.md
 
 tools:
 	@command -v cargo >/dev/null || { \

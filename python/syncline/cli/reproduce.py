@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from syncline.cli import options
-from syncline.errors import InputError
+from syncline.errors import InputError, command_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from syncline.reproduce.ledger import Finding, Value
+    from syncline.reproduce import experiments
+    from syncline.reproduce.confirm import Comparison
+    from syncline.reproduce.ledger import Finding
 
 
 def reproduce(
     claims: Annotated[
-        list[str] | None, typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources: ace, tutorial; or all.")
+        list[str] | None,
+        typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources: ace, ace1, tutorial; or all."),
+    ] = None,
+    with_experiments: Annotated[
+        bool, typer.Option("--experiments", help="The one-factor experiments behind the claims, too.")
+    ] = False,
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page of all claims and experiments, as Markdown.")
     ] = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
@@ -31,74 +43,131 @@ def reproduce(
       syncline reproduce
       syncline reproduce tutorial
       syncline reproduce ace-fig6-sms --json
+      syncline reproduce ace-fig4b-dlrm --experiments
+      syncline reproduce --write docs/reproduction.md
 
     Says for each claim whether the simulated value is inside the range that counts as reproduced. Claims
-    outside their range are reported, and the exit status is 0 all the same.
+    outside their range are reported, and the exit status is 0 all the same. With all claims, one point of every
+    study is simulated unfolded as well; a difference makes the exit status 1.
     """
     problems = options.common_problems(threads=threads, seed=seed)
+    if write is not None:
+        problems += [problem for error in _unwritable(write, claims or []) for problem in error.problems]
     if problems:
         raise InputError(problems)
-    from syncline.reproduce import ledger
+    from syncline.reproduce import experiments, ledger, page
 
     selected = ledger.select(claims or [])
+    asked = with_experiments or write is not None
+    chosen = experiments.select(experiments.load(), claims or [], selected) if asked else []
+    if write is not None:
+        page.check(chosen)
 
     from syncline import results, runner
-    from syncline.reproduce import sources
+    from syncline.reproduce import confirm, sources
     from syncline.reproduce.runs import Runs
 
     runner.quiet = quiet
     began = time.monotonic()
-    runs = Runs()
-    findings, variants = sources.findings(selected, runs, threads)
-    document = results.document(variants, seed=seed, status="complete", warnings=[])
+    runs, confirming = Runs(), Runs()
+    tasks = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]
+    if not claims:
+        tasks = [*confirm.tasks(confirming), *tasks]
+    for _ in runner.concurrently(tasks, threads):
+        pass
+    findings = sources.findings(selected, runs)
+    tables_found = [experiments.table(experiment, runs) for experiment in chosen]
+    comparisons = [] if claims else confirm.comparisons(confirming)
+
+    document = results.document(sources.variants(selected, runs), seed=seed, status="complete", warnings=[])
     results.state_folded(document, (result.summary["unfolded"] is None for result in runs.finished()))
     document["claims"] = ledger.document(findings)
-    document["cost"] = results.cost(time.monotonic() - began, runs.finished())
+    if asked:
+        document["experiments"] = [table.as_document() for table in tables_found]
+    if not claims:
+        document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
+    document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])
+    if write is not None:
+        from syncline import rundir
+
+        rundir.write(write, page.render(page.Page(findings, tables_found, comparisons)))
     if json:
         print(results.dumps(document))
-        return 0
+    else:
+        _print(findings, tables_found if with_experiments else [], comparisons)
+    different = confirm.differences(comparisons)
+    for difference in different:
+        print(difference, file=sys.stderr)
+    return 1 if different else 0
 
+
+def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
+    """What is wrong with the place of the page, known before anything is simulated."""
+    found = []
+    if claims:
+        found.append(command_line("CLAIM", claims[0], "the page holds all claims", "--write without claims or sources"))
+    if page.is_dir() or not page.parent.is_dir():
+        message = "this is a folder" if page.is_dir() else "its folder does not exist"
+        found.append(command_line("--write", str(page), message, "the path of a file in a folder that exists"))
+    return found
+
+
+def _print(findings: list[Finding], experiments: list[experiments.Table], comparisons: list[Comparison]) -> None:
     from syncline.cli import tables
 
-    tables.show(_table(findings))
+    tables.show(_claims(findings))
     inside = sum(finding.inside for finding in findings)
-    print(f"{inside} of {len(findings)} claims inside their range")
-    return 0
+    hint = "" if experiments or inside == len(findings) else "; --experiments shows what is behind the others"
+    print(f"{inside} of {len(findings)} claims inside their range{hint}")
+    for table in experiments:
+        print()
+        tables.show(_experiment(table))
+    if comparisons:
+        print()
+        tables.show(_confirmed(comparisons))
 
 
-def _table(findings: list[Finding]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def _claims(findings: list[Finding]) -> Table:
+    from syncline.reproduce.ledger import numbers, ranges
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("claim", "unit", "published", "simulated", "accepted", "", "note"):
-        table.add_column(heading, no_wrap=heading != "note")
+    table = _table(("claim", "unit", "published", "simulated", "accepted", "", "note"), "")
     for finding in findings:
         claim = finding.claim
-        ranges = claim.accept if isinstance(claim.published, list) else [claim.accept]
         table.add_row(
             claim.id,
             claim.unit,
-            _numbers(claim.published),
-            _numbers(finding.simulated),
-            ", ".join(_range(low, high) for low, high in ranges),
+            numbers(claim.published),
+            numbers(finding.simulated),
+            ranges(claim),
             "inside" if finding.inside else "OUTSIDE",
             finding.note,
         )
     return table
 
 
-def _numbers(value: Value | None) -> str:
-    if value is None:
-        return "-"
-    values = value if isinstance(value, list) else [value]
-    return ", ".join(_number(v) for v in values)
+def _experiment(found: experiments.Table) -> Table:
+    experiment = found.experiment
+    headings = ["", *(column.heading for column in experiment.columns)]
+    table = _table(headings, f"{experiment.id}: {experiment.shows}", wrapped=headings)
+    for row in found.as_text():
+        table.add_row(*row)
+    return table
 
 
-def _range(low: float, high: float) -> str:
-    return "-".join(_number(v) if abs(v) >= 1e4 else f"{v:g}" for v in (low, high))
+def _confirmed(comparisons: list[Comparison]) -> Table:
+    from syncline.reproduce.page import CONFIRMED, confirmed
+
+    table = _table(CONFIRMED, "one point of each study, simulated unfolded as well")
+    for row in confirmed(comparisons):
+        table.add_row(*row)
+    return table
 
 
-def _number(value: float) -> str:
-    """Four digits; large numbers in full rather than with an exponent."""
-    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+def _table(headings: Sequence[str], title: str, wrapped: Sequence[str] = ("note",)) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading not in wrapped)
+    return table

@@ -241,7 +241,7 @@ def _sms(ace: Ace) -> Computed:
 
 def _compute_ratio(ace: Ace) -> Computed:
     comm, comp, engine = (ace.compute(s) for s in ("BaselineCommOpt", "BaselineCompOpt", "ACE"))
-    note = "a static split of memory bandwidth and SMs allows 1.716 and 1.026, never both: docs/reproduction.md"
+    note = "a static split of memory bandwidth and SMs allows 1.716 and 1.026, never both"
     return [comm / comp, comp / engine], note
 
 
@@ -252,12 +252,12 @@ def _speedup(ace: Ace) -> Computed:
 
 def _of_ideal(ace: Ace) -> Computed:
     ideal = ace.iteration("Ideal")
-    note = "ACE's compute has 772 of ideal's 900 GB/s; docs/reproduction.md has the run that gives it all of them"
+    note = "ACE's compute has 772 of ideal's 900 GB/s"
     return [100 * ideal / ace.iteration(s) for s in ("BaselineCommOpt", "BaselineCompOpt", "ACE")], note
 
 
 FITTED_NOTE: Final = "the SMs of communication are fitted on the first; the second is a prediction"
-BUSY_NOTE: Final = "the measured all-reduce is far from its bandwidth even alone: docs/reproduction.md"
+BUSY_NOTE: Final = "the measured all-reduce is far from its bandwidth even alone"
 
 
 METRICS: Final[dict[str, Callable[[Ace], Computed]]] = {

@@ -38,6 +38,8 @@ CONTENDED: Final = dataclasses.replace(AS_GIVEN, link_rate=75e9, core_read=12.8e
 
 Computed = tuple[Value, str]
 Shape = tuple[int, ...]
+Case = tuple[str, tuple[Shape, ...]]
+"""A collective, and the machines that it is run on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +67,23 @@ class Ace1:
 
     def preparations(self, claims: Sequence[Claim]) -> list[tuple[str, Callable[[], Any]]]:
         """Independent pieces of work that fill the cache of simulations for the claims."""
-        cases = dict.fromkeys((kind, shapes) for claim in claims for kind, shapes in CASES.get(claim.id, ()))
+        cases = dict.fromkeys(case for claim in claims for case in CASES.get(claim.id, ()))
+        return [*self.training(_models(claims)), *self.collectives(list(cases))]
+
+    def collectives(self, cases: Sequence[Case]) -> list[tuple[str, Callable[[], Any]]]:
+        """The simulations of collectives on machines."""
         each = [(kind, shape) for kind, shapes in cases for shape in shapes]
-        collectives = [
+        return [
             (f"{kind} {_name(shape)} {size} {system}", partial(self.spent, kind, shape, size, system))
             for (kind, shape), size, system in product(each, SIZES, SYSTEMS)
         ]
-        training = [
+
+    def training(self, models: Sequence[str]) -> list[tuple[str, Callable[[], Any]]]:
+        """The simulations of models on the tori."""
+        return [
             (f"{model} {_name(shape)} {system}", partial(self.trained, model, shape, system))
-            for model, shape, system in product(_models(claims), TORI, TRAINERS)
+            for model, shape, system in product(models, TORI, TRAINERS)
         ]
-        return [*training, *collectives]
 
     def finding(self, claim: Claim) -> Finding:
         """A claim against the simulations."""
@@ -148,19 +156,22 @@ class Ace1:
         known = [value for value in each if value is not None]
         return sum(known) / len(known)
 
+    def ratios(self, kind: str, shapes: tuple[Shape, ...]) -> list[float]:
+        """Times of baseline over ACE, ACE over ideal, baseline over ideal: means over shapes and sizes."""
+        return [
+            self.mean(kind, shapes, _speedup),
+            self.mean(kind, shapes, lambda _, engine, ideal: engine.total / ideal.total),
+            self.mean(kind, shapes, lambda baseline, _, ideal: baseline.total / ideal.total),
+        ]
+
 
 def _speedup(baseline: Spent, engine: Spent, _: Spent) -> float:
     return baseline.total / engine.total
 
 
 def _torus(ace: Ace1) -> Computed:
-    case: tuple[str, tuple[Shape, ...]] = ("all-reduce", TORI)
-    ratios = [
-        ace.mean(*case, _speedup),
-        ace.mean(*case, lambda _, engine, ideal: engine.total / ideal.total),
-        ace.mean(*case, lambda baseline, _, ideal: baseline.total / ideal.total),
-    ]
-    return ratios, f"the fit of the baseline's chunking; baseline over ACE: {_each(ace, *case)}"
+    note = f"the fit of the baseline's chunking; baseline over ACE: {_each(ace, 'all-reduce', TORI)}"
+    return ace.ratios("all-reduce", TORI), note
 
 
 def _others(ace: Ace1) -> Computed:
@@ -237,7 +248,7 @@ METRICS: Final[dict[str, Callable[[Ace1], Computed]]] = {
     "ace1-fig5-analytical": _step_model,
 }
 
-CASES: Final[dict[str, tuple[tuple[str, tuple[Shape, ...]], ...]]] = {
+CASES: Final[dict[str, tuple[Case, ...]]] = {
     "ace1-allreduce-torus": (("all-reduce", TORI),),
     "ace1-other-collectives": (("all-to-all", TORI), ("all-reduce", ALLTOALL), ("all-to-all", ALLTOALL)),
     "ace1-queuing": (("all-reduce", TORI),),

@@ -99,3 +99,24 @@ def select(names: Sequence[str]) -> list[Claim]:
 def document(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """The findings as JSON."""
     return [finding.as_document() for finding in findings]
+
+
+def numbers(value: Value | None) -> str:
+    """A value, or several, for a person: four digits; large numbers in full rather than with an exponent."""
+    if value is None:
+        return "-"
+    return ", ".join(_number(v) for v in (value if isinstance(value, list) else [value]))
+
+
+def ranges(claim: Claim) -> str:
+    """What is accepted, for a person."""
+    each = claim.accept if isinstance(claim.published, list) else [claim.accept]
+    return ", ".join("-".join(_bound(v) for v in dict.fromkeys(pair)) for pair in each)
+
+
+def _bound(value: float) -> str:
+    return _number(value) if abs(value) >= 1e4 else f"{value:g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
 
-from syncline import engine, studies
+from syncline import document, engine, studies
+from syncline.document import Node
 from syncline.engine import Result
 from syncline.errors import SimulationFailedError
-from syncline.schema.load import Study, Variant, load_file
+from syncline.schema.load import Changes, Study, Variant, load_changed
 from syncline.schema.merge import parse_override
+
+READ: Final = ("links", "phases")
+"""The tables that claims read; the others would only fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,18 @@ class Runs:
     _results: dict[str, Result] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changes: tuple[str, ...] = ()
+    _applied: set[str] = field(default_factory=set)
+
+    def changed(self, changes: Sequence[str]) -> Runs:
+        """The same, with fields changed in every simulation: `PATH=VALUE`, of all variants or, where the path begins
+        with `variants.NAME.`, of one. Both share what was simulated.
+        """
+        return dataclasses.replace(self, _changes=(*self._changes, *changes), _applied=set())
+
+    def idle(self) -> list[str]:
+        """The changes that no simulation so far had any use for, since it was of another variant."""
+        return [change for change in self._changes if change not in self._applied]
 
     def result(self, run: Run) -> Result:
         """What the simulation returns; waits if another thread is at it."""
@@ -45,27 +65,42 @@ class Runs:
 
     def variant(self, run: Run) -> Variant:
         """The experiment of a run."""
+        run = dataclasses.replace(run, settings=(*run.settings, *self._changes_of(run.variant)))
         if run not in self._variants:
-            self._variants[run] = next(v for v in load_study(run).variants if v.name == run.variant)
+            self._variants[run] = load_study(run).variants[0]
         return self._variants[run]
 
     def finished(self) -> list[Result]:
         """Everything that was simulated."""
         return list(self._results.values())
 
+    def _changes_of(self, variant: str) -> list[str]:
+        prefix = f"variants.{variant}."
+        mine = [c for c in self._changes if c.startswith(prefix) or not c.startswith("variants.")]
+        self._applied.update(mine)
+        return [change.removeprefix(prefix) for change in mine]
+
     def _simulate(self, run: Run, variant: Variant) -> Result:
         try:
-            return engine.run(variant)
+            result = engine.run(variant)
         except SimulationFailedError as error:
-            name = " ".join([run.study, run.variant, *run.settings])
+            name = " ".join([run.study, run.variant, *run.settings, *self._changes])
             raise SimulationFailedError(f"{name}: {error}") from None
+        return Result(result.summary, {name: table for name, table in result.tables.items() if name in READ})
 
 
 def load_study(run: Run) -> Study:
-    """The study of a run, with its changes."""
-    path, label = studies.find(run.study)
-    settings = [parse_override(f"variants.{run.variant}.{setting}", "reproduce") for setting in run.settings]
-    return load_file(path, label, settings)
+    """The study of a run, with its changes, and of its variants the one."""
+    path, label, root = _file(run.study)
+    settings = [parse_override(setting, "reproduce") for setting in run.settings]
+    return load_changed(document.copied(root), label, path.parent, Changes(forced=settings, only={run.variant}))
+
+
+@cache
+def _file(study: str) -> tuple[Path, str, Node]:
+    """The file of a study, read once: there are thousands of simulations. Loading changes a tree, so it gets a copy."""
+    path, label = studies.find(study)
+    return path, label, document.read(document.read_text(path, label), label)
 
 
 def least(low: int, high: int, reaches: Callable[[int], bool]) -> int | None:

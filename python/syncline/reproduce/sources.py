@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from syncline import runner
 from syncline.reproduce.ace import Ace
 from syncline.reproduce.ace1 import Ace1
 from syncline.reproduce.ledger import Claim, Finding
@@ -33,12 +32,24 @@ SOURCES: Final[MappingProxyType[str, Callable[[Runs], Source]]] = MappingProxyTy
 )
 
 
-def findings(claims: Sequence[Claim], runs: Runs, threads: int | None = None) -> tuple[list[Finding], list[Variant]]:
-    """The claims against simulations, which run `threads` at once, and the variants that they rest on."""
-    by_source = {name: [claim for claim in claims if claim.source == name] for name in SOURCES}
-    opened = {name: SOURCES[name](runs) for name, mine in by_source.items() if mine}
-    tasks = [task for name, source in opened.items() for task in source.preparations(by_source[name])]
-    for _ in runner.concurrently(tasks, threads):
-        pass
-    found = [opened[claim.source].finding(claim) for claim in claims]
-    return found, [variant for name, source in opened.items() for variant in source.variants(by_source[name])]
+def tasks(claims: Sequence[Claim], runs: Runs) -> list[tuple[str, Callable[[], Any]]]:
+    """Independent pieces of work that simulate what the claims need."""
+    return [task for source, mine in _opened(claims, runs) for task in source.preparations(mine)]
+
+
+def findings(claims: Sequence[Claim], runs: Runs) -> list[Finding]:
+    """The claims against the simulations, in the order given."""
+    found = {claim.id: source.finding(claim) for source, mine in _opened(claims, runs) for claim in mine}
+    return [found[claim.id] for claim in claims]
+
+
+def variants(claims: Sequence[Claim], runs: Runs) -> list[Variant]:
+    """The variants whose assumptions the claims rest on."""
+    return [variant for source, mine in _opened(claims, runs) for variant in source.variants(mine)]
+
+
+def _opened(claims: Sequence[Claim], runs: Runs) -> Iterator[tuple[Source, list[Claim]]]:
+    """The sources of the claims, each with its own."""
+    for name, source in SOURCES.items():
+        if mine := [claim for claim in claims if claim.source == name]:
+            yield source(runs), mine

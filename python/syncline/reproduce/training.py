@@ -278,7 +278,7 @@ def _optimised(training: Training) -> Computed:
     found = []
     for plain, optimised in _both_loops():
         found.append(training.iteration(plain) / training.iteration(optimised))
-    return found, "over two iterations; it does not last: docs/reproduction.md"
+    return found, "over two iterations; it does not last"
 
 
 def _both_loops() -> Iterator[tuple[Point, Point]]:
