@@ -14,7 +14,7 @@ from support.experiments import study
 from syncline import engine
 from syncline.engine import Result
 
-SETTINGS = settings(max_examples=80, deadline=None, database=None)
+SETTINGS = settings(max_examples=40, deadline=None, database=None)
 ANY = runs(ENGINES | BASELINES | IDEALS)
 
 

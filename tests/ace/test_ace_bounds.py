@@ -11,7 +11,7 @@ from support.ace_runs import BASELINES, ENGINES, GB, IDEALS, LARGE, NS, holds_ch
 ROUNDING = 1e-6
 """Serialisation is rounded up in the engine and not at all here."""
 
-SETTINGS = settings(max_examples=100, deadline=None, database=None)
+SETTINGS = settings(max_examples=60, deadline=None, database=None)
 
 NEAR = {"all-reduce": 1.75, "all-to-all": 1.75}
 """How far a large vector may be from the resource that binds it most: resources are not busy at the same time all of
@@ -80,7 +80,7 @@ def test_a_large_all_reduce_of_whole_messages_is_near_what_binds_it(run: Run) ->
 
 
 @seed(6)
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=25)
 @given(runs(ENGINES, kinds=("all-to-all",), sizes=(1, 3, 5), bytes_=(1 << 20,), chunks=(65_536,)))
 def test_a_large_all_to_all_on_odd_rings_is_near_what_binds_it(run: Run) -> None:
     resource, ratio = nearest(run)
@@ -92,7 +92,7 @@ def test_a_large_all_to_all_on_odd_rings_is_near_what_binds_it(run: Run) -> None
 def test_an_all_to_all_takes_one_way_where_both_are_as_short(size: int, share: float, endpoint: Ideal | Engine) -> None:
     """An even ring has NPUs opposite each other. All that is for them goes up, so that links up carry this share of
     what goes through the ring, rather than half of it, and an all-to-all takes so much longer than its links need."""
-    run = Run((Ring(size, 25 * GB, 400 * NS),), "all-to-all", LARGE, 64 << 10, endpoint)
+    run = Run((Ring(size, 25 * GB, 400 * NS),), "all-to-all", 8 << 20, 64 << 10, endpoint)
     bound = run.bounds()["links of dimension 0"]
     assert time_ps(run) / bound == pytest.approx(2 * share, rel=0.02)
 
@@ -120,6 +120,6 @@ def test_sixteen_fsms_spread_evenly_bind_the_largest_system_of_the_paper() -> No
 def test_own_messages_of_one_fsm_at_a_time_bind_short_rings(size: int, gbps: int) -> None:
     """One FSM reads 64 B per cycle, 80 GB/s, and sends of its own through a port at a time: of `n - 1` messages on a
     link one is an FSM's own, so that a link carries no more than `n - 1` times as much."""
-    run = Run((Ring(size, 200 * GB, 72 * NS),), "all-reduce", LARGE, 64 << 10, Engine(memory=900 * GB, bus=5000 * GB))
+    run = Run((Ring(size, 200 * GB, 72 * NS),), "all-reduce", 8 << 20, 64 << 10, Engine(memory=900 * GB, bus=5000 * GB))
     carried = run.padded * run.carried(0) / 2 / time_ps(run) * 1000
     assert 0.85 * gbps < carried < 1.015 * gbps

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.ace_model import Baseline, Engine, Ideal, Ring, Run
 from support.ace_runs import BASELINES, ENGINES, GB, IDEALS, NS, doubled, paper, rings, runs, time_ps
 
-SETTINGS = settings(max_examples=40, deadline=None, database=None)
+SETTINGS = settings(max_examples=20, deadline=None, database=None)
 
 TOLERANCES = {
     "memory": 0.25,
@@ -29,7 +29,7 @@ TOLERANCES = {
 few of them; the mean over random runs is a gain."""
 LINKS = 0.15
 """What links twice as fast, or half as long, may cost; likewise SMs, memory and bus of the baseline."""
-SIZES = (64 << 10, 1 << 20)
+SIZES = (64 << 10, 512 << 10)
 CHUNKS = (16_384, 65_536)
 
 

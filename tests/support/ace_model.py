@@ -117,7 +117,7 @@ class Phase:
     @property
     def reads_of_baseline(self) -> float:
         """Bytes that the baseline reads from memory per byte of the chunk: two per byte sent while it reduces, one
-        while it gathers (section VI-A; the first send reads one, the last reduction, which sends nothing, the other)."""
+        while it gathers (section VI-A; the first send reads one, the last reduction, which is not sent, the other)."""
         n = self.ring.size
         return self.block * {"reduce-scatter": 2 * (n - 1), "all-reduce": 3 * (n - 1), "all-gather": n - 1}[self.kind]
 
@@ -231,8 +231,17 @@ class Run:
         block = chunk * p.block
         packets = isinstance(self.endpoint, Engine)
         first = min(block, self.packet) if packets else block
-        # The last packet of the last block comes after everything before it.
-        return p.blocks * (p.ring.latency + first * PS / p.ring.rate) + (block - first) * PS / p.ring.rate
+        # The last packet of the last block comes after everything before it, and after all groups before its own.
+        groups = self._groups(p, chunk) - 1
+        before = groups * p.hops_held * p.ring.latency
+        rest = (block / (groups + 1) if groups else block) - first
+        return before + p.blocks * (p.ring.latency + first * PS / p.ring.rate) + max(rest, 0.0) * PS / p.ring.rate
+
+    def _groups(self, p: Phase, chunk: int) -> int:
+        """Groups of messages of an engine, which its FSM works on one after the other (footnote 3)."""
+        if not isinstance(self.endpoint, Engine):
+            return 1
+        return max(1, -(-int(chunk * p.block) // self.endpoint.message))
 
     def _way(self, chunk: int) -> float:
         """The way of a chunk's last data: every step of every ring, or to the farthest NPU."""
@@ -295,7 +304,7 @@ class Run:
 
         def held(chunk: int) -> float:
             block = chunk * p.block
-            groups = max(1, -(-int(block) // engine.message))
+            groups = self._groups(p, chunk)
             hops = groups * p.hops_held * (p.ring.latency + min(block / groups, 1) * PS / p.ring.rate)
             return max(hops, (chunk * p.sent - engine.port_buffer - self.packet) * PS / p.ring.rate, 0.0)
 
@@ -309,10 +318,11 @@ class Run:
         return [engine.sram * weight / sum(weights) for weight in weights]
 
     def _sram(self, engine: Engine, at: int) -> float:
-        """Little's law for a partition: block `k` of a chunk stays until it is needed in step `k`."""
+        """Little's law for a partition: block `k` of a group stays until it is needed in step `k`."""
         p, whole = self.phases[at], max(self.chunks)
         capacity = max(self.partitions(engine)[at], whole * p.entering)
         kept = 0.0 if p.kind == "all-gather" else sum(range(p.ring.size)) * p.block * p.ring.latency
+        kept += (self._groups(p, whole) - 1) / 2 * p.hops_held * p.ring.latency * p.entering
         load = p.entering * whole * PS / min(engine.memory, engine.bus) if at == 0 else 0.0
         return self.padded * (kept + p.entering * load) / capacity
 

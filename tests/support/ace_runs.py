@@ -15,9 +15,9 @@ from syncline import engine
 GB = 10**9
 NS = 1000
 
-LARGE = 4 << 20
+LARGE = 2 << 20
 MOST_NPUS = 130
-MOST_PACKETS = 40_000
+MOST_PACKETS = 20_000
 """Packet hops per NPU of an all-to-all, so that no single run takes seconds."""
 
 
