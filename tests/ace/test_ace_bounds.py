@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given, seed, settings
 
@@ -85,6 +88,33 @@ def test_a_large_all_reduce_of_whole_messages_is_near_what_binds_it(run: Run) ->
 def test_a_large_all_to_all_on_odd_rings_is_near_what_binds_it(run: Run) -> None:
     resource, ratio = nearest(run)
     assert ratio <= NEAR["all-to-all"], f"{ratio} times what {resource} takes: {run}"
+
+
+PLENTY = Engine(memory=4000 * GB, bus=4000 * GB, banks=64, alus=64, fsms=64, sram=64 << 20, port_buffer=64 << 10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scarce", "resource", "factor"),
+    [
+        ("all-reduce", {"memory": 16 * GB}, "memory", 1.02),
+        ("all-to-all", {"memory": 16 * GB}, "memory", 1.02),
+        ("all-reduce", {"bus": 16 * GB}, "bus", 1.02),
+        ("all-to-all", {"bus": 16 * GB}, "bus", 1.03),
+        ("all-reduce", {"banks": 1}, "SRAM write ports", 1.35),
+        ("all-to-all", {"banks": 1}, "SRAM read ports", 1.25),
+        ("all-reduce", {"alus": 1}, "ALUs", 1.05),
+        ("all-reduce", {"fsms": 4}, "FSMs of phase 2", 1.15),
+        ("all-reduce", {}, "links of dimension 0", 1.05),
+    ],
+)
+def test_what_is_scarce_sets_the_pace(kind: str, scarce: dict[str, int], resource: str, factor: float) -> None:
+    """A single bank is the farthest from its rate: a packet needs its read port, its write port and an ALU at once."""
+    torus = tuple(Ring(n, 50 * GB, 70 * NS) for n in (3, 4, 5))
+    size = 8 << 20 if kind == "all-reduce" else 1 << 20
+    changes: dict[str, Any] = scarce
+    name, ratio = nearest(Run(torus, kind, size, 16 << 10, replace(PLENTY, **changes)))
+    assert name == resource
+    assert 1 - ROUNDING <= ratio <= factor
 
 
 @pytest.mark.parametrize("endpoint", [Ideal(inflight=64), Engine(memory=900 * GB)])
