@@ -78,6 +78,15 @@ def test_faster_local_links_take_sram_from_the_slow_rings() -> None:
     assert time_ps(more) > 2 * time_ps(run)
 
 
+def test_fsms_of_an_all_to_all_march_in_step() -> None:
+    """All chunks serve their peers in the same order: 16 that begin together send up a ring of three, then down it."""
+    run = Run((Ring(3, 23_500_000_000, 401_606),), "all-to-all", 1 << 20, 64 << 10, Engine(450 * GB))
+    few = replace(run, endpoint=Engine(450 * GB, fsms=2))
+    links = run.bounds()["links of dimension 0"]
+    assert time_ps(few) < 1.2 * links
+    assert time_ps(run) > 1.5 * time_ps(few)
+
+
 TORUS = rings((1, 2, 3, 4, 5)).filter(lambda torus: sum(r.size > 1 for r in torus) > 0)
 
 
