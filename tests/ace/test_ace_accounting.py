@@ -1,0 +1,221 @@
+"""What the result tables say of an ACE, against closed forms and against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, seed, settings
+
+from support.ace_model import PS, Engine, Ideal, Run
+from support.ace_runs import BASELINES, ENGINES, IDEALS, paper, result, runs
+from support.experiments import study
+from syncline import engine
+from syncline.engine import Result
+
+SETTINGS = settings(max_examples=40, deadline=None, database=None)
+ANY = runs(ENGINES | BASELINES | IDEALS)
+
+
+def rows(found: Result, table: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = found.tables[table].to_pylist()
+    return listed
+
+
+def resources(found: Result) -> dict[str, dict[str, Any]]:
+    return {r["resource"]: r for r in found.summary["endpoint"]["resources"]}
+
+
+@seed(20)
+@SETTINGS
+@given(ANY)
+def test_bytes_are_those_of_the_closed_forms(run: Run) -> None:
+    found = result(run)
+    endpoint, network = found.summary["endpoint"], found.summary["network"]
+    all_bytes = run.npus * run.padded
+    assert endpoint["sent_bytes"] == round(all_bytes * run.sent_per_byte)
+    assert endpoint["transit_bytes"] == round(all_bytes * (run.hops_per_byte - run.sent_per_byte))
+    assert endpoint["memory_read_bytes"] == round(all_bytes * run.read_per_byte)
+    assert endpoint["memory_write_bytes"] == round(all_bytes * run.written_per_byte)
+    assert endpoint["loaded_bytes"] == (endpoint["memory_read_bytes"] if isinstance(run.endpoint, Engine) else 0)
+    assert network["link_bytes"] == round(all_bytes * run.hops_per_byte)
+    assert network["injected_bytes"] == network["delivered_bytes"] == network["link_bytes"]
+    assert network["dropped_bytes"] == 0
+
+
+@seed(21)
+@SETTINGS
+@given(ANY)
+def test_links_carry_what_the_phases_of_their_dimension_send(run: Run) -> None:
+    found = result(run)
+    carried: Counter[int] = Counter()
+    for row in rows(found, "links"):
+        carried[row["dim"]] += row["bytes"] * row["copies"]
+        rate = run.rings[row["dim"]].rate
+        packets = row["bytes"] / run.packet + len(run.chunks) * run.npus * 32
+        assert 0 <= row["busy_ps"] - row["bytes"] * PS / rate <= packets, (
+            "serialisation is rounded up, packet by packet"
+        )
+        assert row["busy_ps"] <= found.summary["total_ps"]
+    expected = {dim: round(run.npus * run.padded * run.carried(dim)) for dim, _ in run.axes}
+    assert carried == expected
+
+
+@seed(22)
+@SETTINGS
+@given(ANY)
+def test_every_chunk_goes_once_through_every_phase(run: Run) -> None:
+    found = result(run)
+    (collective,) = rows(found, "collectives")
+    count = len(run.chunks)
+    assert found.summary["chunks"] == collective["chunks"] == count
+    assert found.summary["endpoint"]["breakdown"]["chunks"] == count * run.npus
+    assert (collective["issued_ps"], collective["completed_ps"]) == (0, found.summary["total_ps"])
+    phases = rows(found, "phases")
+    assert [p["dim"] for p in phases] == ([p.dim for p in run.phases] or [0])
+    if isinstance(run.endpoint, Engine):
+        assert [p["chunks"] for p in phases] == [count] * len(phases)
+
+
+@seed(23)
+@SETTINGS
+@given(runs(ENGINES))
+def test_an_ace_never_holds_more_than_there_is(run: Run) -> None:
+    ace = run.endpoint
+    assert isinstance(ace, Engine)
+    found = result(run, window="100ns")
+    summary = found.summary["endpoint"]
+    partitions = summary["partitions"]
+    assert sum(p["capacity_bytes"] for p in partitions) <= ace.sram
+    assert all(p["peak_bytes"] <= p["capacity_bytes"] for p in partitions)
+    assert 1 <= summary["fsm_peak"] <= summary["fsms"] == ace.fsms
+    for window in rows(found, "windows"):
+        assert window["sram_bytes"] <= sum(p["peak_bytes"] for p in partitions) + 1e-6
+        assert window["fsm_busy"] <= summary["fsm_peak"] + 1e-6
+        assert window["ace_active"] <= 1
+    used = resources(found)
+    length = found.summary["total_ps"] * run.npus
+    for name in ("memory", "bus_tx", "bus_rx", "sram_read", "sram_write", "alu", "fsm"):
+        assert used[name]["busy_ps"] <= length * used[name]["servers"], name
+
+
+@seed(24)
+@SETTINGS
+@given(runs(ENGINES, kinds=("all-reduce",)))
+def test_partitions_are_those_of_the_heuristic(run: Run) -> None:
+    """Section IV-I: bandwidth times the chunk that enters the phase, the terminal one as large as the last."""
+    ace = run.endpoint
+    assert isinstance(ace, Engine)
+    capacities = [p["capacity_bytes"] for p in result(run).summary["endpoint"]["partitions"]]
+    whole = max(run.chunks)
+    needs = [p.entering * whole for p in run.phases] + [whole]
+    wanted = run.partitions(ace)
+    if all(w >= n for w, n in zip(wanted, needs, strict=True)):
+        assert capacities == pytest.approx(wanted, abs=1)
+    else:
+        assert all(c >= n for c, n in zip(capacities, needs, strict=True))
+
+
+@seed(25)
+@SETTINGS
+@given(runs(ENGINES, bytes_=(1 << 20,), chunks=(65_536,)))
+def test_ports_and_alus_work_as_long_as_the_walk_through_says(run: Run) -> None:
+    """Section IV-D, Fig. 8c: each step's reads, sums and stores, in whole cycles of 64 B."""
+    ace = run.endpoint
+    assert isinstance(ace, Engine)
+    found = resources(result(run))
+    reads, writes, adds = run.accesses()
+    for name, accesses in {"sram_read": reads, "sram_write": writes, "alu": adds}.items():
+        least = run.npus * run.padded * accesses * PS / ace.pool_rate
+        # The last packet of a message may fill no whole cycle, and no whole packet.
+        assert least * (1 - 1e-9) <= found[name]["busy_ps"] <= least * 1.15 + found[name]["served"], name
+    loaded = run.npus * run.padded * run.read_per_byte * PS
+    assert found["memory"]["busy_ps"] == pytest.approx(loaded / ace.memory, rel=1e-3)
+    assert found["bus_tx"]["busy_ps"] == pytest.approx(loaded / ace.bus, rel=1e-3)
+    assert found["bus_rx"]["busy_ps"] == pytest.approx(loaded / ace.bus, rel=1e-2)
+
+
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (4, 8, 4), (2, 3, 5), (1, 3, 5), (5, 1, 1)])
+def test_what_is_sent_per_byte_that_is_loaded(sizes: tuple[int, int, int]) -> None:
+    """Section VI-A for any torus: 2 (L-1)/L + (2 (V-1)/V + 2 (H-1)/H) / L, where L is the first ring of two or more."""
+    local, *across = [n for n in sizes if n > 1]
+    expected = 2 * (local - 1) / local + sum(2 * (n - 1) / n for n in across) / local
+    endpoint = result(paper(sizes, Engine(), 3_000_000)).summary["endpoint"]
+    assert endpoint["sent_bytes"] / endpoint["loaded_bytes"] == pytest.approx(expected, rel=1e-12)
+    assert sizes != (4, 4, 4) or expected == 2.25
+
+
+def test_a_folded_run_says_what_the_whole_one_says() -> None:
+    for kind in ("all-reduce", "all-to-all"):
+        run = paper((2, 3, 2), Engine(), 300_000, kind)
+        folded, whole = result(run), result(run, fold="off")
+        for key in ("endpoint", "network", "total_ps", "chunks"):
+            assert folded.summary[key] == whole.summary[key], key
+
+
+TRAINING = """\
+name: training
+topology: Ring(2)_Ring(2)_Ring(2)
+workload: {{model: {model}, batch: 32}}
+training: {{tail: {tail}}}
+collective: {{algorithm: ace-4-phase, {kinds}chunk: 64KiB}}
+endpoint: {endpoint}
+output: {{window: 10us, trace_npus: []}}
+"""
+ENDPOINTS = {
+    "ace": "{kind: ace, comm_memory_bandwidth: 128GB/s}",
+    "baseline": "{kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 6}",
+    "ideal": "ideal",
+}
+
+
+def training(model: str, tail: str, endpoint: str) -> Result:
+    kinds = "algorithms: {all-to-all: direct}, " if model == "dlrm" else ""
+    text = TRAINING.format(model=model, tail=tail, kinds=kinds, endpoint=ENDPOINTS[endpoint])
+    return engine.run(study(text).variants[0])
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("model", ["resnet50", "dlrm"])
+def test_training_is_compute_and_exposed_communication(model: str, endpoint: str) -> None:
+    found = training(model, "stop", endpoint)
+    summary = found.summary
+    assert summary["total_ps"] == summary["compute_ps"] + summary["exposed_ps"]
+    for table in ("collectives", "layers"):
+        assert sum(row["exposed_ps"] for row in rows(found, table)) == summary["exposed_ps"]
+    assert sum(e["exposed_ps"] for e in summary["exposed_by"]) == summary["exposed_ps"]
+    assert sum(row["chunks"] for row in rows(found, "collectives")) == summary["chunks"]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("model", ["resnet50", "dlrm"])
+def test_a_drained_training_run_moves_every_byte(model: str, endpoint: str) -> None:
+    found = training(model, "drain", endpoint)
+    summary, network = found.summary, found.summary["network"]
+    collectives = rows(found, "collectives")
+    assert all(0 <= c["issued_ps"] <= c["started_ps"] < c["completed_ps"] for c in collectives)
+    # Nothing is padded: all sizes are multiples of what divides evenly into blocks.
+    reduced = sum(c["bytes"] for c in collectives if c["kind"] == "all-reduce")
+    exchanged = sum(c["bytes"] for c in collectives if c["kind"] == "all-to-all")
+    sent, crossed = reduced * 2 + exchanged * 7 // 8, reduced * 2 + exchanged * 3 // 2
+    assert summary["endpoint"]["sent_bytes"] == 8 * sent
+    assert network["link_bytes"] == network["injected_bytes"] == network["delivered_bytes"] == 8 * crossed
+    # What ends after the last kernel is in no column: neither compute nor exposed.
+    drained = summary["total_ps"] - summary["compute_ps"] - summary["exposed_ps"]
+    assert drained > 0
+    assert summary["total_ps"] == max(c["completed_ps"] for c in collectives)
+    if endpoint == "ace":
+        assert summary["endpoint"]["loaded_bytes"] == 8 * (reduced + exchanged * 7 // 8)
+        assert summary["endpoint"]["memory_write_bytes"] == summary["endpoint"]["loaded_bytes"]
+        assert all(p["peak_bytes"] <= p["capacity_bytes"] for p in summary["endpoint"]["partitions"])
+        assert sum(p["capacity_bytes"] for p in summary["endpoint"]["partitions"]) <= 4 << 20
+        assert summary["endpoint"]["fsm_peak"] <= 16
+        for window in rows(found, "windows"):
+            assert window["fsm_busy"] <= 16
+            assert window["sram_bytes"] <= 4 << 20
+
+
+def test_an_ideal_endpoint_needs_no_memory() -> None:
+    endpoint = result(paper((2, 2, 2), Ideal(), 100_000)).summary["endpoint"]
+    assert endpoint["memory_read_bytes"] == endpoint["memory_write_bytes"] == 0
