@@ -1,7 +1,8 @@
 //! What endpoints that work on whole messages charge for a step.
 //!
 //! # Ideal
-//! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
+//! ACE paper, Table VI: what is received is processed within one cycle, packet by packet, and nothing else takes time. The
+//! upper bound.
 //!
 //! # Baseline
 //! SMs drive the collective through main memory (ACE paper, sections III and VI-A). Per byte of a block:
@@ -75,17 +76,17 @@ pub trait StepCost {
     fn report(&self, report: &mut Report);
 }
 
-/// Every step takes the same short time.
+/// Whatever is received takes the same short time.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    /// Time per step: one cycle.
+    /// That time: one cycle.
     pub step: Ps,
 }
 
 impl StepCost for Ideal {
     #[inline]
-    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, _: Op, _: Bytes, done: WorkDone, q: &mut Q) {
-        q.at(now + self.step, done.key(), done);
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, _: Bytes, done: WorkDone, q: &mut Q) {
+        q.at(if op.receives() { now + self.step } else { now }, done.key(), done);
     }
 
     fn report(&self, _: &mut Report) {}
