@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -108,6 +109,7 @@ class Preview:
 
 def preview(variant: Variant) -> Preview:
     """What simulating a variant will be. Raises [`InputError`] if the engine refuses it."""
+    binding.require()
     from syncline import _core
 
     try:
@@ -132,6 +134,7 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
 
 def run(variant: Variant) -> Result:
     """Runs a variant. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails."""
+    binding.require()
     from syncline import _core
 
     spec = json.dumps(specification(variant.experiment, variant.astra_text))

@@ -100,11 +100,14 @@ def collective(
 
     study = options.load(problems, set_, lambda overrides: load(tree, "command line", Path(), overrides))
 
-    from syncline import results, runner
+    from syncline import engine, estimate, results, runner
 
     runner.quiet = quiet
     began = time.monotonic()
     study = options.settled(study)
+    variant = study.variants[0]
+    expected = estimate.of(variant.experiment, engine.preview(variant))
+    options.warn(estimate.warning(kind, expected), quiet=quiet)
     outcomes = runner.run_all(study.variants, 1)
     outcomes.raise_if_refused()
     for _, message in outcomes.failures:
