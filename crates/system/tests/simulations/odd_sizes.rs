@@ -71,7 +71,7 @@ proptest! {
         let with_sram = |sram_bytes: u64| {
             let mut spec = all_reduce(dims.clone(), EndpointSpec::Ace(AceSpec { sram_bytes, ..ace_spec() }), 0);
             spec.job = collective_job(kinds[kind], bytes);
-            spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes].clone();
+            spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
             spec.collectives.element_bytes = element;
             spec.collectives.chunking = match by_count {
                 true => ChunkingSpec::Count { chunks: (cut % 40 + 1) as u32 },
