@@ -36,3 +36,6 @@ def verify(request_json: str) -> str:
 
 def version() -> str:
     """The version of the engine."""
+
+def sources() -> int:
+    """The fingerprint of the sources that the engine is built from (`syncline.binding`)."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -108,6 +109,7 @@ class Preview:
 
 def preview(variant: Variant) -> Preview:
     """What simulating a variant will be. Raises [`InputError`] if the engine refuses it."""
+    binding.require()
     from syncline import _core
 
     try:
@@ -132,6 +134,7 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
 
 def run(variant: Variant) -> Result:
     """Runs a variant. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails."""
+    binding.require()
     from syncline import _core
 
     spec = json.dumps(specification(variant.experiment, variant.astra_text))
@@ -243,11 +246,6 @@ def specification(experiment: Experiment, astra_text: str | None = None) -> dict
             "trace_limit": experiment.output.trace_limit,
         },
     }
-
-
-def cycle_ps(clock: int) -> int:
-    """One cycle, rounded to the nearest picosecond and at least one."""
-    return max(1, (PS_PER_S + clock // 2) // clock)
 
 
 def compute_share(experiment: Experiment) -> tuple[int, int]:
@@ -374,8 +372,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "switch_latency_ps": endpoint.switch_latency,
             "message_bytes": endpoint.message,
         }
-    latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
-    return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
+    return {"kind": "ideal", "step_latency_ps": endpoint.step_latency, "transit": experiment.transit}
 
 
 def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:

@@ -1,10 +1,10 @@
 """What a simulation will cost, before it is run: rough, and said to be so.
 
 messages   what the engine counts for the first NPU that takes part x NPUs that are simulated
-packets    bytes sent / packet + half a packet per message, x NPUs that are simulated
+packets    bytes sent / packet + half a packet per message, but at least one, x NPUs that are simulated
 hops       1 between neighbours and 2 through a switch; the mean distance where everybody talks to everybody
 events     3 per packet and hop (arrival, end of transmission, credit); without packets 3 per message and 1 per hop
-memory     64 MB + 2 kB per NPU and 64 B per packet that can be in flight
+memory     64 MB + 2 kB per NPU, 64 B per chunk of the run and 64 B per packet that can be in flight
 time       events / 5 million per second
 """
 
@@ -29,7 +29,12 @@ EVENTS_PER_S: Final = 5_000_000
 MEMORY_AT_REST: Final = 64_000_000
 MEMORY_PER_NPU: Final = 2_000
 MEMORY_PER_PACKET: Final = 64
+MEMORY_PER_CHUNK: Final = 64
 LONG_S: Final = 600
+NOTICED_S: Final = 30
+"""A simulation that takes longer is warned of."""
+TINY: Final = 256
+"""Bytes of a message that is hardly worth its events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ def of(experiment: Experiment, preview: Preview) -> Estimate:
     packets, events = 0, messages * (EVENTS_PER_MESSAGE + hops)
     if isinstance(experiment.network, PacketNetwork):
         packets = preview.bytes_sent_per_npu * npus // experiment.network.packet + messages // 2
+        packets = max(packets, messages)
         events = packets * EVENTS_PER_PACKET * hops
     in_flight = min(packets, npus * max(1, experiment.collective.inflight) * 256)
     time_s = round(events / EVENTS_PER_S, 3)
@@ -73,10 +79,27 @@ def of(experiment: Experiment, preview: Preview) -> Estimate:
         messages=messages,
         packets=packets,
         events=events,
-        memory_bytes=MEMORY_AT_REST + MEMORY_PER_NPU * npus + MEMORY_PER_PACKET * in_flight,
+        memory_bytes=MEMORY_AT_REST
+        + MEMORY_PER_NPU * npus
+        + MEMORY_PER_CHUNK * preview.chunks
+        + MEMORY_PER_PACKET * in_flight,
         time_s=time_s,
         recommendation=_recommend(experiment, time_s),
     )
+
+
+def warning(name: str, estimate: Estimate) -> str | None:
+    """What to know of a simulation before it is begun, if it takes long."""
+    if estimate.time_s < NOTICED_S:
+        return None
+    minutes = max(1, estimate.time_s / 60)
+    takes = f"{minutes:,.0f} min" if minutes < 600 else f"{minutes / 60:,.0f} h"
+    memory = f"{estimate.memory_bytes / 1e9:,.1f} GB"
+    text = f"{name}: about {takes} for {estimate.events:.1e} events, and {memory} of memory"
+    per_message = estimate.bytes_sent_per_npu * estimate.simulated_npus // max(1, estimate.messages)
+    if per_message < TINY:
+        text += f"; a message has {per_message} B: {estimate.chunks_per_npu:,} chunks, of which fewer would cost less"
+    return text
 
 
 def _hops(experiment: Experiment) -> int:

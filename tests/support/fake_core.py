@@ -12,6 +12,8 @@ import struct
 from types import ModuleType
 from typing import Any
 
+from syncline import binding
+
 
 class SpecError(ValueError):
     """As the engine's."""
@@ -303,6 +305,7 @@ def module() -> ModuleType:
         ("check", check),
         ("verify", verify),
         ("version", version),
+        ("sources", binding.sources),
         ("SpecError", SpecError),
         ("SimulationError", SimulationError),
     ):

@@ -383,6 +383,21 @@ impl Plan {
         }
     }
 
+    /// Bytes of which no rank holds more before `phase`, or after the last one if `phase` is their number, of any chunk
+    /// that is not longer. Shares are unequal where lengths do not divide.
+    pub fn held_at_most(&self, phase: usize, len: Bytes, split: Split) -> u64 {
+        let scattered =
+            |depth: usize| self.scattered[..depth].iter().fold(len.0, |len, &(_, ranks)| split.largest(len, ranks));
+        match (self.phases.get(phase), self.kind) {
+            (None, Kind::ReduceScatter | Kind::Scatter) => scattered(self.scattered.len()),
+            (None, _) => len.0,
+            (Some(p), _) => match p.kind {
+                Kind::AllGather | Kind::Gather => split.largest(scattered(p.depth.into()), p.ranks),
+                _ => scattered(p.depth.into()),
+            },
+        }
+    }
+
     /// Into how many parts a chunk is cut at the finest, over all phases.
     pub fn finest(&self) -> u64 {
         let parts = |p: &Phase| u64::from(p.ranks);
@@ -434,6 +449,12 @@ impl Split {
             share += broken;
         }
         (offset, share)
+    }
+
+    /// Length of the longest of `parts` parts: the first, or the last where that has more than an element's rest.
+    #[inline]
+    pub fn largest(self, len: u64, parts: u32) -> u64 {
+        self.share(len, parts, 0).1.max(self.share(len, parts, parts - 1).1)
     }
 
     /// Length of `count` consecutive parts from `first` on, wrapping from the last to the first.

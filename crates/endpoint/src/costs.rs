@@ -1,7 +1,8 @@
 //! What endpoints that work on whole messages charge for a step.
 //!
 //! # Ideal
-//! ACE paper, Table VI: whatever arrives is processed within one cycle. The upper bound.
+//! ACE paper, Table VI: what is received is processed within one cycle, packet by packet, and nothing else takes time. The
+//! upper bound.
 //!
 //! # Baseline
 //! SMs drive the collective through main memory (ACE paper, sections III and VI-A). Per byte of a block:
@@ -75,17 +76,17 @@ pub trait StepCost {
     fn report(&self, report: &mut Report);
 }
 
-/// Every step takes the same short time.
+/// Whatever is received takes the same short time.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    /// Time per step: one cycle.
+    /// That time: one cycle.
     pub step: Ps,
 }
 
 impl StepCost for Ideal {
     #[inline]
-    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, _: Op, _: Bytes, done: WorkDone, q: &mut Q) {
-        q.at(now + self.step, done.key(), done);
+    fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, _: Bytes, done: WorkDone, q: &mut Q) {
+        q.at(if op.receives() { now + self.step } else { now }, done.key(), done);
     }
 
     fn report(&self, _: &mut Report) {}
@@ -106,68 +107,23 @@ pub struct BaselineConfig {
     pub protocol: Option<LogGp>,
 }
 
-/// SMs and main memory.
+/// What data of an NPU's steps passes: memory, SMs, and the bus to the network.
 #[derive(Clone, Debug)]
-pub struct Baseline {
-    memory: RateServer,
-    sms: RateServer,
-    bus_out: RateServer,
-    bus_in: RateServer,
-    charge_writes: bool,
-    stored: bool,
-    read: u64,
-    written: u64,
+pub(crate) struct Datapath {
+    pub memory: RateServer,
+    /// `None` if there are none, and no step needs them.
+    pub sms: Option<RateServer>,
+    pub bus_out: RateServer,
+    pub bus_in: RateServer,
+    pub charge_writes: bool,
+    pub read: u64,
+    pub written: u64,
 }
 
-impl Baseline {
-    /// The baseline of `npus` NPUs.
-    pub fn new(config: BaselineConfig, npus: u32) -> Baseline {
-        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
-        Baseline {
-            memory: bus("memory", config.memory),
-            sms: RateServer::new("sm", config.sms, npus),
-            bus_out: bus("bus_tx", config.bus),
-            bus_in: bus("bus_rx", config.bus),
-            charge_writes: config.charge_writes,
-            stored: config.protocol.is_some(),
-            read: 0,
-            written: 0,
-        }
-    }
-
-    /// The places that a step whose data is stored between the buses comes to.
-    fn stores(&self, op: Op) -> impl Iterator<Item = Store> {
-        let uses = [
-            (Store::BusIn, op.receives()),
-            (Store::Write, op.receives() && self.charge_writes),
-            (Store::Read, reads_per_byte(op) > 0),
-            (Store::BusOut, op.sends()),
-        ];
-        uses.into_iter().filter_map(|(store, used)| used.then_some(store))
-    }
-
-    /// A stage of a step whose data is stored between the buses.
-    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> Ps {
-        let reads = reads_per_byte(op);
-        let store = self.stores(op).nth(stage.into()).expect("work has as many stages as it is said to");
-        match store {
-            Store::BusIn => {
-                self.written += len.0;
-                self.bus_in.serve(npu, now, len)
-            }
-            Store::Write => self.memory.serve(npu, now, len),
-            Store::Read => {
-                self.read += reads * len.0;
-                let last = (0..reads).map(|_| self.memory.serve(npu, now, len)).last();
-                self.sms.serve(npu, now, Bytes(reads * len.0)).max(last.unwrap_or(now))
-            }
-            Store::BusOut => self.bus_out.serve(npu, now, len),
-        }
-    }
-
-    /// A step whose data streams through memory, SMs and bus at once.
+impl Datapath {
+    /// A step whose data streams through memory, SMs (if it is a kernel's) and bus at once.
     #[inline]
-    fn streamed_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes) -> Ps {
+    pub fn stream(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, kernel: bool) -> Ps {
         let mut ready = now;
         if op.receives() {
             self.written += len.0;
@@ -180,12 +136,80 @@ impl Baseline {
         self.read += read.0;
         let mut done = ready;
         if read.0 > 0 {
-            done = self.memory.serve(npu, ready, read).max(self.sms.serve(npu, ready, read));
+            done = self.memory.serve(npu, ready, read);
+            if let Some(sms) = self.sms.as_mut().filter(|_| kernel) {
+                done = done.max(sms.serve(npu, ready, read));
+            }
         }
         if op.sends() {
             done = done.max(self.bus_out.serve(npu, ready, len));
         }
         done
+    }
+
+    /// Adds what was used to a report.
+    pub fn report(&self, report: &mut Report) {
+        report.buses = &["memory", "bus_tx", "bus_rx"];
+        report.memory_read = self.read;
+        report.memory_written = self.written;
+        let servers = [Some(&self.memory), self.sms.as_ref(), Some(&self.bus_out), Some(&self.bus_in)];
+        report.resources.extend(servers.into_iter().flatten().map(|s| s.usage.clone()));
+    }
+}
+
+/// SMs and main memory.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    path: Datapath,
+    stored: bool,
+}
+
+impl Baseline {
+    /// The baseline of `npus` NPUs.
+    pub fn new(config: BaselineConfig, npus: u32) -> Baseline {
+        let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
+        let path = Datapath {
+            memory: bus("memory", config.memory),
+            sms: Some(RateServer::new("sm", config.sms, npus)),
+            bus_out: bus("bus_tx", config.bus),
+            bus_in: bus("bus_rx", config.bus),
+            charge_writes: config.charge_writes,
+            read: 0,
+            written: 0,
+        };
+        Baseline { path, stored: config.protocol.is_some() }
+    }
+
+    /// The places that a step whose data is stored between the buses comes to.
+    fn stores(&self, op: Op) -> impl Iterator<Item = Store> {
+        let uses = [
+            (Store::BusIn, op.receives()),
+            (Store::Write, op.receives() && self.path.charge_writes),
+            (Store::Read, reads_per_byte(op) > 0),
+            (Store::BusOut, op.sends()),
+        ];
+        uses.into_iter().filter_map(|(store, used)| used.then_some(store))
+    }
+
+    /// A stage of a step whose data is stored between the buses.
+    fn stored_work(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, stage: u8) -> Ps {
+        let reads = reads_per_byte(op);
+        let store = self.stores(op).nth(stage.into()).expect("work has as many stages as it is said to");
+        let path = &mut self.path;
+        match store {
+            Store::BusIn => {
+                path.written += len.0;
+                path.bus_in.serve(npu, now, len)
+            }
+            Store::Write => path.memory.serve(npu, now, len),
+            Store::Read => {
+                path.read += reads * len.0;
+                let last = (0..reads).map(|_| path.memory.serve(npu, now, len)).last().unwrap_or(now);
+                let sms = path.sms.as_mut().map_or(now, |sms| sms.serve(npu, now, Bytes(reads * len.0)));
+                sms.max(last)
+            }
+            Store::BusOut => path.bus_out.serve(npu, now, len),
+        }
     }
 }
 
@@ -198,7 +222,7 @@ enum Store {
     BusOut,
 }
 
-/// Bytes that a step of the baseline reads from memory per byte of its block.
+/// Bytes that a step reads from memory per byte of its block.
 pub(crate) fn reads_per_byte(op: Op) -> u64 {
     match op {
         Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
@@ -218,16 +242,13 @@ impl StepCost for Baseline {
         let npu = done.npu().index();
         let at = match self.stored {
             true => self.stored_work(npu, now, op, len, done.stage()),
-            false => self.streamed_work(npu, now, op, len),
+            false => self.path.stream(npu, now, op, len, true),
         };
         q.at(at, done.key(), done);
     }
 
     fn report(&self, report: &mut Report) {
-        report.buses = &["memory", "bus_tx", "bus_rx"];
-        report.memory_read = self.read;
-        report.memory_written = self.written;
-        report.resources.extend([&self.memory, &self.sms, &self.bus_out, &self.bus_in].map(|s| s.usage.clone()));
+        self.path.report(report);
     }
 }
 

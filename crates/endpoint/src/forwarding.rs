@@ -1,12 +1,15 @@
-//! Whole messages that endpoints forward hop by hop: which are under way, and where they go next.
+//! Messages that endpoints forward hop by hop, whole or packet by packet: which are under way, and where they go
+//! next.
 //!
 //! A message carries the number of its journey instead of the tag of the step that takes it; on the last hop it
 //! carries that tag again. The number is a mere handle: one-hop messages that reach a port come from the
-//! same neighbour, in an order that no tag has a part in.
+//! same neighbour, in an order that no tag has a part in. Going packet by packet, a message is on several hops at once,
+//! and is a journey of its own on each.
 
 use crate::costs::STAGES;
 use std::collections::VecDeque;
 use syncline_core::{Bytes, NodeId, PortId};
+use syncline_network::{Delivery, Message, MsgId};
 use syncline_topology::{Fabric, Paths};
 
 /// A message on its way over several hops.
@@ -14,8 +17,13 @@ use syncline_topology::{Fabric, Paths};
 struct Journey {
     tag: u64,
     len: Bytes,
+    /// How it arrives.
+    delivery: Delivery,
     /// Where it is on its path.
     position: u32,
+    /// Going packet by packet: the message that its next hop is, once opened, and the bytes that are to go there.
+    onward: Option<MsgId>,
+    left: Bytes,
 }
 
 /// One hop of a message: the port it takes, and the tag it carries there.
@@ -27,6 +35,8 @@ pub struct Leg {
     pub tag: u64,
     /// Length of the message.
     pub len: Bytes,
+    /// How the message arrives in the end.
+    pub delivery: Delivery,
 }
 
 /// The messages in transit of all NPUs.
@@ -35,8 +45,10 @@ pub struct Forwarding {
     paths: Paths,
     journeys: Vec<Journey>,
     unused: Vec<u32>,
-    /// Per NPU and stage of the work, the tags of the messages that it works on, first come, first served.
-    in_hand: Vec<VecDeque<u64>>,
+    /// Per NPU and line, the tags of what it works on, and of how many packets, first come, first served. There is a
+    /// line for each stage of the work, or for each port that packets come by.
+    in_hand: Vec<VecDeque<(u64, u32)>>,
+    lines: usize,
     /// Bytes that were forwarded.
     pub bytes: u64,
 }
@@ -47,23 +59,32 @@ impl Forwarding {
 
     /// Nothing under way on a fabric.
     pub fn new(fabric: &dyn Fabric) -> Forwarding {
+        let ports = (0..fabric.npus()).map(|npu| usize::from(fabric.ports(NodeId(npu)))).max();
+        let lines = ports.unwrap_or(0).max(STAGES);
         Forwarding {
             paths: Paths::new(fabric),
             journeys: Vec::new(),
             unused: Vec::new(),
-            in_hand: vec![VecDeque::new(); fabric.npus() as usize * STAGES],
+            in_hand: vec![VecDeque::new(); fabric.npus() as usize * lines],
+            lines,
             bytes: 0,
         }
     }
 
     /// A message sets out for a node, given by its number in the whole machine; `None` if it is there.
-    pub fn depart(&mut self, fabric: &dyn Fabric, src: NodeId, dst: NodeId, tag: u64, len: Bytes) -> Option<Leg> {
+    pub fn depart(&mut self, fabric: &dyn Fabric, dst: NodeId, message: Message) -> Option<Leg> {
+        let Message { src, tag, len, delivery, .. } = message;
         let position = self.paths.between(fabric, src, dst)?;
+        Some(self.leg(Journey { tag, len, delivery, position, onward: None, left: len }))
+    }
+
+    /// The hop that a message takes now: it keeps its tag if that is the last one.
+    fn leg(&mut self, journey: Journey) -> Leg {
+        let Journey { tag, len, delivery, position, .. } = journey;
         let hop = self.paths.hop(position);
         if hop.last {
-            return Some(Leg { port: hop.port, tag, len });
+            return Leg { port: hop.port, tag, len, delivery };
         }
-        let journey = Journey { tag, len, position };
         let number = match self.unused.pop() {
             Some(number) => {
                 self.journeys[number as usize] = journey;
@@ -74,37 +95,73 @@ impl Forwarding {
                 self.journeys.len() as u32 - 1
             }
         };
-        Some(Leg { port: hop.port, tag: Self::MARK | u64::from(number), len })
+        Leg { port: hop.port, tag: Self::MARK | u64::from(number), len, delivery }
+    }
+
+    /// Whether what has this tag goes on from where it arrives.
+    #[inline]
+    pub fn is_passing(tag: u64) -> bool {
+        tag & Self::MARK != 0
     }
 
     /// Length of a message with this tag if it goes on from the NPU where it has arrived.
     #[inline]
     pub fn passing(&self, tag: u64) -> Option<Bytes> {
-        (tag & Self::MARK != 0).then(|| self.journeys[tag as u32 as usize].len)
+        Self::is_passing(tag).then(|| self.journeys[tag as u32 as usize].len)
     }
 
-    /// A stage of an NPU's work has taken up a message, with which it will be done after those before.
-    pub fn take_in_hand(&mut self, npu: NodeId, stage: u8, tag: u64) {
-        self.in_hand[npu.index() * STAGES + usize::from(stage)].push_back(tag);
+    /// A line of an NPU's work has taken up a message, or packets of one, with which it will be done after those before.
+    pub fn take_in_hand(&mut self, npu: NodeId, line: usize, tag: u64, packets: u32) {
+        self.in_hand[npu.index() * self.lines + line].push_back((tag, packets));
     }
 
-    /// The tag of the message that a stage of an NPU's work is done with.
-    pub fn next_in_hand(&mut self, npu: NodeId, stage: u8) -> Option<u64> {
-        self.in_hand[npu.index() * STAGES + usize::from(stage)].pop_front()
+    /// The tag of the message or packet that a line of an NPU's work is done with.
+    pub fn next_in_hand(&mut self, npu: NodeId, line: usize) -> Option<u64> {
+        let line = &mut self.in_hand[npu.index() * self.lines + line];
+        let (tag, packets) = line.front_mut()?;
+        let tag = *tag;
+        *packets -= 1;
+        if *packets == 0 {
+            line.pop_front();
+        }
+        Some(tag)
     }
 
     /// The next hop of a message that an NPU is done with.
     pub fn next_leg(&mut self, tag: u64) -> Leg {
         let number = tag as u32;
-        let journey = &mut self.journeys[number as usize];
-        journey.position += 1;
-        let Journey { tag, len, position } = *journey;
-        let hop = self.paths.hop(position);
-        self.bytes += len.0;
-        if !hop.last {
-            return Leg { port: hop.port, tag: Self::MARK | u64::from(number), len };
-        }
+        let mut journey = self.journeys[number as usize];
         self.unused.push(number);
-        Leg { port: hop.port, tag, len }
+        self.bytes += journey.len.0;
+        journey.position += 1;
+        self.leg(journey)
+    }
+
+    /// The message that the packets of another go on with, once opened.
+    pub fn onward(&self, tag: u64) -> Option<MsgId> {
+        self.journeys[tag as u32 as usize].onward
+    }
+
+    /// The next hop of a message whose first packet an NPU is done with.
+    pub fn leg_of_packets(&mut self, tag: u64) -> Leg {
+        let journey = self.journeys[tag as u32 as usize];
+        self.leg(Journey { position: journey.position + 1, onward: None, left: journey.len, ..journey })
+    }
+
+    /// That hop is this message.
+    pub fn opened(&mut self, tag: u64, id: MsgId) {
+        self.journeys[tag as u32 as usize].onward = Some(id);
+    }
+
+    /// Length of the next packet, of at most so many bytes, that goes on; after the last one the hop before is over.
+    pub fn next_packet(&mut self, tag: u64, packet: Bytes) -> Bytes {
+        let journey = &mut self.journeys[tag as u32 as usize];
+        let len = journey.left.min(packet);
+        journey.left = Bytes(journey.left.0 - len.0);
+        self.bytes += len.0;
+        if journey.left == Bytes::ZERO {
+            self.unused.push(tag as u32);
+        }
+        len
     }
 }

@@ -486,6 +486,11 @@ impl Layout {
         self.plan(chunk.plan).held(phase, chunk.len, self.split, self.coordinates(npu))
     }
 
+    /// Bytes of which no NPU holds more before `phase` of a plan, or after the last one, of chunks of at most `len` bytes.
+    pub fn held_at_most(&self, plan: u8, len: Bytes, phase: usize) -> u64 {
+        self.plan(plan).held_at_most(phase, len, self.split)
+    }
+
     /// A name for a phase, e.g. `reduce-scatter dim 0`.
     pub fn phase_name(&self, plan: u8, phase: usize) -> String {
         let p = &self.plan(plan).phases()[phase];

@@ -3,7 +3,7 @@
 //!
 //! | endpoint | works on | resources |
 //! |---|---|---|
-//! | [`Ideal`] | whole messages | none: a fixed time per step |
+//! | [`Ideal`] | packets | none: a fixed time for what is received |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
 //! | [`Contended`] | whole messages | the same, shared with compute kernels while both run |
 //! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |

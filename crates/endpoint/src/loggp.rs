@@ -20,7 +20,8 @@
 //! * `g` is the time from the beginning of a message to that of the next, as in LogP; a long message covers it.
 //! * A transfer that is longer than the largest message of a bus crosses it as a train of such messages and a rest.
 //!   Where it goes on over a second bus, its messages do so one by one.
-//! * A stream whose bytes come bit by bit is one message for as long as the bus has some of it to carry.
+//! * A stream whose bytes come bit by bit is one message for as long as the bus has some of it to carry, or as a message
+//!   may be.
 
 use syncline_core::{Bytes, Ps, Rate};
 
@@ -155,6 +156,32 @@ mod tests {
         assert_eq!(done[9], Ps(31_000 + 8 * 512 + one));
         assert_eq!(server.stream(0, Ps(1_000_000), Bytes(256)), Ps(1_000_000 + one));
         assert_eq!(server.usage.busy, 2 * 31_000 + 9 * 512);
+    }
+
+    /// A stream that keeps the bus busy is the train of messages that the same bytes are if they are there at once, however
+    /// it is cut, where bytes and not messages are what takes the bus its time.
+    #[test]
+    fn a_stream_is_cut_into_messages_like_a_train() {
+        let bus = LogGp { message: Some(Bytes(1000)), overhead: Ps(150), gap: Ps(200), ..BUS };
+        for piece in [100u64, 250, 300, 1000, 1700] {
+            let (mut stream, mut train) = (server(Some(bus)), server(Some(bus)));
+            let count = 51_000 / piece;
+            let last = (0..count).map(|_| stream.stream(0, Ps::ZERO, Bytes(piece))).last();
+            assert_eq!(last, Some(train.transfer(0, Train::at(Ps::ZERO), Bytes(count * piece)).last), "{piece} B");
+            assert_eq!(stream.usage.busy, train.usage.busy, "{piece} B");
+        }
+    }
+
+    /// Every message of a stream costs the gap: the bus carries no more than one per gap.
+    #[test]
+    fn messages_of_a_stream_keep_the_gap() {
+        let bus = LogGp { message: Some(Bytes(1024)), ..BUS };
+        let mut server = server(Some(bus));
+        let packets = 40;
+        let last = (0..packets).map(|_| server.stream(0, Ps::ZERO, Bytes(256))).last();
+        let message = 31_000 + 3 * 512; // the gap, from the first packet, and three packets more
+        assert_eq!(last, Some(Ps(9 * message + 31_000 + 2 * 512 + 2 * 29_000 + 71_000 + 512)));
+        assert_eq!(server.usage.busy, 10 * message);
     }
 
     /// The slower bus sets the pace, the other one adds its crossing of one message.

@@ -12,6 +12,8 @@
 //!
 //! What a step costs is told by [`costs`](crate::costs).
 //!
+//! With [`MessageEndpoint::packet_by_packet`] a step that receives and sends works on packets instead ([`packets`]).
+//!
 //! # Transit
 //! Where only neighbours are connected, a message for a distant NPU is forwarded by the NPUs between. With
 //! `transit` the endpoints do it, as communication libraries do on such fabrics (ACE paper, section V): the
@@ -22,16 +24,21 @@
 //! no more than a few messages of a thread of its own waiting (above), so neither kind starves the other.
 //! Without `transit` the network's routers forward.
 
+mod packets;
+mod tag;
+
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
 use crate::contention::Kernel;
 use crate::costs::StepCost;
 use crate::flights::Flights;
 use crate::forwarding::{Forwarding, Leg};
 use crate::layout::Layout;
+use packets::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, Key, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
-use syncline_network::{Delivery, Message, NetOut, Network, Route};
+use syncline_network::{Delivery, Message, MsgId, NetOut, Network, Route};
+pub(crate) use tag::Tag;
 
 /// Work is done, or a stage of it.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +54,28 @@ pub enum WorkDone {
         /// The stage.
         stage: u8,
     },
+    /// That on the next packet that a step passes on.
+    Packet {
+        /// The NPU.
+        npu: u32,
+        /// The chunk.
+        seq: u32,
+        /// The thread.
+        thread: u8,
+    },
     /// That on the next message in transit.
     Transit {
         /// The NPU.
         npu: u32,
         /// The stage.
         stage: u8,
+    },
+    /// That on the next packet in transit which came by a port.
+    Passing {
+        /// The NPU.
+        npu: u32,
+        /// The port.
+        port: u16,
     },
     /// None yet, but what it is shared with changes ([`contention`](crate::contention)).
     Shares {
@@ -68,7 +91,11 @@ impl WorkDone {
     #[inline]
     pub fn npu(self) -> NodeId {
         match self {
-            WorkDone::Step { npu, .. } | WorkDone::Transit { npu, .. } | WorkDone::Shares { npu, .. } => NodeId(npu),
+            WorkDone::Step { npu, .. }
+            | WorkDone::Packet { npu, .. }
+            | WorkDone::Transit { npu, .. }
+            | WorkDone::Passing { npu, .. }
+            | WorkDone::Shares { npu, .. } => NodeId(npu),
         }
     }
 
@@ -77,7 +104,7 @@ impl WorkDone {
     pub fn stage(self) -> u8 {
         match self {
             WorkDone::Step { stage, .. } | WorkDone::Transit { stage, .. } => stage,
-            WorkDone::Shares { .. } => 0,
+            WorkDone::Packet { .. } | WorkDone::Passing { .. } | WorkDone::Shares { .. } => 0,
         }
     }
 
@@ -86,51 +113,13 @@ impl WorkDone {
     #[inline]
     pub fn key(self) -> Key {
         match self {
-            WorkDone::Step { seq, thread, .. } => chunk_key(class::WORK, seq, thread),
+            WorkDone::Step { seq, thread, .. } | WorkDone::Packet { seq, thread, .. } => {
+                chunk_key(class::WORK, seq, thread)
+            }
             WorkDone::Transit { stage, .. } => Key::new(class::TRANSIT, stage.into()),
+            WorkDone::Passing { port, .. } => Key::new(class::TRANSIT, port.into()),
             WorkDone::Shares { .. } => Key::new(class::SHARES, 0),
         }
-    }
-}
-
-/// Names the step of a chunk that takes a message, in 63 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tag(pub(crate) u64);
-
-impl Tag {
-    const PC_BITS: u32 = 23;
-    const THREAD_BITS: u32 = 4;
-    const PHASE_BITS: u32 = 5;
-    const SLOT_BITS: u32 = Self::PC_BITS + Self::THREAD_BITS + Self::PHASE_BITS;
-    /// Chunks that tags tell apart: one bit says that it is a [`Forwarding`]'s number.
-    const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
-
-    #[inline]
-    pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
-        debug_assert!(
-            into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
-            "more steps than a tag can name"
-        );
-        let slot = u64::from(into.pc)
-            | u64::from(into.thread) << Self::PC_BITS
-            | u64::from(phase) << (Self::PC_BITS + Self::THREAD_BITS);
-        Tag(slot | u64::from(seq) << Self::SLOT_BITS)
-    }
-
-    #[inline]
-    pub(crate) fn seq(self) -> u32 {
-        (self.0 >> Self::SLOT_BITS) as u32
-    }
-
-    #[inline]
-    pub(crate) fn phase(self) -> u8 {
-        (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
-    }
-
-    #[inline]
-    pub(crate) fn slot(self) -> Slot {
-        let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
-        Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
     }
 }
 
@@ -156,8 +145,8 @@ struct Running {
     vector: Option<u64>,
     /// When the phase began.
     began: Ps,
-    /// Messages that have arrived before their step, in order of their tags.
-    early: Vec<Tag>,
+    /// What has arrived before its step, in order of tags.
+    early: Vec<Early>,
 }
 
 /// A thread of a chunk on an NPU.
@@ -180,6 +169,11 @@ struct Thread {
     len: u64,
     route: Route,
     into: Slot,
+    /// Whether that step sends it on.
+    goes_on: bool,
+    /// Of a step that works on packets: bytes that it has not sent, and its message, once opened.
+    left: u64,
+    message: Option<MsgId>,
 }
 
 const FRESH: Thread = Thread {
@@ -194,6 +188,9 @@ const FRESH: Thread = Thread {
     len: 0,
     route: Route::Port(PortId(0)),
     into: Slot { thread: 0, pc: 0 },
+    goes_on: false,
+    left: 0,
+    message: None,
 };
 
 /// The chunks of an NPU between the oldest unfinished one and the newest it has heard of.
@@ -234,6 +231,8 @@ pub struct MessageEndpoint<C> {
     npus: Vec<Window>,
     /// Messages in transit, if it is the endpoints that forward.
     forwarding: Option<Forwarding>,
+    /// Bytes of a packet, where what is sent on is worked on packet by packet.
+    packet: Option<Bytes>,
     sent: u64,
     /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
     pub(crate) flights: Flights,
@@ -250,6 +249,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             most_leaving: (0..npus).map(|n| layout.fabric().ports(NodeId(n)).max(LEAVING)).collect(),
             traced: NodeSet::new(npus, traced),
             forwarding: transit.then(|| Forwarding::new(layout.fabric())),
+            packet: None,
             layout,
             cost,
             inflight,
@@ -278,8 +278,16 @@ impl<C: StepCost> MessageEndpoint<C> {
         let (chunk, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
         if t.op.receives() {
             let tag = Tag::new(seq, chunk.phase, Slot { thread, pc: t.pc });
-            let Ok(found) = chunk.early.binary_search(&tag) else { return };
-            chunk.early.remove(found);
+            let first = chunk.early.partition_point(|e| e.tag < tag);
+            let after = chunk.early.partition_point(|e| e.tag <= tag);
+            if self.packet.is_some() && t.op.sends() {
+                let early: Vec<Early> = chunk.early.drain(first..after).collect();
+                return early.into_iter().for_each(|e| self.take_up(npu, seq, thread, e.segment, ctx));
+            }
+            if first == after {
+                return;
+            }
+            chunk.early.remove(first);
         }
         self.work(npu, seq, thread, 0, ctx);
     }
@@ -294,6 +302,35 @@ impl<C: StepCost> MessageEndpoint<C> {
         (t.working, t.decoded) = (true, false);
         let (op, len) = (t.op, t.len);
         self.cost.work(ctx.now, op, Bytes(len), WorkDone::Step { npu: npu.0, seq, thread, stage }, ctx.q);
+    }
+
+    /// What a thread's step sends.
+    fn message_of(&mut self, npu: NodeId, seq: u32, thread: u8) -> Message {
+        let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
+        let Thread { pc, len, route, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
+        let tag = Tag::new(seq, phase, into).0;
+        let receipt = (most_leaving > 0).then(|| Tag::new(seq, phase, Slot { thread, pc: pc + 1 }).0);
+        let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
+        Message { src: npu, route, len: Bytes(len), delivery, tag, receipt }
+    }
+
+    /// A thread's step is done: the next one begins, unless it sends and too many messages wait to leave.
+    fn step_done<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, sent: bool, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        let t = self.thread(npu, seq, thread);
+        (t.working, t.decoded) = (false, false);
+        t.pc += 1;
+        if sent {
+            let most = t.most_leaving;
+            t.leaving += u16::from(most > 0);
+            t.full = most > 0 && t.leaving >= most;
+            if t.full {
+                return;
+            }
+        }
+        self.advance(npu, seq, thread, ctx);
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
@@ -315,6 +352,8 @@ impl<C: StepCost> MessageEndpoint<C> {
         (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
         if step.op.sends() {
             t.route = view.route(&step);
+            (t.left, t.message) = (len, None);
+            t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
             let next = Slot { thread, pc: t.pc + 1 };
             let bursts = view.program().sends_in_bursts() && next.pc < view.steps(thread);
             let following = bursts.then(|| view.step(next).0).filter(|next| next.op == Op::Send);
@@ -378,15 +417,25 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         self.sent += message.len.0;
         self.flights.begin(ctx.now);
+        let message = self.on_its_way(message);
+        ctx.net.send(ctx.now, message, ctx.q);
+    }
+
+    /// A message as it takes its first hop.
+    fn on_its_way(&mut self, message: Message) -> Message {
         let leg = match (&mut self.forwarding, message.route) {
-            (Some(f), Route::To(dst)) => f.depart(self.layout.fabric(), message.src, dst, message.tag, message.len),
+            (Some(f), Route::To(dst)) => f.depart(self.layout.fabric(), dst, message),
             _ => None,
         };
-        let message = match leg {
-            Some(Leg { port, tag, .. }) => Message { route: Route::Port(port), tag, ..message },
-            None => message,
-        };
-        ctx.net.send(ctx.now, message, ctx.q);
+        leg.map_or(message, |leg| self.hop(message.src, leg, message.receipt))
+    }
+
+    /// A message on one of its hops, which it takes packet by packet if there is another.
+    fn hop(&self, src: NodeId, leg: Leg, receipt: Option<u64>) -> Message {
+        let Leg { port, tag, len, delivery } = leg;
+        let passes = self.packet.is_some() && Forwarding::is_passing(tag);
+        let delivery = if passes { Delivery::Stored } else { delivery };
+        Message { src, route: Route::Port(port), len, delivery, tag, receipt }
     }
 
     /// A message in transit, of so many bytes, is there for a stage of the work on it.
@@ -396,7 +445,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         self.cost.work(ctx.now, TRANSIT, len, WorkDone::Transit { npu: npu.0, stage }, ctx.q);
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.take_in_hand(npu, stage, tag);
+            forwarding.take_in_hand(npu, stage.into(), tag, 1);
         }
     }
 
@@ -406,15 +455,14 @@ impl<C: StepCost> MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let Some(forwarding) = &mut self.forwarding else { return };
-        let Some(tag) = forwarding.next_in_hand(npu, stage) else { return };
+        let Some(tag) = forwarding.next_in_hand(npu, stage.into()) else { return };
         if let Some(len) = forwarding.passing(tag).filter(|_| stage + 1 < self.cost.stages(TRANSIT)) {
             return self.pass(npu, tag, len, stage + 1, ctx);
         }
-        let Leg { port, tag, len } = forwarding.next_leg(tag);
-        self.sent += len.0;
+        let leg = forwarding.next_leg(tag);
+        self.sent += leg.len.0;
         self.flights.begin(ctx.now);
-        let route = Route::Port(port);
-        let message = Message { src: npu, route, len, delivery: Delivery::Whole, tag, receipt: None };
+        let message = self.hop(npu, leg, None);
         ctx.net.send(ctx.now, message, ctx.q);
     }
 
@@ -479,12 +527,15 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let (npu, tag) = match report {
-            NetOut::Arrived { at, tag, .. } => {
-                self.flights.end(ctx.now);
+        let (npu, tag, segment) = match report {
+            NetOut::Arrived { at, port, tag, segment, last } => {
+                if last {
+                    self.flights.end(segment.end());
+                }
                 match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
+                    Some(_) if self.packet.is_some() => return self.take_in_hand(at, port, tag, segment, ctx),
                     Some(len) => return self.pass(at, tag, len, 0, ctx),
-                    None => (at, Tag(tag)),
+                    None => (at, Tag(tag), segment),
                 }
             }
             NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
@@ -496,12 +547,15 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         if chunk.started && chunk.phase == tag.phase() {
             let t = &window.threads[at * self.threads + usize::from(thread)];
             if t.decoded && t.pc == pc {
-                return self.work(npu, tag.seq(), thread, 0, ctx);
+                return match self.packet.is_some() && t.op.sends() {
+                    true => self.take_up(npu, tag.seq(), thread, segment, ctx),
+                    false => self.work(npu, tag.seq(), thread, 0, ctx),
+                };
             }
         }
         let early = &mut window.chunks[at].early;
-        let place = early.partition_point(|&t| t < tag);
-        early.insert(place, tag);
+        let place = early.partition_point(|e| e.tag <= tag);
+        early.insert(place, Early { tag, segment });
     }
 
     fn handle<Q>(&mut self, event: WorkDone, ctx: &mut Ctx<'_, N, Q>)
@@ -510,33 +564,22 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     {
         let (npu, seq, thread, stage) = match event {
             WorkDone::Step { npu, seq, thread, stage } => (NodeId(npu), seq, thread, stage),
+            WorkDone::Packet { npu, seq, thread } => return self.packet_done(NodeId(npu), seq, thread, ctx),
+            WorkDone::Passing { npu, port } => return self.packet_on(NodeId(npu), PortId(port), ctx),
             WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
             WorkDone::Shares { npu, generation } => {
                 return self.cost.share_anew(npu as usize, generation, ctx.now, ctx.q, ctx.out);
             }
         };
-        let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let op = self.thread(npu, seq, thread).op;
         if stage + 1 < self.cost.stages(op) {
             return self.work(npu, seq, thread, stage + 1, ctx);
         }
-        let t = self.thread(npu, seq, thread);
-        t.working = false;
-        t.pc += 1;
-        let Thread { len, route, into, pc, most_leaving: most, .. } = *t;
         if op.sends() {
-            let tag = Tag::new(seq, phase, into).0;
-            let receipt = (most > 0).then(|| Tag::new(seq, phase, Slot { thread, pc }).0);
-            let message = Message { src: npu, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt };
+            let message = self.message_of(npu, seq, thread);
             self.send(message, ctx);
-            let t = self.thread(npu, seq, thread);
-            t.leaving += u16::from(most > 0);
-            t.full = most > 0 && t.leaving >= most;
-            if t.full {
-                return;
-            }
         }
-        self.advance(npu, seq, thread, ctx);
+        self.step_done(npu, seq, thread, op.sends(), ctx);
     }
 
     fn compute<Q>(&mut self, npu: NodeId, stream: u8, kernels: &[Kernel], ctx: &mut Ctx<'_, N, Q>) -> Option<Ps>

@@ -47,6 +47,8 @@ pub struct RateServer {
     rate: Rate,
     protocol: Option<LogGp>,
     free: Vec<Ps>,
+    /// With a protocol, per NPU: bytes of the message that was the last to begin.
+    begun: Vec<u64>,
     /// What it did.
     pub usage: ResourceUse,
 }
@@ -54,13 +56,15 @@ pub struct RateServer {
 impl RateServer {
     /// Servers of `npus` NPUs.
     pub fn new(name: &'static str, rate: Rate, npus: u32) -> RateServer {
-        RateServer { rate, protocol: None, free: vec![Ps::ZERO; npus as usize], usage: ResourceUse::new(name, 1) }
+        let (free, begun) = (vec![Ps::ZERO; npus as usize], Vec::new());
+        RateServer { rate, protocol: None, free, begun, usage: ResourceUse::new(name, 1) }
     }
 
     /// The same with the costs of a bus.
     #[must_use]
     pub fn with_protocol(self, protocol: Option<LogGp>) -> RateServer {
-        RateServer { protocol, ..self }
+        let begun = vec![0; if protocol.is_some() { self.free.len() } else { 0 }];
+        RateServer { protocol, begun, ..self }
     }
 
     /// Serves `size` bytes that are there at `ready`; returns when they are done.
@@ -77,14 +81,22 @@ impl RateServer {
     }
 
     /// Serves the next `size` bytes of a stream that are there at `ready`: those that find the bus busy go on with the
-    /// message that is on it.
+    /// message that is on it, until it is as long as messages may be.
     pub fn stream(&mut self, npu: usize, ready: Ps, size: Bytes) -> Ps {
-        match self.protocol {
-            Some(protocol) if self.free[npu] > ready => {
-                let crossing = protocol.go_on(self.rate, self.free[npu], size);
-                self.account(npu, ready, crossing)
-            }
-            _ => self.serve(npu, ready, size),
+        let Some(protocol) = self.protocol.filter(|_| self.free[npu] > ready) else {
+            return self.serve(npu, ready, size);
+        };
+        let room = protocol.message.map_or(u64::MAX, |longest| longest.0.saturating_sub(self.begun[npu]));
+        let more = size.min(Bytes(room));
+        let mut done = ready;
+        if more > Bytes::ZERO || size == Bytes::ZERO {
+            let crossing = protocol.go_on(self.rate, self.free[npu], more);
+            self.begun[npu] += more.0;
+            done = self.account(npu, ready, crossing);
+        }
+        match Bytes(size.0 - more.0) {
+            Bytes::ZERO => done,
+            rest => self.transfer(npu, Train::at(ready), rest).last,
         }
     }
 
@@ -92,6 +104,8 @@ impl RateServer {
     pub fn transfer(&mut self, npu: usize, ready: Train, size: Bytes) -> Train {
         let Some(protocol) = self.protocol else { return Train::at(self.serve(npu, ready.last, size)) };
         let crossing = protocol.cross(self.rate, self.free[npu], ready, size);
+        let longest = protocol.message.unwrap_or(size).0.max(1);
+        self.begun[npu] = size.0.saturating_sub(1) % longest + size.0.min(1);
         self.account(npu, ready.first, crossing);
         crossing.done
     }

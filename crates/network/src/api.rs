@@ -17,7 +17,8 @@
 //!   [`Delivery::Stream`] it hears of every segment when its first packet has arrived, and must give
 //!   each packet's buffer slot back with [`Network::release`]; that is what lets an engine reduce and
 //!   forward a packet while the rest of its message is still on the wire, and what makes a slow
-//!   receiver push back on the sender.
+//!   receiver push back on the sender. [`Delivery::Stored`] is both: it is heard of as a stream, by a
+//!   receiver that always has room.
 //! * A segment never announces a packet that could still be delayed. A backend without packets
 //!   reports one segment per message.
 //! * A message of zero bytes takes no time on a link but its latency, and arrives like any other.
@@ -47,6 +48,8 @@ pub enum Route {
 pub enum Delivery {
     /// Once, when it is complete; its buffers are freed by the network as packets arrive.
     Whole,
+    /// Segment by segment; its buffers are freed by the network as packets arrive.
+    Stored,
     /// Segment by segment; its buffers are freed by the receiver.
     Stream,
     /// As a stream, of packets that the receiver moves on whatever becomes of its streams: a network may have
@@ -87,10 +90,17 @@ pub struct Segment {
     pub packets: u32,
 }
 
+impl Segment {
+    /// Time of the last packet.
+    pub fn end(&self) -> Ps {
+        self.t0 + self.gap.times(u64::from(self.packets.saturating_sub(1)))
+    }
+}
+
 /// What the network reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetOut {
-    /// Bytes have arrived: all of them with [`Delivery::Whole`], a segment with [`Delivery::Stream`].
+    /// Bytes have arrived: all of them with [`Delivery::Whole`], else a segment.
     Arrived {
         /// The destination.
         at: NodeId,

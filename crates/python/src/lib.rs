@@ -18,6 +18,12 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
+/// The fingerprint of the sources that the engine is built from.
+#[pyfunction]
+fn sources() -> PyResult<u32> {
+    Ok(env!("SYNCLINE_SOURCES").parse()?)
+}
+
 /// Runs the simulation that the JSON text describes.
 #[pyfunction]
 fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
@@ -89,6 +95,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(sources, module)?)?;
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     module.add("SimulationError", module.py().get_type::<SimulationError>())?;
     Ok(())

@@ -82,6 +82,15 @@ impl Pieces {
         self.chunks * u64::from(self.parts)
     }
 
+    /// Length of the longest piece.
+    pub fn largest(&self) -> u64 {
+        let ends = |count: u64| [0, count.saturating_sub(1)];
+        let pieces = ends(self.chunks)
+            .into_iter()
+            .flat_map(|chunk| ends(self.parts.into()).map(|part| self.piece(chunk * u64::from(self.parts) + part).0));
+        if self.chunks == 0 { 0 } else { pieces.max().unwrap_or(0) }
+    }
+
     /// Length of a piece, and its lane if it is bound to one.
     pub fn piece(&self, index: u64) -> (u64, Option<u32>) {
         let (chunk, part) = (index / u64::from(self.parts), (index % u64::from(self.parts)) as u32);
@@ -376,6 +385,7 @@ mod tests {
             let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
             let p = cut(Bytes(size), chunking, lanes, Split { element }, None);
             prop_assert_eq!((0..p.count()).map(|i| p.piece(i).0).sum::<u64>(), size);
+            prop_assert_eq!((0..p.count()).map(|i| p.piece(i).0).max().unwrap_or(0), p.largest());
         }
 
         #[test]

@@ -160,7 +160,8 @@ where
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps, .. } => {
             let cost = Ideal { step: Ps(*step_latency_ps) };
-            run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
+            let packet = run.net.packet_size();
+            run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).packet_by_packet(packet))
         }
         EndpointSpec::Baseline {
             memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..

@@ -131,7 +131,7 @@ impl RunPlan {
     pub fn largest_chunk(&self) -> Bytes {
         let largest = |plan: &Plan| Bytes(self.job.largest(plan.kind()));
         let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, largest(plan)));
-        Bytes(pieces.map(|p| if p.count() == 0 { 0 } else { p.piece(0).0 }).max().unwrap_or(0))
+        Bytes(pieces.map(|p| p.largest()).max().unwrap_or(0))
     }
 }
 

@@ -12,6 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
+from syncline.binding import EngineUnusableError
 from syncline.cli import bench, calibrate, collective, figure, inspect, reproduce, study, sweep, topology, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
@@ -108,6 +109,9 @@ def run(arguments: Sequence[str]) -> int:
         return done.exit_code
     except InputError as error:
         _complain(error, as_json)
+        return WRONG_INPUT
+    except EngineUnusableError as error:
+        _complain(InputError([error.problem]), as_json)
         return WRONG_INPUT
     except SimulationFailedError as error:
         print(f"the simulation failed: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -86,6 +87,12 @@ def load(problems: Sequence[Problem], settings: Sequence[str] | None, read: Call
     if found:
         raise InputError(found)
     return loaded
+
+
+def warn(warning: str | None, *, quiet: bool) -> None:
+    """Says what there is to be warned of before something begins."""
+    if warning is not None and not quiet:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def settled(study: Study) -> Study:

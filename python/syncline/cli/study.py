@@ -61,14 +61,16 @@ def run(
         fold=fold,
         padding=padding,
     )
-    study, _ = _load(experiment, set_, forced, problems, quiet=quiet)
+    study, previews = _load(experiment, set_, forced, problems, quiet=quiet)
 
-    from syncline import runner
+    from syncline import estimate, runner
     from syncline.rundir import RunDirectory
 
     directory = None if out is None else RunDirectory(out, study, _command(), seed)
     if directory is not None:
         directory.check()
+    for variant, preview in zip(study.variants, previews, strict=True):
+        options.warn(estimate.warning(variant.name, estimate.of(variant.experiment, preview)), quiet=quiet)
     began = time.monotonic()
     outcomes = runner.run_all(study.variants, threads, _saver(directory))
     document = _document(study, outcomes, seed, time.monotonic() - began)
@@ -124,6 +126,7 @@ def check(
     named = [(variant, preview) for variant, preview in zip(study.variants, previews, strict=True)]
     estimates = [(variant.name, estimate.of(variant.experiment, preview)) for variant, preview in named]
     warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
+    warnings += filter(None, (estimate.warning(name, expected) for name, expected in estimates))
     seen = {variant.name: asdict(preview) for variant, preview in named}
     document = results.document(study.variants, seed=seed, status="complete", warnings=warnings, seen=seen)
     document["estimates"] = [{"name": name, **e.as_document()} for name, e in estimates]

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.schedules.load import Loaded
 
@@ -34,6 +35,7 @@ class Verdict:
 
 def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
     """Verifies a schedule. Raises [`InputError`] if it is none, or one that cannot be verified."""
+    binding.require()
     from syncline import _core
 
     head = json.dumps({"root": root, "buffering": buffering})[:-1]

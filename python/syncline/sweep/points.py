@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import syncline
-from syncline import document, engine, estimate
+from syncline import binding, document, engine, estimate
 from syncline.document import Node, Scalar
 from syncline.errors import InputError, Problem, one_of
 from syncline.schema import load as experiments
@@ -158,6 +158,7 @@ def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Proble
 
 def _key(variant: Variant) -> str:
     """A name for what is simulated: the complete experiment, files it reads included, and the engine's version."""
+    binding.require()
     from syncline import _core
 
     experiment = variant.experiment

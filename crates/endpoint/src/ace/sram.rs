@@ -53,32 +53,31 @@ impl Partitions {
     pub fn new(layout: &Layout, sram: u64, chunk: Bytes, packets: Option<Packets>) -> Result<Partitions, AceError> {
         let fabric = layout.fabric();
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
-        let npu = NodeId(0); // shares are never larger anywhere else
+        let ports = fabric.ports(NodeId(0)); // of a product, as every NPU's
         let mut weights = vec![0u128; phases + 1];
         let mut needs = vec![0u64; phases + 1];
         let mut reserve = 0;
         let mut bandwidths = Vec::new();
         let mut exchanged = Vec::new();
         for plan in 0..layout.plans().count() as u8 {
-            let c = crate::api::Chunk { len: chunk, plan, lane: 0 };
+            let held = |phase| layout.held_at_most(plan, chunk, phase);
             let count = layout.phases(plan);
             if layout.plan(plan).is_exchange() {
-                let brought = layout.held(npu, c, 0);
+                let brought = held(0);
                 needs[0] = needs[0].max(brought);
                 exchanged.push(u128::from(brought.max(1)));
                 continue;
             }
             for (phase, p) in layout.plan(plan).phases().iter().enumerate() {
-                let links = (0..fabric.ports(npu)).map(|q| fabric.link(npu, PortId(q))).filter(|l| l.class == p.dim);
+                let links = (0..ports).map(|q| fabric.link(NodeId(0), PortId(q))).filter(|l| l.class == p.dim);
                 let bandwidth: u128 = links.map(|l| u128::from(l.rate.bytes_per_s())).sum();
-                let held = layout.held(npu, c, phase);
-                weights[phase] += bandwidth * u128::from(held.max(1));
+                weights[phase] += bandwidth * u128::from(held(phase).max(1));
                 if phase == 0 {
                     bandwidths.push(bandwidth);
                 }
-                needs[phase] = needs[phase].max(held);
+                needs[phase] = needs[phase].max(held(phase));
             }
-            needs[phases] = needs[phases].max(layout.held(npu, c, count));
+            needs[phases] = needs[phases].max(held(count));
         }
         let first = bandwidths.iter().sum::<u128>() / (bandwidths.len() as u128).max(1);
         weights[0] += first * exchanged.iter().sum::<u128>();
@@ -184,9 +183,9 @@ pub fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Packets) -> u
         let count = plan.phases().len();
         needs.resize(needs.len().max(count), 0);
         for (phase, need) in needs.iter_mut().enumerate().take(count) {
-            *need = plan.held(phase, chunk, split, |_| 0).max(*need);
+            *need = plan.held_at_most(phase, chunk, split).max(*need);
         }
-        terminal = plan.held(count, chunk, split, |_| 0).max(terminal);
+        terminal = plan.held_at_most(count, chunk, split).max(terminal);
     }
     if !exchanges.is_empty() {
         needs.resize(needs.len().max(1), 0);

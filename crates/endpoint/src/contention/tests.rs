@@ -43,6 +43,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
                 cost.share_anew(0, generation, now, &mut q, &mut said);
             }
             Some((now, _, WorkDone::Step { seq, .. })) => done[seq as usize] = now,
+            Some((_, _, packets @ (WorkDone::Packet { .. } | WorkDone::Passing { .. }))) => panic!("{packets:?}"),
             Some((now, _, WorkDone::Transit { .. })) => {
                 if inputs.peek().is_some_and(|i| i.0 == now) {
                     match inputs.next().map(|i| i.1) {

@@ -7,7 +7,7 @@
 //! no others.
 
 use crate::api::Report;
-use crate::costs::{StepCost, reads_per_byte};
+use crate::costs::{Datapath, StepCost};
 use crate::message::WorkDone;
 use crate::servers::RateServer;
 use syncline_collective::Op;
@@ -28,15 +28,7 @@ pub struct DmaConfig {
 
 /// DMAs, and SMs for what DMAs cannot do.
 #[derive(Clone, Debug)]
-pub struct Dma {
-    memory: RateServer,
-    sms: Option<RateServer>,
-    bus_out: RateServer,
-    bus_in: RateServer,
-    charge_writes: bool,
-    read: u64,
-    written: u64,
-}
+pub struct Dma(Datapath);
 
 /// Whether a step is a kernel's.
 pub const fn needs_sms(op: Op) -> bool {
@@ -46,7 +38,7 @@ pub const fn needs_sms(op: Op) -> bool {
 impl Dma {
     /// Those of `npus` NPUs.
     pub fn new(config: DmaConfig, npus: u32) -> Dma {
-        Dma {
+        Dma(Datapath {
             memory: RateServer::new("memory", config.memory, npus),
             sms: config.sms.map(|rate| RateServer::new("sm", rate, npus)),
             bus_out: RateServer::new("bus_tx", config.bus, npus),
@@ -54,42 +46,17 @@ impl Dma {
             charge_writes: config.charge_writes,
             read: 0,
             written: 0,
-        }
+        })
     }
 }
 
 impl StepCost for Dma {
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q) {
-        let npu = done.npu().index();
-        let mut ready = now;
-        if op.receives() {
-            self.written += len.0;
-            ready = self.bus_in.serve(npu, now, len);
-            if self.charge_writes {
-                ready = ready.max(self.memory.serve(npu, now, len));
-            }
-        }
-        let read = Bytes(reads_per_byte(op) * len.0);
-        self.read += read.0;
-        let mut until = ready;
-        if read.0 > 0 {
-            until = self.memory.serve(npu, ready, read);
-            if let Some(sms) = self.sms.as_mut().filter(|_| needs_sms(op)) {
-                until = until.max(sms.serve(npu, ready, read));
-            }
-        }
-        if op.sends() {
-            until = until.max(self.bus_out.serve(npu, ready, len));
-        }
-        q.at(until, done.key(), done);
+        let at = self.0.stream(done.npu().index(), now, op, len, needs_sms(op));
+        q.at(at, done.key(), done);
     }
 
     fn report(&self, report: &mut Report) {
-        report.buses = &["memory", "bus_tx", "bus_rx"];
-        report.memory_read = self.read;
-        report.memory_written = self.written;
-        report.resources.push(self.memory.usage.clone());
-        report.resources.extend(self.sms.iter().map(|s| s.usage.clone()));
-        report.resources.extend([&self.bus_out, &self.bus_in].map(|s| s.usage.clone()));
+        self.0.report(report);
     }
 }

@@ -38,7 +38,7 @@ impl<F: Fabric> Packet<F> {
     pub(super) fn looped_back(&mut self, now: Ps, at: NodeId, news: &mut Vec<NetOut>) {
         let loopback = &mut self.loopbacks[at.index()];
         let train = loopback.queue.pop_front().expect("one event for each train");
-        if !self.messages.get(train.msg).is_whole() {
+        if !self.messages.get(train.msg).is_stored() {
             loopback.held += u64::from(train.packets);
         }
         let receipt = self.messages.get(train.msg).message.receipt.filter(|_| train.place.is_tail());

@@ -23,10 +23,16 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Whether the network frees its slots at the destination.
+    /// Whether its destination hears of it when it is complete, rather than segment by segment.
     #[inline(always)]
     pub fn is_whole(&self) -> bool {
         self.message.delivery == Delivery::Whole
+    }
+
+    /// Whether the network frees its slots at the destination.
+    #[inline(always)]
+    pub fn is_stored(&self) -> bool {
+        matches!(self.message.delivery, Delivery::Whole | Delivery::Stored)
     }
 }
 

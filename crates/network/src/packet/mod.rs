@@ -8,7 +8,8 @@
 //! * Every input port has a buffer of `B` packets. A packet that starts takes a credit of the buffer
 //!   ahead; the credit is back one latency after the slot is free. A packet in transit frees its slot
 //!   when it has left the node completely, a packet at its destination on arrival
-//!   ([`Delivery::Whole`](crate::Delivery::Whole)) or when the receiver releases it.
+//!   ([`Delivery::Whole`](crate::Delivery::Whole), [`Delivery::Stored`](crate::Delivery::Stored)) or when the
+//!   receiver releases it.
 //! * Packets for the local NPU leave the input queue at once. Those in transit through an NPU stand in
 //!   line, one queue per input port and virtual channel, and only the head of a queue requests an
 //!   output; the next packet becomes head when it starts. In a switch every packet requests its output on

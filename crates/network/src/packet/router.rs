@@ -221,15 +221,16 @@ impl<F: Fabric> Packet<F> {
         if usable < d.needed {
             return None;
         }
-        let whole = d.hop.last && self.messages.get(d.train.msg).is_whole();
-        let packets = if wanted == 1 { 1 } else { link.burst(wanted, usable, d.needed, whole) };
+        let flight = self.messages.get(d.train.msg);
+        let (whole, stored) = (d.hop.last && flight.is_whole(), d.hop.last && flight.is_stored());
+        let packets = if wanted == 1 { 1 } else { link.burst(wanted, usable, d.needed, stored) };
         let (len, each) = packet_size(link, &self.messages, self.packet, d.train);
         let starts = Series { first: start, gap: each, count: u64::from(packets) };
         link.free = starts.at(starts.count);
         self.usage.add(out.0, Bytes(len * starts.count), starts.count, start, link.free);
 
         let credits = &mut link.channels[usize::from(d.vc)].credits;
-        if whole {
+        if stored {
             // The slot is free on arrival, and the credit takes as long back as the packet took.
             credits.add(Series { first: start + each + link.latency + link.latency, ..starts });
         }
@@ -371,7 +372,7 @@ impl<F: Fabric> Packet<F> {
     fn deliver(&mut self, now: Ps, by: LinkId, train: Train, news: &mut Vec<NetOut>) {
         let link = &mut self.links[by.index()];
         let (at, port, gap) = (link.to, link.input, link.full);
-        if !self.messages.get(train.msg).is_whole() {
+        if !self.messages.get(train.msg).is_stored() {
             link.hold(train.place.channel(), train.packets);
         }
         self.announce(now, at, port, gap, train, news);

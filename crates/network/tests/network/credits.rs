@@ -27,7 +27,7 @@ fn a_short_buffer_passes_its_size_per_round_trip() {
         (DeadlockRule::Bubble, 8, 7),
     ] {
         for trains in [false, true] {
-            for delivery in [Delivery::Whole, Delivery::Stream] {
+            for delivery in [Delivery::Whole, Delivery::Stored, Delivery::Stream] {
                 let n = 10 * slots + 1;
                 let message = Play { delivery, ..Play::whole(0, Route::Port(PortId(0)), n * P) };
                 let net = packets(&fabric, rule, Some(buffer), trains);

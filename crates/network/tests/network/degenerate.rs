@@ -41,7 +41,7 @@ fn what_a_node_sends_itself_takes_no_buffer_of_a_link() {
 fn empty_messages_take_the_latency() {
     let fabric = torus(&[(4, 1_000_000_000, 5_000), (4, 2_000_000_000, 7_000)]);
     for supply in [Supply::AtOnce, Supply::Every(Ps(1)), Supply::WhenRoom { capacity: Bytes(0) }] {
-        for delivery in [Delivery::Whole, Delivery::Stream] {
+        for delivery in [Delivery::Whole, Delivery::Stored, Delivery::Stream] {
             for trains in [false, true] {
                 let empty = Play { supply, delivery, ..Play::whole(0, Route::To(NodeId(5)), 0) };
                 let net = packets(&fabric, DeadlockRule::Bubble, Some(2), trains);

@@ -33,7 +33,7 @@ fn symmetric(fabric: &Product, delivery: Delivery) -> Vec<Play> {
 #[test]
 fn nodes_that_are_alike_stay_alike() {
     let fabric = torus(&[(4, 188_000_000_000, 72_289), (3, 23_500_000_000, 401_606)]);
-    for delivery in [Delivery::Whole, Delivery::Stream] {
+    for delivery in [Delivery::Whole, Delivery::Stored, Delivery::Stream] {
         let plays = symmetric(&fabric, delivery);
         let per_node = plays.len() / fabric.nodes() as usize;
         for buffer in [Some(2), Some(5), None] {

@@ -235,7 +235,7 @@ impl<N: Network> Player<'_, N> {
         let received = &mut self.received[tag as usize];
         for i in 0..u64::from(segment.packets) {
             let arrival = segment.t0 + segment.gap.times(i);
-            if play.delivery != Delivery::Whole {
+            if !matches!(play.delivery, Delivery::Whole | Delivery::Stored) {
                 let pause = play.hold.times(*received % 7);
                 *received += 1;
                 self.queue.push(

@@ -45,7 +45,7 @@ fn random_play(rng: &mut SplitMix64, fabric: &Product, one_hop: bool) -> Play {
         src: NodeId(below(rng, u64::from(fabric.nodes())) as u32),
         route,
         len,
-        delivery: if rng.below(2) == 0 { Delivery::Whole } else { Delivery::Stream },
+        delivery: [Delivery::Whole, Delivery::Stored, Delivery::Stream][rng.below(3)],
         supply,
         hold: Ps([0, 1, 5_000, 33_333, 100_000][rng.below(5)]),
     }
@@ -85,6 +85,23 @@ fn random_traffic_takes_the_same_time() {
         assert!(fast.events <= reference.events, "SEED={case}: trains cost events");
         let shuffled = play_shuffled(packets(&fabric, rule, buffer, true), &fabric, &plays, case);
         assert_eq!(physics(&reference), physics(&shuffled), "SEED={case}, shuffled: {rule:?} {buffer:?} {fabric:?}");
+    }
+}
+
+/// A message that is stored is heard of earlier than one that is reported as a whole, and takes as long.
+#[test]
+fn what_is_stored_travels_like_what_is_whole() {
+    for case in 0..200 {
+        let rng = &mut SplitMix64(case);
+        let fabric = random_torus(rng);
+        let (buffer, count) = (random_buffer(rng), 1 + rng.below(60));
+        let mut plays: Vec<Play> = (0..count).map(|_| random_play(rng, &fabric, false)).collect();
+        plays.iter_mut().filter(|p| p.delivery == Delivery::Stored).for_each(|p| p.delivery = Delivery::Whole);
+        let run =
+            |plays: &[Play]| play(packets(&fabric, DeadlockRule::Bubble, buffer, true), &fabric, plays).finished();
+        let whole = run(&plays);
+        plays.iter_mut().filter(|p| p.delivery == Delivery::Whole).for_each(|p| p.delivery = Delivery::Stored);
+        assert_eq!(physics(&run(&plays)), physics(&whole), "{case}");
     }
 }
 

@@ -1,7 +1,11 @@
 //! Sizes at the edge.
 
-use crate::support::{ace, all_reduce, baseline, collective_job, dim, ideal, run};
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, CollectiveKindSpec};
+use crate::support::{ace, ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, ideal, run};
+use proptest::prelude::*;
+use syncline_system::run_spec;
+use syncline_system::spec::{
+    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, LanesSpec, Spec,
+};
 
 #[test]
 fn nothing_and_almost_nothing() {
@@ -42,5 +46,42 @@ fn every_collective_on_odd_tori() {
                 assert!(run(&spec).summary.total_ps > 0);
             }
         }
+    }
+}
+
+/// The least SRAM with which a description is not refused, as the refusal says.
+fn least_sram(spec: &Spec) -> Option<u64> {
+    let refusal = run_spec(spec, None).err()?.to_string();
+    let accepted = refusal.split("accepted: ").nth(1)?;
+    accepted.split(' ').next()?.parse().ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// An SRAM that holds one chunk in each partition is enough, wherever what does not divide goes: chunks, their
+    /// parts in lanes and blocks of ranks are of unequal lengths, the last ones sometimes the longest.
+    #[test]
+    fn the_smallest_legal_sram_is_enough(
+        sizes in prop::collection::vec(1u32..6, 1..4), bytes in 1u64..30_000, cut in 1u64..9000, by_count: bool,
+        element in 1u32..9, lanes in 0usize..3, kind in 0usize..3,
+    ) {
+        let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather];
+        let dims: Vec<DimSpec> = sizes.iter().map(|&n| dim(n, 25, 100_000)).collect();
+        let with_sram = |sram_bytes: u64| {
+            let mut spec = all_reduce(dims.clone(), EndpointSpec::Ace(AceSpec { sram_bytes, ..ace_spec() }), 0);
+            spec.job = collective_job(kinds[kind], bytes);
+            spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
+            spec.collectives.element_bytes = element;
+            spec.collectives.chunking = match by_count {
+                true => ChunkingSpec::Count { chunks: (cut % 40 + 1) as u32 },
+                false => chunks_of(cut.max(bytes / 50)),
+            };
+            spec
+        };
+        prop_assume!(sizes.iter().any(|&n| n > 1));
+        let least = least_sram(&with_sram(0)).expect("an engine without memory is refused");
+        prop_assert!(run_spec(&with_sram(least), None).is_ok(), "{} B", least);
+        prop_assert_eq!(least_sram(&with_sram(least - 1)), Some(least));
     }
 }

@@ -1,0 +1,48 @@
+"""Whether the engine can be used: it is there, and built from the sources that stand beside this package.
+
+An engine of other sources may understand another language, or give other results, than this package says. Where the
+package is installed without its sources, both came together.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from syncline.errors import Problem
+
+CRATES: Final = Path(__file__).parents[2] / "crates"
+"""The engine's sources in a checkout."""
+REBUILD: Final = "an engine that is built from these sources: run make"
+
+
+class EngineUnusableError(Exception):
+    """The engine is missing, or not the one that belongs to this package."""
+
+    def __init__(self, message: str) -> None:
+        self.problem = Problem("syncline", None, "engine", None, message, REBUILD)
+        super().__init__(str(self.problem))
+
+
+def sources() -> int | None:
+    """The fingerprint that an engine of these sources has (`crates/python/build.rs`); `None` where there are none."""
+    if not (CRATES / "python" / "build.rs").is_file():
+        return None
+    fingerprint = 0
+    for name, file in sorted((file.relative_to(CRATES).as_posix(), file) for file in CRATES.glob("*/src/**/*.rs")):
+        fingerprint = zlib.crc32(file.read_bytes(), zlib.crc32(name.encode(), fingerprint))
+    return fingerprint
+
+
+@cache
+def require() -> None:
+    """Raises [`EngineUnusableError`] unless the engine can be used."""
+    try:
+        from syncline import _core
+    except ImportError as error:
+        raise EngineUnusableError(f"it cannot be loaded ({error})") from None
+    expected = sources()
+    if expected is not None and (not hasattr(_core, "sources") or _core.sources() != expected):
+        raise EngineUnusableError("it was built from other sources")
