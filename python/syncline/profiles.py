@@ -22,20 +22,18 @@ ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
 """What each endpoint is given."""
 
 COLLECTIVES: Final[dict[str, dict[str, Plain]]] = {
-    "ideal": {"algorithm": "auto", "lanes": "split"},
+    "ideal": {"algorithm": "auto", "chunks": 1, "lanes": "split"},
     "baseline": {"algorithm": "ace-4-phase", "chunks": 384, "inflight": 34, "lanes": "alternate"},
     "ace": {"algorithm": "ace-4-phase", "lanes": "alternate"},
     "switch-offload": {"algorithm": "hierarchical", "lanes": "alternate"},
 }
-"""How a single collective is composed and cut with each endpoint. Ideal: over all lanes at once."""
+"""How a single collective is composed and cut with each endpoint. Ideal: not cut, and over all lanes at once."""
 
 
-def collective(endpoint: str, kind: str, backend: str) -> dict[str, Plain]:
-    """How a single collective of a kind is composed and cut with an endpoint on a backend. An all-to-all is direct in
-    the paper (section V). Ideal: not cut, but on the packet backend, where others overlap the phases of chunks."""
+def collective(endpoint: str, kind: str) -> dict[str, Plain]:
+    """How a single collective of a kind is composed and cut with an endpoint. An all-to-all is direct in the paper
+    (section V)."""
     found = dict(COLLECTIVES.get(endpoint, {}))
-    if endpoint == "ideal" and backend != "packet":
-        found["chunks"] = 1
     if kind == "all-to-all" and found.get("algorithm") != "auto":
         found["algorithm"] = "direct"
     return found

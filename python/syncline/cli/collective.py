@@ -70,11 +70,11 @@ def collective(
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
       syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
 
-    By default on the analytical backend with the ideal endpoint, over all lanes: as one chunk, but on the packet
-    backend in chunks, whose phases overlap. The endpoints ace and baseline come with the ACE paper's parameters, which
-    the assumptions list. Without --algorithm, the ideal endpoint has auto, which tries what makes sense and says what
-    it chose; ace and baseline have ace-4-phase, and switch-offload has hierarchical, which goes through every switch
-    that there is. With these three an all-to-all is direct.
+    By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
+    ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
+    ideal endpoint has auto, which tries what makes sense and says what it chose; ace and baseline have
+    ace-4-phase, and switch-offload has hierarchical, which goes through every switch that there is. With these
+    three an all-to-all is direct.
     """
     flags = _Flags(
         kind=kind,
@@ -192,7 +192,7 @@ def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
     said = {*cut, *(["chunks"] if flags.chunk is not None else [])}
     if flags.algorithm == "ring-unidirectional":
         said.add("lanes")
-    for key, value in profiles.collective(flags.endpoint, flags.kind, flags.backend).items():
+    for key, value in profiles.collective(flags.endpoint, flags.kind).items():
         if key not in said:
             cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
             if value != "auto":  # what it came to stand for is listed instead
