@@ -164,7 +164,7 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     if section != "npu":
         return frozenset()
     if isinstance(experiment.endpoint, IdealEndpoint):
-        return frozenset(Npu.model_fields)
+        return frozenset(Npu.model_fields) - {"clock"}
     return frozenset({"peak"})
 
 
@@ -212,6 +212,8 @@ def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:
 
 
 def _meaning_of_nothing(value: BaseModel, name: str) -> str:
+    if isinstance(value, IdealEndpoint):
+        return "one cycle of npu.clock"
     if isinstance(value, BaselineEndpoint):
         return "npu.memory_bandwidth"
     if isinstance(value, SwitchOffloadEndpoint):

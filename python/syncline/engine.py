@@ -248,6 +248,11 @@ def specification(experiment: Experiment, astra_text: str | None = None) -> dict
     }
 
 
+def cycle_ps(clock: int) -> int:
+    """One cycle, rounded to the nearest picosecond and at least one."""
+    return max(1, (PS_PER_S + clock // 2) // clock)
+
+
 def compute_share(experiment: Experiment) -> tuple[int, int]:
     """SMs and bytes/s that compute has: what communication and embeddings in the background take, it does not have.
 
@@ -372,7 +377,8 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "switch_latency_ps": endpoint.switch_latency,
             "message_bytes": endpoint.message,
         }
-    return {"kind": "ideal", "step_latency_ps": endpoint.step_latency, "transit": experiment.transit}
+    latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
+    return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
 
 
 def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:

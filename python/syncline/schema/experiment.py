@@ -239,17 +239,16 @@ Transit: TypeAlias = Literal["endpoint", "network"]
 
 
 class IdealEndpoint(Section):
-    """Whatever is received is processed in a fixed time, packet by packet: the bound of all endpoints."""
+    """Every message is processed in a fixed time."""
 
     kind: Literal["ideal"] = "ideal"
     """Which endpoint model."""
-    step_latency: TimeOrZero = 0
-    """From the arrival of a packet to its departure, or of a message that ends here to the next step. Endpoints with
-    resources count no cycles where these are idle, so that one without latency is what none can beat."""
+    step_latency: Time | None = None
+    """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
     transit: Transit | None = None
-    """Who forwards packets for distant NPUs where NPUs lie between: the endpoints, or the routers of the network. If
-    not given, `endpoint` where links lead to NPUs only (products of rings and fully connected groups), else `network`.
-    """
+    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
+    of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
+    groups), else `network`."""
 
 
 class Buses(Section):
