@@ -39,9 +39,6 @@ LINKS = f"rate={50 * GIB}B/s, latency={LATENCY_NS}ns"
 AGREE = 0.02
 NEIGHBOURS = ("analytical", "flow", "packet")
 """Between neighbours on a ring all backends mean the same."""
-LONGEST = 4 * MIB
-"""No message between neighbours is longer. The peer passes nothing on before all of it is there, as the ideal endpoint
-does with packets of that size; smaller ones it would pass on as they come."""
 
 
 def reduction_ns(*messages: float) -> int:
@@ -71,10 +68,9 @@ def ours_ns(
     topology: str, size: int, algorithm: str, backend: str, inflight: int = 1, kind: str = "all-reduce"
 ) -> float:
     """Our time."""
-    whole = f", packet: {LONGEST}B" if backend == "packet" and topology.startswith("Ring") else ""
     text = f"""name: peer
 topology: "{topology}"
-network: {{backend: {backend}{whole}}}
+network: {{backend: {backend}}}
 workload: {{collective: {kind}, size: {size}B, element: 4B}}
 collective: {{algorithm: {algorithm}, chunks: {CHUNKS}, inflight: {inflight}, scheduling: fifo, lanes: one}}
 endpoint: {{kind: ideal, step_latency: {DELAY_NS}ns, transit: network}}

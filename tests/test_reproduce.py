@@ -138,8 +138,7 @@ class TestTutorial:
         found = tutorial.Tutorial(Runs())
         for run in ORDERED:
             packets = Run(run.study, run.variant, (*run.settings, "network.backend=packet"))
-            # Packets are passed on as they come, messages on a backend without packets when they are complete.
-            assert 0.9 < found.seconds(packets) / found.seconds(run) < 1.02
+            assert found.seconds(packets) == pytest.approx(found.seconds(run), rel=0.02)
             assert found.sent_per_byte(packets) == found.sent_per_byte(run)
 
     def test_flows_keep_the_order(self) -> None:

@@ -378,7 +378,12 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "message_bytes": endpoint.message,
         }
     latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
-    return {"kind": "ideal", "step_latency_ps": latency, "transit": experiment.transit}
+    return {
+        "kind": "ideal",
+        "step_latency_ps": latency,
+        "forwarding": endpoint.forwarding,
+        "transit": experiment.transit,
+    }
 
 
 def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:

@@ -227,9 +227,9 @@ class Run:
         return self.padded * self.carried(dim) * PS / (2 * ring.rate) + ring.latency
 
     def _step(self, p: Phase, chunk: int) -> float:
-        """A chunk's time in a phase: a baseline waits for whole blocks, the others pass packets on as they come."""
+        """A chunk's time in a phase: an engine passes packets on as they come, other endpoints whole blocks."""
         block = chunk * p.block
-        packets = not isinstance(self.endpoint, Baseline)
+        packets = isinstance(self.endpoint, Engine)
         first = min(block, self.packet) if packets else block
         # The last packet of the last block comes after everything before it, and after all groups before its own.
         groups = self._groups(p, chunk) - 1

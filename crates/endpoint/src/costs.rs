@@ -1,8 +1,8 @@
 //! What endpoints that work on whole messages charge for a step.
 //!
 //! # Ideal
-//! ACE paper, Table VI: what is received is processed within one cycle, packet by packet, and nothing else takes time. The
-//! upper bound.
+//! ACE paper, Table VI: what is received is processed within one cycle, message by message, or packet by packet
+//! ([`crate::MessageEndpoint::packet_by_packet`]), which makes it the upper bound of what streams.
 //!
 //! # Baseline
 //! SMs drive the collective through main memory (ACE paper, sections III and VI-A). Per byte of a block:
@@ -76,17 +76,19 @@ pub trait StepCost {
     fn report(&self, report: &mut Report);
 }
 
-/// Whatever is received takes the same short time.
+/// Every step takes the same short time.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    /// That time: one cycle.
+    /// Time of what is received: one cycle.
     pub step: Ps,
+    /// Time of what an NPU sends of its own.
+    pub own: Ps,
 }
 
 impl StepCost for Ideal {
     #[inline]
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, _: Bytes, done: WorkDone, q: &mut Q) {
-        q.at(if op.receives() { now + self.step } else { now }, done.key(), done);
+        q.at(now + if op.receives() { self.step } else { self.own }, done.key(), done);
     }
 
     fn report(&self, _: &mut Report) {}

@@ -8,7 +8,9 @@ use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
-use crate::spec::{AceSpec, BusSpec, DeadlockRule, EndpointSpec, JobSpec, NetworkSpec, Spec, SwitchOffloadSpec};
+use crate::spec::{
+    AceSpec, BusSpec, DeadlockRule, EndpointSpec, ForwardingSpec, JobSpec, NetworkSpec, Spec, SwitchOffloadSpec,
+};
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::Transit;
@@ -158,9 +160,13 @@ where
     };
     let mut run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
     match &spec.endpoint {
-        EndpointSpec::Ideal { step_latency_ps, .. } => {
-            let cost = Ideal { step: Ps(*step_latency_ps) };
-            let packet = run.net.packet_size();
+        EndpointSpec::Ideal { step_latency_ps, forwarding, .. } => {
+            let step = Ps(*step_latency_ps);
+            let (own, packet) = match forwarding {
+                ForwardingSpec::Messages => (step, None),
+                ForwardingSpec::Packets => (Ps::ZERO, run.net.packet_size()),
+            };
+            let cost = Ideal { step, own };
             run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).packet_by_packet(packet))
         }
         EndpointSpec::Baseline {

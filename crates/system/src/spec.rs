@@ -191,6 +191,17 @@ pub enum DeadlockRule {
     None,
 }
 
+/// What the ideal endpoint passes on as soon as it has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForwardingSpec {
+    /// Whole messages.
+    #[default]
+    Messages,
+    /// Packets, where the network has them.
+    Packets,
+}
+
 /// An endpoint and its parameters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -199,6 +210,9 @@ pub enum EndpointSpec {
     Ideal {
         /// Time from the arrival of a message to the next step (one cycle).
         step_latency_ps: u64,
+        /// What is passed on when it has arrived.
+        #[serde(default)]
+        forwarding: ForwardingSpec,
         /// Who forwards what is for distant NPUs.
         #[serde(default)]
         transit: TransitSpec,

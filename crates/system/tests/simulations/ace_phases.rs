@@ -117,8 +117,7 @@ fn a_direct_phase_uses_ports_and_alus() {
     }
 }
 
-/// With plenty of everything the engine is about as fast as the ideal endpoint, on whole messages. What is left is in which
-/// order the chunks come to the ports.
+/// With plenty of everything the engine is as fast as the ideal endpoint, which processes whole messages.
 #[test]
 fn plenty_is_ideal() {
     for kind in KINDS {
@@ -128,7 +127,7 @@ fn plenty_is_ideal() {
         ace.endpoint = crate::support::ideal();
         ace.collectives.inflight = 1 << 10;
         let ideal = run(&ace).summary.total_ps;
-        assert!(engine * 100 <= ideal * 125, "{kind:?}: {engine} against {ideal}");
+        assert!(engine * 100 <= ideal * 115, "{kind:?}: {engine} against {ideal}");
         assert!(engine >= run(&ace).summary.lower_bound_ps, "{kind:?}");
     }
 }

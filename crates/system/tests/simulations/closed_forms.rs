@@ -1,19 +1,34 @@
 //! Times that can be written down.
 
-use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run};
+use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run, streaming};
 use syncline_system::spec::{
-    AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec, TransitSpec,
+    AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, TransitSpec,
 };
 
-/// One chunk that is cut over both directions of a ring.
-fn one_chunk(kind: CollectiveKindSpec, n: u64, block: u64) -> Spec {
-    let bytes = 2 * n * block;
-    let mut spec = all_reduce(vec![dim(n as u32, 50, 500_000)], ideal(), bytes);
-    spec.collectives.algorithm = AlgorithmSpec::Ring;
-    spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
-    spec.collectives.lanes = LanesSpec::Split;
-    spec.job = collective_job(kind, bytes);
-    spec
+/// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
+/// cycle per step.
+#[test]
+fn one_chunk_on_a_ring() {
+    for n in [2u64, 3, 4, 5, 8, 16, 31] {
+        for (kind, sends, steps) in [
+            (CollectiveKindSpec::AllReduce, 2 * (n - 1), 2 * n - 1),
+            (CollectiveKindSpec::ReduceScatter, n - 1, n),
+            (CollectiveKindSpec::AllGather, n - 1, n),
+        ] {
+            let block = 256 * 40;
+            let bytes = 2 * n * block;
+            let mut spec = all_reduce(vec![dim(n as u32, 50, 500_000)], ideal(), bytes);
+            spec.collectives.algorithm = AlgorithmSpec::Ring;
+            spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+            spec.collectives.lanes = LanesSpec::Split;
+            spec.job = collective_job(kind, bytes);
+            let expected = sends * (block * 1000 / 50 + 500_000) + steps * CYCLE_PS;
+            for network in [NetworkSpec::Analytical {}, packet(false), packet(true)] {
+                spec.network = network;
+                assert_eq!(run(&spec).summary.total_ps, expected, "{kind:?} on {n}: {:?}", spec.network);
+            }
+        }
+    }
 }
 
 /// What a phase of a ring takes where every rank sends blocks of `packets` packets of time `wire` in so many rounds: a
@@ -22,22 +37,6 @@ fn one_chunk(kind: CollectiveKindSpec, n: u64, block: u64) -> Spec {
 fn streamed(rounds: u64, packets: u64, wire: u64, latency: u64) -> u64 {
     let hop = wire + latency + CYCLE_PS;
     (rounds - 1) * hop.max(packets * wire) + packets * wire + latency + CYCLE_PS
-}
-
-/// Messages on a backend without packets are whole ones, which follow one another: `S / (2 N)` per half and direction.
-#[test]
-fn whole_messages_on_a_ring() {
-    for n in [2u64, 3, 4, 5, 8, 16, 31] {
-        for (kind, rounds) in [
-            (CollectiveKindSpec::AllReduce, 2 * (n - 1)),
-            (CollectiveKindSpec::ReduceScatter, n - 1),
-            (CollectiveKindSpec::AllGather, n - 1),
-        ] {
-            let spec = Spec { network: NetworkSpec::Analytical {}, ..one_chunk(kind, n, 256 * 40) };
-            let expected = rounds * (256 * 40 * 20 + 500_000 + CYCLE_PS);
-            assert_eq!(run(&spec).summary.total_ps, expected, "{kind:?} on {n}");
-        }
-    }
 }
 
 /// Packets do not wait for the rest of their message, unless for the port: with 40 packets they come around the smallest
@@ -51,7 +50,12 @@ fn packets_are_a_pipeline_around_a_ring() {
             (CollectiveKindSpec::ReduceScatter, n - 1),
             (CollectiveKindSpec::AllGather, n - 1),
         ] {
-            let mut spec = one_chunk(kind, n, 256 * packets);
+            let bytes = 2 * n * 256 * packets;
+            let mut spec = all_reduce(vec![dim(n as u32, 50, 500_000)], streaming(CYCLE_PS), bytes);
+            spec.collectives.algorithm = AlgorithmSpec::Ring;
+            spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+            spec.collectives.lanes = LanesSpec::Split;
+            spec.job = collective_job(kind, bytes);
             let expected = streamed(rounds, packets, wire, 500_000);
             for network in [packet(false), packet(true)] {
                 spec.network = network;
@@ -65,9 +69,14 @@ fn packets_are_a_pipeline_around_a_ring() {
 /// In one direction the same chunk is twice as long on the wire.
 #[test]
 fn one_direction_carries_it_all() {
-    let mut spec = one_chunk(CollectiveKindSpec::AllReduce, 8, 256 * 20);
+    let (n, block) = (8u64, 256 * 40);
+    let bytes = n * block;
+    let mut spec = all_reduce(vec![dim(n as u32, 50, 500_000)], ideal(), bytes);
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
     spec.collectives.lanes = LanesSpec::One;
-    assert_eq!(run(&spec).summary.total_ps, streamed(14, 40, 256 * 20, 500_000));
+    let expected = 2 * (n - 1) * (block * 20 + 500_000) + (2 * n - 1) * CYCLE_PS;
+    assert_eq!(run(&spec).summary.total_ps, expected);
 }
 
 /// The phases of one chunk follow one another, each with its share of the data.
@@ -77,6 +86,12 @@ fn four_phases_of_one_chunk() {
     let mut spec = all_reduce(vec![dim(4, 200, 70_000), dim(8, 25, 400_000), dim(4, 25, 300_000)], ideal(), bytes);
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
     spec.collectives.lanes = LanesSpec::Split;
+    let half = bytes / 2;
+    let local = 3 * (half / 4 * 5 + 70_000) + 4 * CYCLE_PS;
+    let vertical = 14 * (half / 4 / 8 * 40 + 400_000) + 15 * CYCLE_PS;
+    let horizontal = 6 * (half / 4 / 4 * 40 + 300_000) + 7 * CYCLE_PS;
+    assert_eq!(run(&spec).summary.total_ps, 2 * local + vertical + horizontal);
+    spec.endpoint = streaming(CYCLE_PS);
     let packets = bytes / 2 / 4 / 256;
     let local = streamed(3, packets, 256 * 5, 70_000);
     let vertical = streamed(14, packets / 8, 256 * 40, 400_000);
@@ -99,10 +114,15 @@ fn many_chunks_reach_the_bandwidth_bound() {
 /// Parallel links carry parallel lanes.
 #[test]
 fn parallel_links_divide_the_time_on_the_wire() {
-    // Four lanes: two links up, two down.
-    let mut spec = one_chunk(CollectiveKindSpec::AllReduce, 4, 256 * 80);
+    let n = 4u64;
+    let block = 256 * 40;
+    let bytes = 4 * n * block; // four lanes: two links up, two down
+    let mut spec = all_reduce(vec![dim(n as u32, 50, 500_000)], ideal(), bytes);
     dims(&mut spec)[0].links = 2;
-    assert_eq!(run(&spec).summary.total_ps, streamed(6, 40, 256 * 20, 500_000));
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+    spec.collectives.lanes = LanesSpec::Split;
+    assert_eq!(run(&spec).summary.total_ps, 2 * (n - 1) * (block * 20 + 500_000) + (2 * n - 1) * CYCLE_PS);
 }
 
 /// The baseline's slowest server sets the pace of a large message: 1.5 bytes read per byte sent.

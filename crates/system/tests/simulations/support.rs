@@ -2,8 +2,8 @@
 
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule,
-    DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec, SchedulingSpec, Spec,
-    SwitchOffloadSpec, TransitSpec,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec,
+    SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
 };
 use syncline_system::{Results, run_spec};
 
@@ -32,7 +32,16 @@ pub fn packet(trains: bool) -> NetworkSpec {
 }
 
 pub fn ideal() -> EndpointSpec {
-    EndpointSpec::Ideal { step_latency_ps: CYCLE_PS, transit: TransitSpec::Network }
+    EndpointSpec::Ideal {
+        step_latency_ps: CYCLE_PS,
+        forwarding: ForwardingSpec::Messages,
+        transit: TransitSpec::Network,
+    }
+}
+
+/// The ideal endpoint that passes packets on as they come, without latency.
+pub fn streaming(step_latency_ps: u64) -> EndpointSpec {
+    EndpointSpec::Ideal { step_latency_ps, forwarding: ForwardingSpec::Packets, transit: TransitSpec::Network }
 }
 
 pub fn baseline() -> EndpointSpec {
