@@ -170,10 +170,38 @@ ENDPOINTS = {
 }
 
 
-def training(model: str, tail: str, endpoint: str) -> Result:
+def training(model: str, tail: str, endpoint: str, *settings: str) -> Result:
     kinds = "algorithms: {all-to-all: direct}, " if model == "dlrm" else ""
     text = TRAINING.format(model=model, tail=tail, kinds=kinds, endpoint=ENDPOINTS[endpoint])
-    return engine.run(study(text).variants[0])
+    return engine.run(study(text, *settings).variants[0])
+
+
+STRAGGLERS = {"alike": (), "a straggler": ("training.stragglers=[{npu: 3, factor: 1.5}]",)}
+
+
+@pytest.mark.parametrize("settings", STRAGGLERS.values(), ids=STRAGGLERS)
+@pytest.mark.parametrize("tail", ["stop", "drain"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("model", ["resnet50", "dlrm"])
+def test_an_iteration_is_compute_exposed_communication_and_drain(
+    model: str, endpoint: str, tail: str, settings: tuple[str, ...]
+) -> None:
+    summary = training(model, tail, endpoint, *settings).summary
+    assert summary["total_ps"] == summary["compute_ps"] + summary["exposed_ps"] + summary["drain_ps"]
+    assert (summary["drain_ps"] > 0) == (tail == "drain")
+    assert summary["npu"] == (3 if settings else 0), "the numbers are those of the slowest"
+
+
+@pytest.mark.parametrize("settings", STRAGGLERS.values(), ids=STRAGGLERS)
+@pytest.mark.parametrize("endpoint", ["baseline", "ideal"])
+def test_a_drained_iteration_with_tables_in_the_background_adds_up(endpoint: str, settings: tuple[str, ...]) -> None:
+    beside = ("training.background_embedding=true", "training.background_sms=4")
+    summary = training(
+        "dlrm", "drain", endpoint, *beside, "training.background_memory_bandwidth=90GB/s", *settings
+    ).summary
+    parts = ("compute_ps", "exposed_ps", "background_wait_ps", "drain_ps")
+    assert summary["total_ps"] == sum(summary[part] for part in parts)
+    assert summary["background_compute_ps"] > 0 < summary["drain_ps"]
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -201,9 +229,6 @@ def test_a_drained_training_run_moves_every_byte(model: str, endpoint: str) -> N
     sent, crossed = reduced * 2 + exchanged * 7 // 8, reduced * 2 + exchanged * 3 // 2
     assert summary["endpoint"]["sent_bytes"] == 8 * sent
     assert network["link_bytes"] == network["injected_bytes"] == network["delivered_bytes"] == 8 * crossed
-    # What ends after the last kernel is in no column: neither compute nor exposed.
-    drained = summary["total_ps"] - summary["compute_ps"] - summary["exposed_ps"]
-    assert drained > 0
     assert summary["total_ps"] == max(c["completed_ps"] for c in collectives)
     if endpoint == "ace":
         assert summary["endpoint"]["loaded_bytes"] == 8 * (reduced + exchanged * 7 // 8)

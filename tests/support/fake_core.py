@@ -167,6 +167,7 @@ def run(spec_json: str) -> dict[str, Any]:
         "compute_ps": compute_ps,
         "compute_alone_ps": compute_ps,
         "exposed_ps": exposed_ps,
+        "drain_ps": 0,
         "background_compute_ps": 0,
         "background_compute_alone_ps": 0,
         "background_wait_ps": 0,

@@ -24,6 +24,9 @@ pub struct Summary {
     pub compute_alone_ps: u64,
     /// Time the main stream waited for communication.
     pub exposed_ps: u64,
+    /// Time from the end of the main stream to the end of a training run, which waits for collectives and background
+    /// compute if it is to drain. Total time = compute + exposed + background wait + this.
+    pub drain_ps: u64,
     /// Time the background stream was busy.
     pub background_compute_ps: u64,
     /// What that would have been had nothing run beside it.

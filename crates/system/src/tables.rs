@@ -115,6 +115,17 @@ where
         exposures.iter().filter(|e| e.collective == collective).map(|e| (e.to - e.from).0).sum()
     }
 
+    /// How long a training run went on after the last node of the main stream; a collective has nothing but its wait.
+    fn drained(&self) -> u64 {
+        match self.spec.job {
+            JobSpec::Training { .. } => {
+                let finished = self.simulation.executor().finished(self.npu);
+                self.outcome.end.since(finished.unwrap_or(self.outcome.end)).0
+            }
+            JobSpec::Collective { .. } => 0,
+        }
+    }
+
     fn summary(&self) -> Summary {
         let executor = self.simulation.executor();
         let usage = self.simulation.network().usage();
@@ -151,6 +162,7 @@ where
             background_compute_alone_ps: executor.compute_alone(self.npu, Stream::Background).0,
             background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
+            drain_ps: self.drained(),
             exposed_by: exposed,
             passes: executor.passes.iter().map(|span| pass_summary(span, report)).collect(),
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),

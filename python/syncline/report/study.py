@@ -125,6 +125,11 @@ class Variant:
         return self._number("exposed_comm_s")
 
     @cached_property
+    def drain_s(self) -> float | None:
+        """What the run waited for after its last kernel; documents of old do not say."""
+        return self._number("drain_s")
+
+    @cached_property
     def background_wait_s(self) -> float | None:
         """Waits for background compute over all iterations."""
         return self._number("background_wait_s")
