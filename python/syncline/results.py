@@ -240,6 +240,7 @@ def endpoint(summary: dict[str, Any]) -> Document:
             }
             for r in totals["resources"]
         ],
+        "phases": totals["phases"],
         "partitions": totals["partitions"],
         "breakdown": breakdown(totals["breakdown"]),
     }

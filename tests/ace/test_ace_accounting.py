@@ -90,8 +90,29 @@ def test_an_ace_never_holds_more_than_there_is(run: Run) -> None:
     assert sum(p["capacity_bytes"] for p in partitions) <= ace.sram
     assert all(p["peak_bytes"] <= p["capacity_bytes"] for p in partitions)
     assert 1 <= summary["fsm_peak"] <= summary["fsms"] == ace.fsms
+    phases = summary["phases"]
+    assert [(p["fsms"], p["fsm_peak"]) for p in phases] == [(p["fsms"], p["fsm_peak"]) for p in rows(found, "phases")]
+    assert all(1 <= p["fsm_peak"] <= p["fsms"] for p in phases)
+    assert max(p["fsm_peak"] for p in phases) <= summary["fsm_peak"] <= sum(p["fsm_peak"] for p in phases)
+    if run.kind == "all-reduce":
+        even, more = divmod(ace.fsms, len(phases))
+        assert [p["fsms"] for p in phases] == [even + 1] * more + [even] * (len(phases) - more)
+    else:
+        assert [p["fsms"] for p in phases] == [ace.fsms]
+    sram = rows(found, "sram")
+    assert all(0 <= r["mean_bytes"] <= r["peak_bytes"] + 1e-6 and r["peak_bytes"] <= r["capacity_bytes"] for r in sram)
+    for number, partition in enumerate(partitions):
+        mine = [r for r in sram if r["partition"] == number]
+        assert {r["capacity_bytes"] for r in mine} == {partition["capacity_bytes"]}
+        assert max(r["peak_bytes"] for r in mine) <= partition["peak_bytes"]
+        # A folded all-reduce has no other NPU, and nothing in transit.
+        if found.summary["simulated_npus"] == 1 and run.kind == "all-reduce":
+            assert max(r["peak_bytes"] for r in mine) == partition["peak_bytes"]
+    held: Counter[int] = Counter()
+    for row in sram:
+        held[row["window"]] += row["mean_bytes"]
     for window in rows(found, "windows"):
-        assert window["sram_bytes"] <= sum(p["peak_bytes"] for p in partitions) + 1e-6
+        assert window["sram_bytes"] == pytest.approx(held[window["window"]], abs=1e-3)
         assert window["fsm_busy"] <= summary["fsm_peak"] + 1e-6
         assert window["ace_active"] <= 1
     used = resources(found)
@@ -238,7 +259,11 @@ def test_a_drained_training_run_moves_every_byte(model: str, endpoint: str) -> N
         assert summary["endpoint"]["fsm_peak"] <= 16
         for window in rows(found, "windows"):
             assert window["fsm_busy"] <= 16
-            assert window["sram_bytes"] <= 4 << 20
+        assert all(row["peak_bytes"] <= row["capacity_bytes"] for row in rows(found, "sram"))
+        fsms = {p["phase"]: p for p in summary["endpoint"]["phases"]}
+        assert all(1 <= p["fsm_peak"] <= p["fsms"] for p in fsms.values())
+        if model == "dlrm":
+            assert [p["fsms"] for p in fsms.values()] == [4, 4, 4, 4, 16], "all may run the all-to-all"
 
 
 def test_an_ideal_endpoint_needs_no_memory() -> None:

@@ -28,7 +28,8 @@ def test_a_whole_study(study: Any) -> None:
     reader = check_page(page)
     assert [i for i in reader.ids if i in SECTIONS] == SECTIONS
     text = " ".join("".join(reader.text).split())
-    for expected in (COMMAND, "ACE is the fastest", "0.1.0", "Torus(4, 8, 4)", "4 MB <declared>"):
+    fsms = ("FSMs of the phases", "reduce-scatter dim 044", "all-reduce dim 242")
+    for expected in (COMMAND, "ACE is the fastest", "0.1.0", "Torus(4, 8, 4)", "4 MB <declared>", *fsms):
         assert expected in text
     assert len(page.encode()) < 6_000_000
     assert set(charts_of(page)) == {

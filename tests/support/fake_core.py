@@ -210,6 +210,7 @@ def run(spec_json: str) -> dict[str, Any]:
                 }
             ],
             "partitions": [],
+            "phases": [],
             "breakdown": {
                 "chunks": 2,
                 "chunk_queue_ps": 40,
@@ -260,6 +261,8 @@ def run(spec_json: str) -> dict[str, Any]:
             "chunks": ints(7),
             "queue_ps": ints(1),
             "active_ps": ints(2),
+            "fsms": ints(0),
+            "fsm_peak": ints(0),
         },
         "links": {
             "node": ints(0, 0),
@@ -286,6 +289,14 @@ def run(spec_json: str) -> dict[str, Any]:
             "ace_active": floats(0.0, 0.0),
             "sram_bytes": floats(0.0, 0.0),
             "fsm_busy": floats(0.0, 0.0),
+        },
+        "sram": {
+            "window": ints(),
+            "start_ps": ints(),
+            "partition": ints(),
+            "capacity_bytes": ints(),
+            "mean_bytes": floats(),
+            "peak_bytes": ints(),
         },
         "slices": {
             "npu": ints(0),

@@ -125,6 +125,8 @@ pub struct EndpointSummary {
     pub fsm_peak: u32,
     /// FSMs of an NPU.
     pub fsms: u32,
+    /// FSMs of an ACE by phase; of other endpoints none.
+    pub phases: Vec<PhaseFsmsSummary>,
     /// Where chunks and messages spend their time.
     pub breakdown: Breakdown,
 }
@@ -174,6 +176,17 @@ pub struct PartitionSummary {
     pub peak_bytes: u64,
 }
 
+/// The FSMs of an ACE that run a phase. Kinds of collectives share those of their phases.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhaseFsmsSummary {
+    /// The phase.
+    pub phase: String,
+    /// FSMs of an NPU that can run it.
+    pub fsms: u32,
+    /// The most of one NPU that were ever busy with it at once.
+    pub fsm_peak: u32,
+}
+
 /// A named column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
@@ -188,7 +201,7 @@ pub enum Column {
 /// A table: columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name: `layers`, `collectives`, `phases`, `links`, `resources`, `windows`, `slices`.
+    /// Its name: `layers`, `collectives`, `phases`, `links`, `resources`, `windows`, `sram`, `slices`.
     pub name: &'static str,
     /// Its columns, in order.
     pub columns: Vec<(&'static str, Column)>,

@@ -290,9 +290,23 @@ def ace_section(study: Study, figures: Charts, chosen: int) -> str:
                 "The partitions have no capacity to show.",
                 f"Peak and capacity of the SRAM partitions of {v.name}",
             )
+            + fsm_table(v, i)
         )
 
     return section("ace", "ACE occupancy", tabs("ace", aces, chosen, panel))
+
+
+def fsm_table(v: Variant, number: int) -> str:
+    """FSMs by phase; nothing where a document does not say."""
+    if not v.phases:
+        return ""
+    columns = [
+        Column("phase", numeric=False),
+        Column("FSMs", hint="Those of an NPU that can run the phase"),
+        Column("busy at once", hint="The most of one NPU that were ever busy with the phase"),
+    ]
+    rows = [[str(p.get("phase", "")), str(p.get("fsms", MISSING)), str(p.get("fsm_peak", MISSING))] for p in v.phases]
+    return "<h3>FSMs of the phases</h3>" + table(f"fsms-{number}", columns, rows)
 
 
 def ace_sentence(v: Variant) -> str:

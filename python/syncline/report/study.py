@@ -174,6 +174,11 @@ class Variant:
         return items(self.endpoint.get("partitions"))
 
     @cached_property
+    def phases(self) -> list[Mapping[str, Any]]:
+        """FSMs of an ACE by phase; empty for other endpoints, and in documents of old."""
+        return items(self.endpoint.get("phases"))
+
+    @cached_property
     def exposures(self) -> list[Exposure]:
         """Exposed time by the collective that ended the wait, largest first."""
         found = [
