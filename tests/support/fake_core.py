@@ -27,7 +27,7 @@ SPEED = {"six-phase": 0.98, "ring": 0.96, "direct": 0.9, "hierarchical": 0.9, "t
 """The share of the links that an algorithm makes use of, beside 0.97."""
 UNKNOWN = ("halving-doubling", "double-binary-tree", "one-hop-trees")
 """Algorithms that this engine does not have."""
-TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "slices")
+TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "sram", "slices")
 
 
 def version() -> str:
