@@ -43,6 +43,18 @@ def test_a_whole_study(study: Any) -> None:
     assert page == html.build(document, variants, COMMAND)
 
 
+def test_the_wait_after_the_last_kernel(make_study: Any) -> None:
+    document, variants = make_study(50, ["ACE", "Ideal"])
+    heading = "Wait after the last kernel"
+    assert heading not in html.build(document, variants, COMMAND)
+    document["runs"][0]["drain_s"] = document["runs"][0]["total_time_s"] / 4
+    document["runs"][0]["exposed_comm_s"] = 0.0
+    page = html.build(document, variants, COMMAND)
+    assert heading in page
+    labels = [trace["name"] for trace in charts_of(page)["chart-breakdown"]["data"]]
+    assert "waiting after the last kernel" in labels
+
+
 def test_where_chunks_and_messages_spend_their_time(make_study: Any) -> None:
     document, variants = make_study(50, ["ACE", "Ideal"])
     kept = html.build(document, variants, COMMAND)
