@@ -5,7 +5,7 @@
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
-//!   stats   Windows, Peaks, ...            what layers report about themselves
+//!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
 //! ```
 //!
 //! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]
