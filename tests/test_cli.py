@@ -141,7 +141,7 @@ class TestRun:
                 "field": "variants.1.endpoint.sram",
                 "value": None,
                 "message": "ACE SRAM of 3 B: too small (variant Engine)",
-                "accepted": "5 B or more",
+                "accepted": "at least 5B",
             }
         ]
         assert json.loads((tmp_path / "run/summary.json").read_text())["status"] == "partial"

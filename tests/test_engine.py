@@ -99,6 +99,19 @@ def test_iteration_time_is_compute_and_exposed_communication(syncline_command: C
     assert syncline_command("report", str(tmp_path / "run")).status == 0
 
 
+def test_what_a_run_waits_for_at_its_end_is_said(syncline_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "three.yaml"
+    path.write_text(THREE_SYSTEMS)
+    settings = ("--set", "training.tail=drain")
+    for run in json.loads(syncline_command("run", str(path), *settings, "--json").out)["runs"]:
+        assert run["drain_s"] > 0
+        parts = ("compute_time_s", "exposed_comm_s", "background_wait_s", "drain_s")
+        assert run["total_time_s"] == pytest.approx(sum(run[part] for part in parts))
+    note = "after the last kernel the run waits for what is in flight (training.tail: drain): SMs "
+    assert note in syncline_command("run", str(path), *settings).out
+    assert note not in syncline_command("run", str(path)).out
+
+
 def test_tables_come_without_a_copy() -> None:
     variant = study(THREE_SYSTEMS, "training.iterations=1").variants[2]
     result = engine.run(variant)

@@ -104,6 +104,47 @@ def test_settings_reach_the_file_its_variants_and_items_of_lists() -> None:
     assert sms.output.trace_npus == [0, 1]
 
 
+def test_settings_that_exclude_each_other_are_refused_together() -> None:
+    with pytest.raises(InputError) as error:
+        study(SMALL, "collective.chunk=64KiB", "collective.chunks=7")
+    (problem,) = error.value.problems
+    assert (problem.field, problem.value, problem.accepted) == ("collective.chunks", "7", "one of chunk, chunks")
+    assert problem.message == "chunk and chunks exclude each other, and both are set"
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "accepted"),
+    [
+        ("training={iterations: 0}", "training.iterations", "a whole number from 1 to 10000"),
+        (
+            "training.stragglers=[{npu: 1, factor: 0}]",
+            "training.stragglers.0.factor",
+            "a number above 0 and up to 1000",
+        ),
+        ("variants.A.npu.sms=3", "variants.A.npu.sms", "npu.sms=VALUE, for all that the file describes"),
+        ("workload.batch.x=3", "workload.batch.x", "workload.batch=VALUE"),
+        ("output.trace_npus=3", "output.trace_npus", "a list of whole numbers"),
+        ("training.stragglers=3", "training.stragglers", "a list of mappings"),
+        ("calibration=3", "calibration", "to mappings with fitted_on"),
+        ("collective.algorithms=3", "collective.algorithms", "a mapping from any of all-reduce"),
+    ],
+)
+def test_a_wrong_setting_is_told_where_it_is_and_what_it_may_be(setting: str, field: str, accepted: str) -> None:
+    with pytest.raises(InputError) as error:
+        study(SMALL, setting)
+    (problem,) = error.value.problems
+    assert (problem.file, problem.line, problem.field) == ("--set", None, field)
+    assert accepted in (problem.accepted or "")
+
+
+def test_a_setting_displaces_what_the_file_says() -> None:
+    text = SMALL + "collective: {chunk: 64KiB}\nvariants:\n  - name: A\n  - {name: B, collective: {chunk: 1KiB}}\n"
+    a, b = (v.experiment.collective for v in study(text, "collective.chunks=7").variants)
+    assert ((a.chunk, a.chunks), (b.chunk, b.chunks)) == ((None, 7), (1024, None))
+    each = study(text, "collective.chunk=2KiB", "variants.B.collective.chunks=7").variants
+    assert [(v.experiment.collective.chunk, v.experiment.collective.chunks) for v in each] == [(2048, None), (None, 7)]
+
+
 def test_a_setting_that_a_variant_displaces_is_remarked_on() -> None:
     text = SMALL + "variants:\n  - {name: A, training: {iterations: 3}}\n  - {name: B}\n"
     found = study(text, "training.iterations=5")

@@ -159,7 +159,6 @@ MALFORMED = {
         f"{SMALL}training: {{overlap: false}}\n"
         "endpoint: {kind: baseline, comm_sms: 81, comm_memory_bandwidth: 901GB/s}\n"
     ),
-    "SRAM": f"{SMALL}endpoint: {{kind: ace, comm_memory_bandwidth: 128GB/s, sram: 100KiB}}\n",
     "port buffer": f"{SMALL}endpoint: {{kind: ace, comm_memory_bandwidth: 128GB/s, port_buffer: 128B}}\n",
     "32 bits": f"{SMALL}endpoint: {{kind: ace, comm_memory_bandwidth: 128GB/s, message: 4GiB}}\n",
     "trace": f"{SMALL}output: {{trace_npus: [0, 8, a]}}\n",

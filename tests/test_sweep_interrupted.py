@@ -21,7 +21,7 @@ from support.command import Ended
 from support.experiments import SMALL, study
 from syncline.errors import InputError
 from syncline.sweep import pool, progress
-from syncline.sweep.journal import Entry, Journal
+from syncline.sweep.journal import FORMAT, Entry, Journal
 
 Command = Callable[..., Ended]
 
@@ -256,7 +256,7 @@ class TestJournal:
     def test_columns_of_another_version(self, tmp_path: Path) -> None:
         self.write(tmp_path / "j")
         header, *lines = (tmp_path / "j").read_text().splitlines(keepends=True)
-        kept = "".join([header.replace('"format": 2', '"format": 1'), *lines])
+        kept = "".join([header.replace(f'"format": {FORMAT}', '"format": 1'), *lines])
         (tmp_path / "j").write_text(kept)
         with pytest.raises(InputError, match="another version of Syncline"):
             Journal.open(tmp_path / "j", resume=True)

@@ -104,5 +104,5 @@ def test_the_sram_has_room_for_packets_in_transit(syncline_command: Command) -> 
     # A chunk, a packet on its way to memory, and two packets for each of the four ports.
     assert ended.status == 2
     assert "not two packets in each transit pool" in ended.err
-    assert f"accepted: {3072 + 256 + 2 * 4 * 256} B or more" in ended.err
+    assert f"accepted: at least {3072 + 256 + 2 * 4 * 256}B" in ended.err
     assert syncline_command("collective", *arguments, "--set", f"endpoint.sram={3072 + 9 * 256}B").status == 0

@@ -9,13 +9,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from syncline import binding
-from syncline.errors import InputError, Problem, SimulationFailedError
+from syncline.errors import InputError, Problem, SimulationFailedError, one_of
+from syncline.quantities import SIZE
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
+    Algorithm,
     BaselineEndpoint,
     Buses,
     Experiment,
@@ -69,9 +71,18 @@ REFUSALS: Final = {
     "root": ("workload", "root"),
 }
 """How the engine's refusals begin, and the fields to blame. Where it names the field itself, that is left out."""
+ALGORITHMS: Final = (("collective", "algorithm"), ("collective", "algorithms"))
+"""The fields that name algorithms."""
 ACE_NEEDS: Final = "an ACE carries out"
 """How the engine begins to say what an ACE can be used for."""
+FOR_ACE: Final = {
+    ("topology",): "a topology string, or another endpoint",
+    ("groups",): "none: the whole of the topology; or another endpoint",
+    ("workload", "collective"): "all-reduce, reduce-scatter, all-gather, all-to-all; or another endpoint",
+}
+"""What it can be used for, by the field that keeps it from that."""
 _UNFIT: Final = re.compile(r"there is no ([A-Za-z]+)(?: \{.*\})? algorithm for (.*)")
+_LEAST: Final = re.compile(r"\b([0-9]+) B or more")
 _FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
 _FIELD: Final = re.compile(r"(?:[a-z_]+\.[a-z_0-9.]+|fold|groups): ")
 _UNKNOWN: Final = re.compile(r"unknown variant `([^`]*)`, expected (.*) at line [0-9]+ column [0-9]+")
@@ -107,15 +118,18 @@ class Preview:
     warnings: list[str]
 
 
-def preview(variant: Variant) -> Preview:
-    """What simulating a variant will be. Raises [`InputError`] if the engine refuses it."""
+def preview(variant: Variant, *, suggest: bool = False) -> Preview:
+    """What simulating a variant will be. Raises [`InputError`] if the engine refuses it; with `suggest` that names
+    the algorithms that fit in place of one that does not, which takes a look at each.
+    """
     binding.require()
     from syncline import _core
 
     try:
         return Preview(**json.loads(_core.check(json.dumps(specification(variant.experiment, variant.astra_text)))))
     except _core.SpecError as error:
-        raise InputError(_refusal(variant, line) for line in str(error).splitlines()) from None
+        problems = [_refusal(variant, line, suggest=suggest) for line in str(error).splitlines()]
+        raise InputError(problems) from None
 
 
 def check(variants: Sequence[Variant]) -> list[Preview]:
@@ -124,7 +138,7 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
     previews: list[Preview] = []
     for variant in variants:
         try:
-            previews.append(preview(variant))
+            previews.append(preview(variant, suggest=True))
         except InputError as error:
             problems += error.problems
     if problems:
@@ -152,7 +166,7 @@ def run(variant: Variant) -> Result:
     return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
 
 
-def _refusal(variant: Variant, text: str) -> Problem:
+def _refusal(variant: Variant, text: str, *, suggest: bool = False) -> Problem:
     """A line of what the engine says about a specification, in words of the file."""
     message, _, accepted = text.partition("; accepted: ")
     written = _LINE.fullmatch(message)
@@ -170,15 +184,39 @@ def _refusal(variant: Variant, text: str) -> Problem:
         path = ("endpoint", "fsms")
     if message.startswith(ACE_NEEDS):
         path = _not_for_ace(variant.experiment)
+        accepted = FOR_ACE.get(path, accepted)
     unfit = _UNFIT.fullmatch(message)
     if unfit is not None:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
         message = f"there is no {name} algorithm for {unfit[2]}"
         path, accepted = _unfit(variant.experiment, unfit[2])
+    accepted = _LEAST.sub(lambda least: f"at least {SIZE.format(int(least[1]))}", accepted)
+    if suggest and path[:2] in ALGORITHMS and (fit := _that_fit(variant, path)):
+        accepted = one_of(fit)
     named = _FIELD.match(message) if path else None
     said = message if named is None else message[named.end() :]
     which = f" (variant {variant.name})" if variant.tree.origin.path else ""
     return variant.problem(path, f"{said}{which}", accepted or None)
+
+
+def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
+    """The algorithms that the engine takes in the place of the one at `path`."""
+    from syncline import _core
+
+    def is_taken(algorithm: str) -> bool:
+        collective = variant.experiment.collective
+        if path == ("collective", "algorithm"):
+            update: dict[str, Any] = {"algorithm": algorithm}
+        else:
+            update = {"algorithms": collective.algorithms | {path[-1]: algorithm}}
+        changed = variant.experiment.model_copy(update={"collective": collective.model_copy(update=update)})
+        try:
+            _core.check(json.dumps(specification(changed, variant.astra_text)))
+        except _core.SpecError:
+            return False
+        return True
+
+    return [name for name in get_args(Algorithm) if name != "auto" and is_taken(name)]
 
 
 def _unfit(experiment: Experiment, kind: str) -> tuple[tuple[str, ...], str]:

@@ -108,6 +108,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "compute_time_alone_s": seconds(summary["compute_alone_ps"]),
         "exposed_comm_s": seconds(summary["exposed_ps"]),
         "exposed_comm_share": ratio(summary["exposed_ps"], summary["total_ps"]),
+        "drain_s": seconds(summary["drain_ps"]),
         "background_compute_time_s": seconds(summary["background_compute_ps"]),
         "background_compute_time_alone_s": seconds(summary["background_compute_alone_ps"]),
         "background_wait_s": seconds(summary["background_wait_ps"]),
@@ -239,6 +240,7 @@ def endpoint(summary: dict[str, Any]) -> Document:
             }
             for r in totals["resources"]
         ],
+        "phases": totals["phases"],
         "partitions": totals["partitions"],
         "breakdown": breakdown(totals["breakdown"]),
     }

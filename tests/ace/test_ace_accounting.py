@@ -90,8 +90,29 @@ def test_an_ace_never_holds_more_than_there_is(run: Run) -> None:
     assert sum(p["capacity_bytes"] for p in partitions) <= ace.sram
     assert all(p["peak_bytes"] <= p["capacity_bytes"] for p in partitions)
     assert 1 <= summary["fsm_peak"] <= summary["fsms"] == ace.fsms
+    phases = summary["phases"]
+    assert [(p["fsms"], p["fsm_peak"]) for p in phases] == [(p["fsms"], p["fsm_peak"]) for p in rows(found, "phases")]
+    assert all(1 <= p["fsm_peak"] <= p["fsms"] for p in phases)
+    assert max(p["fsm_peak"] for p in phases) <= summary["fsm_peak"] <= sum(p["fsm_peak"] for p in phases)
+    if run.kind == "all-reduce":
+        even, more = divmod(ace.fsms, len(phases))
+        assert [p["fsms"] for p in phases] == [even + 1] * more + [even] * (len(phases) - more)
+    else:
+        assert [p["fsms"] for p in phases] == [ace.fsms]
+    sram = rows(found, "sram")
+    assert all(0 <= r["mean_bytes"] <= r["peak_bytes"] + 1e-6 and r["peak_bytes"] <= r["capacity_bytes"] for r in sram)
+    for number, partition in enumerate(partitions):
+        mine = [r for r in sram if r["partition"] == number]
+        assert {r["capacity_bytes"] for r in mine} == {partition["capacity_bytes"]}
+        assert max(r["peak_bytes"] for r in mine) <= partition["peak_bytes"]
+        # A folded all-reduce has no other NPU, and nothing in transit.
+        if found.summary["simulated_npus"] == 1 and run.kind == "all-reduce":
+            assert max(r["peak_bytes"] for r in mine) == partition["peak_bytes"]
+    held: Counter[int] = Counter()
+    for row in sram:
+        held[row["window"]] += row["mean_bytes"]
     for window in rows(found, "windows"):
-        assert window["sram_bytes"] <= sum(p["peak_bytes"] for p in partitions) + 1e-6
+        assert window["sram_bytes"] == pytest.approx(held[window["window"]], abs=1e-3)
         assert window["fsm_busy"] <= summary["fsm_peak"] + 1e-6
         assert window["ace_active"] <= 1
     used = resources(found)
@@ -170,10 +191,38 @@ ENDPOINTS = {
 }
 
 
-def training(model: str, tail: str, endpoint: str) -> Result:
+def training(model: str, tail: str, endpoint: str, *settings: str) -> Result:
     kinds = "algorithms: {all-to-all: direct}, " if model == "dlrm" else ""
     text = TRAINING.format(model=model, tail=tail, kinds=kinds, endpoint=ENDPOINTS[endpoint])
-    return engine.run(study(text).variants[0])
+    return engine.run(study(text, *settings).variants[0])
+
+
+STRAGGLERS = {"alike": (), "a straggler": ("training.stragglers=[{npu: 3, factor: 1.5}]",)}
+
+
+@pytest.mark.parametrize("settings", STRAGGLERS.values(), ids=STRAGGLERS)
+@pytest.mark.parametrize("tail", ["stop", "drain"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("model", ["resnet50", "dlrm"])
+def test_an_iteration_is_compute_exposed_communication_and_drain(
+    model: str, endpoint: str, tail: str, settings: tuple[str, ...]
+) -> None:
+    summary = training(model, tail, endpoint, *settings).summary
+    assert summary["total_ps"] == summary["compute_ps"] + summary["exposed_ps"] + summary["drain_ps"]
+    assert (summary["drain_ps"] > 0) == (tail == "drain")
+    assert summary["npu"] == (3 if settings else 0), "the numbers are those of the slowest"
+
+
+@pytest.mark.parametrize("settings", STRAGGLERS.values(), ids=STRAGGLERS)
+@pytest.mark.parametrize("endpoint", ["baseline", "ideal"])
+def test_a_drained_iteration_with_tables_in_the_background_adds_up(endpoint: str, settings: tuple[str, ...]) -> None:
+    beside = ("training.background_embedding=true", "training.background_sms=4")
+    summary = training(
+        "dlrm", "drain", endpoint, *beside, "training.background_memory_bandwidth=90GB/s", *settings
+    ).summary
+    parts = ("compute_ps", "exposed_ps", "background_wait_ps", "drain_ps")
+    assert summary["total_ps"] == sum(summary[part] for part in parts)
+    assert summary["background_compute_ps"] > 0 < summary["drain_ps"]
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -201,9 +250,6 @@ def test_a_drained_training_run_moves_every_byte(model: str, endpoint: str) -> N
     sent, crossed = reduced * 2 + exchanged * 7 // 8, reduced * 2 + exchanged * 3 // 2
     assert summary["endpoint"]["sent_bytes"] == 8 * sent
     assert network["link_bytes"] == network["injected_bytes"] == network["delivered_bytes"] == 8 * crossed
-    # What ends after the last kernel is in no column: neither compute nor exposed.
-    drained = summary["total_ps"] - summary["compute_ps"] - summary["exposed_ps"]
-    assert drained > 0
     assert summary["total_ps"] == max(c["completed_ps"] for c in collectives)
     if endpoint == "ace":
         assert summary["endpoint"]["loaded_bytes"] == 8 * (reduced + exchanged * 7 // 8)
@@ -213,7 +259,11 @@ def test_a_drained_training_run_moves_every_byte(model: str, endpoint: str) -> N
         assert summary["endpoint"]["fsm_peak"] <= 16
         for window in rows(found, "windows"):
             assert window["fsm_busy"] <= 16
-            assert window["sram_bytes"] <= 4 << 20
+        assert all(row["peak_bytes"] <= row["capacity_bytes"] for row in rows(found, "sram"))
+        fsms = {p["phase"]: p for p in summary["endpoint"]["phases"]}
+        assert all(1 <= p["fsm_peak"] <= p["fsms"] for p in fsms.values())
+        if model == "dlrm":
+            assert [p["fsms"] for p in fsms.values()] == [4, 4, 4, 4, 16], "all may run the all-to-all"
 
 
 def test_an_ideal_endpoint_needs_no_memory() -> None:

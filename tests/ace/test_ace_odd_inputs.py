@@ -5,14 +5,18 @@ accepted, and exit status 2.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 
 from support.ace_model import Baseline, Engine, Ideal, Ring, Run
 from support.ace_runs import GB, NS, result
 from support.command import Ended
+from syncline import quantities
 from syncline.errors import SimulationFailedError
+from syncline.schema.experiment import Algorithm
 
 Command = Callable[..., Ended]
 
@@ -59,9 +63,7 @@ def test_nothing_takes_no_time(syncline_command: Command, kind: str, endpoint: s
     ("arguments", "setting", "field", "value", "accepted"),
     [
         (REDUCE, "endpoint.sram=0B", "endpoint.sram", "0B", "a size with a unit"),
-        (REDUCE, "endpoint.sram=64KiB", "endpoint.sram", "64KiB", "at least 128KiB"),
-        (REDUCE, "endpoint.sram=128KiB", "endpoint.sram", "128KiB", "180224 B or more"),
-        (EXCHANGE, "endpoint.sram=1KiB", "endpoint.sram", "1KiB", "68864 B or more"),
+        (EXCHANGE, "endpoint.sram=1KiB", "endpoint.sram", "1KiB", "at least 68864B"),
         (REDUCE, "endpoint.fsms=0", "endpoint.fsms", "0", "from 1 to 4096"),
         (REDUCE, "endpoint.fsms=3", "endpoint.fsms", "3", "4 or more"),
         (REDUCE, "endpoint.banks=0", "endpoint.banks", "0", "from 1 to 4096"),
@@ -81,13 +83,15 @@ def test_nothing_takes_no_time(syncline_command: Command, kind: str, endpoint: s
         (REDUCE, "endpoint.comm_memory_bandwidth=901GB/s", "endpoint.comm_memory_bandwidth", "901GB/s", "900GB/s"),
         (REDUCE, "npu.bus=0GB/s", "npu.bus", "0GB/s", "a rate with a unit"),
         (REDUCE, "endpoint.inflight=4", "endpoint.inflight", "4", "the keys"),
-        (REDUCE, "network.buffer=512B", "network.buffer", "512B", "or more"),
+        (REDUCE, "network.buffer=512B", "network.buffer", "512B", "at least 25088B"),
+        (REDUCE, "endpoint.sram=64KiB", "endpoint.sram", "64KiB", "at least 176KiB"),
+        (REDUCE, "endpoint.sram=128KiB", "endpoint.sram", "128KiB", "at least 176KiB"),
         (
             REDUCE,
             "collective.algorithm=halving-doubling",
             "collective.algorithm",
             "halving-doubling",
-            "ring algorithms",
+            "ring, ring-unidirectional, hierarchical",
         ),
         (REDUCE, "collective.chunk=1B", "collective.chunk", "1B", "at least 2B"),
     ],
@@ -107,6 +111,29 @@ def test_a_refusal_is_one_message(
 def test_a_slow_last_ring_stalls_nothing() -> None:
     slow_last = (Ring(7, 200 * GB, 72 * NS), Ring(6, 25 * GB, 400 * NS), Ring(2, GB, 400 * NS))
     result(Run(slow_last, "all-to-all", 2 << 20, 64 << 10, Engine()))
+
+
+@pytest.mark.parametrize(("setting", "value"), [("network.buffer", "512B"), ("endpoint.sram", "64KiB")])
+def test_what_a_refusal_says_is_enough_is_enough_and_no_less(
+    syncline_command: Command, setting: str, value: str
+) -> None:
+    ended = syncline_command("collective", *REDUCE, "--set", f"{setting}={value}")
+    (problem,) = json.loads(ended.err)["errors"]
+    least = re.search(r"at least (\S+?)(,|;|$)", problem["accepted"])
+    assert least is not None, problem
+    assert syncline_command("collective", *REDUCE, "--set", f"{setting}={least[1]}").status == 0
+    less = quantities.size(least[1]) - 256
+    assert syncline_command("collective", *REDUCE, "--set", f"{setting}={less}B").status == 2
+
+
+def test_algorithms_that_a_refusal_names_fit_and_others_do_not(syncline_command: Command) -> None:
+    def ends(name: str) -> int:
+        return syncline_command("collective", *REDUCE, "--set", f"collective.algorithm={name}").status
+
+    ended = syncline_command("collective", *REDUCE, "--set", "collective.algorithm=double-binary-tree")
+    named = json.loads(ended.err)["errors"][0]["accepted"].split(", ")
+    known = [name for name in get_args(Algorithm) if name != "auto"]
+    assert [name for name in known if ends(name) == 0] == named
 
 
 @pytest.mark.parametrize(("arguments", "least"), [(REDUCE, "180224B"), (EXCHANGE, "68864B")])

@@ -103,7 +103,7 @@ def test_what_is_finished_is_not_simulated_again(folder: Path, syncline_command:
             "panels.1.variant: tiny.yaml has no variant of this name; did you mean",
         ),
         ("links: network", "ghost: network", "the windows of this run have no column 'ghost'"),
-        ("y: time_s", "y: tims", "no simulation has a column 'tims'; did you mean 'time_s'"),
+        ("y: time_s", "y: tims", "panels.0.y: no simulation has a column 'tims'; did you mean 'time_s'"),
     ],
 )
 def test_wrong_figures_end_with_status_2(

@@ -18,6 +18,7 @@ ITERATIONS = 2
 ATTACK = "<script>alert('layer')</script>"
 PORTS = [("+x", 0), ("-x", 0), ("+y", 1), ("-y", 1), ("+z", 2), ("-z", 2)]
 # name: compute and exposed time against the first, share of communication beside compute
+PHASES = ("reduce-scatter dim 0", "all-reduce dim 1", "all-reduce dim 2", "all-gather dim 0")
 SYSTEMS = {
     "BaselineNoOverlap": (1.00, 1.00, 0.0),
     "BaselineCommOpt": (1.55, 0.52, 0.7),
@@ -144,9 +145,9 @@ class System:
 
     def phases(self) -> Any:
         """Table `phases`."""
-        names = ["reduce-scatter dim 0", "all-reduce dim 1", "all-reduce dim 2", "all-gather dim 0"]
-        rows = [[i, n, int(n[-1]), 64, 10**9, 2 * 10**9] for i, n in enumerate(names)]
-        return table_of("phase name dim chunks queue_ps active_ps", rows)
+        fsms = 4 if self.ace else 0
+        rows = [[i, n, int(n[-1]), 64, 10**9, 2 * 10**9, fsms, fsms] for i, n in enumerate(PHASES)]
+        return table_of("phase name dim chunks queue_ps active_ps fsms fsm_peak", rows)
 
     def slices(self) -> Any:
         """Table `slices` of two NPUs, with children and picoseconds off the grid."""
@@ -191,6 +192,10 @@ class System:
             "partitions": [
                 {"phase": phase, "capacity_bytes": capacity, "peak_bytes": peak}
                 for phase, (capacity, peak) in (sizes if self.ace else {}).items()
+            ],
+            "phases": [
+                {"phase": name, "fsms": 4, "fsm_peak": peak}
+                for name, peak in (zip(PHASES, (4, 3, 2, 4), strict=True) if self.ace else ())
             ],
             "fsm_peak": 16 if self.ace else 0,
             "fsms": 16 if self.ace else 0,

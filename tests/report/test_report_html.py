@@ -28,7 +28,8 @@ def test_a_whole_study(study: Any) -> None:
     reader = check_page(page)
     assert [i for i in reader.ids if i in SECTIONS] == SECTIONS
     text = " ".join("".join(reader.text).split())
-    for expected in (COMMAND, "ACE is the fastest", "0.1.0", "Torus(4, 8, 4)", "4 MB <declared>"):
+    fsms = ("FSMs of the phases", "reduce-scatter dim 044", "all-reduce dim 242")
+    for expected in (COMMAND, "ACE is the fastest", "0.1.0", "Torus(4, 8, 4)", "4 MB <declared>", *fsms):
         assert expected in text
     assert len(page.encode()) < 6_000_000
     assert set(charts_of(page)) == {
@@ -40,6 +41,18 @@ def test_a_whole_study(study: Any) -> None:
         *(f"chart-heat-{i}" for i in range(5)),
     }
     assert page == html.build(document, variants, COMMAND)
+
+
+def test_the_wait_after_the_last_kernel(make_study: Any) -> None:
+    document, variants = make_study(50, ["ACE", "Ideal"])
+    heading = "Wait after the last kernel"
+    assert heading not in html.build(document, variants, COMMAND)
+    document["runs"][0]["drain_s"] = document["runs"][0]["total_time_s"] / 4
+    document["runs"][0]["exposed_comm_s"] = 0.0
+    page = html.build(document, variants, COMMAND)
+    assert heading in page
+    labels = [trace["name"] for trace in charts_of(page)["chart-breakdown"]["data"]]
+    assert "waiting after the last kernel" in labels
 
 
 def test_where_chunks_and_messages_spend_their_time(make_study: Any) -> None:

@@ -27,7 +27,7 @@ SPEED = {"six-phase": 0.98, "ring": 0.96, "direct": 0.9, "hierarchical": 0.9, "t
 """The share of the links that an algorithm makes use of, beside 0.97."""
 UNKNOWN = ("halving-doubling", "double-binary-tree", "one-hop-trees")
 """Algorithms that this engine does not have."""
-TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "slices")
+TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "sram", "slices")
 
 
 def version() -> str:
@@ -167,6 +167,7 @@ def run(spec_json: str) -> dict[str, Any]:
         "compute_ps": compute_ps,
         "compute_alone_ps": compute_ps,
         "exposed_ps": exposed_ps,
+        "drain_ps": 0,
         "background_compute_ps": 0,
         "background_compute_alone_ps": 0,
         "background_wait_ps": 0,
@@ -209,6 +210,7 @@ def run(spec_json: str) -> dict[str, Any]:
                 }
             ],
             "partitions": [],
+            "phases": [],
             "breakdown": {
                 "chunks": 2,
                 "chunk_queue_ps": 40,
@@ -259,6 +261,8 @@ def run(spec_json: str) -> dict[str, Any]:
             "chunks": ints(7),
             "queue_ps": ints(1),
             "active_ps": ints(2),
+            "fsms": ints(0),
+            "fsm_peak": ints(0),
         },
         "links": {
             "node": ints(0, 0),
@@ -285,6 +289,14 @@ def run(spec_json: str) -> dict[str, Any]:
             "ace_active": floats(0.0, 0.0),
             "sram_bytes": floats(0.0, 0.0),
             "fsm_busy": floats(0.0, 0.0),
+        },
+        "sram": {
+            "window": ints(),
+            "start_ps": ints(),
+            "partition": ints(),
+            "capacity_bytes": ints(),
+            "mean_bytes": floats(),
+            "peak_bytes": ints(),
         },
         "slices": {
             "npu": ints(0),

@@ -5,7 +5,7 @@
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
-//!   stats   Windows, Wait, Conservation what layers report about themselves
+//!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
 //! ```
 //!
 //! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]
@@ -19,5 +19,5 @@ pub mod units;
 
 pub use ids::{NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
-pub use stats::{Conservation, Wait, Windows};
+pub use stats::{Conservation, Peaks, Wait, Windows};
 pub use units::{Bytes, Clock, Ps, Rate};

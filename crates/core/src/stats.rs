@@ -143,10 +143,85 @@ impl Windows {
     }
 }
 
+/// The most that a level over time reached in each window of equal length; joined like [`Windows`].
+#[derive(Clone, Debug)]
+pub struct Peaks {
+    length: u64,
+    most: Vec<u64>,
+}
+
+impl Peaks {
+    /// Peaks of a level of zero, in windows of `length`, which must be positive.
+    pub fn new(length: Ps) -> Peaks {
+        assert!(length.0 > 0, "a window needs a length");
+        Peaks { length: length.0, most: Vec::new() }
+    }
+
+    /// The level is `level` from `from` to `to`, both included: one that lasts for no time counts.
+    #[inline]
+    pub fn hold(&mut self, from: Ps, to: Ps, level: u64) {
+        if level == 0 {
+            return;
+        }
+        while to.0 / self.length >= MAX_WINDOWS as u64 {
+            self.coarsen();
+        }
+        let (first, last) = ((from.0 / self.length) as usize, (to.0 / self.length) as usize);
+        if last >= self.most.len() {
+            self.most.resize(last + 1, 0);
+        }
+        self.most[first..=last].iter_mut().for_each(|most| *most = level.max(*most));
+    }
+
+    fn coarsen(&mut self) {
+        let joined = self.most.chunks(2).map(|pair| pair.iter().copied().max().unwrap_or(0)).collect();
+        (self.most, self.length) = (joined, self.length.saturating_mul(2));
+    }
+
+    /// The same in windows of `length`, which is this length doubled any number of times.
+    pub fn in_windows_of(&self, length: Ps) -> Peaks {
+        let mut peaks = self.clone();
+        while peaks.length < length.0 {
+            peaks.coarsen();
+        }
+        peaks
+    }
+
+    /// The length of a window.
+    pub fn length(&self) -> Ps {
+        Ps(self.length)
+    }
+
+    /// The most of each window.
+    pub fn most(&self) -> &[u64] {
+        &self.most
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn peaks_are_those_of_every_window_that_a_level_touches() {
+        let mut peaks = Peaks::new(Ps(10));
+        peaks.hold(Ps(5), Ps(24), 3);
+        peaks.hold(Ps(24), Ps(24), 9);
+        peaks.hold(Ps(24), Ps(31), 1);
+        peaks.hold(Ps(60), Ps(70), 0);
+        assert_eq!(peaks.most(), [3, 3, 9, 1]);
+        assert_eq!(peaks.in_windows_of(Ps(20)).most(), [3, 9]);
+    }
+
+    #[test]
+    fn too_many_peaks_are_joined() {
+        let mut peaks = Peaks::new(Ps(1));
+        peaks.hold(Ps(0), Ps(0), 7);
+        peaks.hold(Ps(1 << 22), Ps(1 << 22), 5);
+        assert_eq!((peaks.length(), peaks.most().len()), (Ps(2), (1 << 21) + 1));
+        assert_eq!((peaks.most()[0], peaks.most()[1], peaks.most()[1 << 21]), (7, 0, 5));
+    }
 
     #[test]
     fn an_interval_is_cut_at_window_borders() {

@@ -16,7 +16,7 @@
 
 use crate::contention::Kernel;
 use crate::servers::ResourceUse;
-use syncline_core::{Bytes, Key, NodeId, Ps, Schedule, Wait, Windows};
+use syncline_core::{Bytes, Key, NodeId, Peaks, Ps, Schedule, Wait, Windows};
 use syncline_network::{NetOut, Network};
 
 /// A chunk of a collective, the same on every NPU.
@@ -108,8 +108,23 @@ pub struct Report {
     pub fsm_peak: u32,
     /// FSMs of an NPU.
     pub fsms: u32,
+    /// FSMs by phase; of endpoints without FSMs none.
+    pub fsms_of_phases: Vec<PhaseFsms>,
     /// Of the first NPU over time: chunks held (busy share), bytes held in SRAM, busy FSMs.
     pub occupancy: Option<Occupancy>,
+}
+
+/// FSMs that run a phase of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseFsms {
+    /// The plan, as [`Chunk::plan`].
+    pub plan: u8,
+    /// The phase.
+    pub phase: u8,
+    /// How many of an NPU can run it. Phases of several plans may share FSMs.
+    pub fsms: u32,
+    /// The most that one NPU ever had busy with it, and with what other plans run in its place.
+    pub peak: u32,
 }
 
 /// What the engine of the first NPU held over time.
@@ -119,6 +134,8 @@ pub struct Occupancy {
     pub active: Windows,
     /// SRAM bytes times picoseconds.
     pub sram: Windows,
+    /// The same of each partition, in the order of [`Report::partitions`], and the most bytes that it held.
+    pub partitions: Vec<(Windows, Peaks)>,
     /// Busy FSMs times picoseconds.
     pub fsms: Windows,
 }

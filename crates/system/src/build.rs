@@ -93,8 +93,10 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunE
             let needed = at_least.saturating_mul(channels);
             if let Some(buffer) = buffer_packets.filter(|&b| b < needed) {
                 return Err(illegal(format!(
-                    "network.buffer_packets: {buffer} packets per input buffer, which chunks that wait inside an \
-                     ACE could fill; accepted: {needed} or more"
+                    "network.buffer_packets: input buffers of {} B, which chunks that wait inside an ACE could fill; \
+                     accepted: {} B or more",
+                    u64::from(buffer) * packet.0,
+                    u64::from(needed) * packet.0,
                 )));
             }
             // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its

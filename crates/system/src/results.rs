@@ -24,6 +24,9 @@ pub struct Summary {
     pub compute_alone_ps: u64,
     /// Time the main stream waited for communication.
     pub exposed_ps: u64,
+    /// Time from the end of the main stream to the end of a training run, which waits for collectives and background
+    /// compute if it is to drain. Total time = compute + exposed + background wait + this.
+    pub drain_ps: u64,
     /// Time the background stream was busy.
     pub background_compute_ps: u64,
     /// What that would have been had nothing run beside it.
@@ -122,6 +125,8 @@ pub struct EndpointSummary {
     pub fsm_peak: u32,
     /// FSMs of an NPU.
     pub fsms: u32,
+    /// FSMs of an ACE by phase; of other endpoints none.
+    pub phases: Vec<PhaseFsmsSummary>,
     /// Where chunks and messages spend their time.
     pub breakdown: Breakdown,
 }
@@ -171,6 +176,17 @@ pub struct PartitionSummary {
     pub peak_bytes: u64,
 }
 
+/// The FSMs of an ACE that run a phase. Kinds of collectives share those of their phases.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhaseFsmsSummary {
+    /// The phase.
+    pub phase: String,
+    /// FSMs of an NPU that can run it.
+    pub fsms: u32,
+    /// The most of one NPU that were ever busy with it at once.
+    pub fsm_peak: u32,
+}
+
 /// A named column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
@@ -185,7 +201,7 @@ pub enum Column {
 /// A table: columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name: `layers`, `collectives`, `phases`, `links`, `resources`, `windows`, `slices`.
+    /// Its name: `layers`, `collectives`, `phases`, `links`, `resources`, `windows`, `sram`, `slices`.
     pub name: &'static str,
     /// Its columns, in order.
     pub columns: Vec<(&'static str, Column)>,

@@ -4,30 +4,33 @@
 //! |---|---|---|
 //! | `layers` | a layer | compute per pass of one iteration (beside nothing), collectives and exposed time of all iterations |
 //! | `collectives` | a collective of an iteration | issued, started, completed (0: unfinished at the end), exposed |
-//! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it |
+//! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it; FSMs of an ACE (0 for others) |
 //! | `links` | a directed link | bytes, busy time |
 //! | `resources` | a resource of the endpoint, over all NPUs | busy time, waits, time until the result |
 //! | `windows` | a window of time | busy share of compute (first NPU) and links, ACE occupancy (first NPU) |
+//! | `sram` | a window of time and a partition of an ACE's SRAM (first NPU) | bytes held: mean and most |
 //! | `slices` | a span on a track of a traced NPU | spans of a track are disjoint |
 //!
 //! Times are picoseconds.
+
+mod windows;
 
 use crate::bound::Bound;
 use crate::driver::{Outcome, PhaseSlice, Simulation};
 use crate::event::Timer;
 use crate::executor::{PassSpan, pass_name};
 use crate::results::{
-    Breakdown, Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, ResourceSummary,
-    Results, Summary, Table,
+    Breakdown, Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, PhaseFsmsSummary,
+    ResourceSummary, Results, Summary, Table,
 };
 use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
-use syncline_core::{NodeId, PortId, Ps, Windows};
+use syncline_core::{NodeId, PortId, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::Report;
-use syncline_endpoint::api::Occupancy;
+use syncline_endpoint::api::PhaseFsms;
 use syncline_network::Network;
 use syncline_topology::all_links;
 use syncline_workload::Stream;
@@ -50,6 +53,7 @@ where
         view.links(),
         view.resources(),
         view.windows(),
+        view.sram(),
         view.slices(),
     ];
     Results { summary: view.summary(), tables }
@@ -115,6 +119,17 @@ where
         exposures.iter().filter(|e| e.collective == collective).map(|e| (e.to - e.from).0).sum()
     }
 
+    /// How long a training run went on after the last node of the main stream; a collective has nothing but its wait.
+    fn drained(&self) -> u64 {
+        match self.spec.job {
+            JobSpec::Training { .. } => {
+                let finished = self.simulation.executor().finished(self.npu);
+                self.outcome.end.since(finished.unwrap_or(self.outcome.end)).0
+            }
+            JobSpec::Collective { .. } => 0,
+        }
+    }
+
     fn summary(&self) -> Summary {
         let executor = self.simulation.executor();
         let usage = self.simulation.network().usage();
@@ -151,6 +166,7 @@ where
             background_compute_alone_ps: executor.compute_alone(self.npu, Stream::Background).0,
             background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
+            drain_ps: self.drained(),
             exposed_by: exposed,
             passes: executor.passes.iter().map(|span| pass_summary(span, report)).collect(),
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
@@ -194,6 +210,7 @@ where
                     .collect(),
                 fsm_peak: report.fsm_peak,
                 fsms: report.fsms,
+                phases: self.fsms_of_phases(),
                 breakdown: self.breakdown(),
             },
             events: self.outcome.events,
@@ -215,6 +232,20 @@ where
             bus_transfer_ps: buses().map(|r| r.transfer).sum::<u64>() * m,
             network_ps: report.network.0 * m,
         }
+    }
+
+    fn fsms_of_phases(&self) -> Vec<PhaseFsmsSummary> {
+        let layout = self.simulation.layout();
+        let named = |place: (u8, usize)| {
+            let PhaseFsms { fsms, peak, .. } = self.fsms_of(place)?;
+            Some(PhaseFsmsSummary { phase: layout.phase_name(place.0, place.1), fsms, fsm_peak: peak })
+        };
+        self.listed_phases().into_iter().filter_map(named).collect()
+    }
+
+    fn fsms_of(&self, (plan, phase): (u8, usize)) -> Option<PhaseFsms> {
+        let mut all = self.outcome.report.fsms_of_phases.iter();
+        all.find(|p| (p.plan, usize::from(p.phase)) == (plan, phase)).copied()
     }
 
     /// A link that had to carry more than it can in the time of the run: the backend ignores contention.
@@ -321,7 +352,8 @@ where
         }
     }
 
-    fn phases(&self) -> Table {
+    /// The phases that results list, each by its plan.
+    fn listed_phases(&self) -> Vec<(u8, usize)> {
         let layout = self.simulation.layout();
         let plans = || (0u8..).zip(layout.plans());
         let mut kinds: Vec<Kind> = plans().map(|(_, p)| p.kind()).collect();
@@ -332,7 +364,12 @@ where
             of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(0, |(number, _)| number)
         };
         let each = |plan: u8| (0..layout.phases(plan)).map(move |phase| (plan, phase));
-        let phases: Vec<(u8, usize)> = kinds.iter().map(longest).flat_map(each).collect();
+        kinds.iter().map(longest).flat_map(each).collect()
+    }
+
+    fn phases(&self) -> Table {
+        let layout = self.simulation.layout();
+        let phases = self.listed_phases();
         let of = |(plan, phase): (u8, usize)| {
             let kind = layout.plan(plan).kind();
             let mine =
@@ -348,6 +385,8 @@ where
                 ("chunks", ints(&phases, |p| of(p).count() as u64)),
                 ("queue_ps", ints(&phases, |p| of(p).map(|s| (s.began - s.ready).0).sum())),
                 ("active_ps", ints(&phases, |p| of(p).map(|s| (s.ended - s.began).0).sum())),
+                ("fsms", ints(&phases, |p| self.fsms_of(p).map_or(0, |f| f.fsms.into()))),
+                ("fsm_peak", ints(&phases, |p| self.fsms_of(p).map_or(0, |f| f.peak.into()))),
             ],
         }
     }
@@ -388,60 +427,6 @@ where
                 ("served", ints(&resources, |r| r.served * m)),
             ],
         }
-    }
-
-    fn windows(&self) -> Table {
-        let occupancy = self.outcome.report.occupancy.as_ref();
-        let compute = &self.simulation.executor().compute_windows;
-        let of_links = self.simulation.network().usage().windows();
-        let levels = occupancy.iter().flat_map(|o| [&o.active, &o.sram, &o.fsms]);
-        let all_windows = levels.chain([compute]).chain(of_links);
-        // A long run joins windows; the table has one length for all.
-        let common = all_windows.map(|w| w.length()).max().unwrap_or(Ps(self.spec.output.window_ps));
-        let busy = |w: &Windows| w.in_windows_of(common).busy().to_vec();
-        let (end, length) = (self.outcome.end.0, common.0);
-        let count = end.div_ceil(length) as usize;
-        let span = |w: usize| (end - w as u64 * length).min(length);
-        let usage = self.simulation.network().usage();
-        let m = self.folded.multiplicity;
-        let level = |busy: &[u64], w: usize, per: u64| {
-            let over = u128::from(span(w)) * u128::from(per);
-            share(u128::from(busy.get(w).copied().unwrap_or(0)), over)
-        };
-        let column = |busy: &[u64], per: u64| Column::Float((0..count).map(|w| level(busy, w, per)).collect());
-        // Links of a run that stops early may be booked beyond its end; a window is never more than full.
-        let full = |c: Column| match c {
-            Column::Float(v) => Column::Float(v.into_iter().map(|x| x.min(1.0)).collect()),
-            other => other,
-        };
-        let links_of = |dim: usize| -> u64 {
-            let of_dim = self.copies.iter().zip(0..).filter(|&(_, l)| usize::from(usage.class(l)) == dim);
-            of_dim.map(|(n, _)| n).sum()
-        };
-        let mut all = vec![0u64; count];
-        for dim in of_links {
-            all.iter_mut().zip(busy(dim)).for_each(|(sum, busy)| *sum += busy * m);
-        }
-        let links: u64 = self.copies.iter().sum();
-        let mut columns = vec![
-            ("window", Column::Int((0..count as i64).collect())),
-            ("start_ps", Column::Int((0..count as i64).map(|w| w * length as i64).collect())),
-            ("compute", full(column(&busy(compute), 1))),
-            ("links", full(column(&all, links))),
-        ];
-        const DIMS: [&str; 8] =
-            ["link_dim0", "link_dim1", "link_dim2", "link_dim3", "link_dim4", "link_dim5", "link_dim6", "link_dim7"];
-        for (dim, windows) in of_links.iter().enumerate().take(DIMS.len()) {
-            if links_of(dim) > 0 {
-                let busy: Vec<u64> = busy(windows).into_iter().map(|b| b * m).collect();
-                columns.push((DIMS[dim], full(column(&busy, links_of(dim)))));
-            }
-        }
-        let held = |f: fn(&Occupancy) -> &Windows| column(&occupancy.map(|o| busy(f(o))).unwrap_or_default(), 1);
-        columns.push(("ace_active", full(held(|o| &o.active))));
-        columns.push(("sram_bytes", held(|o| &o.sram)));
-        columns.push(("fsm_busy", held(|o| &o.fsms)));
-        Table { name: "windows", columns }
     }
 
     fn slices(&self) -> Table {

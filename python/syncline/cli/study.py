@@ -205,6 +205,9 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
         costs = tables.costs(document)
         if costs is not None:
             tables.show(costs)
+        drains = tables.drains(document)
+        if drains is not None:
+            print(drains)
     if quiet:
         return
     for warning in document["warnings"]:

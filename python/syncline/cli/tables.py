@@ -80,6 +80,14 @@ def runs(document: dict[str, Any]) -> Table:
     return table
 
 
+def drains(document: dict[str, Any]) -> str | None:
+    """A note on the table of a run: what its iterations hold that is neither compute nor exposed."""
+    waits = [f"{e['name']} {duration(e['drain_s'])}" for e in document["runs"] if e["drain_s"]]
+    if not waits:
+        return None
+    return f"after the last kernel the run waits for what is in flight (training.tail: drain): {', '.join(waits)}"
+
+
 def sweep(document: dict[str, Any], found: Sweep) -> Table:
     """The rows of a sweep: what varies, and the headline."""
     table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)

@@ -8,7 +8,7 @@ looks for with a unit of its own (`4MiB`).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -219,7 +219,18 @@ class _Reading:
         if len(with_unit) == 1:
             return with_unit[0]
         message = f"no simulation has a column '{name}'{did_you_mean(name, known)}"
-        raise InputError([self.file.problem(("panels", self.place), message, one_of(known))])
+        raise self._refused(self._key_of(name), message, one_of(known))
+
+    def _key_of(self, column: str) -> str:
+        """The key of the panel that names a column; `y` names all others."""
+        panel = self.panel
+        named: dict[str, Container[str | None]] = {
+            "x": [panel.x],
+            "series": [panel.series],
+            "where": panel.where,
+            "relative_to": panel.relative_to,
+        }
+        return next((key for key, columns in named.items() if column in columns), "y")
 
     def _refused(self, key: str, message: str, accepted: str | None = None) -> InputError:
         return InputError([self.file.problem(("panels", self.place, key), message, accepted)])

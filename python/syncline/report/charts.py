@@ -50,8 +50,11 @@ def _rest(study: Study) -> str:
     """What time is called that is neither compute nor exposed communication."""
     if not study.is_training:
         return "communication"
-    waits = any(v.background_wait_s for v in study.variants)
-    return "waiting for background compute" if waits else "neither (pipeline, tail)"
+    waits = {
+        "waiting for background compute": any(v.background_wait_s for v in study.variants),
+        "waiting after the last kernel": any(v.drain_s for v in study.variants),
+    }
+    return " or ".join(name for name, found in waits.items() if found) or "neither"
 
 
 def breakdown(study: Study) -> Figure | None:

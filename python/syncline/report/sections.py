@@ -51,6 +51,7 @@ def summary_table(study: Study) -> str:
     slowest = study.ranked[-1] if study.ranked else None
     bound = study.ideal
     stretched = any(v.compute_alone_s not in (None, v.compute_s) for v in variants)
+    drained = any(v.drain_s for v in variants)
     columns = [
         Column("variant", numeric=False),
         Column("iteration" if study.is_training else "time", total.unit),
@@ -58,6 +59,11 @@ def summary_table(study: Study) -> str:
         *([Column("alone", total.unit, hint="The same had nothing run beside it")] if stretched else []),
         Column("exposed", total.unit, hint="Compute engine waits for communication, mean per iteration"),
         Column("exposed share", "%"),
+        *(
+            [Column("drain", total.unit, hint="Wait after the last kernel, a share of it for each iteration")]
+            if drained
+            else []
+        ),
         Column("speed-up", hint=f"Against {slowest.name}, the slowest" if slowest else ""),
         *([Column("of ideal", "%", hint=f"Time of {bound.name} over time of the variant")] if bound else []),
         Column("sent per NPU", rate.unit, hint="Bytes sent over the length of the run"),
@@ -73,6 +79,7 @@ def summary_table(study: Study) -> str:
                 *([total.text(v.per_iteration(v.compute_alone_s))] if stretched else []),
                 total.text(v.per_iteration(v.exposed_s)),
                 percent(exposed_share(v)).removesuffix(" %"),
+                *([total.text(v.per_iteration(v.drain_s))] if drained else []),
                 factor(ratio(slowest.time_s, v.time_s)) if slowest else MISSING,
                 *([percent(ratio(bound.time_s, v.time_s)).removesuffix(" %")] if bound else []),
                 rate.text(v.achieved_bytes_per_s),
@@ -283,9 +290,23 @@ def ace_section(study: Study, figures: Charts, chosen: int) -> str:
                 "The partitions have no capacity to show.",
                 f"Peak and capacity of the SRAM partitions of {v.name}",
             )
+            + fsm_table(v, i)
         )
 
     return section("ace", "ACE occupancy", tabs("ace", aces, chosen, panel))
+
+
+def fsm_table(v: Variant, number: int) -> str:
+    """FSMs by phase; nothing where a document does not say."""
+    if not v.phases:
+        return ""
+    columns = [
+        Column("phase", numeric=False),
+        Column("FSMs", hint="Those of an NPU that can run the phase"),
+        Column("busy at once", hint="The most of one NPU that were ever busy with the phase"),
+    ]
+    rows = [[str(p.get("phase", "")), str(p.get("fsms", MISSING)), str(p.get("fsm_peak", MISSING))] for p in v.phases]
+    return "<h3>FSMs of the phases</h3>" + table(f"fsms-{number}", columns, rows)
 
 
 def ace_sentence(v: Variant) -> str:

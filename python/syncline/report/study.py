@@ -125,6 +125,11 @@ class Variant:
         return self._number("exposed_comm_s")
 
     @cached_property
+    def drain_s(self) -> float | None:
+        """What the run waited for after its last kernel; documents of old do not say."""
+        return self._number("drain_s")
+
+    @cached_property
     def background_wait_s(self) -> float | None:
         """Waits for background compute over all iterations."""
         return self._number("background_wait_s")
@@ -167,6 +172,11 @@ class Variant:
     def partitions(self) -> list[Mapping[str, Any]]:
         """Partitions of the SRAM of an ACE; empty for other endpoints."""
         return items(self.endpoint.get("partitions"))
+
+    @cached_property
+    def phases(self) -> list[Mapping[str, Any]]:
+        """FSMs of an ACE by phase; empty for other endpoints, and in documents of old."""
+        return items(self.endpoint.get("phases"))
 
     @cached_property
     def exposures(self) -> list[Exposure]:

@@ -39,6 +39,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "collective": workloads.CollectiveWorkload,
     },
 }
+UNKNOWN_KEY = "this key is not known"
 LATER = {
     "backend": ("ethernet",),
     "algorithm": ("packed-trees",),
@@ -75,7 +76,7 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     value = document.plain(node)
     if kind == "extra_forbidden":
         known = _keys_at(path[:-1], root)
-        message = f"this key is not known{did_you_mean(key, known)}"
+        message = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"
         return node.origin.problem(message, value, f"the keys {one_of(known)}")
     if kind == "union_tag_not_found":
         return node.origin.problem(*_untagged(key, value))
@@ -274,6 +275,8 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
         return experiment.NAME_ACCEPTED
     if path == ["workload"]:
         return WORKLOAD_ACCEPTED
+    if path == ["calibration"]:
+        return "a mapping from the paths of fields, such as training.compute_scale, to mappings with fitted_on"
     if path and path[0] == "calibration" and len(path) == 2:
         return "a mapping with fitted_on, and note if you like"
     for info in _fields_at(path, root) if path else []:
@@ -298,8 +301,12 @@ def _describe(info: FieldInfo) -> str | None:
     names = {a for a in _parts(info.annotation) if isinstance(a, type)}
     if bool in names:
         return "true or false"
-    if get_origin(info.annotation) is list:
-        return "a list of at least one item" if any(isinstance(m, MinLen) for m in metadata) else "a list"
+    listed = next((part for part in _parts(info.annotation) if get_origin(part) is list), None)
+    if listed is not None:
+        least = ", at least one" if any(isinstance(m, MinLen) for m in metadata) else ""
+        return f"a list of {_items(listed)}{least}"
+    if get_origin(info.annotation) is dict and (free := [one_of(_literals(a)) for a in get_args(info.annotation)])[0]:
+        return f"a mapping from any of {free[0]} to any of {free[1]}"
     bounds = _bounds(metadata)
     if int in names:
         return f"a whole number{bounds}"
@@ -308,7 +315,18 @@ def _describe(info: FieldInfo) -> str | None:
     if str in names:
         lengths = [str(m.max_length) for m in metadata if isinstance(m, MaxLen)]
         return "text" + (f" of up to {lengths[0]} characters" if lengths else "")
-    return "a mapping" if next(_models_in(info.annotation), None) else None
+    keys = dict.fromkeys(key for model in _models_in(info.annotation) for key in model.model_fields)
+    return f"a mapping with any of the keys {one_of(keys)}" if keys else None
+
+
+def _items(listed: Any) -> str:
+    """What the items of a list are called."""
+    (item,) = get_args(listed)
+    if choices := list(_literals(item)):
+        return f"any of {one_of(str(choice) for choice in choices)}"
+    if next(_models_in(item), None) is not None:
+        return "mappings"
+    return "whole numbers" if int in _parts(item) else "items"
 
 
 def _parts(annotation: Any) -> Iterator[Any]:

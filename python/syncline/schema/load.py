@@ -127,6 +127,7 @@ def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Stud
         raise InputError([root.origin.problem(message, document.plain(root))])
     if root.entries.keys() >= SWEEP_KEYS:
         raise InputError([root.origin.problem("this is a sweep: syncline sweep runs it")])
+    loading.problems += merge.rivals([*changes.overrides, *changes.forced])
     for override in changes.overrides:
         try:
             merge.apply(root, override)
@@ -226,7 +227,8 @@ def _warn_of_displaced(root: Mapping, overrides: Sequence[Override], loading: _L
             continue
         names = [merge.name_of(item) for item in listed.items if _has(item, override.path)]
         if names:
-            loading.warnings.append(f"{override.text} was set, but {one_of(names)} has a value of its own")
+            have = "has a value of its own" if len(names) == 1 else "have values of their own"
+            loading.warnings.append(f"{override.text} was set, but {one_of(names)} {have}")
 
 
 def _has(node: Node, path: tuple[str, ...]) -> bool:

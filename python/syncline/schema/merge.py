@@ -8,7 +8,7 @@ exclude each other, what the variant says displaces what it inherits: another en
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from syncline import document
@@ -48,10 +48,34 @@ def parse_override(argument: str, label: str = "--set") -> Override:
         raise InputError([problem])
     origin = Origin(label, None, ".".join(parts))
     if text[:1] in ("[", "{", '"', "'"):
-        node = document.read(text, label)
-        node.origin = origin
-        return Override(parts, node)
+        return Override(parts, _written_at(document.read(text, label), origin))
     return Override(parts, Scalar(document.scalar(text.strip()), origin))
+
+
+def _written_at(node: Node, origin: Origin) -> Node:
+    """The tree with the paths that its values have where it is put; it has no lines."""
+    match node:
+        case Mapping(entries=entries):
+            below = {key: _written_at(entry, origin.below(key, None)) for key, entry in entries.items()}
+            return Mapping(below, origin)
+        case Sequence(items=items):
+            return Sequence([_written_at(item, origin.below(i, None)) for i, item in enumerate(items)], origin)
+        case Scalar(value=value):
+            return Scalar(value, origin)
+
+
+def rivals(overrides: Iterable[Override]) -> Iterable[Problem]:
+    """Overrides of the same mapping that exclude each other, of which the last one would win."""
+    first: dict[tuple[str, ...], Override] = {}
+    for override in overrides:
+        *parent, key = override.path
+        section = parent[-1] if parent else ""
+        if key in EXCLUSIVE.get(section, ()):
+            other = first.setdefault(tuple(parent), override)
+            if other.path != override.path:
+                message = f"{other.path[-1]} and {key} exclude each other, and both are set"
+                accepted = f"one of {one_of(EXCLUSIVE[section])}"
+                yield override.value.origin.problem(message, document.plain(override.value), accepted)
 
 
 def expand(section: str, node: Node) -> Node:
@@ -64,18 +88,27 @@ def expand(section: str, node: Node) -> Node:
 def apply(root: Mapping, override: Override) -> None:
     """Puts the value of an override into the tree. Raises [`InputError`] where the path leads nowhere."""
     at: Node = root
+    if override.path[0] == "variants" and "variants" not in root.entries:
+        accepted = f"{'.'.join(override.path[2:]) or 'a path'}=VALUE, for all that the file describes"
+        raise InputError([override.value.origin.problem("the file has no variants", None, accepted)])
     sections = (2,) if override.path[0] == "variants" else (0,)
     for depth, key in enumerate(override.path[:-1]):
         if isinstance(at, Mapping):
             child = at.entries.get(key)
             if child is None:
-                child = Mapping({}, override.value.origin)
+                child = Mapping({}, _above(override, depth))
             child = expand(key, child) if depth in sections else child
             at.entries[key] = child
             at = child
         else:
             at = _item(at, key, override).items[_index(at, key, override)]
     _assign(at, override)
+
+
+def _above(override: Override, depth: int) -> Origin:
+    """The origin of a section that an override brings in; a value of an axis says itself where it stands."""
+    origin = override.value.origin
+    return replace(origin, path=".".join(override.path[: depth + 1])) if origin.path == override.text else origin
 
 
 def _assign(at: Node, override: Override) -> None:
@@ -103,7 +136,8 @@ def _displace(section: Mapping, name: str, key: str, value: Node) -> None:
 def _item(at: Node, key: str, override: Override) -> Sequence:
     if isinstance(at, Sequence):
         return at
-    raise InputError([override.value.origin.problem(f"there is nothing below '{at.origin.path}' to set", key)])
+    message = f"'{at.origin.path}' is a value, with nothing below it to set"
+    raise InputError([override.value.origin.problem(message, key, f"{at.origin.path}=VALUE")])
 
 
 def _index(at: Node, key: str, override: Override) -> int:

@@ -415,17 +415,6 @@ def _ace(parts: Parts) -> Iterator[Violation]:
             "this does not hold one packet",
             f"at least {SIZE.format(parts.network.packet)}, which is network.packet",
         )
-    if parts.collective is None or parts.collective.chunks is not None:
-        return
-    if isinstance(parts.workload, CollectiveWorkload) and parts.workload.collective == "all-to-all":
-        return  # keeps no results; the engine knows what its packets need
-    chunk = parts.collective.chunk or DEFAULT_CHUNK
-    if endpoint.sram < 2 * chunk:
-        yield Violation(
-            ("endpoint", "sram"),
-            "the SRAM is too small: its first and its terminal partition must each hold a chunk",
-            f"at least {SIZE.format(2 * chunk)}, or smaller chunks",
-        )
 
 
 def _buses(parts: Parts) -> Iterator[Violation]:

@@ -21,7 +21,7 @@ import syncline
 from syncline.errors import InputError, Problem, shown
 
 KIND: Final = "syncline sweep journal"
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 Status = Literal["done", "failed", "refused"]
 

@@ -15,6 +15,7 @@ from syncline.sweep.journal import Entry
 
 TRAINING: Final[tuple[str, ...]] = (
     *("iterations", "iteration_time_s", "total_time_s", "compute_time_s", "exposed_comm_s", "exposed_comm_share"),
+    "drain_s",
     *("engine_utilisation_forward", "engine_utilisation_backward"),
     *("compute_time_alone_s", "background_compute_time_s", "background_compute_time_alone_s", "background_wait_s"),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,10 +20,13 @@ from syncline.document import Node, Scalar
 from syncline.errors import InputError, Problem, one_of
 from syncline.schema import load as experiments
 from syncline.schema import merge
+from syncline.schema.explain import UNKNOWN_KEY
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
 from syncline.sweep.file import Base, Sweep, as_text, variant_names
 
+_OF_VALUE: Final = re.compile(r"\.[0-9]+$")
+"""The end of the path of an axis's value."""
 UNSAID: Final = {"name", "description", "calibration", "output"}
 """Fields of an experiment that change nothing of what a sweep reports."""
 
@@ -189,10 +193,17 @@ def _place(point: Point) -> str:
     return f"at point {point.index}: {point.name}"
 
 
+def _of_axis(problem: Problem) -> Problem:
+    """The problem, which is one of the axis and of none of its values if there is no such field."""
+    if not problem.message.startswith(UNKNOWN_KEY):
+        return problem
+    return replace(problem, field=_OF_VALUE.sub("", problem.field), value=None)
+
+
 def _with_points(problems: Sequence[tuple[str, Problem]]) -> Iterator[Problem]:
     """Problems with the first place that has them."""
     first: dict[Problem, str] = {}
     for place, problem in problems:
-        first.setdefault(problem, place)
+        first.setdefault(_of_axis(problem), place)
     for problem, place in first.items():
         yield replace(problem, message=f"{problem.message} ({place})")

@@ -60,7 +60,7 @@ impl Ace {
         usize::from(engine.chunks[(seq - engine.base) as usize].phase)
     }
 
-    fn place_in(&self, npu: NodeId, line: usize) -> usize {
+    pub(super) fn place_in(&self, npu: NodeId, line: usize) -> usize {
         npu.index() * self.lines.len() + line
     }
 

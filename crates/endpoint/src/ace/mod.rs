@@ -84,7 +84,7 @@ use crate::servers::{PoolServer, RateServer, ResourceUse};
 use event::class;
 use held::HeldPackets;
 use legs::{Handling, Shape};
-use sram::{Level, Packets, Partitions};
+use sram::{Fillings, Level, Packets, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
@@ -266,8 +266,11 @@ pub struct Ace {
     sram_use: ResourceUse,
     port_use: ResourceUse,
     fsm_peak: u32,
+    /// Per NPU and line: FSMs that are busy with it. Per line: the most of one NPU.
+    busy_in: Vec<u32>,
+    peak_in: Vec<u32>,
     active: Level,
-    sram_level: Level,
+    fillings: Fillings,
     fsm_level: Level,
     traced: NodeSet,
     memory_read: u64,
@@ -329,6 +332,7 @@ impl Ace {
             _ => config.port_buffer,
         };
         let bus = |name, rate| RateServer::new(name, rate, npus).with_protocol(config.protocol);
+        let fillings = Fillings::new(partitions.used(NodeId(0)).len(), window);
         let mut ace = Ace {
             ports,
             unit,
@@ -361,8 +365,10 @@ impl Ace {
             sram_use: ResourceUse::new("sram_room", 1),
             port_use: ResourceUse::new("port_buffer", ports as u32),
             fsm_peak: 0,
+            busy_in: vec![0; npus as usize * (phases + 1)],
+            peak_in: vec![0; phases + 1],
             active: Level::new(window),
-            sram_level: Level::new(window),
+            fillings,
             fsm_level: Level::new(window),
             traced: NodeSet::new(npus, traced),
             memory_read: 0,
@@ -418,7 +424,7 @@ impl Ace {
         if npu.0 == 0 {
             let engine = &self.engines[0];
             self.active.set(now, u64::from(!engine.chunks.is_empty()));
-            self.sram_level.set(now, self.partitions.used(npu));
+            self.fillings.set(now, self.partitions.used(npu));
             self.fsm_level.set(now, u64::from(engine.busy_fsms));
         }
     }
@@ -561,9 +567,11 @@ impl<N: Network> Endpoint<N> for Ace {
             partitions: self.partitions.report(&self.layout),
             fsm_peak: self.fsm_peak,
             fsms: self.config.fsms,
+            fsms_of_phases: self.fsms_of_phases(),
             occupancy: Some(Occupancy {
                 active: self.active.until(now),
-                sram: self.sram_level.until(now),
+                sram: self.fillings.sum(now),
+                partitions: self.partitions.shown().map(|p| self.fillings.part(p, now)).collect(),
                 fsms: self.fsm_level.until(now),
             }),
         }

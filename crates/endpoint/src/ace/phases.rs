@@ -2,7 +2,7 @@
 
 use super::legs::{self, Shape};
 use super::{Ace, AceEvent, Blocked, Progress, State, Unit, class, held};
-use crate::api::{Ctx, EpOut, chunk_key};
+use crate::api::{Ctx, EpOut, PhaseFsms, chunk_key};
 use crate::loggp::Train;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
@@ -128,12 +128,29 @@ impl Ace {
         (if last { self.phases() } else { phase + 1 }, self.layout.held(npu, chunk, phase + 1))
     }
 
-    /// The FSM of a chunk: of those of the phase, or of all if it is an all-to-all.
-    pub(super) fn fsm(&self, npu: NodeId, line: usize, seq: u32) -> usize {
-        let (first, end) = match line == self.phases() {
+    /// The first FSM that serves a line, and the one behind the last.
+    fn fsms_of(&self, line: usize) -> (u32, u32) {
+        match line == self.phases() {
             true => (0, self.config.fsms),
             false => (self.fsm_of_phase[line], self.fsm_of_phase[line + 1]),
+        }
+    }
+
+    /// FSMs of every phase of every plan.
+    pub(super) fn fsms_of_phases(&self) -> Vec<PhaseFsms> {
+        let of_plan = |(plan, exchanged): (u8, bool)| {
+            (0..self.layout.phases(plan)).map(move |phase| {
+                let line = if exchanged { self.phases() } else { phase };
+                let (first, end) = self.fsms_of(line);
+                PhaseFsms { plan, phase: phase as u8, fsms: end - first, peak: self.peak_in[line] }
+            })
         };
+        (0..).zip(self.exchanged.iter().copied()).flat_map(of_plan).collect()
+    }
+
+    /// The FSM of a chunk: of those of the phase, or of all if it is an all-to-all.
+    pub(super) fn fsm(&self, npu: NodeId, line: usize, seq: u32) -> usize {
+        let (first, end) = self.fsms_of(line);
         npu.index() * self.config.fsms as usize + (first + seq % (end - first)) as usize
     }
 
@@ -179,6 +196,9 @@ impl Ace {
         self.fsm_busy[fsm] = true;
         self.engines[npu.index()].busy_fsms += 1;
         self.fsm_peak = self.fsm_peak.max(self.engines[npu.index()].busy_fsms);
+        let place = self.place_in(npu, line);
+        self.busy_in[place] += 1;
+        self.peak_in[line] = self.peak_in[line].max(self.busy_in[place]);
         self.record_levels(npu, ctx.now);
         if line == self.phases() {
             self.account_wait(npu, seq, ctx.now);
@@ -228,8 +248,10 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = *self.progress(npu, seq);
-        let fsm = self.fsm(npu, self.line(npu, seq), seq);
+        let line = self.line(npu, seq);
+        let (fsm, place) = (self.fsm(npu, line, seq), self.place_in(npu, line));
         self.fsm_busy[fsm] = false;
+        self.busy_in[place] -= 1;
         self.engines[npu.index()].busy_fsms -= 1;
         self.fsm_use.serve(Ps::ZERO, ctx.now - chunk.began);
         self.record_levels(npu, ctx.now);

@@ -4,7 +4,7 @@ use super::AceError;
 use super::transit::LEAST_SLOTS;
 use crate::layout::Layout;
 use syncline_collective::{Plan, Split};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
+use syncline_core::{Bytes, NodeId, Peaks, PortId, Ps, Windows};
 
 /// What an all-to-all needs beside room for chunks.
 #[derive(Clone, Copy, Debug)]
@@ -155,9 +155,14 @@ impl Partitions {
         self.used[slot] -= bytes;
     }
 
-    /// Bytes reserved on an NPU.
-    pub fn used(&self, npu: NodeId) -> u64 {
-        self.used[self.slot(npu, 0)..][..self.capacity.len()].iter().sum()
+    /// Bytes reserved on an NPU, by partition.
+    pub fn used(&self, npu: NodeId) -> &[u64] {
+        &self.used[self.slot(npu, 0)..][..self.capacity.len()]
+    }
+
+    /// Those that exist: all-to-alls whose packets others forward have no transit pools.
+    pub fn shown(&self) -> impl Iterator<Item = usize> {
+        (0..self.capacity.len()).filter(|&p| p <= self.terminal || self.capacity[p] > 0)
     }
 
     /// Name, capacity and largest fill of every partition.
@@ -169,8 +174,7 @@ impl Partitions {
             Some(0) => "terminal".to_string(),
             Some(_) => "transit".to_string(),
         };
-        let used = (0..self.capacity.len()).filter(|&p| p <= phases || self.capacity[p] > 0);
-        used.map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
+        self.shown().map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
     }
 }
 
@@ -242,9 +246,66 @@ impl Level {
     }
 }
 
+/// What the partitions of one NPU hold over time.
+#[derive(Clone, Debug)]
+pub struct Fillings {
+    sum: Level,
+    parts: Vec<(Level, Peaks)>,
+}
+
+impl Fillings {
+    /// Of so many partitions, all empty, in windows of `window`.
+    pub fn new(partitions: usize, window: Ps) -> Fillings {
+        let part = (Level::new(window), Peaks::new(window));
+        Fillings { sum: Level::new(window), parts: vec![part; partitions] }
+    }
+
+    /// What each holds from `now` on.
+    pub fn set(&mut self, now: Ps, used: &[u64]) {
+        for ((level, peaks), &used) in self.parts.iter_mut().zip(used) {
+            if used != level.level {
+                // A window's border belongs to the next one only.
+                if now > level.since {
+                    peaks.hold(level.since, Ps(now.0 - 1), level.level);
+                }
+                level.set(now, used);
+                peaks.hold(now, now, used);
+            }
+        }
+        self.sum.set(now, used.iter().sum());
+    }
+
+    /// The integral over all partitions until `now`.
+    pub fn sum(&self, now: Ps) -> Windows {
+        self.sum.until(now)
+    }
+
+    /// The integral over a partition until `now`, and its peaks.
+    pub fn part(&self, partition: usize, now: Ps) -> (Windows, Peaks) {
+        let (level, peaks) = &self.parts[partition];
+        let mut peaks = peaks.clone();
+        peaks.hold(level.since, now, level.level);
+        (level.until(now), peaks)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filling_has_means_and_peaks_of_every_window() {
+        let mut fillings = Fillings::new(2, Ps(10));
+        fillings.set(Ps(0), &[4, 0]);
+        fillings.set(Ps(12), &[4, 7]);
+        fillings.set(Ps(12), &[4, 2]); // seven for no time
+        fillings.set(Ps(20), &[1, 2]);
+        let (held, most) = fillings.part(0, Ps(35));
+        assert_eq!((held.busy(), most.most()), (&[40, 40, 10, 5][..], &[4, 4, 1, 1][..]));
+        let (held, most) = fillings.part(1, Ps(35));
+        assert_eq!((held.busy(), most.most()), (&[0, 16, 20, 10][..], &[0, 7, 2, 2][..]));
+        assert_eq!(fillings.sum(Ps(35)).busy(), [40, 56, 30, 15]);
+    }
 
     #[test]
     fn partitions_are_proportional_but_never_too_small() {

@@ -45,6 +45,9 @@ fn partitions_and_fsms_stay_within_their_limits() {
         let e = run(&all_reduce(ace_torus([4, 2, 4]), endpoint, 8 << 20)).summary.endpoint;
         assert!(e.fsm_peak <= fsms && e.fsm_peak > 0);
         assert_eq!(e.partitions.len(), 5);
+        assert_eq!(e.phases.iter().map(|p| p.fsms).sum::<u32>(), fsms);
+        assert!(e.phases.iter().all(|p| p.fsm_peak > 0 && p.fsm_peak <= p.fsms), "{:?}", e.phases);
+        assert!(e.phases.iter().map(|p| p.fsm_peak).sum::<u32>() >= e.fsm_peak);
         for p in &e.partitions {
             assert!(p.peak_bytes <= p.capacity_bytes && p.peak_bytes > 0, "{p:?}");
         }

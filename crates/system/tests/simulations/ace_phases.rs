@@ -172,7 +172,10 @@ fn what_an_engine_cannot_carry_out_is_refused() {
         deadlock_rule: syncline_system::spec::DeadlockRule::Bubble,
         trains: true,
     };
-    assert!(run_spec(&small, None).is_err_and(|e| e.to_string().contains("network.buffer_packets: 8 packets")));
+    assert!(
+        run_spec(&small, None)
+            .is_err_and(|e| e.to_string().contains("network.buffer_packets: input buffers of 2048 B"))
+    );
 }
 
 proptest! {

@@ -89,7 +89,7 @@ fn the_smallest_buffers_suffice() {
             trains: true,
         };
         spec.network = network(2);
-        let smallest = accepted(&refusal(&spec)) as u32;
+        let smallest = accepted(&refusal(&spec)) as u32 / 256;
         spec.network = network(smallest - 1);
         refusal(&spec);
         spec.network = network(smallest);

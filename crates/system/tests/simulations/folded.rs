@@ -20,7 +20,7 @@ pub fn same_both_ways(spec: &Spec) {
     let (whole, folded) = (run(spec), run(&folded(spec)));
     assert_eq!(summary_but_fold(&whole), summary_but_fold(&folded), "{spec:?}");
     assert!(folded.summary.simulated_npus < whole.summary.simulated_npus || whole.summary.npus == 1, "{spec:?}");
-    for name in ["collectives", "phases", "resources", "windows", "layers"] {
+    for name in ["collectives", "phases", "resources", "windows", "sram", "layers"] {
         let table = |r: &syncline_system::Results| r.tables.iter().find(|t| t.name == name).cloned();
         assert_eq!(table(&whole), table(&folded), "{name} of {spec:?}");
     }

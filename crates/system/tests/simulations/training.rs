@@ -66,7 +66,9 @@ fn draining_waits_for_the_last_collective() {
     let stop = run(&training(true, false, 1)).summary;
     let drain = run(&training(true, true, 1)).summary;
     assert_eq!(stop.total_ps, COMPUTE);
-    assert_eq!(drain.total_ps, COMPUTE + all_reduce_ps(1 << 20).max(all_reduce_ps(2 << 20) - 10_000_000));
+    let left = all_reduce_ps(1 << 20).max(all_reduce_ps(2 << 20) - 10_000_000);
+    assert_eq!((drain.total_ps, drain.drain_ps), (COMPUTE + left, left));
+    assert_eq!((drain.exposed_ps, stop.drain_ps), (0, 0));
     assert_eq!(drain.network.injected_bytes, drain.network.delivered_bytes);
 }
 
