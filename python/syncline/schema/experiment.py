@@ -246,8 +246,8 @@ class IdealEndpoint(Section):
     step_latency: Time | None = None
     """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
     forwarding: Literal["messages", "packets"] = "messages"
-    """What is passed on when it has arrived: whole messages, or packets, as an ACE does, where the network has some. With
-    `packets` nothing is faster, but whatever passes an NPU is simulated packet by packet."""
+    """What is passed on when it has arrived: whole messages, or packets, as an ACE does, where the network has some.
+    With `packets` nothing is faster, but whatever passes an NPU is simulated packet by packet."""
     transit: Transit | None = None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
     of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
