@@ -399,6 +399,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
             "port_bytes_per_cycle": endpoint.port_width,
             "alus": endpoint.alus,
             "fsms": endpoint.fsms,
+            "fsm_split": endpoint.fsm_split,
             "message_bytes": endpoint.message,
             "port_buffer_bytes": endpoint.port_buffer,
             "transit": experiment.transit,

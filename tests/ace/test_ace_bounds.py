@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,9 @@ from hypothesis import given, seed, settings
 
 from support.ace_model import Baseline, Engine, Ideal, Ring, Run
 from support.ace_runs import BASELINES, ENGINES, GB, IDEALS, LARGE, NS, holds_chunks, paper, runs, time_ps
+from support.command import Ended
+
+Command = Callable[..., Ended]
 
 ROUNDING = 1e-6
 """Serialisation is rounded up in the engine and not at all here."""
@@ -127,6 +132,17 @@ def test_an_all_to_all_takes_one_way_where_both_are_as_short(size: int, share: f
     assert time_ps(run) / bound == pytest.approx(2 * share, rel=0.02)
 
 
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (2, 8), (6, 4)])
+def test_an_all_to_all_uses_both_ways_round_a_torus(sizes: tuple[int, ...]) -> None:
+    """What is for the opposite NPU of a ring goes up or down by where it lies in the other dimensions, so that links of
+    both directions carry the same and the slowest dimension takes as long as its links need."""
+    run = Run(
+        tuple(Ring(n, 25 * GB, 400 * NS) for n in sizes), "all-to-all", 16 << 20, 64 << 10, Engine(memory=900 * GB)
+    )
+    bound = max(bound for name, bound in run.bounds().items() if name.startswith("links"))
+    assert time_ps(run) / bound < 1.1
+
+
 def test_the_bytes_of_the_paper() -> None:
     """Section VI-A: 2.25 bytes sent per byte cached on 4x4x4, 1.5 read by the baseline per byte sent."""
     ace = paper((4, 4, 4), Engine())
@@ -144,6 +160,34 @@ def test_sixteen_fsms_spread_evenly_bind_the_largest_system_of_the_paper() -> No
     assert ratio < 1.1
     links = max(bound for name, bound in run.bounds().items() if name.startswith("links"))
     assert time_ps(run) > 1.8 * links
+
+
+def test_fsms_by_need_fill_the_links_of_the_largest_system_of_the_paper(syncline_command: Command) -> None:
+    """Divided by how long a chunk keeps them, 16 FSMs do for 4x8x4 what they cannot when each phase has four."""
+
+    def time_s(split: str) -> float:
+        ended = syncline_command(
+            *("collective", "all-reduce", "--size", "64MB", "--topology", "Torus(4,8,4)", "--backend", "packet"),
+            *("--algorithm", "ace-4-phase", "--endpoint", "ace", "--chunk", "64KiB", "--json"),
+            *("--set", f"endpoint.fsm_split={split}"),
+        )
+        assert ended.status == 0, ended.err
+        return float(json.loads(ended.out)["time_s"])
+
+    assert time_s("need") < 0.65 * time_s("even")
+
+
+def test_as_many_fsms_as_phases_are_one_each(syncline_command: Command) -> None:
+    def ended(split: str, fsms: int) -> Ended:
+        return syncline_command(
+            *("collective", "all-reduce", "--size", "4MB", "--topology", "Torus(4,8,4)", "--backend", "packet"),
+            *("--algorithm", "ace-4-phase", "--endpoint", "ace", "--chunk", "64KiB", "--json"),
+            *("--set", f"endpoint.fsm_split={split}", "--set", f"endpoint.fsms={fsms}"),
+        )
+
+    assert json.loads(ended("need", 4).out)["time_s"] == json.loads(ended("even", 4).out)["time_s"]
+    (problem,) = json.loads(ended("need", 3).err)["errors"]
+    assert (problem["field"], problem["accepted"]) == ("endpoint.fsms", "4 or more")
 
 
 @pytest.mark.parametrize(("size", "gbps"), [(2, 80), (3, 160), (4, 200)])

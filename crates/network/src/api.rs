@@ -156,8 +156,9 @@ pub trait Network {
     /// Sends a message whose bytes are all available now.
     fn send<Q: Schedule<Self::Event>>(&mut self, now: Ps, message: Message, q: &mut Q);
 
-    /// Whether a packet of a delivery fits the buffer of an outgoing port that holds `capacity` bytes. Bytes on the
-    /// wire no longer count, nor those of deliveries that have buffers of their own.
+    /// Whether a packet of a delivery fits the buffer of an outgoing port that holds `capacity` bytes; of
+    /// a network of packets, in slots of a full one. What is on the wire no longer counts, nor do deliveries that have
+    /// buffers of their own.
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, capacity: Bytes) -> Room;
 
     /// The receiver gives back the slot of one packet of such a delivery that arrived by an input port.

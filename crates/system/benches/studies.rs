@@ -6,8 +6,8 @@
 
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec, DeadlockRule,
-    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, JobSpec, KernelsSpec, LanesSpec, NetworkSpec,
-    OutputSpec, SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, KernelsSpec, LanesSpec,
+    NetworkSpec, OutputSpec, SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
 };
 
 const GIB_50: u64 = 50 << 30;
@@ -80,6 +80,7 @@ fn with_ace(sizes: [u32; 3], bytes: u64) -> Spec {
         port_bytes_per_cycle: 64,
         alus: 4,
         fsms: 16,
+        fsm_split: FsmSplitSpec::Even,
         message_bytes: 8192,
         port_buffer_bytes: 4096,
         transit: TransitSpec::Network,

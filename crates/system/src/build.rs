@@ -9,11 +9,12 @@ use crate::executor::Executor;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
 use crate::spec::{
-    AceSpec, BusSpec, DeadlockRule, EndpointSpec, ForwardingSpec, JobSpec, NetworkSpec, Spec, SwitchOffloadSpec,
+    AceSpec, BusSpec, DeadlockRule, EndpointSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
+    SwitchOffloadSpec,
 };
 use crate::tables;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
-use syncline_endpoint::ace::Transit;
+use syncline_endpoint::ace::{FsmSplit, Transit};
 use syncline_endpoint::{
     Ace, AceConfig, Baseline, BaselineConfig, Contended, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp,
     MessageEndpoint, SwitchConfig, SwitchOffload,
@@ -278,6 +279,10 @@ fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, Ru
         port_bytes: positive("port_bytes_per_cycle", ace.port_bytes_per_cycle)?,
         alus: positive("alus", ace.alus)?,
         fsms: positive("fsms", ace.fsms)?,
+        fsm_split: match ace.fsm_split {
+            FsmSplitSpec::Even => FsmSplit::Even,
+            FsmSplitSpec::Need => FsmSplit::Need,
+        },
         message: Bytes(positive("message_bytes", ace.message_bytes)?.into()),
         port_buffer: Bytes(ace.port_buffer_bytes),
         transit: if transit { Transit::Endpoint { bubble } } else { Transit::Network },

@@ -320,6 +320,17 @@ pub struct LoadSpec {
     pub memory_bytes_per_s: u64,
 }
 
+/// How the FSMs of an ACE are divided among phases.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsmSplitSpec {
+    /// Evenly.
+    #[default]
+    Even,
+    /// By how long a chunk keeps an FSM of each.
+    Need,
+}
+
 /// Who forwards messages at the NPUs on their way.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -356,6 +367,9 @@ pub struct AceSpec {
     pub alus: u32,
     /// Finite state machines.
     pub fsms: u32,
+    /// How they are divided among phases.
+    #[serde(default)]
+    pub fsm_split: FsmSplitSpec,
     /// Largest message.
     pub message_bytes: u32,
     /// Buffer of each output port.

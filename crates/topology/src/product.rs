@@ -13,9 +13,11 @@
 //! A dimension of one NPU has neither ports nor switches. Switches are numbered after the NPUs, by
 //! dimension and line; their ports lead to the NPUs of the line in order.
 //!
-//! Messages are routed dimension by dimension in order (XYZ); on a ring the shorter way round, upwards
-//! when both ways are equally long. Which of several parallel links a message takes depends on its
-//! displacement in the dimension, so that routes look alike from every NPU.
+//! Messages are routed dimension by dimension in order (XYZ); on a ring the shorter way round. When both ways are equally
+//! long, a message goes up if its displacements in the other dimensions add up to an even number, and else down, so
+//! that both ways carry the same in an all-to-all. (On a single ring all of these messages go up: which way they go
+//! depends on the displacement alone, so that routes look alike from every NPU.) Which of several parallel links a
+//! message takes depends on its displacement in the dimension.
 
 use crate::fabric::{Fabric, LinkSpec};
 use std::collections::BTreeMap;
@@ -269,6 +271,18 @@ impl Product {
         self.ports.iter().position(|&p| p == wanted).map(|i| PortId(i as u16))
     }
 
+    /// How far up one NPU lies from another along a dimension, going round.
+    fn displacement(&self, src: NodeId, dst: NodeId, dim: usize) -> u32 {
+        let size = self.dims[dim].size;
+        (self.coordinate(dst, dim) + size - self.coordinate(src, dim)) % size
+    }
+
+    /// Which way a message takes along a dimension in which both are equally long.
+    fn tie_goes_down(&self, src: NodeId, dst: NodeId, dim: usize) -> bool {
+        let others = (0..self.dims.len()).filter(|&other| other != dim);
+        others.fold(0, |sum, other| sum ^ self.displacement(src, dst, other)) & 1 == 1
+    }
+
     /// The dimension and line of a switch, and the NPU of the line with coordinate 0.
     fn line(&self, switch: NodeId) -> (usize, NodeId) {
         let dim = self.first_switch.partition_point(|&(first, _)| first <= switch.0) - 1;
@@ -377,7 +391,7 @@ impl Fabric for Product {
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         for (dim, d) in self.dims.iter().enumerate() {
-            let away = (self.coordinate(dst, dim) + d.size - self.coordinate(src, dim)) % d.size;
+            let away = self.displacement(src, dst, dim);
             if away == 0 {
                 continue;
             }
@@ -386,7 +400,9 @@ impl Fabric for Product {
             match d.block {
                 Block::Ring => {
                     let (hops, port) = match d.size - away {
-                        down if down < away => (down, first + 2 * (down % u32::from(d.links)) as u16 + 1),
+                        down if down < away || down == away && self.tie_goes_down(src, dst, dim) => {
+                            (down, first + 2 * (down % u32::from(d.links)) as u16 + 1)
+                        }
                         _ => (away, first + 2 * parallel),
                     };
                     path.extend((0..hops).map(|_| PortId(port)));
@@ -496,6 +512,32 @@ mod tests {
                 }
             }).sum();
             prop_assert_eq!(path.len() as u32, shortest);
+        }
+
+        /// Both ways round a ring carry the same of an all-to-all, but for an odd message where all other dimensions
+        /// are odd; on a single ring all messages that could go either way go up.
+        #[test]
+        fn all_to_alls_use_both_ways_round(dims in dims(), links in 1u16..3) {
+            let t = product(&dims, links);
+            let mut hops = vec![[0u32; 2]; dims.len()];
+            for dst in (0..t.npus()).map(NodeId) {
+                let (mut path, mut at) = (Vec::new(), NodeId(0));
+                t.route(at, dst, &mut path);
+                for port in path {
+                    let used = (at.0 < t.npus()).then(|| t.port_uses()[port.index()]);
+                    match used.map(|used| (used.way, usize::from(used.dim))) {
+                        Some((Way::Up, dim)) => hops[dim][0] += 1,
+                        Some((Way::Down, dim)) => hops[dim][1] += 1,
+                        _ => {}
+                    }
+                    at = t.next(at, port).0;
+                }
+            }
+            for (dim, [up, down]) in hops.into_iter().enumerate() {
+                let (block, size) = dims[dim];
+                let odd_message = block == Block::Ring && size % 2 == 0 && t.npus() / size % 2 == 1;
+                prop_assert_eq!(up - down, if odd_message { size / 2 } else { 0 });
+            }
         }
 
         #[test]

@@ -332,6 +332,9 @@ class AceEndpoint(Section):
     """Reduction units."""
     fsms: SmallCount = 16
     """Finite state machines that run chunks."""
+    fsm_split: Literal["even", "need"] = "even"
+    """How FSMs are divided among the phases of a collective: `even`ly, or in proportion to what each phase `need`s to
+    fill its links, one at least."""
     message: Size = 8 * 1024
     """Largest message."""
     port_buffer: Size = 4 * 1024

@@ -27,12 +27,23 @@ pub struct AceConfig {
     pub alus: u32,
     /// Finite state machines.
     pub fsms: u32,
+    /// How they are divided among phases.
+    pub fsm_split: FsmSplit,
     /// Largest message.
     pub message: Bytes,
     /// Buffer of each output port.
     pub port_buffer: Bytes,
     /// Who forwards the packets of an all-to-all that are for distant NPUs.
     pub transit: Transit,
+}
+
+/// How FSMs are divided among phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FsmSplit {
+    /// Evenly; the first phases have one more.
+    Even,
+    /// By how long a chunk keeps an FSM of each.
+    Need,
 }
 
 /// Who forwards packets at the NPUs on their way.

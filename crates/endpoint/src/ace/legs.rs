@@ -9,7 +9,7 @@
 //! Messages of rings and relays arrive from one neighbour in the order of this table, since an FSM passes on what
 //! arrives only after its own messages of the group.
 
-use super::{Ace, AceConfig, Progress};
+use super::{Ace, AceConfig, Progress, fsms};
 use crate::api::Chunk;
 use crate::layout::{Layout, PhaseView};
 use syncline_collective::{Op, Program, Slot, Split};
@@ -119,8 +119,8 @@ impl Ace {
         if layout.kinds() == (true, false) {
             return 0;
         }
-        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0).max(1) as u32;
-        let fsms = |lanes: usize| u64::from(config.fsms.div_ceil(phases).div_ceil(lanes.max(1) as u32));
+        let most = fsms::per_phase(layout, config, packet, chunk).into_iter().max().unwrap_or(config.fsms);
+        let fsms = |lanes: usize| u64::from(most.div_ceil(lanes.max(1) as u32));
         let packets_of = |bytes: u64| bytes.div_ceil(packet.0.max(1)).max(1);
         let message = config.message.0.min(chunk.0);
         let mut needed = packets_of(message).saturating_mul(fsms(layout.lanes()) + 1);

@@ -66,6 +66,7 @@ mod dataflow;
 mod direct;
 mod event;
 mod exchange;
+mod fsms;
 mod held;
 mod legs;
 mod mixed;
@@ -74,7 +75,7 @@ mod phases;
 mod sram;
 mod transit;
 
-pub use config::{AceConfig, AceError, Transit};
+pub use config::{AceConfig, AceError, FsmSplit, Transit};
 pub use event::AceEvent;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
@@ -324,8 +325,8 @@ impl Ace {
             Some(packets) => Exchange::new(&layout, config.transit, ports, partitions.slots(packets), packets.unit),
             None => Exchange::none(&layout, config.transit),
         };
-        let (each, more) = (config.fsms / phases.max(1) as u32, config.fsms % phases.max(1) as u32);
-        let fsm_of_phase = (0..=phases as u32).map(|p| p * each + p.min(more)).collect();
+        let per_phase = fsms::per_phase(&layout, &config, Bytes(unit.into()), chunk);
+        let fsm_of_phase = (0..=phases).map(|phase| per_phase[..phase].iter().sum()).collect();
         let rate = config.clock.bytes_per_cycle(u64::from(config.port_bytes)).unwrap_or(Rate::UNLIMITED);
         let port_buffer = match layout.kinds() {
             (true, true) => Bytes(config.port_buffer.0 / 2),

@@ -25,14 +25,15 @@
 //! and takes one. A packet of the NPU's own goes straight to the port buffer and takes no slot, but goes only if a slot
 //! of the port's pool is free.
 //!
-//! Take one direction of one ring: its pools, port buffers and input buffers in turn, and count as a hole
-//! whatever part of them one more packet could move into. Packets that move on inside the ring move holes,
-//! packets that leave it make holes, and packets that enter leave at least one, in the pool next to where they
-//! enter. So there always is a hole, and going round against the stream one finds the packet that can move into
-//! it, unless the head of the input buffer before it leaves the ring. If that is for the NPU itself, it leaves: the
-//! terminal partition is emptied by the RX DMA, which waits for nobody. If it turns, it turns into a later dimension,
-//! which by the same argument keeps moving, the last one first. The FSMs, the DMAs and the order of chunks have
-//! no part in this.
+//! Take one direction of one ring: its pools, port buffers and input buffers in turn, all of them in slots of a full
+//! packet, which a short one takes as well, and count every free slot as a hole. Packets that move on inside the ring
+//! move holes, and packets that leave it make holes. One that enters finds two at the NPU where it enters, and fills one:
+//! in the pool, or, if it is the NPU's own, in the port buffer, which is its from when it was let in. What arrives while
+//! it waits for a bank may fill the other, but moves it by that: to where it came from. So there always is a hole, and
+//! going round against the stream one finds the packet that can move into it, unless the head of the input buffer
+//! before it leaves the ring. If that is for the NPU itself, it leaves: the terminal partition is emptied by the RX
+//! DMA, which waits for nobody. If it turns, it turns into a later dimension, which by the same argument keeps
+//! moving, the last one first. The FSMs, the DMAs and the order of chunks have no part in this.
 
 use super::exchange::Share;
 use super::legs::Handling;

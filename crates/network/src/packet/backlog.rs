@@ -1,4 +1,7 @@
 //! What a port has been fed and has not yet put on its wire.
+//!
+//! It is kept in slots of a packet, as input buffers are: a short packet takes one like a full one. Counted in bytes, short
+//! packets that leave could make no room for full ones, and a ring could lose the space in which its packets move.
 
 use super::series::Series;
 use super::trains::Train;
@@ -6,19 +9,12 @@ use crate::api::Room;
 use std::collections::VecDeque;
 use syncline_core::{Bytes, Ps};
 
-/// Packets of `len` bytes each that start at known times.
-#[derive(Clone, Copy, Debug)]
-struct Departures {
-    starts: Series,
-    len: u64,
-}
-
 /// The local packets of one output port that have not started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
-    /// Those whose start is decided, in order.
-    decided: VecDeque<Departures>,
-    /// Bytes of those that wait for a credit.
+    /// When those start whose start is decided, in order.
+    decided: VecDeque<Series>,
+    /// How many wait for a credit.
     blocked: u64,
     /// A sender was told [`Room::Unknown`] and waits to be told more; the capacity it asked with.
     asked: Option<Bytes>,
@@ -29,26 +25,26 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Packets of `len` bytes each will start at these times.
+    /// Packets will start at these times.
     #[inline(always)]
-    pub fn decide(&mut self, now: Ps, starts: Series, len: u64) {
+    pub fn decide(&mut self, now: Ps, starts: Series) {
         if let Some(last) = self.decided.back_mut() {
-            if last.len == len && last.starts.extend(starts) {
+            if last.extend(starts) {
                 return;
             }
             self.forget(now);
         }
-        self.decided.push_back(Departures { starts, len });
+        self.decided.push_back(starts);
     }
 
-    /// Bytes wait for a credit.
-    pub fn block(&mut self, len: u64) {
-        self.blocked += len;
+    /// Packets wait for a credit.
+    pub fn block(&mut self, packets: u32) {
+        self.blocked += u64::from(packets);
     }
 
-    /// Bytes no longer wait for a credit.
-    pub fn unblock(&mut self, len: u64) {
-        self.blocked -= len;
+    /// Packets no longer wait for a credit.
+    pub fn unblock(&mut self, packets: u32) {
+        self.blocked -= u64::from(packets);
     }
 
     /// Packets stand in line, behind those of their message.
@@ -70,23 +66,23 @@ impl Backlog {
         self.line.rotate_left(own);
     }
 
-    /// Whether a packet of `packet` bytes fits next to the backlog in `capacity` bytes.
+    /// Whether a packet of at most `packet` bytes fits next to the backlog in `capacity` bytes.
     pub fn room(&mut self, now: Ps, capacity: Bytes, packet: Bytes) -> Room {
-        let allowed = capacity.0.saturating_sub(packet.0); // a capacity below a packet counts as one
-        if self.blocked > allowed {
+        let slots = (capacity.0 / packet.0.max(1)).max(1); // a capacity below a packet counts as one
+        if self.blocked >= slots {
             return Room::Unknown;
         }
         self.forget(now);
-        let decided: u64 = self.decided.iter().map(|d| d.len * d.starts.count).sum();
-        let mut excess = (self.blocked + decided).saturating_sub(allowed);
-        for d in &self.decided {
+        let decided: u64 = self.decided.iter().map(|starts| starts.count).sum();
+        let mut excess = (self.blocked + decided + 1).saturating_sub(slots);
+        for starts in &self.decided {
             if excess == 0 {
                 break;
             }
-            if excess <= d.len * d.starts.count {
-                return Room::At(d.starts.at(excess.div_ceil(d.len) - 1));
+            if excess <= starts.count {
+                return Room::At(starts.at(excess - 1));
             }
-            excess -= d.len * d.starts.count;
+            excess -= starts.count;
         }
         Room::Now
     }
@@ -108,11 +104,11 @@ impl Backlog {
 
     /// Drops the packets that have started.
     fn forget(&mut self, now: Ps) {
-        while let Some(d) = self.decided.front_mut() {
-            let started = d.starts.until(now);
-            if started < d.starts.count {
+        while let Some(starts) = self.decided.front_mut() {
+            let started = starts.until(now);
+            if started < starts.count {
                 if started > 0 {
-                    d.starts.skip(started);
+                    starts.skip(started);
                 }
                 break;
             }
@@ -129,9 +125,8 @@ mod tests {
     fn room_comes_when_enough_has_started() {
         let mut b = Backlog::default();
         for start in [10, 20, 30, 40] {
-            b.decide(Ps(0), Series::once(Ps(start)), 256);
+            b.decide(Ps(0), Series::once(Ps(start)));
         }
-        b.decide(Ps(0), Series::once(Ps(50)), 0); // an empty packet takes no space
         let mut room = |now, capacity| b.room(Ps(now), Bytes(capacity), Bytes(256));
         assert_eq!(room(0, 5 * 256), Room::Now);
         assert_eq!(room(0, 4 * 256), Room::At(Ps(10)));
@@ -143,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn blocked_bytes_leave_the_answer_open() {
+    fn blocked_packets_leave_the_answer_open() {
         let mut b = Backlog::default();
-        b.block(256);
+        b.block(1);
         assert_eq!(b.room(Ps(0), Bytes(256), Bytes(256)), Room::Unknown);
         assert_eq!(b.room(Ps(0), Bytes(512), Bytes(256)), Room::Now);
-        b.unblock(256);
+        b.unblock(1);
         assert_eq!(b.room(Ps(0), Bytes(256), Bytes(256)), Room::Now);
     }
 }

@@ -94,9 +94,8 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of the local NPU stand in line for an output port where they take turns with transit.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
-        let bytes = self.bytes(train);
         let backlog = &mut self.backlogs[out.index()];
-        backlog.block(bytes);
+        backlog.block(train.packets);
         backlog.line_up(train);
         if !backlog.has_head {
             self.next_local(now, out, q);
@@ -125,8 +124,7 @@ impl<F: Fabric> Packet<F> {
                 self.links[out.index()].wait(demand.lane, packet, LinkId::LOCAL);
                 return self.arbitrate(now, out, q);
             };
-            let bytes = self.bytes(packet);
-            self.backlogs[out.index()].unblock(bytes);
+            self.backlogs[out.index()].unblock(packet.packets);
             if start > now {
                 return self.local_started(start, out, q);
             }
@@ -142,8 +140,7 @@ impl<F: Fabric> Packet<F> {
     fn enqueue(&mut self, out: LinkId, demand: Demand) {
         self.links[out.index()].wait(demand.lane, demand.train, demand.input);
         if demand.input == LinkId::LOCAL {
-            let bytes = self.bytes(demand.train);
-            self.backlog(out, demand.vc).block(bytes);
+            self.backlog(out, demand.vc).block(demand.train.packets);
         } else {
             let vc = demand.train.place.channel();
             self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
@@ -179,9 +176,7 @@ impl<F: Fabric> Packet<F> {
         let mut demand = self.demand(out, request.train, request.input);
         let Some(start) = self.start(now, out, &mut demand, most, q) else { return false };
         if request.input == LinkId::LOCAL {
-            let left = if demand.train.packets == 0 { 0 } else { self.bytes(demand.train) };
-            let started = self.bytes(request.train) - left;
-            self.backlog(out, demand.vc).unblock(started);
+            self.backlog(out, demand.vc).unblock(request.train.packets - demand.train.packets);
             if self.turns {
                 self.local_started(start, out, q);
             }
@@ -253,7 +248,7 @@ impl<F: Fabric> Packet<F> {
         if d.input != LinkId::LOCAL {
             self.vacate(start, end, d.input, came_on, q);
         } else if starts.last() > now {
-            self.backlog(out, d.vc).decide(now, starts, len);
+            self.backlog(out, d.vc).decide(now, starts);
         }
         Some(start)
     }

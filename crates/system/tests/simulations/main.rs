@@ -15,6 +15,7 @@ mod mixed;
 mod monotone;
 mod odd_sizes;
 mod offload;
+mod stalls;
 mod support;
 mod training;
 mod transit;

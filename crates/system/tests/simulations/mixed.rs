@@ -10,8 +10,8 @@ use syncline_system::build::run_plan;
 use syncline_system::job::Job;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, CollectiveKindSpec, ComputeSpec, DeadlockRule, EndpointSpec, FoldSpec, JobSpec, LanesSpec,
-    NetworkSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec, WorkloadSpec,
+    AceSpec, AlgorithmSpec, CollectiveKindSpec, ComputeSpec, DeadlockRule, DimSpec, EndpointSpec, FoldSpec, JobSpec,
+    LanesSpec, NetworkSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec, WorkloadSpec,
 };
 use syncline_system::{Results, RunError};
 use syncline_workload::compute::Npu;
@@ -20,8 +20,8 @@ use syncline_workload::{Cost, Layer, astra_text};
 
 /// A collective, and how long the NPU computes before it issues it; whether it waits for that first.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    kind: Kind,
+pub struct Step {
+    pub kind: Kind,
     bytes: u64,
     compute: u64,
     waits: bool,
@@ -75,13 +75,17 @@ fn outcome(spec: &Spec, steps: &[Step], shuffle: Option<u64>) -> Result<Results,
     run_plan(spec, RunPlan::with(spec, |_| Ok(job(steps)))?, shuffle)
 }
 
-fn run(spec: &Spec, steps: &[Step]) -> Results {
+pub fn run(spec: &Spec, steps: &[Step]) -> Results {
     outcome(spec, steps, None).unwrap_or_else(|error| panic!("{error}\n{spec:?}\n{steps:?}"))
 }
 
 /// Engines that forward, in chunks of `chunk`, and NPUs some of which may be slow.
 fn spec(sizes: [u32; 3], chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
-    let mut spec = all_reduce(ace_torus(sizes), crate::support::forwarding(ace()), 0);
+    spec_on(ace_torus(sizes), chunk, stragglers)
+}
+
+fn spec_on(rings: Vec<DimSpec>, chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
+    let mut spec = all_reduce(rings, crate::support::forwarding(ace()), 0);
     spec.collectives.chunking = chunks_of(chunk);
     spec.collectives.algorithms = vec![(CollectiveKindSpec::AllToAll, AlgorithmSpec::Direct)];
     spec.job = JobSpec::Training {
@@ -111,13 +115,18 @@ fn step(kind: Kind, bytes: u64) -> Step {
 
 /// What the refusal of a run would accept at least.
 fn least(spec: &Spec, steps: &[Step]) -> u64 {
-    let refused = outcome(spec, steps, None).err().map(|e| e.to_string()).unwrap_or_default();
-    let (_, accepted) = refused.split_once("accepted: ").unwrap_or_else(|| panic!("{refused} {spec:?}"));
+    accepted(&outcome(spec, steps, None).expect_err("a run that is refused"))
+}
+
+/// What a refusal would accept at least.
+pub fn accepted(refusal: &RunError) -> u64 {
+    let refused = refusal.to_string();
+    let (_, accepted) = refused.split_once("accepted: ").unwrap_or_else(|| panic!("{refused}"));
     accepted.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{refused}"))
 }
 
 /// As little SRAM and buffers as the engine accepts.
-fn squeezed(mut spec: Spec, steps: &[Step]) -> Spec {
+pub fn squeezed(mut spec: Spec, steps: &[Step]) -> Spec {
     engine(&mut spec).sram_bytes = 1;
     let sram = least(&spec, steps);
     engine(&mut spec).sram_bytes = sram;
@@ -233,18 +242,25 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn mixes()(
-        shape in prop_oneof![
+    fn tori()(
+        sizes in prop_oneof![
             (3u32..9).prop_map(|n| [n, 1, 1]),
             (3u32..9).prop_map(|n| [1, n, 1]),
             (1u32..5, 1u32..5, 2u32..4).prop_map(|(a, b, c)| [a, b, c]),
         ],
-        steps in steps(), chunk in 125u64..3_000, algorithm in 0usize..3, fifo: bool, priority in 0usize..3,
+    ) -> Vec<DimSpec> {
+        ace_torus(sizes)
+    }
+}
+
+prop_compose! {
+    pub fn mixes(rings: impl Strategy<Value = Vec<DimSpec>>)(
+        rings in rings, steps in steps(), chunk in 125u64..3_000, algorithm in 0usize..3, fifo: bool, priority in 0usize..3,
         slow in prop::collection::vec((0u32..32, 1.0f64..8.0), 0..3), lanes in 0usize..3,
     ) -> (Spec, Vec<Step>) {
-        let npus = shape.iter().product::<u32>();
+        let npus = rings.iter().map(|ring| ring.size).product::<u32>();
         let slow: Vec<(u32, f64)> = slow.into_iter().map(|(npu, factor)| (npu % npus, factor)).collect();
-        let mut spec = spec(shape, 4 * chunk, &slow);
+        let mut spec = spec_on(rings, 4 * chunk, &slow);
         let c = &mut spec.collectives;
         let all_reduce = steps.iter().any(|s| s.kind == Kind::AllReduce);
         let algorithm = if all_reduce { algorithm } else { 0 };
@@ -261,7 +277,7 @@ proptest! {
 
     /// As little room as there may be, and NPUs that come late: everything finishes, and all bytes arrive.
     #[test]
-    fn squeezed_mixes_finish((spec, steps) in mixes()) {
+    fn squeezed_mixes_finish((spec, steps) in mixes(tori())) {
         let npus: u64 = match &spec.fabric {
             syncline_system::spec::FabricSpec::Product { dims, .. } => dims.iter().map(|d| u64::from(d.size)).product(),
             syncline_system::spec::FabricSpec::Graph { .. } => unreachable!("a torus"),
@@ -281,7 +297,7 @@ proptest! {
 
     /// Folded or not, shuffled or not, packet by packet or in trains.
     #[test]
-    fn a_mix_is_the_same_however_it_is_computed((mut spec, steps) in mixes(), seed: u64, network in 0usize..4) {
+    fn a_mix_is_the_same_however_it_is_computed((mut spec, steps) in mixes(tori()), seed: u64, network in 0usize..4) {
         let JobSpec::Training { stragglers, .. } = &mut spec.job else { unreachable!("training") };
         let alike = stragglers.is_empty();
         spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();

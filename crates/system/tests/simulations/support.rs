@@ -2,8 +2,8 @@
 
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule,
-    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec,
-    SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, LanesSpec, NetworkSpec,
+    OutputSpec, SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
 };
 use syncline_system::{Results, run_spec};
 
@@ -68,6 +68,7 @@ pub fn ace_spec() -> AceSpec {
         port_bytes_per_cycle: 64,
         alus: 4,
         fsms: 16,
+        fsm_split: FsmSplitSpec::Even,
         message_bytes: 8192,
         port_buffer_bytes: 4096,
         transit: TransitSpec::Network,
