@@ -26,8 +26,9 @@
 
 mod packets;
 mod tag;
+mod work;
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, chunk_key, class};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report};
 use crate::contention::Kernel;
 use crate::costs::StepCost;
 use crate::flights::Flights;
@@ -36,92 +37,10 @@ use crate::layout::Layout;
 use packets::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
-use syncline_core::{Bytes, Key, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
+use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, Message, MsgId, NetOut, Network, Route};
 pub(crate) use tag::Tag;
-
-/// Work is done, or a stage of it.
-#[derive(Clone, Copy, Debug)]
-pub enum WorkDone {
-    /// A step's.
-    Step {
-        /// The NPU, or the switch that had a piece to work on.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-        /// The thread.
-        thread: u8,
-        /// The stage.
-        stage: u8,
-    },
-    /// That on the next packet that a step passes on.
-    Packet {
-        /// The NPU.
-        npu: u32,
-        /// The chunk.
-        seq: u32,
-        /// The thread.
-        thread: u8,
-    },
-    /// That on the next message in transit.
-    Transit {
-        /// The NPU.
-        npu: u32,
-        /// The stage.
-        stage: u8,
-    },
-    /// That on the next packet in transit which came by a port.
-    Passing {
-        /// The NPU.
-        npu: u32,
-        /// The port.
-        port: u16,
-    },
-    /// None yet, but what it is shared with changes ([`contention`](crate::contention)).
-    Shares {
-        /// The NPU.
-        npu: u32,
-        /// Which setting of the NPU's timer this is.
-        generation: u32,
-    },
-}
-
-impl WorkDone {
-    /// The NPU.
-    #[inline]
-    pub fn npu(self) -> NodeId {
-        match self {
-            WorkDone::Step { npu, .. }
-            | WorkDone::Packet { npu, .. }
-            | WorkDone::Transit { npu, .. }
-            | WorkDone::Passing { npu, .. }
-            | WorkDone::Shares { npu, .. } => NodeId(npu),
-        }
-    }
-
-    /// The stage of the work; the first is 0.
-    #[inline]
-    pub fn stage(self) -> u8 {
-        match self {
-            WorkDone::Step { stage, .. } | WorkDone::Transit { stage, .. } => stage,
-            WorkDone::Packet { .. } | WorkDone::Passing { .. } | WorkDone::Shares { .. } => 0,
-        }
-    }
-
-    /// Its place among simultaneous events. A stage is done with messages in transit in the order in which they came,
-    /// so that no event need name one.
-    #[inline]
-    pub fn key(self) -> Key {
-        match self {
-            WorkDone::Step { seq, thread, .. } | WorkDone::Packet { seq, thread, .. } => {
-                chunk_key(class::WORK, seq, thread)
-            }
-            WorkDone::Transit { stage, .. } => Key::new(class::TRANSIT, stage.into()),
-            WorkDone::Passing { port, .. } => Key::new(class::TRANSIT, port.into()),
-            WorkDone::Shares { .. } => Key::new(class::SHARES, 0),
-        }
-    }
-}
+pub use work::WorkDone;
 
 /// What an NPU does with a message in transit.
 const TRANSIT: Op = Op::RecvCopySend;
