@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, get_args
 
 import pytest
 
@@ -12,9 +13,14 @@ from support import fake_core
 from support.experiments import study
 from syncline import choice
 from syncline.errors import InputError
+from syncline.schema.experiment import Algorithm
 from syncline.schema.load import Choice
 
 BASE = "name: a\ntopology: Torus(4,4)\nworkload: {collective: all-reduce, size: 64MB}\ncollective: {algorithm: auto}\n"
+
+
+EXPENSIVE: Final[set[str]] = set()
+"""Backends of which a run costs more events than it may."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +34,18 @@ def chosen(text: str = BASE) -> Choice:
     return found
 
 
-def test_candidates_suit_the_collective_and_the_dimensions() -> None:
-    assert choice.candidates("all-to-all", 1) == ["ring", "direct"]
-    assert "double-binary-tree" in choice.candidates("broadcast", 1)
-    assert "six-phase" in choice.candidates("all-reduce", 2)
-    assert "themis" in choice.candidates("all-gather", 2)
-    assert "themis" not in choice.candidates("all-reduce", 1)
+def names(text: str, kind: str | None = None) -> list[str]:
+    return choice.candidates(study(text).variants[0].experiment, kind)
+
+
+def test_every_algorithm_by_name_is_a_candidate_once() -> None:
+    every = [name for name in get_args(Algorithm) if name not in ("auto", "in-switch", "hierarchical-optimal")]
+    assert names(BASE) == every
+    assert "ring-unidirectional" not in names(BASE.replace("auto}", "auto, lanes: one}"))
+    assert "in-switch" in names(BASE + "endpoint: {kind: switch-offload, comm_memory_bandwidth: 450GB/s}\n")
+    gathered = names(BASE.replace("all-reduce", "all-gather"))
+    assert [name for name in every if name not in gathered] == ["ace-4-phase", "six-phase"]
+    assert "ring-unidirectional" not in names(BASE, "all-reduce")
 
 
 @pytest.mark.usefixtures("fake_engine")
@@ -63,26 +75,43 @@ def test_equal_experiments_are_tried_once(fake_engine: ModuleType, monkeypatch: 
     assert len(runs) == 2 * before
 
 
-def test_trying_is_done_on_a_cheap_backend(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    backends: set[str] = set()
+@pytest.fixture
+def backends(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The backends that attempts were made on."""
+    seen: list[str] = []
 
-    def note(spec: str) -> dict[str, Any]:
-        backends.add(json.loads(spec)["network"]["backend"])
-        return fake_core.run(spec)
+    def attempt(spec: str, most_ps: int, most_events: int) -> str:
+        described = json.loads(spec)
+        seen.append(described["network"]["backend"])
+        found = json.loads(fake_core.attempt(spec, most_ps, most_events))
+        if seen[-1] in EXPENSIVE:
+            found |= {"ending": "costly", "events": most_events, "delivered_bytes": 0}
+        return json.dumps(found)
 
-    monkeypatch.setattr(fake_engine, "run", note)
-    chosen(BASE.replace("64MB", "64kB"))
-    assert backends == {"packet"}
-    chosen(BASE.replace("64MB", "64GB"))
-    assert backends == {"packet", "flow"}
-    monkeypatch.setattr(choice, "MOST_EVENTS_ELSE", 1)
-    assert "with every link charged" in chosen(BASE.replace("64MB", "32GB")).because
-    assert backends == {"packet", "flow", "analytical"}
+    monkeypatch.setattr(fake_engine, "attempt", attempt)
+    return seen
 
 
-@pytest.mark.usefixtures("fake_engine")
+@pytest.mark.parametrize(
+    ("expensive", "used", "said"),
+    [
+        ((), {"packet"}, "tried on the packet backend"),
+        (("packet",), {"packet", "flow"}, "tried on the flow backend, as packet would take too long"),
+        (("packet", "flow"), {"packet", "flow", "analytical"}, "with every link charged for all that it carries"),
+        (("packet", "flow", "analytical"), {"packet", "flow", "analytical"}, "from bytes and steps"),
+    ],
+)
+def test_what_is_too_costly_is_tried_on_a_cheaper_backend(
+    backends: list[str], monkeypatch: pytest.MonkeyPatch, expensive: tuple[str, ...], used: set[str], said: str
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "EXPENSIVE", set(expensive))
+    found = chosen()
+    assert set(backends) == used
+    assert said in found.because
+
+
 def test_a_busy_link_counts_where_contention_is_ignored(
-    fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+    backends: list[str], fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crowded(spec: str) -> dict[str, Any]:
         result = fake_core.run(spec)
@@ -90,20 +119,14 @@ def test_a_busy_link_counts_where_contention_is_ignored(
             result["tables"]["links"]["busy_ps"] = fake_core.ints(1, 10**12)
         return result
 
-    monkeypatch.setattr(choice, "MOST_EVENTS_ELSE", 1)
     monkeypatch.setattr(fake_engine, "run", crowded)
+    monkeypatch.setattr(sys.modules[__name__], "EXPENSIVE", {"packet", "flow"})
     found = chosen()
-    assert found.chosen == "ace-4-phase"
+    assert backends[-1] == "analytical"
+    assert found.chosen != "six-phase"
     assert {"algorithm": "six-phase", "predicted_time_s": 1.0} in found.candidates
-
-
-@pytest.mark.usefixtures("fake_engine")
-def test_what_takes_too_long_is_judged_by_bytes_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "MOST_EVENTS_ELSE", 1)
-    monkeypatch.setattr(choice, "MOST_EVENTS", {})
-    found = chosen()
-    assert "from bytes and steps" in found.because
-    assert found.chosen == "ring"
+    # Asked for, that backend says what it says.
+    assert chosen(BASE + "network: analytical\n").chosen == "six-phase"
 
 
 def test_nothing_possible_is_wrong_input(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

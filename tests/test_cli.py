@@ -316,7 +316,7 @@ class TestCollective:
     @pytest.mark.parametrize(
         ("topology", "algorithm", "assumed"),
         [
-            ("Ring(4)", "auto", "collective.algorithm = ring (auto: "),
+            ("Ring(4)", "auto", "collective.algorithm = six-phase (auto: "),
             ("Torus(4,4)", "auto", "collective.algorithm = six-phase (auto: "),
             ("Ring(4)", "ring-unidirectional", "collective.lanes = one (ring-unidirectional)"),
         ],
@@ -342,7 +342,16 @@ class TestCollective:
         refused = {c["algorithm"]: c["refused"] for c in choice["candidates"] if "refused" in c}
         assert refused == {name: f"'{name}' is not available in this version" for name in fake_core.UNKNOWN}
         assert "algorithm_choice" not in self.collective(syncline_command, *arguments, "--algorithm", "ring")
-        assert "auto chose six-phase" in syncline_command("collective", *arguments).err
+        assert "auto chose six-phase: " in syncline_command("collective", *arguments).out
+
+    def test_run_and_check_say_what_auto_chose_for_whom(self, syncline_command: Command, three: str) -> None:
+        for command in ("run", "check"):
+            ended = syncline_command(command, three, "--algorithm", "auto")
+            assert [line.partition(": ")[0] for line in ended.out.splitlines() if "auto chose" in line] == [
+                "SMs",
+                "Engine",
+                "Ideal",
+            ]
 
     def test_groups_and_machines(self, syncline_command: Command) -> None:
         arguments = (

@@ -27,6 +27,11 @@ def check(spec_json: str) -> str:
     Raises [`SpecError`] if `run` would.
     """
 
+def attempt(spec_json: str, most_ps: int, most_events: int) -> str:
+    """How the simulation ended (`Attempt` in `crates/system/src/attempt.rs`) as a JSON text: complete, or given up
+    after so many picoseconds of simulated time or so many events. Raises as `run`.
+    """
+
 def verify(request_json: str) -> str:
     """Verifies a schedule (the format of `crates/collective/src/schedule/form.rs`) and returns a report as JSON.
 

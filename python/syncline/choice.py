@@ -1,65 +1,44 @@
-"""Which algorithm `auto` stands for: those that make sense are tried, and the fastest is taken.
+"""Which algorithm `auto` stands for: every algorithm by name is tried, and the fastest is taken.
 
-Every candidate runs the collective of the experiment, or two iterations of its training until the last collective has
-ended. It is tried on the backend of the experiment if that knows contention and is cheap, else on the flow backend if
-that is, else on the analytical one; folded where that is exact. The analytical backend lets messages share a link
-without slowing each other; the time that is compared is therefore at least what the busiest link needs for all that it
-carries. Candidates that would take too long are left out; where that leaves none, bytes over bandwidth plus latency
-decide. The choice depends on nothing but the experiment.
+Candidates run the collective or the training of the experiment as it is, on its backend; what is too costly to be run
+to its end is estimated (`trials.py`). Where no candidate can be run to its end, they are compared on a cheaper backend:
+flow in place of packets, the analytical one in place of both. That one lets messages share a link without slowing each
+other, so that a time is then at least what the busiest link needs for all that it carries. Where even that takes too
+long, bytes over bandwidth plus latency decide. The choice depends on nothing but the experiment.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from syncline import engine, estimate, runner
-from syncline.engine import PS_PER_S, Preview
-from syncline.errors import InputError, SimulationFailedError
+from syncline import trials
+from syncline.engine import PS_PER_S
+from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
-from syncline.schema.experiment import AnalyticalNetwork, FlowNetwork, PacketNetwork, SwitchOffloadEndpoint
+from syncline.schema.experiment import (
+    Algorithm,
+    AnalyticalNetwork,
+    Experiment,
+    FlowNetwork,
+    PacketNetwork,
+    SwitchOffloadEndpoint,
+)
 from syncline.schema.load import Choice, Study, Variant
 from syncline.schema.rules import COMPOSITIONS
-from syncline.schema.workloads import CollectiveWorkload
+from syncline.schema.workloads import kinds_of
+from syncline.trials import Basis, Candidate
 
-MOST_EVENTS: Final = {"analytical": 5_000_000}
-"""A candidate of which more events are expected is not tried on this backend."""
-MOST_EVENTS_ELSE: Final = 1_000_000
-"""The same of the others."""
-IN_SWITCH: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce"})
-"""Collectives that have a sum or a copy for a switch to make."""
-TOO_LONG: Final = "trying it would take too long"
+SAME: Final = frozenset({"hierarchical-optimal"})
+"""Other names of algorithms that are candidates."""
+WINDOW: Final = 10**12
+"""Utilisation windows of trials, of which nobody reads any: one each second."""
 
 _lock = threading.Lock()
-_settled: dict[str, Choice] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """An algorithm, and what is known of it."""
-
-    variant: Variant
-    preview: Preview | None = None
-    picoseconds: int | None = None
-    refused: InputError | None = None
-    reason: str = ""
-
-    @property
-    def algorithm(self) -> str:
-        return self.variant.experiment.collective.algorithm
-
-    @property
-    def events(self) -> int:
-        return 0 if self.preview is None else estimate.of(self.variant.experiment, self.preview).events
-
-    @property
-    def is_cheap(self) -> bool:
-        most = MOST_EVENTS.get(self.variant.experiment.network.backend, MOST_EVENTS_ELSE)
-        return self.preview is not None and self.events <= most
+_settled: dict[str, tuple[Variant, Choice]] = {}
 
 
 def settled(study: Study) -> Study:
@@ -67,131 +46,173 @@ def settled(study: Study) -> Study:
     return replace(study, variants=tuple(_settled_variant(variant) for variant in study.variants))
 
 
-def candidates(kind: str, dimensions: int) -> list[str]:
-    """The algorithms that make sense for a collective of groups with so many dimensions, the simplest first."""
-    names = ["ring", "direct"]
-    if kind != "all-to-all":
-        names.append("halving-doubling")
-    if kind in ("all-reduce", "broadcast", "reduce"):
-        names += ["double-binary-tree", "one-hop-trees"]
-    if dimensions > 1:
-        names.append("hierarchical")
-        names += ["ace-4-phase", "six-phase"] if kind == "all-reduce" else []
-        names += ["themis"] if kind in ("all-reduce", "reduce-scatter", "all-gather") else []
+def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
+    """The algorithms that may be the fastest, or of one kind of collectives, the simplest first; the engine may refuse
+    some. Each is named once: compositions differ in what they make of an all-reduce only, but for `themis`.
+    """
+    kinds = [kind] if kind is not None else kinds_of(experiment.workload)
+    names = [name for name in get_args(Algorithm) if name != "auto" and name not in SAME]
+    if kind is not None or experiment.collective.lanes == "one":
+        names.remove("ring-unidirectional")
+    if not isinstance(experiment.endpoint, SwitchOffloadEndpoint):
+        names.remove("in-switch")
+    if "all-reduce" not in kinds:
+        names = [name for name in names if name not in COMPOSITIONS or name in ("hierarchical", "themis")]
     return names
 
 
-def through_switches(kind: str, names: Sequence[str]) -> list[str]:
-    """Those of the candidates that leave something to switches, and those that only they make possible."""
-    if kind not in IN_SWITCH:
-        return [name for name in names if name == "direct"]
-    compositions = [name for name in names if name in COMPOSITIONS and name != "hierarchical"]
-    scattered = ["six-phase"] if kind == "all-reduce" else []
-    return list(dict.fromkeys(["in-switch", "hierarchical", *compositions, *scattered]))
-
-
 def _settled_variant(variant: Variant) -> Variant:
-    if variant.experiment.collective.algorithm != "auto":
+    if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
     key = json.dumps([described, variant.astra_text, variant.experiment.topology.content.hex()])
     with _lock:
         if key not in _settled:
             _settled[key] = _choose(variant)
-        return replace(_with(variant, algorithm=_settled[key].chosen), choice=_settled[key])
+        chosen, choice = _settled[key]
+        collective = chosen.experiment.collective
+        experiment = variant.experiment.model_copy(update={"collective": collective})
+        return replace(variant, experiment=experiment, choice=choice)
 
 
-def _choose(variant: Variant) -> Choice:
-    experiment = variant.experiment
-    workload = experiment.workload
-    kind = workload.collective if isinstance(workload, CollectiveWorkload) else "all-reduce"
-    names = candidates(kind, sum(size > 1 for size in experiment.grid))
-    if isinstance(experiment.endpoint, SwitchOffloadEndpoint):
-        names = through_switches(kind, names)
-    trials = _on_a_cheap_backend([_trial(variant, name) for name in names])
-    tasks = [(t.algorithm, partial(_tried, t)) for t in trials if t.is_cheap]
-    found = {trial.algorithm: trial for trial in runner.concurrently(tasks)}
-    simulated = any(trial.picoseconds is not None for trial in found.values())
-    trials = [found.get(t.algorithm, t if t.preview is None else _untried(t, guess=not simulated)) for t in trials]
-    times = [(t.picoseconds, place, t) for place, t in enumerate(trials) if t.picoseconds is not None]
-    if not times:
-        raise _nothing_possible(variant, trials)
-    best, *others = [trial for _, _, trial in sorted(times, key=lambda entry: entry[:2])]
-    return Choice(best.algorithm, _because(best, others, simulated=simulated), tuple(_entry(t) for t in trials))
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """An algorithm that is to be chosen: of all kinds of collectives that have none of their own, or of one kind."""
+
+    kind: str | None = None
+
+    def filled(self, variant: Variant, algorithm: str | None) -> Variant:
+        """The variant with an algorithm here; without one, a kind has that of all others."""
+        experiment = variant.experiment
+        update: dict[str, Any] = {"algorithm": algorithm}
+        if self.kind is not None:
+            own = {kind: name for kind, name in experiment.collective.algorithms.items() if kind != self.kind}
+            update = {"algorithms": own if algorithm is None else own | {self.kind: algorithm}}
+        collective = experiment.collective.model_copy(update=update)
+        return replace(variant, experiment=experiment.model_copy(update={"collective": collective}))
 
 
-def _nothing_possible(variant: Variant, trials: Sequence[_Candidate]) -> InputError:
+def _choose(variant: Variant) -> tuple[Variant, Choice]:
+    """The variant with every algorithm chosen, one after the other; the first of several is looked at again at the end,
+    for it was chosen for all kinds.
+    """
+    collective = variant.experiment.collective
+    own = [_Slot(kind) for kind, name in collective.algorithms.items() if name == "auto"]
+    for slot in own:
+        variant = slot.filled(variant, None)
+    slots = [*([_Slot()] if collective.algorithm == "auto" else []), *own]
+    if len(slots) > 1 and slots[0].kind is None:
+        slots.append(slots[0])
+    because: dict[str | None, str] = {}
+    entries: dict[str | None, list[dict[str, Any]]] = {}
+    for slot in slots:
+        found, how = _compared(
+            [(name, slot.filled(variant, name)) for name in candidates(variant.experiment, slot.kind)]
+        )
+        ranked = _ranked(found)
+        if not ranked:
+            raise _nothing_possible(variant, slot, found)
+        variant = slot.filled(variant, ranked[0].name)
+        because[slot.kind] = _because(ranked[0], ranked[1:], how)
+        entries[slot.kind] = [_entry(candidate, slot.kind) for candidate in found]
+    names: dict[str, str] = {str(kind): name for kind, name in variant.experiment.collective.algorithms.items()}
+    said = [text if kind is None else f"{kind} by {names[kind]}, {text}" for kind, text in because.items()]
+    whole = [entry for of_slot in entries.values() for entry in of_slot]
+    return variant, Choice(variant.experiment.collective.algorithm, "; ".join(said), tuple(whole))
+
+
+def _nothing_possible(variant: Variant, slot: _Slot, found: Sequence[Candidate]) -> InputError:
     """What all candidates are refused for, or what each is."""
-    asked = variant.problem(("collective", "algorithm"), "no algorithm can carry this out", None)
-    everywhere = [p for t in trials if t.refused is not None for p in t.refused.problems if p.field != asked.field]
-    reasons = "; ".join(f"{trial.algorithm}: {trial.reason}" for trial in trials)
+    path = ("collective", "algorithm") if slot.kind is None else ("collective", "algorithms", slot.kind)
+    asked = variant.problem(path, "no algorithm can carry this out", None)
+    everywhere = [p for c in found if c.refused is not None for p in c.refused.problems if p.field != asked.field]
+    reasons = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in found)
     return InputError(everywhere or [replace(asked, message=f"{asked.message}: {reasons}")])
 
 
-def _trial(variant: Variant, algorithm: str) -> Variant:
-    """The variant with an algorithm, as short as it can be for comparing."""
+def _trial(variant: Variant) -> Variant:
+    """The variant without what is only looked at."""
     experiment = variant.experiment
-    training = experiment.training.model_copy(
-        update={"iterations": min(2, experiment.training.iterations), "tail": "drain"}
-    )
     update = {
-        "training": training,
-        "output": experiment.output.model_copy(update={"trace_npus": []}),
+        "output": experiment.output.model_copy(update={"trace_npus": [], "window": WINDOW}),
         "fold": "auto" if experiment.fold == "off" else experiment.fold,  # folding changes no result
     }
-    return _with(replace(variant, experiment=experiment.model_copy(update=update)), algorithm=algorithm)
+    return replace(variant, experiment=experiment.model_copy(update=update))
 
 
-def _on_a_cheap_backend(trials: Sequence[Variant]) -> list[_Candidate]:
-    """The candidates on the first backend that is cheap for two of them, or all that can be carried out."""
-    given = trials[0].experiment.network
-    networks = [network for network in (given, FlowNetwork()) if not isinstance(network, AnalyticalNetwork)]
-    for network in networks:
-        found = [_previewed(_on(trial, network)) for trial in trials]
-        possible = [candidate for candidate in found if candidate.preview is not None]
-        if sum(candidate.is_cheap for candidate in possible) >= min(2, len(possible)):
-            return found
-    return [_previewed(_on(trial, AnalyticalNetwork())) for trial in trials]
+def _compared(variants: Sequence[tuple[str, Variant]]) -> tuple[list[Candidate], str]:
+    """The candidates with their times, and where these are from."""
+    asked = variants[0][1].experiment
+    found: list[Candidate] = []
+    where = ""
+    for network in _networks(asked):
+        charged = isinstance(network, AnalyticalNetwork) and not isinstance(asked.network, AnalyticalNetwork)
+        entries = [(name, _on(_trial(variant), network)) for name, variant in variants]
+        raced = trials.race([trials.previewed(name, variant) for name, variant in entries], charged=charged)
+        if trials.best_time(found) is not None:
+            found = _supplemented(found, raced)
+        else:
+            found, where = raced, _where(asked, network, charged=charged)
+        if _is_decided(found):
+            return found, where
+    if all(candidate.picoseconds is not None for candidate in found if candidate.preview is not None):
+        return found, where
+    guessed = [_guessed(candidate, asked.fabric) for candidate in found]
+    return guessed, "from bytes and steps: trying any would take too long"
+
+
+def _supplemented(found: Sequence[Candidate], cheaper: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, those that were too costly with times that relate to the best one's as on a cheaper backend."""
+    best = _ranked([candidate for candidate in found if candidate.is_complete])[0]
+    there = {candidate.name: candidate for candidate in cheaper}
+    measure = there[best.name]
+    result: list[Candidate] = []
+    for candidate in found:
+        other = there[candidate.name]
+        comparable = measure.is_complete and other.basis in (Basis.COMPLETE, Basis.LATE, Basis.PART)
+        wanted = candidate.basis in (Basis.PROGRESS, Basis.NOTHING)
+        if wanted and comparable and other.picoseconds and measure.picoseconds:
+            picoseconds = (best.picoseconds or 0) * other.picoseconds // measure.picoseconds
+            result.append(replace(candidate, picoseconds=picoseconds, basis=Basis.CHEAPER))
+        else:
+            result.append(candidate)
+    return result
+
+
+def _networks(asked: Experiment) -> Iterator[PacketNetwork | FlowNetwork | AnalyticalNetwork]:
+    """The backend of the experiment, and those that are cheaper."""
+    yield asked.network
+    if isinstance(asked.network, PacketNetwork):
+        yield FlowNetwork()
+    if not isinstance(asked.network, AnalyticalNetwork):
+        yield AnalyticalNetwork()
+
+
+def _is_decided(found: Sequence[Candidate]) -> bool:
+    """Whether every candidate that can be carried out has a time, or an estimate that can be relied on."""
+    carried_out = [candidate for candidate in found if candidate.preview is not None]
+    return all(c.basis not in (Basis.PROGRESS, Basis.NOTHING) for c in carried_out)
+
+
+def _where(asked: Experiment, network: PacketNetwork | FlowNetwork | AnalyticalNetwork, *, charged: bool) -> str:
+    tried = f"tried on the {network.backend} backend"
+    if network.backend == asked.network.backend:
+        return tried
+    why = f", as {asked.network.backend} would take too long"
+    return f"{tried}{', with every link charged for all that it carries' if charged else ''}{why}"
 
 
 def _on(variant: Variant, network: PacketNetwork | FlowNetwork | AnalyticalNetwork) -> Variant:
     return replace(variant, experiment=variant.experiment.model_copy(update={"network": network}))
 
 
-def _with(variant: Variant, algorithm: str) -> Variant:
-    experiment = variant.experiment
-    collective = experiment.collective.model_copy(update={"algorithm": algorithm})
-    return replace(variant, experiment=experiment.model_copy(update={"collective": collective}))
-
-
-def _previewed(variant: Variant) -> _Candidate:
-    try:
-        return _Candidate(variant, preview=engine.preview(variant))
-    except InputError as error:
-        return _Candidate(variant, refused=error, reason=_without_variant(error, variant.name))
-
-
-def _tried(candidate: _Candidate) -> _Candidate:
-    """The candidate with the time that it takes."""
-    try:
-        result = engine.run(candidate.variant)
-    except InputError as error:
-        return replace(candidate, refused=error, reason=_without_variant(error, candidate.variant.name))
-    except SimulationFailedError as error:
-        return replace(candidate, reason=str(error))
-    took = int(result.summary["total_ps"])
-    if isinstance(candidate.variant.experiment.network, AnalyticalNetwork):
-        took = max([took, *result.tables["links"].column("busy_ps").to_pylist()])
-    return replace(candidate, picoseconds=took)
-
-
-def _untried(candidate: _Candidate, *, guess: bool) -> _Candidate:
-    """A candidate that takes too long to try; with a time from its bytes and steps where nothing better is known."""
-    preview, fabric = candidate.preview, candidate.variant.experiment.fabric
-    if not guess or preview is None:
-        return replace(candidate, reason=TOO_LONG)
+def _guessed(candidate: Candidate, fabric: Fabric) -> Candidate:
+    """A candidate with a time from its bytes and steps."""
+    preview = candidate.preview
+    if preview is None:
+        return candidate
     transfer = preview.bytes_sent_per_npu * PS_PER_S // max(1, fabric.egress_rate)
-    return replace(candidate, picoseconds=transfer + preview.steps * _hop(fabric))
+    return replace(candidate, picoseconds=transfer + preview.steps * _hop(fabric), basis=Basis.NOTHING)
 
 
 def _hop(fabric: Fabric) -> int:
@@ -200,30 +221,43 @@ def _hop(fabric: Fabric) -> int:
     return min((part.latency for part in parts), default=0)
 
 
-def _because(best: _Candidate, others: Sequence[_Candidate], *, simulated: bool) -> str:
-    if not others:
-        return "it is the only one that can be carried out and tried here"
+def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that may be taken, the best first, the simplest first among equals. Beside a run an estimate
+    counts for what it may be wrong by.
+    """
+    run = any(candidate.is_complete for candidate in found)
+    times = [(c.picoseconds, c) for c in found if c.picoseconds is not None and c.basis is not Basis.LATE]
+    worst = [(time if not run or c.is_complete else round(trials.MARGIN * time), c) for time, c in times]
+    return [candidate for _, candidate in sorted(worst, key=lambda entry: entry[0])]
+
+
+def _because(best: Candidate, others: Sequence[Candidate], how: str) -> str:
     if best.picoseconds == 0:
         return "nothing takes any time; it is the simplest"
-    second = others[0]
-    times = f"{_duration(best)} against {_duration(second)} of {second.algorithm}"
-    if not simulated:
-        return f"{times}, from bytes and steps: trying any would take too long"
-    backend = best.variant.experiment.network.backend
-    charged = ", with every link charged for all that it carries" if backend == "analytical" else ""
-    return f"{times} when tried on the {backend} backend{charged}"
+    said = f"{_duration(best)}"
+    if others:
+        said += f" against {_duration(others[0])} of {others[0].name}"
+    elif best.is_complete:
+        said += ", and all others that can be carried out take longer"
+    guessed = [c.name for c in (best, *others[:1]) if c.basis in trials.ESTIMATES]
+    basis = f" ({' and '.join(guessed)} estimated)" if guessed else ""
+    return f"{said}{basis}, {how}"
 
 
-def _duration(candidate: _Candidate) -> str:
+def _duration(candidate: Candidate) -> str:
     return f"{(candidate.picoseconds or 0) / 1e6:.6g} us"
 
 
-def _entry(candidate: _Candidate) -> dict[str, Any]:
-    """The candidate as JSON."""
+def _entry(candidate: Candidate, kind: str | None) -> dict[str, Any]:
+    """The candidate as JSON: its time, or one that it takes longer than, or why there is none."""
+    entry: dict[str, Any] = (
+        {"algorithm": candidate.name} if kind is None else {"kind": kind, "algorithm": candidate.name}
+    )
     if candidate.picoseconds is None:
-        return {"algorithm": candidate.algorithm, "refused": candidate.reason}
-    return {"algorithm": candidate.algorithm, "predicted_time_s": candidate.picoseconds / PS_PER_S}
-
-
-def _without_variant(error: InputError, name: str) -> str:
-    return "; ".join(problem.message.removesuffix(f" (variant {name})") for problem in error.problems)
+        return entry | {"refused": candidate.reason}
+    seconds = candidate.picoseconds / PS_PER_S
+    if candidate.basis is Basis.LATE:
+        return entry | {"longer_than_s": seconds}
+    if candidate.is_complete:
+        return entry | {"predicted_time_s": seconds}
+    return entry | {"predicted_time_s": seconds, "estimated_from": candidate.basis.value}

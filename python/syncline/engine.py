@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from syncline.schema.load import Variant
 
 PS_PER_S: Final = 10**12
+NO_LIMIT: Final = 2**64 - 1
+"""Picoseconds and events that no run reaches."""
 
 PANIC: Final = "PanicException"
 """What the binding raises when the engine panics; the class cannot be imported."""
@@ -118,6 +121,18 @@ class Preview:
     warnings: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How a run ended that was given up if it took too long (`attempt.rs`)."""
+
+    ending: Literal["complete", "late", "costly"]
+    time_ps: int
+    events: int
+    delivered_bytes: int
+    busiest_link_ps: int
+    """The longest that a link was busy, or was asked to be where backends ignore contention."""
+
+
 def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     """What simulating a variant will be. Raises [`InputError`] if the engine refuses it; with `suggest` that names
     the algorithms that fit in place of one that does not, which takes a look at each.
@@ -152,8 +167,28 @@ def run(variant: Variant) -> Result:
     from syncline import _core
 
     spec = json.dumps(specification(variant.experiment, variant.astra_text))
-    try:
+    with _explained(variant):
         result = _core.run(spec)
+    return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
+
+
+def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_events: int = NO_LIMIT) -> Attempt:
+    """Runs a variant until it takes more simulated time, or more events, than it may. Raises as [`run`]."""
+    binding.require()
+    from syncline import _core
+
+    spec = json.dumps(specification(variant.experiment, variant.astra_text))
+    with _explained(variant):
+        return Attempt(**json.loads(_core.attempt(spec, most_ps, most_events)))
+
+
+@contextmanager
+def _explained(variant: Variant) -> Iterator[None]:
+    """Raises what the engine raises, in words of the file."""
+    from syncline import _core
+
+    try:
+        yield
     except _core.SpecError as error:
         raise InputError(_refusal(variant, line) for line in str(error).splitlines()) from None
     except _core.SimulationError as error:
@@ -163,7 +198,6 @@ def run(variant: Variant) -> Result:
             raise
         message = f"the engine stopped at an error of its own, which is worth a report: {error}"
         raise SimulationFailedError(message) from None
-    return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
 
 
 def _refusal(variant: Variant, text: str, *, suggest: bool = False) -> Problem:
@@ -454,7 +488,7 @@ def _buses(buses: Buses) -> dict[str, Any]:
 
 def _collectives(experiment: Experiment) -> dict[str, Any]:
     collective = experiment.collective
-    assert collective.algorithm != "auto", "auto is settled before a run"
+    assert not experiment.has_open_algorithms, "auto is settled before a run"
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}

@@ -146,3 +146,11 @@ def test_one_fsm_runs_collectives_of_one_phase(syncline_command: Command, argume
     ended = syncline_command("collective", *arguments, *rest)
     assert ended.status == 0, ended.err
     assert json.loads(ended.out)["endpoint"]["fsm_peak"] == 1
+
+
+def test_rings_of_gpus_without_the_first_are_refused_like_others(syncline_command: Command) -> None:
+    for gpus in ("0,1", "6,7"):
+        arguments = ("gather", "--size", "1MB", "--machine", "dgx1p", "--gpus", gpus, "--algorithm", "ring")
+        ended = syncline_command("collective", *arguments, "--endpoint", "ace", "--backend", "packet")
+        assert ended.status == 2, ended.err
+        assert "an ACE carries out" in ended.err

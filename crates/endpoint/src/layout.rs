@@ -342,6 +342,11 @@ impl Layout {
         ((group, rank - place * self.strides[dim]), place)
     }
 
+    /// The first NPU that is in a group.
+    pub fn first(&self) -> NodeId {
+        (0..self.npus()).map(NodeId).find(|&npu| self.takes_part(npu)).unwrap_or(NodeId(0))
+    }
+
     /// Whether an NPU is in a group.
     #[inline]
     pub fn takes_part(&self, npu: NodeId) -> bool {

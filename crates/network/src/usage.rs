@@ -52,6 +52,11 @@ impl LinkUsage {
         self.windows[usize::from(self.classes[link])].add_spread(from, to, busy);
     }
 
+    /// Links that are counted.
+    pub fn links(&self) -> u32 {
+        self.busy.len() as u32
+    }
+
     /// Bytes that a link carried.
     pub fn bytes(&self, link: u32) -> Bytes {
         Bytes(self.bytes[link as usize])

@@ -7,7 +7,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
-use syncline_system::{Column, Results, RunError, Table};
+use syncline_system::{Column, Limits, Results, RunError, Table};
 
 create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
 create_exception!(_core, SimulationError, PyRuntimeError, "The simulation could not be finished.");
@@ -36,6 +36,15 @@ fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
 fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     let preview = py.detach(|| syncline_system::check(spec_json)).map_err(raised)?;
     serde_json::to_string(&preview).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// Runs the simulation that the JSON text describes until it has taken more simulated time or events than it may, and says
+/// in JSON how it ended.
+#[pyfunction]
+fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_events: u64) -> PyResult<String> {
+    let limits = Limits { time_ps: most_ps, events: most_events };
+    let attempt = py.detach(|| syncline_system::attempt(spec_json, limits)).map_err(raised)?;
+    serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
@@ -93,6 +102,7 @@ fn bytes<'py, T: Copy>(py: Python<'py>, values: &[T], encode: fn(T) -> [u8; 8]) 
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(attempt, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;

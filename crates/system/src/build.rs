@@ -1,8 +1,9 @@
 //! From a description to a running simulation, and to its results.
 
 use crate::admission::LaneUse;
+use crate::attempt::{Attempt, Limits};
 use crate::contention::Contention;
-use crate::driver::{CollectiveConfig, Simulation};
+use crate::driver::{CollectiveConfig, Failure, Simulation};
 use crate::errors::{RunError, illegal};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
@@ -40,13 +41,34 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
     build(&spec, plan, Goal::Check).map(|_| preview)
 }
 
+/// Runs the simulation that a JSON document describes, until a limit is passed.
+///
+/// # Errors
+/// As [`run`].
+pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
+    let spec = serde_json::from_str(spec_json).map_err(illegal)?;
+    match build(&spec, RunPlan::new(&spec)?, Goal::Attempt(limits))? {
+        Built::Attempted(attempt) => Ok(attempt),
+        Built::Checked | Built::Ran(_) => unreachable!("an attempt was asked for"),
+    }
+}
+
 /// What is done with a simulation that has been built.
 #[derive(Clone, Copy)]
 enum Goal {
     /// Nothing.
     Check,
+    /// It is run until a limit is passed.
+    Attempt(Limits),
     /// It is run, with ties shuffled if there is a seed.
     Run(Option<u64>),
+}
+
+/// What came of that.
+enum Built {
+    Checked,
+    Attempted(Attempt),
+    Ran(Box<Results>),
 }
 
 /// Runs a simulation. With `shuffle`, simultaneous events of equal key are shuffled by that seed, which
@@ -63,11 +85,13 @@ pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> 
 /// # Errors
 /// As [`run`].
 pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let results = build(spec, plan, Goal::Run(shuffle))?;
-    Ok(results.expect("a run that does not fail has results"))
+    match build(spec, plan, Goal::Run(shuffle))? {
+        Built::Ran(results) => Ok(*results),
+        Built::Checked | Built::Attempted(_) => unreachable!("a run was asked for"),
+    }
 }
 
-fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Option<Results>, RunError> {
+fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
     let window = Ps(spec.output.window_ps);
     match spec.network {
         NetworkSpec::Analytical {} => {
@@ -136,7 +160,7 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
     }
 }
 
-fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, goal: Goal) -> Result<Option<Results>, RunError>
+fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, goal: Goal) -> Result<Built, RunError>
 where
     N: Network,
     N::Event: Timer,
@@ -305,15 +329,23 @@ where
     N: Network,
     N::Event: Timer,
 {
-    fn with<E>(self, ep: E) -> Result<Option<Results>, RunError>
+    fn with<E>(self, ep: E) -> Result<Built, RunError>
     where
         E: Endpoint<N>,
         E::Event: Timer,
     {
-        let Goal::Run(shuffle) = self.goal else { return Ok(None) };
+        let shuffle = match self.goal {
+            Goal::Check => return Ok(Built::Checked),
+            Goal::Attempt(_) => None,
+            Goal::Run(shuffle) => shuffle,
+        };
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
         let mut simulation = Simulation::new(queue, self.net, ep, self.executor, self.layout, self.config);
-        let outcome = simulation.run().map_err(|failure| RunError::Simulation(failure.to_string()))?;
-        Ok(Some(tables::results(self.spec, &simulation, outcome, self.folding)))
+        let failed = |failure: Failure| RunError::Simulation(failure.to_string());
+        if let Goal::Attempt(limits) = self.goal {
+            return simulation.attempt(limits).map(Built::Attempted).map_err(failed);
+        }
+        let outcome = simulation.run().map_err(failed)?;
+        Ok(Built::Ran(Box::new(tables::results(self.spec, &simulation, outcome, self.folding))))
     }
 }

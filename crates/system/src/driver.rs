@@ -1,6 +1,7 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
 use crate::admission::{Admission, Balance, Chunking, CollectiveId, LaneUse, Next, Pieces, Policy, cut};
+use crate::attempt::{Attempt, Ending, Limits};
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
 use std::fmt;
@@ -206,6 +207,31 @@ where
     /// # Errors
     /// A [`Failure`] when nothing can happen any more before the end, or bytes are not conserved.
     pub fn run(&mut self) -> Result<Outcome, Failure> {
+        let (end, _) = self.run_within(Limits::NONE)?;
+        self.outcome(end)
+    }
+
+    /// Runs to the end, or until a limit is passed.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    pub fn attempt(&mut self, limits: Limits) -> Result<Attempt, Failure> {
+        let (end, ending) = self.run_within(limits)?;
+        let usage = self.net.usage();
+        let attempt = Attempt {
+            ending,
+            time_ps: end.0,
+            events: self.queue.0.popped(),
+            delivered_bytes: self.net.audit().delivered,
+            busiest_link_ps: (0..usage.links()).map(|link| usage.busy(link).0).max().unwrap_or(0),
+        };
+        if ending == Ending::Complete {
+            self.outcome(end)?; // the books balance
+        }
+        Ok(attempt)
+    }
+
+    fn run_within(&mut self, limits: Limits) -> Result<(Ps, Ending), Failure> {
         let mut end = Ps::ZERO;
         for npu in 0..self.npus {
             self.executor.begin(NodeId(npu), Ps::ZERO, &mut self.actions);
@@ -214,11 +240,17 @@ where
         }
         while !self.is_complete() {
             let Some((now, _, event)) = self.queue.0.pop() else { return Err(self.stalled(end)) };
+            if now.0 > limits.time_ps {
+                return Ok((now, Ending::Late));
+            }
+            if self.queue.0.popped() > limits.events {
+                return Ok((now, Ending::Costly));
+            }
             end = now;
             self.dispatch(now, event);
             self.carry(now);
         }
-        self.outcome(end)
+        Ok((end, Ending::Complete))
     }
 
     /// The executor, for results.

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod admission;
+pub mod attempt;
 pub mod bound;
 pub mod build;
 pub mod contention;
@@ -24,7 +25,8 @@ pub mod setup;
 pub mod spec;
 pub mod tables;
 
-pub use build::{check, run, run_spec};
+pub use attempt::{Attempt, Limits};
+pub use build::{attempt, check, run, run_spec};
 pub use errors::RunError;
 pub use results::{Column, Results, Summary, Table};
 pub use setup::Preview;

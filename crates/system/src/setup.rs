@@ -292,7 +292,7 @@ impl RunPlan {
     /// Looks ahead.
     pub fn preview(&self) -> Preview {
         let layout = &self.layout;
-        let npu = (0..layout.npus()).map(NodeId).find(|&n| layout.takes_part(n)).unwrap_or(NodeId(0));
+        let npu = layout.first();
         let (mut chunks, mut messages, mut bytes) = (0, 0, 0u64);
         for (plan, number) in layout.plans().zip(0u8..) {
             for size in self.job.sizes(plan.kind()) {

@@ -237,14 +237,13 @@ def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) 
     if json:
         print(results.dumps(document))
     else:
-        from syncline.cli import tables
+        from syncline.cli import choices, tables
 
         tables.show(tables.pairs(_title(document), _rows(document)))
+        for sentence in choices.sentences([document], named=False):
+            print(sentence)
     if quiet:
         return
-    choice = document.get("algorithm_choice")
-    if choice is not None and not json:
-        print(f"auto chose {choice['chosen']}: {choice['because']}", file=sys.stderr)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     if verbose:

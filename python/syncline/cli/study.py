@@ -134,9 +134,12 @@ def check(
         print(results.dumps(document))
         return 0
 
-    from syncline.cli import tables
+    from syncline.cli import choices, tables
 
     tables.show(tables.estimates(estimates))
+    chosen = [{"name": variant.name, **results.algorithm(variant)} for variant in study.variants]
+    for sentence in choices.sentences(chosen, named=len(chosen) > 1):
+        print(sentence)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
@@ -199,9 +202,11 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
 
         print(results.dumps(document))
     else:
-        from syncline.cli import tables
+        from syncline.cli import choices, tables
 
         tables.show(tables.runs(document))
+        for sentence in choices.sentences(document["runs"], named=len(document["runs"]) > 1):
+            print(sentence)
         costs = tables.costs(document)
         if costs is not None:
             tables.show(costs)

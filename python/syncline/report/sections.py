@@ -372,11 +372,22 @@ def facts(study: Study) -> list[tuple[str, str]]:
         ("Folded by symmetry", None if folded is None else folded if folded == "mixed" else "yes" if folded else "no"),
         ("NPUs simulated", simulated),
         ("Not folded because", fidelity.get("unfolded_because")),
+        *_chosen_algorithms(study),
         ("Wall time", time(w) if (w := number(cost.get("wall_time_s"))) is not None else None),
         ("Peak memory", size(m) if (m := number(cost.get("peak_rss_bytes"))) is not None else None),
         ("Events", f"{events:,.0f}" if events is not None else None),
     ]
     return [(k, str(v)) for k, v in found if v is not None]
+
+
+def _chosen_algorithms(study: Study) -> list[tuple[str, str]]:
+    """What `auto` stands for in the variants that have it, and why."""
+    choices = [(v.name, mapping(v.run.get("algorithm_choice"))) for v in study.variants]
+    return [
+        (f"Algorithm of {name} (auto)", f"{choice['chosen']}: {choice.get('because') or 'no reason is recorded'}")
+        for name, choice in choices
+        if choice.get("chosen")
+    ]
 
 
 def _topologies(study: Study) -> str | None:

@@ -201,9 +201,10 @@ class Collective(Section):
     all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
     then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions.
-    `auto`: what is fastest when it is tried."""
+    `auto`: the one of these that is fastest when they are tried, with the rest as it is."""
     algorithms: dict[Kind, Algorithm] = Field(default={})
-    """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`."""
+    """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`, or
+    `{all-to-all: auto}` for what is fastest for that kind."""
     per_dimension: (
         Annotated[
             list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]],
@@ -556,6 +557,11 @@ class Experiment(Section):
         """The algorithm that the engine is told."""
         algorithm = self.collective.algorithm
         return "ring" if algorithm == "ring-unidirectional" else algorithm
+
+    @property
+    def has_open_algorithms(self) -> bool:
+        """Whether `auto` has to be settled before it can run."""
+        return "auto" in (self.collective.algorithm, *self.collective.algorithms.values())
 
     @property
     def lanes(self) -> str:

@@ -249,10 +249,6 @@ def _kinds(parts: Parts) -> Iterator[Violation]:
     for kind, algorithm in collective.algorithms.items():
         if kind not in kinds:
             yield Violation(("collective", "algorithms", kind), "the run has no such collective", one_of(kinds))
-        elif algorithm == "auto":
-            yield Violation(
-                ("collective", "algorithms", kind), "auto chooses for all kinds together", "an algorithm by name"
-            )
         elif algorithm == "ring-unidirectional":
             message = "one lane is for all kinds or for none"
             yield Violation(("collective", "algorithms", kind), message, "ring, with collective.lanes one")

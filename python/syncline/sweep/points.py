@@ -150,7 +150,7 @@ def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Proble
     untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
     variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
     key, events = _key(variant), 0
-    if variant.experiment.collective.algorithm == "auto":
+    if variant.experiment.has_open_algorithms:
         return Simulation(point, variant, key, events), []
     try:
         events = estimate.of(variant.experiment, engine.preview(variant)).events

@@ -40,7 +40,8 @@ pub fn per_phase(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Byte
 
 /// How long a chunk keeps an FSM of a phase, in picoseconds.
 fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase: usize) -> u128 {
-    let (view, fabric, npu) = (layout.view(NodeId(0), chunk, phase), layout.fabric(), NodeId(0));
+    let (fabric, npu) = (layout.fabric(), layout.first());
+    let view = layout.view(npu, chunk, phase);
     let dim = layout.plan(chunk.plan).phases()[phase].dim;
     let links = (0..fabric.ports(npu)).map(|port| fabric.link(npu, PortId(port))).filter(|link| link.class == dim);
     let slowest = |(rate, latency): (Rate, Ps), link: syncline_topology::LinkSpec| {

@@ -126,7 +126,7 @@ impl Ace {
         let mut needed = packets_of(message).saturating_mul(fsms(layout.lanes()) + 1);
         for (plan, p) in (0u8..).zip(layout.plans()).filter(|(_, p)| !p.is_exchange()) {
             for phase in 0..p.phases().len() {
-                let view = layout.view(NodeId(0), Chunk { len: chunk, plan, lane: 0 }, phase);
+                let view = layout.view(layout.first(), Chunk { len: chunk, plan, lane: 0 }, phase);
                 let block = view.vector.div_ceil(u64::from(view.program().ranks()));
                 let groups = block.div_ceil(config.message.0).max(1);
                 let (owns, legs) = messages(&view);

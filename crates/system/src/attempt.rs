@@ -1,0 +1,48 @@
+//! A run that may be given up: of several ways to do something the fastest is wanted, and nothing of the others.
+//!
+//! An attempt ends with its run, or when simulated time is past that of a better one, or when it has cost more events
+//! than it is worth. All three are the same on every machine. It leaves no tables.
+
+use serde::Serialize;
+
+/// How far an attempt goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Picoseconds of simulated time after which it is given up.
+    pub time_ps: u64,
+    /// Events after which it is given up.
+    pub events: u64,
+}
+
+impl Limits {
+    /// Those of a run that goes on to its end.
+    pub const NONE: Limits = Limits { time_ps: u64::MAX, events: u64::MAX };
+}
+
+/// Why an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// The run is complete.
+    Complete,
+    /// It takes longer than the limit of simulated time.
+    Late,
+    /// It costs more events than the limit.
+    Costly,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    /// Why.
+    pub ending: Ending,
+    /// Simulated time until then.
+    pub time_ps: u64,
+    /// Events until then.
+    pub events: u64,
+    /// Bytes that the network delivered until then.
+    pub delivered_bytes: u64,
+    /// The longest that a link was busy; on a backend without contention a link may be asked for more than there is
+    /// time.
+    pub busiest_link_ps: u64,
+}
