@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,22 +134,23 @@ class _Work:
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
-        from syncline import engine
-        from syncline.sweep import journal, run, table
+        from syncline import runner
+        from syncline.sweep import journal, table
+        from syncline.sweep import run as sweeps
 
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
-            with run.keeping(kept, "the same command"):
-                entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
+            with sweeps.keeping(kept, "the same command"):
+                entries, interrupted = sweeps.simulate(simulations, kept, self.threads, quiet=self.quiet)
                 found = table.of(simulations, entries)
-                run.write(path, found, name, found.status(len(simulations)))
+                sweeps.write(path, found, name, found.status(len(simulations)))
             if interrupted:
                 return False
             self.tables.append(found)
         try:
-            for key, variant in self.runs.items():
-                self.results[key] = engine.run(variant)
+            tasks = [(f"{run} {name}", partial(_one, (run, name), v)) for (run, name), v in self.runs.items()]
+            self.results |= dict(runner.concurrently(tasks, self.threads))
         except KeyboardInterrupt:
             return False
         return True
@@ -175,6 +177,12 @@ class _Work:
         if problems:
             raise InputError(problems)
         return shown
+
+
+def _one(key: Run, variant: Variant) -> tuple[Run, Result]:
+    from syncline import engine
+
+    return key, engine.run(variant)
 
 
 def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from syncline import document
+from syncline import document, inputs
 from syncline.document import Mapping, Node
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
@@ -58,7 +58,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class Published(_Part):
@@ -210,7 +210,7 @@ def load(path: Path, label: str) -> FigureFile:
         figure = Figure.model_validate(document.plain(root))
     except ValidationError as error:
         raise InputError(_problems(error, root)) from None
-    found = FigureFile(figure, label, path.parent, root)
+    found = FigureFile(figure, label, inputs.folder_of(path), root)
     problems = list(_contradictions(found))
     if problems:
         raise InputError(problems)
