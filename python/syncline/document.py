@@ -186,6 +186,9 @@ class _Reader:
         if tag is not None:
             self._refuse(event, f"tags such as {shown(tag)} are not accepted", origin)
         if isinstance(event, yaml.ScalarEvent):
+            if not event.value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in event.value):
+                self._refuse(event, "this is not legal text: half a character", origin)
+                return Scalar("", origin)
             return Scalar(scalar(event.value) if event.implicit[0] else event.value, origin)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(events, origin, depth)
