@@ -61,7 +61,10 @@ def read(path: Path, label: str) -> pa.Table:
         table.validate(full=True)
     except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError, MemoryError, pa.ArrowException):
         raise _refused(label, "", "this is not a Parquet table, or it is damaged") from None
-    problems = [problem for name in table.column_names for problem in _of_column(table, name, label)]
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    problems = [Problem(label, None, name, None, "there are several columns of this name") for name in sorted(twice)]
+    if not problems:
+        problems = [problem for name in table.column_names for problem in _of_column(table, name, label)]
     if problems:
         raise InputError(problems)
     return table
@@ -100,8 +103,6 @@ def _of_column(table: pa.Table, name: str, label: str) -> list[Problem]:
     import pyarrow.compute as pc
 
     kind = table.schema.field(name).type
-    if table.column_names.count(name) > 1:
-        return [Problem(label, None, name, None, "there are several columns of this name")]
     if not _kinds(kind):
         message = f"this column holds {kind}, which no command writes"
         return [Problem(label, None, name, None, message, one_of((WHOLE, NUMBER, TEXT, "truth values")))]
