@@ -109,7 +109,11 @@ MALFORMED = {
     ),
     "protocol": (edit_algo(RING4, proto="LL64"), ["1 algo.proto: 'LL64' is not accepted; did you mean 'LL'?"]),
     "flag": (edit_algo(RING4, inplace=2), ["1 algo.inplace: '2' is not accepted"]),
-    "GPUs": (edit_algo(RING4, ngpus=5), ["1 algo.ngpus: there are 4 gpu elements"]),
+    "GPUs": (edit_algo(RING4, ngpus=5), ["1 algo.ngpus: this says 5, and the file has 4 gpu elements"]),
+    "cut off": (
+        RING4[: RING4.index("<step", 600)],
+        ["7 : the XML ends too early: the element 'tb' of line 3 has no end"],
+    ),
     "type": (edit_step(RING4, (0, 0, 1), type="rrr"), ["5 step.type: 'rrr' is not accepted; did you mean 'rrs'?"]),
     "buffer": (edit_step(RING4, (0, 0, 1), srcbuf="x"), ["5 step.srcbuf: 'x' is not accepted"]),
     "offset": (edit_step(RING4, (0, 0, 1), srcoff=-1), ["5 step.srcoff: '-1' is not accepted"]),

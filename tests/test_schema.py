@@ -216,11 +216,8 @@ def test_names_that_look_like_numbers_survive_resolution() -> None:
     assert [v.name for v in study(rundir.resolved_yaml(first)).variants] == ["1e3", "true", "07"]
 
 
-def test_the_json_schema_accepts_the_studies_and_refuses_typing_errors() -> None:
+def test_the_json_schema_refuses_typing_errors() -> None:
     validator = jsonschema.Draft202012Validator(json_schema())
-    for name in studies.names():
-        path, label = studies.find(name)
-        validator.validate(plain(read(path.read_text(), label)))
     for text in (SMALL + "colective: {}\n", SMALL + "npu: {sm: 3}\n", SMALL + "variants: [{nam: x}]\n"):
         assert not validator.is_valid(plain(read(text, "f")))
 

@@ -21,7 +21,7 @@ from support.command import Ended
 from support.experiments import SMALL, study
 from syncline.errors import InputError
 from syncline.sweep import pool, progress
-from syncline.sweep.journal import FORMAT, Entry, Journal
+from syncline.sweep.journal import FORMAT, Entry, Journal, checksum
 
 Command = Callable[..., Ended]
 
@@ -169,6 +169,21 @@ def test_ctrl_c_writes_what_is_finished(slow: Path, tmp_path: Path, whole: Path,
     assert without_cost(out).equals(without_cost(whole), check_metadata=True)
 
 
+def test_what_does_not_hold_is_simulated_again(
+    syncline_command: Command, slow: Path, tmp_path: Path, whole: Path
+) -> None:
+    out = tmp_path / "t.parquet"
+    journal = out.with_name("t.parquet.journal")
+    lines = whole.with_name("t.parquet.journal").read_text().splitlines(keepends=True)
+    at = lines[3].index('"iteration_time_s": 0.00') + len('"iteration_time_s": 0.00')
+    lines[3] = f"{lines[3][:at]}{(int(lines[3][at]) + 1) % 10}{lines[3][at + 1 :]}"
+    journal.write_text("".join(lines))
+    ended = syncline_command("sweep", str(slow), "--out", str(out), "--resume", "--threads", "1", "-q")
+    assert ended.status == 0
+    assert f"warning: {journal}: line 4 does not hold the checksum: it is set aside and simulated again" in ended.err
+    assert without_cost(out).equals(without_cost(whole), check_metadata=True)
+
+
 def test_one_after_the_other_gives_the_same(syncline_command: Command, slow: Path, tmp_path: Path, whole: Path) -> None:
     out = tmp_path / "t.parquet"
     assert syncline_command("sweep", str(slow), "--threads", "1", "--out", str(out)).status == 0
@@ -233,16 +248,74 @@ class TestJournal:
             assert list(journal.entries.values()) == [*kept, self.ENTRIES[2]]
             journal.close()
 
-    @pytest.mark.parametrize("line", [0, 1, 2])
-    def test_what_is_no_journal_is_refused_and_kept(self, tmp_path: Path, line: int) -> None:
+    @pytest.mark.parametrize(
+        "content",
+        ["no journal", "no journal\n", '{"kind": 3}\n', "[1]\n{}\n", "\n", '{"kind": NaN}\n', "[" * 9999 + "\n"],
+    )
+    def test_what_is_no_journal_is_refused_and_kept(self, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "j"
+        path.write_text(content)
+        with pytest.raises(InputError, match="this is not a sweep's journal"):
+            Journal.open(path, resume=True)
+        assert path.read_text() == content
+
+    @pytest.mark.parametrize("line", [1, 2, 3, 4])
+    @pytest.mark.parametrize(
+        "damaged",
+        [
+            '{"key": 3}',
+            "",
+            "[]",
+            "[" * 9999,
+            '{"key": ' + "9" * 9999 + "}",
+            '{"key": "key 0", "name": "", "status": "done", "error": null, "measures": {}, "wall_time_s": NaN}',
+        ],
+    )
+    def test_lines_that_do_not_hold_are_named_and_count_for_nothing(
+        self, tmp_path: Path, line: int, damaged: str
+    ) -> None:
         path = tmp_path / "j"
         self.write(path)
-        lines = path.read_bytes().splitlines(keepends=True)
-        lines[line] = b'{"key": 3}\n'
-        path.write_bytes(b"".join(lines))
-        with pytest.raises(InputError, match="journal"):
-            Journal.open(path, resume=True)
-        assert path.read_bytes() == b"".join(lines)
+        lines = path.read_text().splitlines()
+        lines[line - 1] = damaged
+        path.write_text("\n".join([*lines, ""]))
+        journal = Journal.open(path, resume=True)
+        assert journal.damaged == [line]
+        assert f"line {line} does not hold" in (journal.remark or "")
+        left = [entry for number, entry in enumerate(self.ENTRIES, start=2) if number != line]
+        assert list(journal.entries.values()) == left
+        journal.close()
+
+    def test_every_byte_that_is_another_is_noticed(self, tmp_path: Path) -> None:
+        """Whatever byte changes: what is taken from the journal is what was written, or nothing."""
+        path = tmp_path / "j"
+        self.write(path)
+        whole = path.read_bytes()
+        written = {f"key {index}": entry for index, entry in enumerate(self.ENTRIES)}
+        for at, byte in enumerate(whole):
+            for other in {byte ^ 1, byte ^ 32, ord("8"), ord(" "), 0} - {byte}:
+                path.write_bytes(whole[:at] + bytes([other]) + whole[at + 1 :])
+                try:
+                    journal = Journal.open(path, resume=True)
+                except InputError:
+                    continue
+                assert journal.entries.items() <= written.items(), (at, other)
+                journal.close()
+
+    @pytest.mark.parametrize("status", ["done", "perhaps"])
+    @pytest.mark.parametrize("measures", [[], {"time_s": [1]}, {"time_s": {"a": 1}}, {"npus": 2**70}, {"x": None}])
+    def test_values_of_another_type_do_not_hold_whatever_the_checksum(
+        self, tmp_path: Path, status: str, measures: object
+    ) -> None:
+        path = tmp_path / "j"
+        self.write(path)
+        value = {"key": "k", "name": "", "status": status, "error": None, "measures": measures}
+        value |= {"wall_time_s": 1.5, "events": 3}
+        with path.open("a") as file:
+            file.write(json.dumps({**value, "checksum": checksum(value)}) + "\n")
+        journal = Journal.open(path, resume=True)
+        assert ("k" in journal.entries) == (status == "done" and measures == {"x": None})
+        journal.close()
 
     @pytest.mark.parametrize("resume", [False, True])
     def test_two_sweeps_cannot_write_to_one(self, tmp_path: Path, resume: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 import yaml
 
+from syncline import inputs
 from syncline.errors import InputError, Problem, shown
 
 MAX_BYTES: Final = 256 * 1024
@@ -110,30 +111,7 @@ def copied(node: Node) -> Node:
 
 def read_text(path: Path, label: str, max_bytes: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file, or an [`InputError`] that says why there is none."""
-    return decode(read_bytes(path, label, max_bytes), label)
-
-
-def read_bytes(path: Path, label: str, max_bytes: int) -> bytes:
-    """The content of a file, or an [`InputError`] that says why there is none."""
-
-    def refuse(message: str) -> InputError:
-        return InputError([Problem(label, None, "", None, message)])
-
-    try:
-        if path.is_dir():
-            raise refuse("this is a directory, not a file")
-        if not path.exists():
-            raise refuse("there is no such file")
-        if not path.is_file():
-            raise refuse("this is not a regular file")
-        with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise refuse(f"cannot be read: {reason}") from None
-    if len(data) > max_bytes:
-        raise refuse(f"the file is larger than {max_bytes} bytes")
-    return data
+    return decode(inputs.read_bytes(path, label, max_bytes), label)
 
 
 def decode(data: bytes, label: str) -> str:
@@ -208,6 +186,9 @@ class _Reader:
         if tag is not None:
             self._refuse(event, f"tags such as {shown(tag)} are not accepted", origin)
         if isinstance(event, yaml.ScalarEvent):
+            if not event.value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in event.value):
+                self._refuse(event, "this is not legal text: half a character", origin)
+                return Scalar("", origin)
             return Scalar(scalar(event.value) if event.implicit[0] else event.value, origin)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(events, origin, depth)

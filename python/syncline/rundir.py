@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 import syncline
+from syncline import inputs, parquet
 from syncline.document import scalar
 from syncline.engine import Result
 from syncline.errors import InputError, Problem, shown
 from syncline.results import Document, dumps
+from syncline.schema import documents
 from syncline.schema.load import Study, Variant
 
 if TYPE_CHECKING:
@@ -120,8 +122,7 @@ class RunDirectory:
         for leftover in self.path.glob(".incomplete-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         for name in (_manifest(self.path) or {}).get("variants", []):
-            if isinstance(name, str) and name and "/" not in name and not name.startswith("."):
-                shutil.rmtree(self.path / name, ignore_errors=True)
+            shutil.rmtree(self.path / name, ignore_errors=True)
         for name in ("summary.json", "report.html"):
             with suppress(FileNotFoundError):
                 (self.path / name).unlink()
@@ -202,30 +203,58 @@ def config_hash(study: Study) -> str:
 
 
 def read(path: Path) -> tuple[Document, dict[str, dict[str, pa.Table]], str]:
-    """The document, the tables of each variant and the command of a run. Raises [`InputError`]."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """The document, the tables of each variant and the command of a run.
 
-    manifest = _manifest(path) if path.is_dir() else None
-    if manifest is None:
+    Raises [`InputError`] with every file and field that is not what a run writes.
+    """
+    if not _is_run(path):
         raise _refused(path, "this is not the directory of a run", "a directory that run --out has written")
+    problems: list[Problem] = []
+    manifest = _document(path / MANIFEST, documents.Manifest, problems)
+    document = _document(path / "summary.json", documents.RunDocument, problems)
     variants: dict[str, dict[str, pa.Table]] = {}
-    try:
-        document = json.loads((path / "summary.json").read_text(encoding="utf-8"))
-        for name in manifest["variants"]:
-            files = sorted((path / name / "tables").glob("*.parquet"))
-            variants[name] = {file.stem: pq.read_table(file) for file in files}
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise _refused(path, f"this run cannot be read: {error}") from None
+    for name in manifest.get("variants", []):
+        variants[name] = {}
+        for file in _tables(path / name / "tables"):
+            try:
+                variants[name][file.stem] = parquet.read_of_run(file, str(file))
+            except InputError as error:
+                problems += error.problems
+    if problems:
+        raise InputError(problems)
     return document, variants, str(manifest.get("command", ""))
+
+
+def _document(path: Path, model: type[documents.RunDocument | documents.Manifest], problems: list[Problem]) -> Document:
+    """A document of a run; an empty one, and why, if it cannot be read."""
+    try:
+        return documents.read(inputs.read_bytes(path, str(path)), str(path), model)
+    except InputError as error:
+        problems += error.problems
+        return {}
+
+
+def _tables(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.parquet"))
+    except OSError:
+        return []
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a run has been written here, even if its manifest is damaged by now."""
+    try:
+        return path.is_dir() and (path / MANIFEST).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        file = path / MANIFEST
+        return documents.read(inputs.read_bytes(file, str(file)), str(file), documents.Manifest)
+    except InputError:
         return None
-    return manifest if isinstance(manifest, dict) and manifest.get("kind") == KIND else None
 
 
 def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:

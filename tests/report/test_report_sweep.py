@@ -83,4 +83,4 @@ def test_another_file_is_refused(syncline_command: Command, tmp_path: Path) -> N
     path.write_text(json.dumps({}))
     ended = syncline_command("report", str(path))
     assert (ended.status, ended.out) == (2, "")
-    assert "not the table of a sweep" in ended.err
+    assert "not a Parquet table, or it is damaged" in ended.err

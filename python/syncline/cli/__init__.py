@@ -5,6 +5,7 @@ Exit status: 0 done, 1 a simulation failed or a schedule is wrong, 2 the input i
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Sequence
@@ -12,11 +13,12 @@ from typing import NoReturn, TextIO
 
 import typer
 
+from syncline import interrupts
 from syncline.binding import EngineUnusableError
 from syncline.cli import bench, calibrate, collective, figure, inspect, reproduce, study, sweep, topology, usage, verify
 from syncline.errors import InputError, SimulationFailedError
 
-DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 
 EXAMPLES = """Simulates distributed training: what an iteration costs on a fabric.
 
@@ -80,16 +82,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process."""
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
-    status = run(sys.argv[1:] if arguments is None else arguments)
+    try:
+        interrupts.listen()
+        status = run(sys.argv[1:] if arguments is None else arguments)
+        interrupts.leave_at_once()
+    except KeyboardInterrupt:
+        interrupts.leave()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = status if isinstance(error, BrokenPipeError) else status or _unwritable(error)
-    if status == INTERRUPTED:
-        os._exit(INTERRUPTED)  # simulations that are under way cannot be stopped, only left behind
-    raise SystemExit(status)
+    if status != INTERRUPTED:
+        atexit._run_exitfuncs()
+    # Simulations that are under way cannot be stopped, only left behind; and while Python ends itself, an interrupt
+    # would end it by the signal instead.
+    os._exit(status)
 
 
 def _nowhere() -> TextIO:
@@ -121,6 +130,9 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return DONE
+    except MemoryError:
+        print("there is not enough memory for this", file=sys.stderr)
+        return FAILED
     except OSError as error:
         return _unwritable(error)
     except _UsageError as error:

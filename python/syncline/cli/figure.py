@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,22 +134,23 @@ class _Work:
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
-        from syncline import engine
-        from syncline.sweep import journal, run, table
+        from syncline import runner
+        from syncline.sweep import journal, table
+        from syncline.sweep import run as sweeps
 
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
-            with run.keeping(kept, "the same command"):
-                entries, interrupted = run.simulate(simulations, kept, self.threads, quiet=self.quiet)
+            with sweeps.keeping(kept, "the same command"):
+                entries, interrupted = sweeps.simulate(simulations, kept, self.threads, quiet=self.quiet)
                 found = table.of(simulations, entries)
-                run.write(path, found, name, found.status(len(simulations)))
+                sweeps.write(path, found, name, found.status(len(simulations)))
             if interrupted:
                 return False
             self.tables.append(found)
         try:
-            for key, variant in self.runs.items():
-                self.results[key] = engine.run(variant)
+            tasks = [(f"{run} {name}", partial(_one, (run, name), v)) for (run, name), v in self.runs.items()]
+            self.results |= dict(runner.concurrently(tasks, self.threads))
         except KeyboardInterrupt:
             return False
         return True
@@ -175,6 +177,12 @@ class _Work:
         if problems:
             raise InputError(problems)
         return shown
+
+
+def _one(key: Run, variant: Variant) -> tuple[Run, Result]:
+    from syncline import engine
+
+    return key, engine.run(variant)
 
 
 def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:
@@ -217,10 +225,13 @@ def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -
     import io
 
     from syncline import rundir
-    from syncline.figure import draw, page
+    from syncline.figure import page
 
     figure = work.described.figure
-    svg, png = draw.draw(figure, panels)
+    svg, png, remarks = _drawn(work, panels)
+    if not work.quiet:
+        for remark in remarks:
+            print(f"warning: {remark}", file=sys.stderr)
     command = shlex.join(["syncline", "figure", work.described.label.removesuffix(".figure.yaml")])
     notes = [*document["assumptions"], *(f"warning: {w}" for w in document["warnings"])]
     numbers = io.StringIO()
@@ -235,6 +246,30 @@ def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -
     rundir.write(base.with_suffix(".png"), png)
     rundir.write(base.with_suffix(".csv"), numbers.getvalue())
     rundir.write(base.with_suffix(".html"), page.build(figure, panels, svg, notes, command))
+
+
+def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list[str]]:
+    """The drawing as SVG and PNG, and what there is to say about it. Raises [`InputError`] if it cannot be drawn."""
+    import warnings
+
+    from syncline.errors import InputError
+    from syncline.figure import draw
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            svg, png = draw.draw(work.described.figure, panels)
+        except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:
+            # What a drawing library stops at, of all that a file can ask for, is not known here.
+            message = f"this cannot be drawn: {' '.join(str(error).split()) or type(error).__name__}"
+            accepted = "other columns, numbers or sizes"
+            raise InputError([work.described.problem(("panels",), message, accepted)]) from None
+    remarks = []
+    if any("axes sizes collapsed" in str(warning.message) for warning in caught):
+        remarks.append(f"{work.described.label}: names and legends leave the panels no room: more width or height")
+    if any("missing from" in str(warning.message) for warning in caught):
+        remarks.append(f"{work.described.label}: the PNG lacks characters that its font does not have")
+    return svg, png, remarks
 
 
 def _print(work: _Work, panels: list[Shown | Track], document: dict[str, Any], *, json: bool, quiet: bool) -> None:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from syncline.cli import options
+
+Json = Annotated[bool, typer.Option("--json", help="A schema is JSON, with and without this.")]
+
 
 def schema(
-    of: Annotated[str, typer.Argument(metavar="experiment|sweep", help="Which files.")] = "experiment",
+    of: Annotated[str, typer.Argument(metavar="experiment|sweep|figure|run", help="Which files.")] = "experiment",
+    json: Json = False,  # noqa: ARG001
 ) -> int:
-    """Print the JSON Schema of experiment files or of sweeps, for editors.
+    """Print the JSON Schema of experiment, sweep or figure files, for editors, or of the document of run --json.
 
     \b
       syncline schema > experiment.schema.json
       syncline schema sweep > sweep.schema.json
+      syncline schema run > run.schema.json
     """
     from syncline.errors import command_line, did_you_mean, one_of
+    from syncline.figure import export as figure_export
     from syncline.results import dumps
-    from syncline.schema import export
+    from syncline.schema import documents, export
     from syncline.sweep import export as sweep_export
 
-    schemas = {"experiment": export.json_schema, "sweep": sweep_export.json_schema}
+    schemas = {
+        "experiment": export.json_schema,
+        "sweep": sweep_export.json_schema,
+        "figure": figure_export.json_schema,
+        "run": documents.json_schema,
+    }
     if of not in schemas:
         raise command_line("FILES", of, f"there are no such files{did_you_mean(of, schemas)}", one_of(schemas))
     print(dumps(schemas[of]()))
@@ -35,6 +47,8 @@ def report(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Where to; by default report.html in DIR, or FILE as .html.")
     ] = None,
+    json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> int:
     """Write the HTML report of a run again, or that of a sweep.
 
@@ -45,29 +59,52 @@ def report(
     """
     from syncline import rundir
     from syncline.errors import command_line
+    from syncline.results import SCHEMA_VERSION, dumps
 
-    page, target = _of_sweep(results) if results.is_file() else _of_run(results)
+    page, target, about = _of_run(results) if _is_folder(results) else _of_sweep(results)
     target = target if out is None else out
     try:
         rundir.write(target, page)
-    except OSError as error:
-        raise command_line("--out", str(target), f"this cannot be written: {error.strerror}") from None
-    print(f"report: {target}", file=sys.stderr)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise command_line("--out", str(target), f"this cannot be written: {reason}") from None
+    if json:
+        print(dumps({"schema_version": SCHEMA_VERSION, **about, "report": str(target)}))
+    if not quiet:
+        print(f"report: {target}", file=sys.stderr)
     return 0
 
 
-def _of_run(directory: Path) -> tuple[str, Path]:
-    """The page of a run, and its place."""
+def _is_folder(results: Path) -> bool:
+    """Whether these are the results of a run. Raises [`InputError`] if there are none."""
+    from syncline.errors import command_line
+
+    try:
+        if results.is_dir() or results.exists():
+            return results.is_dir()
+        message = "there is no such file or directory"
+    except (OSError, ValueError) as error:
+        message = f"this cannot be read: {error.strerror if isinstance(error, OSError) else error}"
+    accepted = "a directory that run --out has written, or a table that sweep --out has written"
+    raise command_line("DIR|FILE", str(results), message, accepted)
+
+
+def _of_run(directory: Path) -> tuple[str, Path, dict[str, Any]]:
+    """The page of a run, its place, and what it is about."""
     from syncline import rundir
     from syncline.report import html
 
-    return html.build(*rundir.read(directory)), directory / "report.html"
+    document, tables, command = rundir.read(directory)
+    about = {key: document.get(key) for key in ("version", "status", "name")}
+    page = html.build(document, tables, command)
+    return page, directory / "report.html", {**about, "of": "run", "variants": list(tables)}
 
 
-def _of_sweep(file: Path) -> tuple[str, Path]:
-    """The page of a sweep, and its place."""
+def _of_sweep(file: Path) -> tuple[str, Path, dict[str, Any]]:
+    """The page of a sweep, its place, and what it is about."""
     from syncline.report import sweep
     from syncline.sweep import table
 
     rows, about = table.read(file)
-    return sweep.build(rows, about), file.with_suffix(".html")
+    found = {key: about.get(key) for key in ("version", "status", "name")}
+    return sweep.build(rows, about), file.with_suffix(".html"), {**found, "of": "sweep", "rows": len(rows)}

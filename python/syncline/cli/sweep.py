@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from syncline.sweep.points import Simulation
     from syncline.sweep.table import Table
 
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Parquet table, and a journal beside it.")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet or .csv), and a journal beside it.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the journal of an earlier sweep for this output.")]
 
 
@@ -113,20 +115,23 @@ def _read(file: str, overrides: Sequence[Override]) -> Sweep:
 def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) -> None:
     """What is wrong with the output, before anything is read."""
     from syncline.errors import InputError, command_line
-    from syncline.sweep import journal
+    from syncline.sweep import journal, run
 
     if out is None:
         if resume:
             problems += command_line("--resume", None, "there is nothing to go on with", "--out FILE as well").problems
         return
     try:
-        if out.is_dir():
+        if out.suffix not in run.FORMATS:
+            message = f"the suffix {out.suffix} names no format" if out.suffix else "the suffix says the format"
+            problems += command_line("--out", str(out), message, f"FILE{' or FILE'.join(run.FORMATS)}").problems
+        elif out.is_dir():
             problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
         elif not out.parent.is_dir():
             problems += command_line("--out", str(out), "the directory of this file does not exist").problems
         elif not os.access(out.parent, os.W_OK | os.X_OK):
             problems += command_line("--out", str(out), "the directory of this file cannot be written to").problems
-        elif out.exists() and not _is_sweep(out):
+        elif out.exists() and not run.is_sweep(out):
             message = "this exists and is not the table of a sweep"
             problems += command_line("--out", str(out), message, "a new file, or the table of a sweep").problems
         else:
@@ -135,18 +140,6 @@ def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) ->
         problems += error.problems
     except (OSError, ValueError) as error:
         problems += command_line("--out", str(out), f"this file cannot be used: {error}").problems
-
-
-def _is_sweep(path: Path) -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from syncline.sweep.table import METADATA
-
-    try:
-        return METADATA.encode() in (pq.read_schema(path).metadata or {})
-    except (OSError, pa.ArrowException):
-        return False
 
 
 def _journal(out: Path | None, *, resume: bool) -> Journal | None:
@@ -204,7 +197,7 @@ def _print(document: Document, found: Table, out: Path | None, *, json: bool, qu
         from syncline import results
 
         print(results.dumps(document))
-    else:
+    elif found.rows:
         from syncline.cli import tables
 
         tables.show(tables.sweep(document, found))

@@ -86,11 +86,14 @@ def allocated(graph: Graph, text: str | None) -> tuple[int, ...]:
 
 def _named(text: str) -> Graph | Topology:
     """What a word of the command line stands for: a file if there is one, a path if it looks like one."""
+    from syncline import inputs
     from syncline.errors import command_line
     from syncline.fabric import files, machines
     from syncline.topology import TopologyError, parse
 
-    path = Path(text)
+    path = inputs.given(text)
+    if path == inputs.STANDARD_INPUT:
+        return files.load(path)
     if "(" not in text or _is_file(path):
         name = text.strip().lower()
         if name in machines.MACHINES and not _is_file(path):

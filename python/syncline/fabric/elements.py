@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
+from syncline import xml_errors
 from syncline.errors import InputError, Problem, shown
 
 MAX_BYTES: Final = 8 * 2**20
@@ -44,8 +45,8 @@ def read(data: bytes, file: str) -> Element:
     try:
         reader.parser.Parse(data, True)
     except expat.ExpatError as error:
-        reason = expat.errors.messages.get(error.code, "unreadable") if error.code else "unreadable"
-        raise InputError([Problem(file, error.lineno, "", None, f"this is not valid XML: {reason}")]) from None
+        message = xml_errors.message(error, [(element.tag, element.line) for element in reader.open])
+        raise InputError([Problem(file, error.lineno, "", None, message)]) from None
     except (ValueError, LookupError):
         raise InputError([Problem(file, 1, "", None, "this is not valid XML: unknown encoding")]) from None
     if reader.root is None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from syncline import document
+from syncline import document, inputs
 from syncline.errors import InputError, Problem
 from syncline.fabric import edges, elements, matrix, nccl
 from syncline.fabric.graph import Graph
@@ -23,7 +23,7 @@ def load(path: Path, label: str | None = None) -> Graph:
 
 def content(path: Path, label: str) -> bytes:
     """What is in a file that may hold a fabric. Raises [`InputError`] if it cannot be read."""
-    return document.read_bytes(path, label, elements.MAX_BYTES)
+    return inputs.read_bytes(path, label, elements.MAX_BYTES)
 
 
 def read(data: bytes, file: str) -> Graph:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.figure.file import PIXELS_PER_INCH
 from syncline.figure.file import Figure as FigureSpec
 from syncline.figure.timeline import Track
 from syncline.figure.values import Shown, Value, called
@@ -29,6 +30,7 @@ STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 8,
+    "text.parse_math": False,  # names and titles are not TeX
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 9,
@@ -53,7 +55,7 @@ def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes,
         figure, _ = drawing(described, panels)
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Syncline"})
-        figure.savefig(png, format="png", dpi=160, metadata={"Software": "Syncline"})
+        figure.savefig(png, format="png", dpi=PIXELS_PER_INCH, metadata={"Software": "Syncline"})
     return svg.getvalue(), png.getvalue()
 
 

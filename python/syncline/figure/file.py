@@ -42,34 +42,49 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from syncline import document
+from syncline import document, inputs
 from syncline.document import Mapping, Node
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
 
-Cell = bool | int | float | str
+LARGEST: Final = 1e30
+"""Numbers of a figure are smaller; beyond, axes have no ticks."""
+MOST_PIXELS: Final = 2e8
+PIXELS_PER_INCH: Final = 160
+
+
+def _legible(text: str) -> str:
+    """Text that can be drawn: without control characters other than the end of a line."""
+    if not text.replace("\n", " ").isprintable():
+        raise PydanticCustomError("illegible", "this holds a character that cannot be drawn")
+    return text
+
+
+Number = Annotated[int | float, Field(ge=-LARGEST, le=LARGEST)]
+Cell = bool | Number | str
 """What a column of a table holds; quantities may be written with their unit."""
 
-Text = Annotated[str, Field(min_length=1)]
+Label = Annotated[str, AfterValidator(_legible)]
+Text = Annotated[Label, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class Published(_Part):
     """A published value of a panel."""
 
-    value: int | float
+    value: Number
     """In the unit that the panel shows."""
     x: Cell | None = None
     """Where it belongs; every x if left out, which draws a line."""
     series: Cell | None = None
-    label: str = ""
+    label: Label = ""
 
 
 class Panel(_Part):
@@ -99,8 +114,8 @@ class Panel(_Part):
     log_y: bool = False
     pareto: bool = False
     """Whether points of a scatter that no other beats (less x and more y) are marked."""
-    x_label: str = ""
-    y_label: str = ""
+    x_label: Label = ""
+    y_label: Label = ""
     published: list[Published] = []
 
     @property
@@ -134,7 +149,7 @@ class Layers(_Part):
     y: Text | Annotated[list[Text], Field(min_length=1)] = "exposed_s"
     """A column of the run's layers, or those that are stacked."""
     unit: str = ""
-    y_label: str = ""
+    y_label: Label = ""
     published: list[Published] = []
     """Those of a layer have its name for x, and the variant for series."""
 
@@ -173,7 +188,7 @@ class Figure(_Part):
 
     name: Name
     title: Text
-    source: str = ""
+    source: Label = ""
     description: str = ""
     sweeps: list[Text] = []
     closed_forms: list[ClosedForm] = []
@@ -210,7 +225,7 @@ def load(path: Path, label: str) -> FigureFile:
         figure = Figure.model_validate(document.plain(root))
     except ValidationError as error:
         raise InputError(_problems(error, root)) from None
-    found = FigureFile(figure, label, path.parent, root)
+    found = FigureFile(figure, label, inputs.folder_of(path), root)
     problems = list(_contradictions(found))
     if problems:
         raise InputError(problems)
@@ -219,6 +234,13 @@ def load(path: Path, label: str) -> FigureFile:
 
 def _contradictions(file: FigureFile) -> Iterator[Problem]:
     """What the fields of a panel mean together."""
+    figure = file.figure
+    columns = min(figure.columns, len(figure.panels))
+    width, height = figure.width * columns, figure.height * -(-len(figure.panels) // columns)
+    pixels = width * height * PIXELS_PER_INCH**2
+    if pixels > MOST_PIXELS or max(width, height) * PIXELS_PER_INCH >= 2**16 - PIXELS_PER_INCH:
+        message = f"the panels make a figure of {width:g} by {height:g} inches, which is too large to draw"
+        yield file.problem(("panels",), message, "smaller panels, or several figures")
     for i, panel in enumerate(file.figure.panels):
         place = ("panels", i)
         if isinstance(panel, Timeline):
@@ -283,6 +305,8 @@ MESSAGES: Final = {
     "list_type": ("a list is needed", None),
     "dict_type": ("a mapping is needed", None),
     "bool_type": ("this is not a truth value", "true, false"),
+    "less_than_equal": ("this is too large", None),
+    "greater_than_equal": ("this is too small", None),
     "union_tag_not_found": ("a panel needs its kind", KINDS),
     "union_tag_invalid": ("there is no such kind of panel", KINDS),
 }

@@ -33,6 +33,9 @@ def of(file: FigureFile, place: int, panel: Timeline, result: engine.Result) -> 
             message = f"the windows of this run have no column '{column}'{did_you_mean(column, known)}"
             raise InputError([file.problem(("panels", place, "columns"), message, one_of(known))])
     starts = table.column("start_ps").to_pylist()
+    if not starts:
+        message = f"the run of {panel.variant} takes no time: there is nothing to show"
+        raise InputError([file.problem(("panels", place, "run"), message, "a run that takes time")])
     step = -(-len(starts) // panel.points)
     width = starts[1] - starts[0] if len(starts) > 1 else 0
     times = [(starts[i] + min(step, len(starts) - i) * width / 2) / PS_PER_MS for i in range(0, len(starts), step)]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from syncline import quantities
 from syncline.engine import PS_PER_S
-from syncline.errors import InputError, did_you_mean, one_of
+from syncline.errors import InputError, did_you_mean, one_of, shown
 from syncline.figure.file import UNITS, Cell, FigureFile, Panel, Published
 from syncline.report import units
 from syncline.sweep.table import Table
@@ -105,7 +105,7 @@ class _Reading:
         if not points:
             raise self._refused("where", "no simulation that succeeded has these values")
         points = list(self._merged(points))
-        self._every_logarithm_exists(points)
+        self._every_place_exists(points)
         y_scale = self._y_scale(points)
         x_scale = _scale([p.x for p in points], self._column(panel.x))
         series_scale = _scale([], "")
@@ -194,12 +194,16 @@ class _Reading:
             path = ("panels", self.place, "published", i)
             raise InputError([self.file.problem(path, "the panel shows nothing at this x and series")])
 
-    def _every_logarithm_exists(self, points: Sequence[_Point]) -> None:
+    def _every_place_exists(self, points: Sequence[_Point]) -> None:
+        """Refuses what has no place on the axes of the panel."""
+        if self.panel.kind == "scatter" and (names := [p.x for p in points if units.number(p.x) is None]):
+            message = f"{shown(names[0])} is no number, and a scatter has an axis of numbers"
+            raise self._refused("x", message, "a column of numbers, or kind: bars")
         lines = [p.value for p in self.panel.published]
         for key, values in (("log", [p.x for p in points]), ("log_y", [*(p.value for p in points), *lines])):
             wrong = [v for v in values if not (number := units.number(v)) or number < 0]
             if getattr(self.panel, key) and wrong:
-                message = f"{wrong[0]} has no place on a logarithmic axis"
+                message = f"{shown(wrong[0])} has no place on a logarithmic axis"
                 raise self._refused(key, message, "numbers above zero; or an axis that is not logarithmic")
 
     def _y_scale(self, points: Sequence[_Point]) -> units.Scale:

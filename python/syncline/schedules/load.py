@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from syncline import inputs
 from syncline.document import read_text
 from syncline.errors import InputError, Problem, shown
 from syncline.schedules import msccl_xml, plan
@@ -29,6 +30,7 @@ class Loaded:
 
 def load(path: Path) -> Loaded:
     """Reads a file. Raises [`InputError`] if it holds no schedule."""
+    path = inputs.given(path)
     file = str(path)
     return parse(read_text(path, file, MAX_BYTES), file)
 

@@ -15,6 +15,7 @@ from typing import Final, cast
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
+from syncline import xml_errors
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.schedules import plan as form
 from syncline.schedules.plan import Buffer, Dependency, Place, Plan, Rank, Step, ThreadBlock
@@ -67,8 +68,9 @@ def read(text: str, file: str) -> Document:
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
-        reason = expat.ErrorString(error.code) or "unknown error"
-        reader.problems.append(Problem(file, error.lineno, "", None, f"this is not valid XML: {reason}"))
+        reader.gpus = None  # what is missing has not been read
+        message = xml_errors.message(error, reader.still_open)
+        reader.problems.append(Problem(file, error.lineno, "", None, message))
     except _TooManyError:
         pass
     return reader.document()
@@ -149,6 +151,9 @@ class _Reader:
     warnings: list[Problem] = field(default_factory=list)
     lines: dict[Site, int] = field(default_factory=dict)
     path: list[str] = field(default_factory=list)
+    """The elements that have not ended."""
+    still_open: list[tuple[str, int]] = field(default_factory=list)
+    """The same as they are written, with their lines."""
     plan: Plan | None = None
     gpus: int | None = None
     ignored: set[tuple[str, str]] = field(default_factory=set)
@@ -157,7 +162,8 @@ class _Reader:
         """What was read."""
         if self.plan is not None and self.gpus is not None and self.gpus != len(self.plan["ranks"]):
             given = len(self.plan["ranks"])
-            message = f"there are {given} gpu elements"
+            elements = "1 gpu element" if given == 1 else f"{given} gpu elements"
+            message = f"this says {self.gpus}, and the file has {elements}"
             self._refuse("algo.ngpus", self.gpus, message, str(given), self.lines[None, None, None])
         if self.problems or self.plan is None:
             raise InputError(self.problems or [Problem(self.file, None, "", None, "there is no algo element")])
@@ -166,6 +172,7 @@ class _Reader:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self.path[-1] if self.path else ""
         self.path.append(name)
+        self.still_open.append((name, self.line()))
         if parent not in CHILD:  # within an element that was refused, or within a step
             self.path[-1] = "refused"
             if parent == "step":
@@ -184,6 +191,7 @@ class _Reader:
 
     def end(self, _name: str) -> None:
         self.path.pop()
+        self.still_open.pop()
 
     def characters(self, text: str) -> None:
         if text.strip() and self.path and self.path[-1] != "refused":

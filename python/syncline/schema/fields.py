@@ -144,7 +144,7 @@ def _groups(value: object) -> str | None:
 GpusText = Annotated[
     str | None,
     BeforeValidator(_gpus),
-    Accepted(allocation.ACCEPTED, also={"type": "array", "items": {"type": ["integer", "string"]}}),
+    Accepted(allocation.ACCEPTED, also={"type": ["array", "null"], "items": {"type": ["integer", "string"]}}),
 ]
 GroupsText = Annotated[
     str | None,
@@ -152,7 +152,7 @@ GroupsText = Annotated[
     Accepted(
         groups.ACCEPTED,
         also={
-            "type": "array",
+            "type": ["array", "null"],
             "items": {"type": ["array", "string"], "items": {"type": ["integer", "string"]}},
             "minItems": 1,
         },

@@ -11,7 +11,7 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from syncline import document
+from syncline import document, inputs
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
@@ -109,7 +109,7 @@ def load_file(path: Path, label: str, overrides: Sequence[Override] = (), forced
     `overrides` change the file and can be displaced by its variants; `forced` ones change every variant.
     """
     root = document.read(document.read_text(path, label), label)
-    return load(root, label, path.parent, overrides, forced)
+    return load(root, label, inputs.folder_of(path), overrides, forced)
 
 
 def load(

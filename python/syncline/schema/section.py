@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 class Section(BaseModel):
     """A mapping of the file. Unknown keys are errors, and nothing is converted silently."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The JSON Schema, in which defaults stand as they are written in files: quantities with their units."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        defaults = cls.model_construct()
+        for name, info in cls.model_fields.items():
+            if not info.is_required() and "default" in properties.get(name, {}):
+                properties[name]["default"] = defaults.model_dump(mode="json", include={name})[name]
+        return schema

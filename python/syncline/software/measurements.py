@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from syncline import inputs
 from syncline.document import read_text
 from syncline.errors import InputError, Problem, one_of, shown
 from syncline.software.wire import KINDS, bus_factor
@@ -93,6 +94,7 @@ class Table:
 
 def read_table(path: Path, label: str | None = None) -> Table:
     """The table in a file. Raises [`InputError`] with every bad row."""
+    path = inputs.given(path)
     label = str(path) if label is None else label
     return parse(read_text(path, label, MAX_BYTES), label)
 

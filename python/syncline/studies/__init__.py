@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from syncline import inputs
 from syncline.errors import command_line, did_you_mean, one_of
 
 FOLDER: Final = Path(__file__).parent
@@ -79,7 +80,7 @@ def accepted(what: str) -> str:
 def _find(given: str, what: str, folder: Path) -> tuple[Path, str]:
     suffix, known, _ = KINDS[what]
     packaged = given.removesuffix(suffix)
-    path = folder / given
+    path = inputs.given(given) if given == "-" and folder == Path() else folder / given
     if given and _exists(path):
         return path, given
     if packaged in known():

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import document, studies
+from syncline import document, inputs, studies
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.schema import merge
@@ -102,7 +102,7 @@ def load(path: Path, label: str, overrides: Sequence[Override] = ()) -> Sweep:
     if not isinstance(root, Mapping):
         message = "a sweep file is a mapping, with the keys name, base and axes"
         raise InputError([root.origin.problem(message, document.plain(root))])
-    reading = _Reading(root, label, path.parent)
+    reading = _Reading(root, label, inputs.folder_of(path))
     for key in root.entries:
         if key not in KEYS:
             reading.refuse(
@@ -113,7 +113,7 @@ def load(path: Path, label: str, overrides: Sequence[Override] = ()) -> Sweep:
         name=_name(reading),
         description=_description(reading),
         label=label,
-        folder=path.parent,
+        folder=reading.folder,
         bases=bases,
         variants=_variants(reading, bases),
         settings=(*_settings(reading), *overrides),

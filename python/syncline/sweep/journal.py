@@ -1,27 +1,37 @@
 """What a sweep has finished, kept as it goes, so that a sweep that is killed at any moment can be taken up again.
 
-One JSON object per line: a header, then what came of each simulation under its key. A line is on the disk (fsync)
-before anything else happens. Lines are only ever appended; a last line that was torn by the end of the process is
-removed when the journal is opened again. A journal is locked while a sweep writes to it.
+One JSON object per line: a header, then what came of each simulation under its key, each with a checksum of itself. A
+line is on the disk (fsync) before anything else happens. Lines are only ever appended; a last line that was torn by the
+end of the process is removed when the journal is opened again, and a line that does not hold its checksum counts for
+nothing: its simulation is run again. A journal is locked while a sweep writes to it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
+import math
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import Annotated, Any, BinaryIO, Final, Literal
+
+from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 import syncline
+from syncline import inputs
 from syncline.errors import InputError, Problem, shown
 
 KIND: Final = "syncline sweep journal"
-FORMAT: Final = 3
+FORMAT: Final = 4
+_BEGIN: Final = b'{"kind": "' + KIND.encode()
+"""How every journal begins."""
+_NO_JOURNAL: Final = ("this is not a sweep's journal", "the journal that a sweep has written")
+NAMED: Final = 10
+"""Lines that are named one by one when they do not hold."""
 
 Status = Literal["done", "failed", "refused"]
 
@@ -38,6 +48,35 @@ class Entry:
     events: int | None = None
 
 
+def _cell(value: object) -> object:
+    """A value that a table can hold."""
+    if value is None or isinstance(value, bool | str) or (isinstance(value, int) and -(2**63) <= value < 2**63):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise ValueError
+
+
+Cell = Annotated[object, PlainValidator(_cell)]
+
+
+class _Line(TypedDict):
+    """A line after the header."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[misc]
+
+    key: str
+    name: str
+    status: Status
+    error: str | None
+    measures: dict[str, Cell]
+    wall_time_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    events: Annotated[int, Field(ge=0, lt=2**63)] | None
+
+
+_LINE: Final = TypeAdapter(_Line)
+
+
 def beside(output: Path) -> Path:
     """The journal of an output."""
     return output.with_name(f"{output.name}.journal")
@@ -46,7 +85,7 @@ def beside(output: Path) -> Path:
 def check(path: Path, *, resume: bool) -> None:
     """Refuses to begin anew where there is a journal, or a sweep that writes one. Raises [`InputError`]."""
     if path.exists() and not resume:
-        with path.open("rb") as file:
+        with inputs.open_regular(path, str(path)) as file:
             _lock(file, path)
         accepted = "--resume, which goes on with it; or remove it to begin again"
         raise _refused(path, "there is a journal of an earlier sweep for this output", accepted)
@@ -58,22 +97,21 @@ class Journal:
 
     entries: dict[str, Entry]
     path: Path
+    damaged: Sequence[int]
+    """Numbers of the lines that did not hold when it was opened, from 1."""
     _file: BinaryIO
 
     @classmethod
     def open(cls, path: Path, *, resume: bool) -> Journal:
         """Opens the journal at `path`, or makes one. Raises [`InputError`] if it must not be used."""
         check(path, resume=resume)
-        try:
-            file = path.open("r+b" if path.exists() else "x+b", buffering=0)
-        except OSError as error:
-            raise _refused(path, f"this journal cannot be used: {error.strerror}") from None
+        file = _opened(path)
         try:
             _lock(file, path)
-            entries, end = _read(file.read(), path)
+            entries, damaged, end = _read(inputs.content(file, str(path)), path)
             file.truncate(end)
             file.seek(end)
-            journal = cls(entries, path, file)
+            journal = cls(entries, path, damaged, file)
             if end == 0:
                 journal._append({"kind": KIND, "format": FORMAT, "version": syncline.__version__})
                 _sync_folder(path.parent)
@@ -81,6 +119,18 @@ class Journal:
             file.close()
             raise
         return journal
+
+    @property
+    def remark(self) -> str | None:
+        """What there is to say about lines that did not hold."""
+        if not self.damaged:
+            return None
+        lines = ", ".join(str(number) for number in self.damaged[:NAMED])
+        more = len(self.damaged) - NAMED
+        lines += f" and {more} more" if more > 0 else ""
+        one = len(self.damaged) == 1
+        does, what = ("line {} does", "it is") if one else ("lines {} do", "they are")
+        return f"{self.path}: {does.format(lines)} not hold the checksum: {what} set aside and simulated again"
 
     def add(self, key: str, name: str, entry: Entry) -> None:
         """Keeps what came of a simulation; it is on the disk when this returns."""
@@ -92,26 +142,13 @@ class Journal:
         self._file.close()
 
     def _append(self, value: dict[str, Any]) -> None:
-        line = json.dumps(value, allow_nan=False).encode() + b"\n"
+        line = json.dumps({**value, "checksum": checksum(value)}, allow_nan=False).encode() + b"\n"
         try:
             while line:  # unbuffered: what does not fit on the disk is known here, not when the file is closed
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C has its effect after what is done here."""
-    heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if heard:
-        raise KeyboardInterrupt
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
@@ -121,34 +158,85 @@ def _lock(file: BinaryIO, path: Path) -> None:
         raise _refused(path, "another sweep is writing to this journal", "an output of its own") from None
 
 
-def _read(data: bytes, path: Path) -> tuple[dict[str, Entry], int]:
-    """The entries, and where the last whole line ends."""
+def checksum(value: dict[str, Any]) -> str:
+    """The checksum of a line without it. It is also one of the format: lines of another format do not hold.
+
+    Raises [`ValueError`] for what no line says: infinite numbers, or text that is not Unicode.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return hashlib.sha256(f"{FORMAT} {text}".encode()).hexdigest()[:16]
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The file, which is made if it does not exist."""
+    if path.exists():
+        return inputs.open_regular(path, str(path), write=True)
+    try:
+        return path.open("x+b", buffering=0)
+    except OSError as error:
+        raise _refused(path, f"this journal cannot be used: {error.strerror}") from None
+
+
+def _read(data: bytes, path: Path) -> tuple[dict[str, Entry], list[int], int]:
+    """The entries, the numbers of the lines that do not hold, and where the last whole line ends."""
     end = data.rfind(b"\n") + 1
-    lines = data[:end].splitlines()
+    if end == 0 and data and not (data.startswith(_BEGIN) or _BEGIN.startswith(data)):
+        raise _refused(path, *_NO_JOURNAL)
+    lines = data[:end].split(b"\n")[:-1]
     entries: dict[str, Entry] = {}
+    damaged: list[int] = []
     for number, line in enumerate(lines, start=1):
-        try:
-            value = json.loads(line)
-            if number == 1:
-                _check_header(value, path)
-                continue
-            key = value.pop("key")
-            del value["name"]
-            entries[key] = Entry(**value)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            message = (
-                f"line {number} is not one of a sweep's journal" if number > 1 else "this is not a sweep's journal"
-            )
-            raise _refused(path, message, "the journal that a sweep has written") from None
-    return entries, end
+        if number == 1 and _is_header(line, path):
+            continue
+        held = _held(line)
+        if held is None:
+            damaged.append(number)
+        else:
+            entries[held[0]] = held[1]
+    if lines and damaged[:1] == [1] and not entries:
+        raise _refused(path, *_NO_JOURNAL)
+    return entries, damaged, end
 
 
-def _check_header(value: Any, path: Path) -> None:
-    if value["kind"] != KIND:
-        raise ValueError
-    if value["format"] != FORMAT:
-        message = "this journal has the columns of another version of Syncline"
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """What a line says, if it is a mapping."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _holds(value: dict[str, Any]) -> bool:
+    """Whether a line holds its checksum, which is taken out of it."""
+    try:
+        return bool(value.pop("checksum", None) == checksum(value))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _held(line: bytes) -> tuple[str, Entry] | None:
+    """The key and the entry of a line, if it holds."""
+    value = _parsed(line)
+    if value is None or not _holds(value):
+        return None
+    try:
+        checked = _LINE.validate_python(value)
+    except ValidationError:
+        return None
+    key = checked["key"]
+    return key, Entry(**{name: value[name] for name in Entry.__dataclass_fields__})
+
+
+def _is_header(line: bytes, path: Path) -> bool:
+    """Whether this is a header that holds. Raises [`InputError`] for the header of another format."""
+    value = _parsed(line)
+    if value is None or value.get("kind") != KIND:
+        return False
+    if isinstance(value.get("format"), int) and value["format"] != FORMAT:
+        message = "this journal has the form of another version of Syncline"
         raise _refused(path, message, "that version; or remove it to begin again")
+    return _holds(value)
 
 
 def _sync_folder(folder: Path) -> None:

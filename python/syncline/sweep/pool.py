@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import cast
 
-from syncline import runner
+from syncline import interrupts, runner
 from syncline.schema.load import Variant
 from syncline.sweep import measures
 from syncline.sweep.journal import Entry
@@ -89,7 +90,7 @@ class _Pool:
     def _hire(self) -> None:
         ours, theirs = _context.Pipe()
         process = _context.Process(target=_work, args=(theirs,), daemon=True)
-        with _deaf_to_interrupts():
+        with interrupts.held_back(), _deaf_children():
             process.start()
         theirs.close()
         self._give(ours, process)
@@ -124,13 +125,14 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started meanwhile ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _deaf_children() -> Iterator[None]:
+    """Processes that are started meanwhile do not hear of Ctrl-C, from their first moment: they inherit the mask."""
+    resource_tracker.ensure_running()  # which would change the mask when the first worker is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _how(exitcode: int | None) -> str:

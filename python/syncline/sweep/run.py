@@ -6,13 +6,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
-from syncline import rundir
+from syncline import inputs, interrupts, parquet, rundir
+from syncline.errors import InputError
 from syncline.sweep import pool
-from syncline.sweep.journal import Entry, Journal, uninterrupted
+from syncline.sweep.journal import Entry, Journal
 from syncline.sweep.points import Simulation
 from syncline.sweep.progress import SweepProgress
-from syncline.sweep.table import Table
+from syncline.sweep.table import LABELS, METADATA, Table
 
 
 def simulate(
@@ -21,6 +23,8 @@ def simulate(
     """What came of the simulations, by their keys, and whether they were interrupted."""
     entries = {s.key: Entry("refused", s.refusal) for s in simulations if s.refusal is not None}
     if journal is not None:
+        if journal.remark is not None:
+            print(f"warning: {journal.remark}", file=sys.stderr)
         entries = journal.entries | entries
     todo = {s.key: s for s in simulations if s.key not in entries}
     already = len({s.key for s in simulations}) - len(todo)
@@ -31,7 +35,7 @@ def simulate(
             closing(pool.simulate(jobs, threads)) as outcomes,
         ):
             for key, outcome in outcomes:
-                with uninterrupted():  # the table has what the journal has
+                with interrupts.held_back():  # the table has what the journal has
                     if isinstance(outcome, pool.WorkerDiedError):
                         entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
                     else:
@@ -59,11 +63,31 @@ def keeping(journal: Journal | None, to_go_on: str) -> Iterator[None]:
             journal.close()
 
 
+FORMATS: Final = (".parquet", ".csv")
+"""How a table may be written: its suffix says it."""
+
+
 def write(path: Path, found: Table, name: str, status: str) -> None:
-    """Writes the table as Parquet, as a whole or not at all."""
+    """Writes the table in the format of its suffix, as a whole or not at all."""
     import pyarrow as pa
+    import pyarrow.csv
     import pyarrow.parquet as pq
 
+    table = found.as_arrow(name, status)
     sink = pa.BufferOutputStream()
-    pq.write_table(found.as_arrow(name, status), sink)
+    if path.suffix == ".csv":
+        pa.csv.write_csv(table, sink)
+    else:
+        pq.write_table(table, sink)
     rundir.write(path, sink.getvalue().to_pybytes())
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a file looks like a table that a sweep has written."""
+    if path.suffix != ".csv":
+        return METADATA.encode() in parquet.metadata(path)
+    try:
+        head = inputs.read_bytes(path, str(path))[:200].decode("utf-8", "replace")
+    except InputError:
+        return False
+    return head.startswith(",".join(f'"{name}"' for name in LABELS))

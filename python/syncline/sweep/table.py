@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import syncline
-from syncline import quantities
+from syncline import parquet, quantities
 from syncline.engine import PS_PER_S
-from syncline.errors import InputError, Problem, shown
+from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Fabric
-from syncline.schema import experiment
+from syncline.schema import documents, experiment
 from syncline.schema.explain import accepted_text
 from syncline.sweep.file import as_text
 from syncline.sweep.journal import Entry
@@ -74,33 +74,55 @@ class Table:
 
 
 def of(simulations: Sequence[Simulation], entries: Mapping[str, Entry]) -> Table:
-    """The table of all simulations of which something came; `entries` are under their keys."""
+    """The table of all simulations of which something came; `entries` are under their keys.
+
+    What the others vary has its columns, too: those of axes are the same whatever is finished.
+    """
     axes = _axis_columns(simulations)
     rows: list[dict[str, Any]] = []
     for simulation in simulations:
         entry = entries.get(simulation.key)
         if entry is not None:
             rows.append(_row(simulation, axes[simulation.point.index], entry))
-    return of_rows(rows, tuple(dict.fromkeys(name for columns in axes.values() for name in columns)))
+    names = tuple(dict.fromkeys(name for columns in axes.values() for name in columns))
+    empty = Entry("done")
+    to_come = [_row(s, axes[s.point.index], empty) for s in simulations if s.key not in entries]
+    return Table(_typed([*rows, *to_come], _kept(names)), rows, names)
 
 
 def of_rows(rows: list[dict[str, Any]], axes: tuple[str, ...]) -> Table:
     """The table of rows, of which `axes` vary."""
-    return Table(_typed(rows, {*axes, *LABELS, "status", "error"}), rows, axes)
+    return Table(_typed(rows, _kept(axes)), rows, axes)
+
+
+def _kept(axes: tuple[str, ...]) -> set[str]:
+    """Columns that a table has whether they have values or not."""
+    return {*axes, *LABELS, "status", "error"}
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of a table that a sweep has written, and what it is about. Raises [`InputError`] if it is none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """The rows of a table that a sweep has written, and what it is about.
 
-    try:
-        found = pq.read_table(path)
-        return found.to_pylist(), json.loads(found.schema.metadata[METADATA.encode()])
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+    Raises [`InputError`] if it is none, or with what is wrong with it.
+    """
+    label = str(path)
+    found = parquet.read(path, label)
+    about = (found.schema.metadata or {}).get(METADATA.encode())
+    if about is None:
         message = "this is not the table of a sweep"
-        accepted = "a file that sweep --out has written, or a directory that run --out has written"
-        raise InputError([Problem("command line", None, "file", shown(str(path)), message, accepted)]) from None
+        accepted = "a table that sweep --out has written, or a directory that run --out has written"
+        raise InputError([Problem(label, None, "", None, message, accepted)])
+    described = documents.read(about, f"{label}: {METADATA}", documents.SweepTable)
+    problems = [
+        Problem(label, None, name, None, "this column does not hold text", "text")
+        for name in (*LABELS[1:], "status", "error")
+        if name in found.column_names and not found.schema.field(name).type.equals("string")
+    ]
+    if "status" not in found.column_names:
+        problems.append(Problem(label, None, "status", None, "this column is missing"))
+    if problems:
+        raise InputError(problems)
+    return found.to_pylist(), described
 
 
 def _row(simulation: Simulation, axes: Mapping[str, Value], entry: Entry) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""Ctrl-C: one line and exit status 130, whatever the process is at.
+
+As long as Python runs, an interrupt is a `KeyboardInterrupt`, so that commands can write what is finished. It may also
+find the main thread in native code that does not look at signals (the engine makes a large topology, say), in code
+whose exceptions nobody hears, or before or after all commands; then the process ends at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+STATUS: Final = 130
+PATIENCE_S: Final = 1.0
+"""How long the main thread may take to hear of an interrupt."""
+
+_heard = threading.Event()
+
+
+def leave(*_: object) -> NoReturn:
+    """Ends the process at once."""
+    with suppress(OSError):
+        os.write(2, b"interrupted\n")
+    os._exit(STATUS)
+
+
+def leave_at_once() -> None:
+    """From now on an interrupt ends the process at once: there is nothing left that could be lost."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, leave)
+
+
+def listen() -> None:
+    """Interrupts become exceptions of the main thread, or end the process where it does not hear them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, or with nohup
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reading,), daemon=True).start()
+    sys.unraisablehook = _unraisable
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """An interrupt has its effect after what is done here."""
+    held: list[int] = []
+
+    def hold(number: int, _: FrameType | None) -> None:
+        _heard.set()
+        held.append(number)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
+
+
+def _interrupt(*_: object) -> NoReturn:
+    _heard.set()
+    raise KeyboardInterrupt
+
+
+def _watch(signals: int) -> None:
+    """Ends the process if an interrupt is not heard."""
+    while number := os.read(signals, 1):
+        if number[0] == signal.SIGINT:
+            if not _heard.wait(PATIENCE_S):
+                leave()
+            _heard.clear()
+
+
+def _unraisable(what: Any) -> None:
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        leave()
+    sys.__unraisablehook__(what)

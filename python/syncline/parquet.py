@@ -1,0 +1,137 @@
+"""Reads Parquet tables that commands have written, and refuses what no command writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from syncline import inputs
+from syncline.errors import InputError, Problem, one_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_CELLS: Final = 200_000_000
+"""Values of a table that is read; a damaged file may promise any number."""
+WHOLE, NUMBER, TEXT = "whole numbers", "numbers", "text"
+
+RUN_TABLES: Final[dict[str, dict[str, str]]] = {
+    "collectives": {
+        **dict.fromkeys(("layer", "pass", "kind"), TEXT),
+        **dict.fromkeys(("id", "iteration", "bytes", "chunks"), WHOLE),
+        **dict.fromkeys(("issued_ps", "started_ps", "completed_ps", "exposed_ps"), WHOLE),
+    },
+    "layers": {
+        "layer": TEXT,
+        **dict.fromkeys(("index", "params", "gradient_bytes", "collectives", "comm_bytes"), WHOLE),
+        **dict.fromkeys(("forward_ps", "input_grad_ps", "weight_grad_ps", "update_ps"), WHOLE),
+        **dict.fromkeys(("raw_latency_ps", "queue_ps", "exposed_ps"), WHOLE),
+    },
+    "links": {"port": TEXT, **dict.fromkeys(("node", "copies", "dim", "bytes", "busy_ps"), WHOLE)},
+    "phases": {
+        "name": TEXT,
+        **dict.fromkeys(("phase", "dim", "chunks", "queue_ps", "active_ps", "fsms", "fsm_peak"), WHOLE),
+    },
+    "resources": {
+        "resource": TEXT,
+        **dict.fromkeys(("servers", "busy_ps", "wait_ps", "transfer_ps", "served"), WHOLE),
+    },
+    "slices": {"track": TEXT, "name": TEXT, **dict.fromkeys(("npu", "start_ps", "end_ps"), WHOLE)},
+    "sram": {
+        "mean_bytes": NUMBER,
+        **dict.fromkeys(("window", "start_ps", "partition", "capacity_bytes", "peak_bytes"), WHOLE),
+    },
+    "windows": {"window": WHOLE, "start_ps": WHOLE},
+}
+"""Columns of the tables of a run. One that is absent is not shown; further ones of windows are numbers."""
+
+
+def read(path: Path, label: str) -> pa.Table:
+    """The table in a file, every value checked to be one. Raises [`InputError`]."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = inputs.read_bytes(path, label)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        cells = file.metadata.num_rows * max(1, file.metadata.num_columns)
+        if cells > MOST_CELLS:
+            raise _refused(label, "", f"this table has {cells} values; at most {MOST_CELLS} are read")
+        table = file.read()
+        table.validate(full=True)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError, MemoryError, pa.ArrowException):
+        raise _refused(label, "", "this is not a Parquet table, or it is damaged") from None
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    problems = [Problem(label, None, name, None, "there are several columns of this name") for name in sorted(twice)]
+    if not problems:
+        problems = [problem for name in table.column_names for problem in _of_column(table, name, label)]
+    if problems:
+        raise InputError(problems)
+    return table
+
+
+def metadata(path: Path) -> dict[bytes, bytes]:
+    """What a table says about itself; nothing if the file is no table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(pa.BufferReader(inputs.read_bytes(path, str(path))))
+    except (InputError, OSError, ValueError, pa.ArrowException):
+        return {}
+    return dict(schema.metadata or {})
+
+
+def read_of_run(path: Path, label: str) -> pa.Table:
+    """A table of a run, with the columns that it may have. Raises [`InputError`]."""
+    table = read(path, label)
+    known = RUN_TABLES.get(path.stem, {})
+    other = NUMBER if path.stem == "windows" else None
+    problems: list[Problem] = []
+    for name in table.column_names:
+        needed = known.get(name, other)
+        if needed is not None and needed not in _kinds(table.schema.field(name).type):
+            problems.append(Problem(label, None, name, None, f"this column does not hold {needed}", needed))
+        elif needed in (WHOLE, NUMBER) and _least(table.column(name)) < (-1 if name in ("dim", "npu") else 0):
+            problems.append(Problem(label, None, name, None, "this column holds a number below zero", "0 or more"))
+    if problems:
+        raise InputError(problems)
+    return table
+
+
+def _of_column(table: pa.Table, name: str, label: str) -> list[Problem]:
+    import pyarrow.compute as pc
+
+    kind = table.schema.field(name).type
+    if not _kinds(kind):
+        message = f"this column holds {kind}, which no command writes"
+        return [Problem(label, None, name, None, message, one_of((WHOLE, NUMBER, TEXT, "truth values")))]
+    if NUMBER in _kinds(kind) and WHOLE not in _kinds(kind):
+        legal = pc.all(pc.less_equal(pc.abs(table.column(name)), 1e30), min_count=0).as_py()
+        if not legal:
+            return [Problem(label, None, name, None, "this column holds an infinite number, or none")]
+    return []
+
+
+def _kinds(kind: pa.DataType) -> tuple[str, ...]:
+    """What the values of a type can be read as."""
+    import pyarrow as pa
+
+    if pa.types.is_int64(kind) or pa.types.is_int32(kind):
+        return (WHOLE, NUMBER)
+    if pa.types.is_float64(kind) or pa.types.is_float32(kind):
+        return (NUMBER,)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return (TEXT,)
+    return ("truth values",) if pa.types.is_boolean(kind) else ()
+
+
+def _least(column: pa.ChunkedArray) -> float:
+    import pyarrow.compute as pc
+
+    least = pc.min(column).as_py()
+    return 0 if least is None else float(least)
+
+
+def _refused(label: str, field: str, message: str) -> InputError:
+    return InputError([Problem(label, None, field, None, message)])

@@ -1,0 +1,328 @@
+"""The documents that commands write and read back: what is in them, and how they are read.
+
+Fields that a document may have are stated here once: `schema run` prints them for whoever evaluates results, and a
+document that was damaged, or edited, is refused with the name of the field. Fields that are not known are let through
+unread, and most may be absent, so that documents of older and newer versions can be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from syncline.errors import InputError, Problem, shown
+from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
+
+MOST: Final = 1e30
+"""No time, size, rate or count of any document reaches this."""
+MOST_DEPTH: Final = 64
+
+Amount = Annotated[float, Field(ge=0, le=MOST)] | None
+Count = Annotated[int, Field(ge=0, lt=2**63)] | None
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Status = Literal["complete", "partial"]
+
+
+class _Part(BaseModel):
+    """A mapping of a document; what is not known stays in it."""
+
+    model_config = ConfigDict(strict=True, extra="allow", use_attribute_docstrings=True)
+
+
+class Fidelity(_Part):
+    """How finely was simulated."""
+
+    backend: str | None = None
+    """The network model."""
+    folded: bool | None = None
+    """Whether NPUs that are alike were simulated once; null where runs differ."""
+    simulated_npus: Count = None
+    unfolded_because: str | None = None
+    transfer: str | None = None
+    """Packets, trains of packets, or messages."""
+    packet_bytes: Count = None
+
+
+class Exposure(_Part):
+    """Time that compute waited for a collective."""
+
+    layer: str | None = None
+    pass_: str | None = Field(None, alias="pass")
+    exposed_s: Amount = None
+
+
+class Network(_Part):
+    """What the network carried."""
+
+    bytes_sent_per_npu: Amount = None
+    achieved_bandwidth_bytes_per_s: Amount = None
+    """Bytes that an NPU sent over the time."""
+    achieved_wire_bandwidth_bytes_per_s: Amount = None
+    payload_bandwidth_bytes_per_s: Amount = None
+    wire_bandwidth_bytes_per_s: Amount = None
+    mean_link_utilisation: Amount = None
+    """From 0 to 1."""
+    link_bytes: Amount = None
+    links: Count = None
+    packet_hops: Count = None
+    dropped_bytes: Count = None
+    retransmissions: Count = None
+    rto_events: Count = None
+    drops: Count = None
+
+
+class Resource(_Part):
+    """A resource of the endpoints, over all NPUs."""
+
+    resource: str | None = None
+    servers: Count = None
+    busy_s: Amount = None
+    wait_s: Amount = None
+    transfer_s: Amount = None
+    served: Count = None
+
+
+class Phase(_Part):
+    """FSMs of an ACE by phase."""
+
+    phase: str | None = None
+    fsms: Count = None
+    fsm_peak: Count = None
+
+
+class Partition(_Part):
+    """A partition of an engine's SRAM, or of a switch's memory."""
+
+    phase: str | None = None
+    capacity_bytes: Count = None
+    peak_bytes: Count = None
+
+
+class Breakdown(_Part):
+    """Where a chunk and its messages spent their time, as means."""
+
+    chunks: Count = None
+    messages: Count = None
+    chunk_queue_s: Amount = None
+    bus_queue_s: Amount = None
+    bus_transfer_s: Amount = None
+    network_s: Amount = None
+
+
+class Endpoint(_Part):
+    """What the endpoints did, over all NPUs."""
+
+    memory_read_bytes: Amount = None
+    memory_write_bytes: Amount = None
+    loaded_bytes: Amount = None
+    sent_bytes: Amount = None
+    sent_by_switches_bytes: Amount = None
+    transit_bytes: Amount = None
+    fsms: Count = None
+    fsm_peak: Count = None
+    resources: list[Resource] = []
+    phases: list[Phase] = []
+    partitions: list[Partition] = []
+    breakdown: Breakdown | None = None
+
+
+class CostModel(_Part):
+    """What an ACE costs, as synthesised."""
+
+    of: str | None = None
+    technology_nm: Amount = None
+    area_um2: Amount = None
+    power_w: Amount = None
+    energy_per_iteration_j: Amount = None
+    energy_per_collective_j: Amount = None
+    energy_means: str | None = None
+    iterations_per_s_per_mm2: Amount = None
+    collectives_per_s_per_mm2: Amount = None
+
+
+class Run(_Part):
+    """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
+
+    name: Name
+    iterations: Count = None
+    """Training iterations; 0 for a collective on its own."""
+    iteration_time_s: Amount = None
+    """The mean over the iterations."""
+    total_time_s: Amount = None
+    compute_time_s: Amount = None
+    """Over all iterations."""
+    compute_time_alone_s: Amount = None
+    exposed_comm_s: Amount = None
+    """Exposed communication over all iterations."""
+    exposed_comm_share: Amount = None
+    drain_s: Amount = None
+    background_compute_time_s: Amount = None
+    background_compute_time_alone_s: Amount = None
+    background_wait_s: Amount = None
+    exposed_by_collective: list[Exposure] = []
+    engine_utilisation_forward: Amount = None
+    engine_utilisation_backward: Amount = None
+    npus: Count = None
+    npu: Count = None
+    """The NPU whose times these are."""
+    topology: str | None = None
+    link_classes: list[str] | None = None
+    algorithm: str | None = None
+    steps: Count = None
+    chunks: Count = None
+    network: Network | None = None
+    endpoint: Endpoint | None = None
+    cost_model: CostModel | None = None
+    fidelity: Fidelity | None = None
+    warnings: list[str] = []
+
+
+class Failure(_Part):
+    """A variant whose simulation failed."""
+
+    name: str
+    message: str
+
+
+class Cost(_Part):
+    """What the computation took on the machine: all that differs between two runs of the same input."""
+
+    wall_time_s: Amount = None
+    peak_rss_bytes: Count = None
+    events: Count = None
+
+
+class RunDocument(_Part):
+    """What `syncline run --json` prints, and `summary.json` of a run directory."""
+
+    schema_version: Annotated[int, Field(ge=1)]
+    version: str | None = None
+    """The version of Syncline that simulated."""
+    status: Status
+    """`partial`: a simulation failed, or the run was interrupted."""
+    seed: Count = None
+    assumptions: list[str] = []
+    """What was filled in."""
+    warnings: list[str] = []
+    fidelity: Fidelity | None = None
+    """What all runs have in common."""
+    name: str | None = None
+    description: str | None = None
+    runs: list[Run]
+    """The variants in the order of the file."""
+    failed: list[Failure] = []
+    cost: Cost | None = None
+
+
+class Manifest(_Part):
+    """`manifest.json` of a run directory."""
+
+    kind: Literal["syncline run"]
+    version: str | None = None
+    status: Status
+    name: str | None = None
+    config_hash: str | None = None
+    seed: Count = None
+    command: str = ""
+    """The command that reproduces the run."""
+    variants: list[Name]
+    """Those that are finished; each has a directory."""
+
+
+class SweepTable(_Part):
+    """What the table of a sweep says about itself, in its metadata."""
+
+    name: str
+    version: str | None = None
+    status: Status
+    axes: list[str]
+    """The columns that the sweep varies."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the document of `run`."""
+    schema = RunDocument.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Syncline run"}
+
+
+def read(data: bytes, file: str, model: type[BaseModel]) -> dict[str, Any]:
+    """A document from its JSON text. Raises [`InputError`] with every field that cannot be read."""
+
+    def refuse(message: str) -> InputError:
+        return InputError([Problem(file, None, "", None, message)])
+
+    def no_number(text: str) -> NoReturn:
+        raise refuse(f"this is not valid JSON: {text} is no number")
+
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=no_number)
+    except UnicodeDecodeError:
+        raise refuse("this is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        message = f"this is not valid JSON: {error.msg}"
+        raise InputError([Problem(file, error.lineno, "", None, message)]) from None
+    except (RecursionError, ValueError):
+        raise refuse("this is not valid JSON: nested too deeply, or with a number beyond all bounds") from None
+    problems = list(_illegible(value, file, ()))
+    if problems:
+        raise InputError(problems)
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        raise InputError(_problems(error, file)) from None
+    assert isinstance(value, dict)
+    return value
+
+
+def _illegible(value: object, file: str, path: tuple[str, ...]) -> Iterator[Problem]:
+    """Text that is no Unicode, numbers beyond all bounds and nesting without end, wherever they stand."""
+    if len(path) > MOST_DEPTH:
+        yield Problem(file, None, ".".join(path[:4]), None, f"nested deeper than {MOST_DEPTH} levels")
+    elif isinstance(value, str):
+        if not _is_unicode(value):
+            yield Problem(file, None, ".".join(path), shown(value), "this is not legal text (half a character)")
+    elif isinstance(value, int | float) and not -MOST <= value <= MOST:
+        yield Problem(file, None, ".".join(path), None, "this number is too large")
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _illegible(item, file, (*path, str(i)))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            legible = key if _is_unicode(key) else ascii(key)
+            if legible != key:
+                yield Problem(file, None, ".".join((*path, legible)), None, "this key is not legal text")
+            yield from _illegible(item, file, (*path, legible))
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _problems(error: ValidationError, file: str) -> Iterator[Problem]:
+    for details in error.errors(include_url=False):
+        field = ".".join(str(key) for key in details["loc"])
+        message, accepted = _MESSAGES.get(details["type"], (details["msg"], None))
+        value = None if details["type"] == "missing" else details["input"]
+        if details["type"] == "literal_error":
+            accepted = str(details["ctx"]["expected"])
+        yield Problem(file, None, field, shown(value), message, accepted)
+
+
+_MESSAGES: Final = {
+    "missing": ("this is missing", None),
+    "literal_error": ("this is not known", None),
+    "string_type": ("this is not text", None),
+    "string_pattern_mismatch": ("this is not a legal name", NAME_ACCEPTED),
+    "int_type": ("this is not a whole number", None),
+    "float_type": ("this is not a number", None),
+    "bool_type": ("this is neither true nor false", None),
+    "list_type": ("a list is needed", None),
+    "model_type": ("a mapping is needed", None),
+    "greater_than_equal": ("this is too small", "0 or more"),
+    "less_than": ("this is too large", None),
+    "less_than_equal": ("this is too large", None),
+}
+"""What pydantic calls an error, and what a reader is told."""

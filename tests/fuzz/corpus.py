@@ -1,0 +1,241 @@
+"""What is mutated: small files of every format, and results that commands have written from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from .case import Corpus
+
+SMALL: Final = """\
+name: small
+topology: "Ring(4, rate=200GB/s)_Ring(2)"
+workload: {model: resnet18, batch: 8}
+training: {iterations: 1}
+network: analytical
+output: {window: 50us}
+variants:
+  - name: SMs
+    endpoint: {kind: baseline, comm_memory_bandwidth: 450GB/s, comm_sms: 6}
+  - name: Engine
+    endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}
+    network: packet
+  - name: Ideal
+    endpoint: ideal
+"""
+ONE: Final = 'name: one\ntopology: "Ring(4)"\nworkload: {collective: all-reduce, size: 1MB}\nnetwork: analytical\n'
+MACHINE: Final = """\
+name: machine
+topology: {file: links.yaml}
+gpus: [0, 1]
+workload: {collective: broadcast, size: 64KiB, root: 1}
+network: {backend: flow}
+collective: {algorithm: auto, slices: 4}
+slow_links: []
+"""
+TEXT: Final = 'name: text\ntopology: "Torus(2,2)"\nworkload: {astra_text: w.txt, element: 4B}\nnetwork: flow\n'
+WORKLOAD: Final = """\
+DATA
+4
+stem -1 24000 NONE 0 0 NONE 0 31000 ALLREDUCE 40000 1200
+block -1 36000 NONE 0 35000 NONE 0 41000 ALLREDUCE 2400000 2100
+wide -1 52000 NONE 0 50000 NONE 0 57000 ALLREDUCE 9600000 3900
+head -1 9000 NONE 0 9500 NONE 0 12000 ALLREDUCE 8200000 3500
+"""
+SWEEP: Final = """\
+name: space
+description: what is varied
+base: one.yaml
+set: {collective.algorithm: ring}
+axes:
+  workload.size: [64KiB, 1MB]
+  network.backend: [analytical, flow]
+zip:
+  - {collective.chunks: [1, 2], collective.inflight: [1, 2]}
+"""
+TRAINING: Final = """\
+name: training
+base: small.yaml
+variants: [SMs, Engine]
+axes: {npu.sms: [40, 80], endpoint.comm_memory_bandwidth: [64GB/s, 128GB/s]}
+"""
+FIGURE: Final = """\
+name: shapes
+title: What chunks cost
+source: nobody
+sweeps: [space.sweep.yaml]
+columns: 2
+panels:
+  - kind: lines
+    title: Times
+    where: {network.backend: flow}
+    x: workload.size
+    y: time_s
+    series: collective.chunks
+    unit: us
+    log: true
+    log_y: true
+    published: [{x: 1MB, series: 2, value: 30, label: them}]
+  - kind: bars
+    title: Relative
+    x: workload.size
+    series: network.backend
+    y: time_s
+    mean: true
+    relative_to: {network.backend: flow}
+    speedup: true
+"""
+HEAT: Final = """\
+name: heat
+title: Two axes
+sweeps: [space.sweep.yaml]
+panels:
+  - {kind: heat, title: Map, x: workload.size, series: network.backend, y: efficiency, mean: true}
+  - kind: scatter
+    title: Points
+    x: bytes_sent_per_npu
+    y: time_s
+    each: [workload.size, network.backend]
+    mean: true
+    pareto: true
+"""
+RUNS: Final = """\
+name: runs
+title: A run
+panels:
+  - {kind: timeline, title: Busy, run: small.yaml, variant: Engine, columns: {links: links, compute: NPU}, points: 50}
+  - {kind: layers, title: Layers, run: small.yaml, variants: [SMs, Engine], y: exposed_s, unit: us}
+"""
+FORMULA: Final = """\
+name: formula
+title: By a formula
+closed_forms:
+  - model: all-reduce-steps
+    set: {size: 16MB, shape: [4, 4], links: 4, link_rate: 25GB/s}
+    cases: {as given: {}, faster: {link_rate: 75GB/s}}
+    axes: {cores: [1, 2, 4]}
+panels: [{kind: lines, title: Steps, x: cores, series: variant, y: time_s}]
+"""
+LINKS: Final = """\
+nodes: [A, B, {name: S, kind: switch}]
+defaults: {rate: 25GB/s, latency: 1us}
+links:
+  - {from: A, to: S}
+  - {from: B, to: S, links: 2, class: NVLink, efficiency: 94%}
+"""
+MATRIX: Final = """\
+\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\tCPU Affinity
+GPU0\t X \tNV1\tNV2\tSYS\tPIX\t0-19
+GPU1\tNV1\t X \tNV1\tNV2\tPHB\t0-19
+GPU2\tNV2\tNV1\t X \tNV1\tSYS\t20-39
+GPU3\tSYS\tNV2\tNV1\t X \tNODE\t20-39
+mlx5_0\tPIX\tPHB\tSYS\tNODE\t X
+
+Legend:
+  X    = Self
+"""
+NCCL: Final = """\
+<system version="1">
+  <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+    <pci busid="0000:17:00.0" class="0x060400" vendor="0x1000" device="0xc010" link_speed="16 GT/s" link_width="16">
+      <pci busid="0000:18:00.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="16 GT/s" link_width="16">
+        <gpu dev="0" sm="80" rank="0" gdr="1">
+          <nvlink target="0000:19:00.0" count="6" tclass="0x030200"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:19:00.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="16 GT/s" link_width="16">
+        <gpu dev="1" sm="80" rank="1" gdr="1">
+          <nvlink target="0000:18:00.0" count="6" tclass="0x030200"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:1a:00.0" class="0x020700" vendor="0x15b3" device="0x101b" link_speed="16 GT/s" link_width="16">
+        <nic><net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1" maxconn="131072" gdr="1"/></nic>
+      </pci>
+    </pci>
+  </cpu>
+</system>
+"""
+PLAN: Final = """\
+{"format": "syncline-plan-1", "name": "two", "collective": "all_gather", "in_place": false, "protocol": "Simple",
+ "ranks": [
+  {"id": 0, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 0, "thread_blocks": [
+   {"id": 0, "send": 1, "recv": 1, "channel": 0, "steps": [
+    {"id": 0, "type": "s", "src": {"buffer": "i", "offset": 0}, "count": 1},
+    {"id": 1, "type": "r", "dst": {"buffer": "o", "offset": 1}, "count": 1}]}]}
+ ]}
+"""
+MEASURED: Final = """\
+# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid  1 on  node device  0 [0x07] NVIDIA A100-SXM4-80GB
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+        1024           256     float     sum      -1    27.19    0.04    0.07      0    26.47    0.04    0.07      0
+       65536         16384     float     sum      -1    32.48    2.02    3.53      0    31.92    2.05    3.59      0
+     1048576        262144     float     sum      -1    57.20   18.33   32.08      0    56.78   18.47   32.32      0
+    16777216       4194304     float     sum      -1    180.3   93.06  162.86      0    179.0   93.74  164.05      0
+   134217728      33554432     float     sum      -1   1084.4  123.77  216.60      0   1084.6  123.75  216.57      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 83.1
+"""
+TABLE: Final = (
+    "# collective: all-reduce\nsize_bytes,time_us\n1024,27\n65536,32\n1048576,57\n16777216,180\n134217728,1084\n"
+)
+
+FILES: Final = {
+    "small.yaml": SMALL,
+    "one.yaml": ONE,
+    "machine.yaml": MACHINE,
+    "text.yaml": TEXT,
+    "w.txt": WORKLOAD,
+    "space.sweep.yaml": SWEEP,
+    "training.sweep.yaml": TRAINING,
+    "shapes.figure.yaml": FIGURE,
+    "heat.figure.yaml": HEAT,
+    "runs.figure.yaml": RUNS,
+    "formula.figure.yaml": FORMULA,
+    "links.yaml": LINKS,
+    "matrix.txt": MATRIX,
+    "nccl.xml": NCCL,
+    "plan.json": PLAN,
+    "measured.log": MEASURED,
+    "measured.csv": TABLE,
+}
+
+
+def inputs(*names: str) -> dict[str, bytes]:
+    """Files of the corpus."""
+    return {name: FILES[name].encode() for name in names}
+
+
+def build(folder: Path) -> Corpus:
+    """Writes the results that are damaged: runs, tables of sweeps and their journals, and constants."""
+    import contextlib
+    import io
+    import os
+
+    from syncline import cli
+
+    (folder / "inputs").mkdir(parents=True)
+    for name, text in FILES.items():
+        (folder / "inputs" / name).write_text(text)
+    before = Path.cwd()
+    os.chdir(folder / "inputs")
+    try:
+        for line in (
+            *(["run", f"{name}.yaml", "--out", f"../runs/{name}"] for name in ("small", "one", "text")),
+            *(["sweep", f"{name}.sweep.yaml", "--out", f"{name}.parquet"] for name in ("space", "training")),
+            ["calibrate", "measured.csv", "--machine", "dgx-a100", "--out", "mine.yaml"],
+        ):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+                status = cli.run([*line, "-q", *(["--threads", "1"] if line[0] != "calibrate" else [])])
+            assert status == 0, (line, said.getvalue())
+    finally:
+        os.chdir(before)
+    (folder / "tables").mkdir()
+    for path in (folder / "inputs").glob("*.parquet*"):
+        path.rename(folder / "tables" / path.name)
+    return Corpus(folder)

@@ -1,0 +1,105 @@
+"""Mutated files of every format that a command reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+from syncline import studies
+
+from . import mutation
+from .case import Case, Corpus, generator
+from .corpus import FILES, inputs
+from .experiments import commands
+
+RING = Path(__file__).parents[2] / "examples/plans/ring4.xml"
+
+
+def _mutated(chance: Random, text: str) -> bytes:
+    """A damaged text: its letters, or now and then its bytes."""
+    if chance.random() < 0.15:
+        return mutation.data(chance, text.encode())
+    others = tuple(FILES.values())
+    return mutation.text(chance, text, others).encode("utf-8", "replace")
+
+
+def _flags(chance: Random) -> list[str]:
+    return ["--json"] if chance.random() < 0.7 else []
+
+
+@generator("experiment-file", 10)
+def experiment_file(chance: Random, _: Corpus) -> Case:
+    """Text of an experiment, or of a study, which is only checked."""
+    if chance.random() < 0.3:
+        path, _label = studies.find(chance.choice(studies.names()))
+        return Case([["check", "study.yaml", *_flags(chance)]], {"study.yaml": _mutated(chance, path.read_text())})
+    name = chance.choice(("small.yaml", "one.yaml", "machine.yaml", "text.yaml"))
+    files = inputs("links.yaml", "w.txt") | {name: _mutated(chance, FILES[name])}
+    return Case(commands(chance, name), files)
+
+
+@generator("workload-file", 4)
+def workload_file(chance: Random, _: Corpus) -> Case:
+    """ASTRA-sim's text workloads."""
+    return Case(commands(chance, "text.yaml"), inputs("text.yaml") | {"w.txt": _mutated(chance, FILES["w.txt"])})
+
+
+@generator("sweep-file", 4)
+def sweep_file(chance: Random, _: Corpus) -> Case:
+    """Sweeps, with a table or without."""
+    name = chance.choice(("space.sweep.yaml", "training.sweep.yaml"))
+    files = inputs("small.yaml", "one.yaml") | {name: _mutated(chance, FILES[name])}
+    out = chance.choice(([], [], ["--out", "t.parquet"], ["--out", "t.csv"]))
+    return Case([["sweep", name, "--threads", "1", *out, *_flags(chance)]], files)
+
+
+@generator("figure-file", 3)
+def figure_file(chance: Random, _: Corpus) -> Case:
+    """Figures."""
+    name = chance.choice([name for name in FILES if name.endswith(".figure.yaml")])
+    files = inputs("small.yaml", "one.yaml", "space.sweep.yaml") | {name: _mutated(chance, FILES[name])}
+    return Case([["figure", name, "--threads", "1", *_flags(chance)]], files)
+
+
+@generator("topology-file", 10)
+def topology_file(chance: Random, _: Corpus) -> Case:
+    """Topologies in every format: shown, drawn, or with a collective on them."""
+    name = chance.choice(("links.yaml", "matrix.txt", "nccl.xml"))
+    files = {name: _mutated(chance, FILES[name])}
+    if chance.random() < 0.3:
+        line = ["collective", "all-reduce", "--size", "64KiB", "--topology-file", name, *_flags(chance)]
+        return Case([line], files)
+    drawn = ["--svg", "t.svg"] if chance.random() < 0.3 else []
+    return Case([["topology", "show", name, *drawn, *_flags(chance)]], files)
+
+
+@generator("schedule-file", 8)
+def schedule_file(chance: Random, _: Corpus) -> Case:
+    """Schedules as MSCCL XML and as plans."""
+    flags = _flags(chance)
+    if chance.random() < 0.2:
+        flags += ["--buffering", chance.choice(("eager", "rendezvous", "1", "3", "2147483647"))]
+    if chance.random() < 0.6:
+        return Case([["verify", "p.xml", *flags]], {"p.xml": _mutated(chance, RING.read_text())})
+    if chance.random() < 0.5:
+        plan = mutation.document(chance, json.loads(FILES["plan.json"]))
+        return Case([["verify", "p.json", *flags]], {"p.json": json.dumps(plan).encode()})
+    return Case([["verify", "p.json", *flags]], {"p.json": _mutated(chance, FILES["plan.json"])})
+
+
+@generator("measured-table", 2)
+def measured_table(chance: Random, _: Corpus) -> Case:
+    """What nccl-tests prints, and CSV."""
+    name = chance.choice(("measured.log", "measured.csv"))
+    machine = chance.choice(("dgx-a100", "dgx-h100(nodes=2)", "dgx1v"))
+    line = ["calibrate", name, "--machine", machine, *_flags(chance)]
+    return Case([line], {name: _mutated(chance, FILES[name])})
+
+
+@generator("constants-file", 3)
+def constants_file(chance: Random, corpus: Corpus) -> Case:
+    """Constants of the software model."""
+    text = (corpus.folder / "inputs/mine.yaml").read_text()
+    line = ["bench", "all-reduce", "--machine", "dgx-a100", "--software", "mine.yaml", "--sizes", "1KiB:1GiB:x16"]
+    return Case([[*line, *_flags(chance)]], {"mine.yaml": _mutated(chance, text)})

@@ -1,0 +1,165 @@
+"""Processes that run cases, with limits of time and memory.
+
+A worker runs the command line within itself, so that a case takes milliseconds; what a command prints goes through the
+real file descriptors into memory. One that hangs, or is ended by a signal, is replaced. Simulations that are expected
+to take long are refused before they start: what is sought is what takes long without being expected to.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from io import TextIOWrapper
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Final
+
+from .case import Case
+from .verdict import Ended
+
+TIMEOUT_S: Final = 30.0
+MEMORY_BYTES: Final = 5 * 2**30
+"""Of address space: libraries reserve more than they use."""
+MOST_EVENTS: Final = 150_000
+MOST_MEMORY_BYTES: Final = 2**29
+MOST_OUTPUT: Final = 2**24
+
+
+class Worker:
+    """A process that runs one case at a time."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
+
+    def run(self, case: Case) -> list[Ended]:
+        """How the commands of a case ended, up to the first that did not return."""
+        connection = self._started()
+        connection.send(case)
+        ends: list[Ended] = []
+        for _ in case.commands:
+            try:
+                if not connection.poll(TIMEOUT_S):
+                    self.end()
+                    return [*ends, Ended(None, ended_by="hang", detail=f"not done after {TIMEOUT_S:.0f} s")]
+                ends.append(connection.recv())
+            except (EOFError, ConnectionError):
+                detail = self._how_it_died()
+                return [*ends, Ended(None, ended_by="abort", detail=detail)]
+        return ends
+
+    def end(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._process = None
+
+    def _started(self) -> Connection:
+        if self._process is None or not self._process.is_alive() or self._connection is None:
+            self._connection, theirs = self._context.Pipe()
+            self._process = self._context.Process(target=_work, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+        return self._connection
+
+    def _how_it_died(self) -> str:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        self._process = None
+        return f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+
+
+def _work(connection: Connection) -> None:
+    """The life of a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    multiprocessing.process.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # sweeps have some
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.environ |= {"COLUMNS": "120", "NO_COLOR": "1"}
+    for name in ("OMP_NUM_THREADS", "ARROW_IO_THREADS", "RAYON_NUM_THREADS", "MALLOC_ARENA_MAX"):
+        os.environ[name] = "2"
+    home = Path(tempfile.mkdtemp(prefix="syncline-fuzz-"))
+    out, err = (_captured(number) for number in (1, 2))
+    sys.stdout = TextIOWrapper(os.fdopen(1, "wb", closefd=False), "utf-8", "strict")
+    sys.stderr = TextIOWrapper(os.fdopen(2, "wb", closefd=False), "utf-8", "backslashreplace", line_buffering=True)
+    try:
+        from syncline import cli
+
+        _refuse_long_simulations()
+        while True:
+            case: Case = connection.recv()
+            folder = home / "case"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            _write(folder, case.files)
+            os.chdir(folder)
+            for arguments in case.commands:
+                connection.send(_run(cli.run, arguments, out, err))
+    except (EOFError, ConnectionError):
+        pass
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _captured(number: int) -> int:
+    """Has a file in memory in place of a file descriptor of this process."""
+    memory = os.memfd_create(f"fuzz{number}")
+    os.dup2(memory, number)
+    return memory
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _run(command: Callable[[list[str]], int], arguments: list[str], out: int, err: int) -> Ended:
+    for memory in (out, err):
+        os.ftruncate(memory, 0)
+        os.lseek(memory, 0, os.SEEK_SET)
+    sys.argv = ["syncline", *arguments]
+    status: int | None = None
+    ended_by, detail = None, ""
+    try:
+        status = command(arguments)
+    except SystemExit as done:
+        status = done.code if isinstance(done.code, int) else 1
+    except BaseException:
+        ended_by, detail = "traceback", traceback.format_exc()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        ended_by, detail = "traceback", traceback.format_exc()
+    said_out, said_err = (os.pread(memory, MOST_OUTPUT, 0) for memory in (out, err))
+    return Ended(status, said_out, said_err, ended_by, detail)
+
+
+def _refuse_long_simulations() -> None:
+    """Has the engine refuse what its estimate says takes long."""
+    from syncline import engine, estimate
+    from syncline.errors import SimulationFailedError
+    from syncline.schema.load import Variant
+
+    run = engine.run
+
+    def short(variant: Variant) -> engine.Result:
+        expected = estimate.of(variant.experiment, engine.preview(variant))
+        if expected.events > MOST_EVENTS or expected.memory_bytes > MOST_MEMORY_BYTES:
+            raise SimulationFailedError("this takes too long to be tried")
+        return run(variant)
+
+    engine.run = short
