@@ -7,8 +7,9 @@
 //! scheduling policy; everybody else follows. Chunks in flight are never pre-empted. An NPU that comes to
 //! a collective it has not issued yet waits for its own training loop.
 
+use crate::pieces::Pieces;
+use syncline_collective::Kind;
 use syncline_collective::themis::next_order;
-use syncline_collective::{Kind, Split};
 use syncline_core::{Bytes, NodeId, Rate};
 use syncline_endpoint::Chunk;
 
@@ -22,88 +23,6 @@ pub enum Policy {
     Fifo,
     /// The latest issued.
     Lifo,
-}
-
-/// How collectives are cut into chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunking {
-    /// Chunks of a size, the last one smaller.
-    Size(u64),
-    /// A number of equal chunks.
-    Count(u32),
-}
-
-/// How chunks use the lanes of a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneUse {
-    /// Chunks take the lanes in turn.
-    Alternate,
-    /// A chunk is split over so many lanes.
-    Split(u32),
-}
-
-/// Cuts a collective of `size` bytes into pieces: chunks, or with [`LaneUse::Split`] their parts, each
-/// with its lane (`None`: in turn). Empty pieces are left out. With `pad`, pieces are multiples of so
-/// many bytes: chunks of a size are cut at such places, and what is left over is padded.
-pub fn cut(size: Bytes, chunking: Chunking, lanes: LaneUse, split: Split, pad: Option<u64>) -> Pieces {
-    let parts = match lanes {
-        LaneUse::Alternate => 1,
-        LaneUse::Split(n) => n,
-    };
-    let chunking = match (chunking, pad) {
-        (Chunking::Size(bytes), Some(pad)) => {
-            let unit = pad.saturating_mul(parts.into());
-            Chunking::Size((bytes / unit).max(1).saturating_mul(unit))
-        }
-        _ => chunking,
-    };
-    let chunks = match chunking {
-        Chunking::Size(bytes) => size.0.div_ceil(bytes),
-        // No chunk is finer than an element.
-        Chunking::Count(n) => u64::from(n).min(size.0.div_ceil(u64::from(split.element))),
-    };
-    Pieces { size: size.0, chunking, chunks, parts, split, pad: pad.unwrap_or(1) }
-}
-
-/// The pieces of a collective, computed on demand.
-#[derive(Clone, Copy, Debug)]
-pub struct Pieces {
-    size: u64,
-    chunking: Chunking,
-    chunks: u64,
-    parts: u32,
-    split: Split,
-    pad: u64,
-}
-
-impl Pieces {
-    /// Number of pieces, empty ones included.
-    pub fn count(&self) -> u64 {
-        self.chunks * u64::from(self.parts)
-    }
-
-    /// Length of the longest piece.
-    pub fn largest(&self) -> u64 {
-        let ends = |count: u64| [0, count.saturating_sub(1)];
-        let pieces = ends(self.chunks)
-            .into_iter()
-            .flat_map(|chunk| ends(self.parts.into()).map(|part| self.piece(chunk * u64::from(self.parts) + part).0));
-        if self.chunks == 0 { 0 } else { pieces.max().unwrap_or(0) }
-    }
-
-    /// Length of a piece, and its lane if it is bound to one.
-    pub fn piece(&self, index: u64) -> (u64, Option<u32>) {
-        let (chunk, part) = (index / u64::from(self.parts), (index % u64::from(self.parts)) as u32);
-        let len = match self.chunking {
-            Chunking::Size(bytes) => bytes.min(self.size - chunk * bytes),
-            Chunking::Count(_) => self.split.share(self.size, self.chunks as u32, chunk as u32).1,
-        };
-        let (len, lane) = match self.parts {
-            1 => (len, None),
-            parts => (self.split.share(len, parts, part).1, Some(part)),
-        };
-        (len.next_multiple_of(self.pad), lane)
-    }
 }
 
 /// How every chunk gets an order of dimensions of its own.
@@ -297,12 +216,11 @@ fn skip_empty(c: &mut Collective) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    const BYTES: Split = Split { element: 1 };
+    use crate::pieces::{Chunking, LaneUse, cut};
+    use syncline_collective::Split;
 
     fn pieces(size: u64, chunking: Chunking) -> Pieces {
-        cut(Bytes(size), chunking, LaneUse::Alternate, BYTES, None)
+        cut(Bytes(size), chunking, LaneUse::Alternate, Split { element: 1 }, None)
     }
 
     fn order(policy: Policy, issue: &[u32], sizes: &[u64]) -> Vec<u32> {
@@ -374,36 +292,5 @@ mod tests {
         a.add(Kind::AllReduce, 0, pieces(0, Chunking::Size(10)));
         assert!(a.issue(NodeId(0), 0));
         assert_eq!(a.next(NodeId(0)), None);
-    }
-
-    proptest! {
-        #[test]
-        fn pieces_add_up(
-            size in 0u64..100_000, n in 1u64..5000, by_count: bool, parts in 1u32..5, element in 1u32..9,
-        ) {
-            let chunking = if by_count { Chunking::Count(n as u32) } else { Chunking::Size(n) };
-            let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
-            let p = cut(Bytes(size), chunking, lanes, Split { element }, None);
-            prop_assert_eq!((0..p.count()).map(|i| p.piece(i).0).sum::<u64>(), size);
-            prop_assert_eq!((0..p.count()).map(|i| p.piece(i).0).max().unwrap_or(0), p.largest());
-        }
-
-        #[test]
-        fn padded_pieces_are_even_and_hold_everything(
-            size in 0u64..100_000, n in 1u64..5000, by_count: bool, parts in 1u32..5, element in 1u32..9, blocks in 1u64..60,
-        ) {
-            let chunking = if by_count { Chunking::Count(n as u32) } else { Chunking::Size(n) };
-            let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
-            let pad = blocks * u64::from(element);
-            let p = cut(Bytes(size), chunking, lanes, Split { element }, Some(pad));
-            let lens: Vec<u64> = (0..p.count()).map(|i| p.piece(i).0).collect();
-            prop_assert!(lens.iter().all(|len| len % pad == 0));
-            let sum: u64 = lens.iter().sum();
-            prop_assert!(sum >= size);
-            if !by_count {
-                // Only the last chunk is padded.
-                prop_assert!(sum < size + pad * u64::from(parts));
-            }
-        }
     }
 }

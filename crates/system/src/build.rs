@@ -1,12 +1,12 @@
 //! From a description to a running simulation, and to its results.
 
-use crate::admission::LaneUse;
 use crate::attempt::{Attempt, Limits};
 use crate::contention::Contention;
 use crate::driver::{CollectiveConfig, Failure, Simulation};
 use crate::errors::{RunError, illegal};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
+use crate::pieces::LaneUse;
 use crate::results::Results;
 use crate::setup::{Folded, Preview, RunPlan};
 use crate::spec::{

@@ -1,9 +1,10 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
-use crate::admission::{Admission, Balance, Chunking, CollectiveId, LaneUse, Next, Pieces, Policy, cut};
+use crate::admission::{Admission, Balance, CollectiveId, Next, Policy};
 use crate::attempt::{Attempt, Ending, Limits};
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
+use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use std::fmt;
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
@@ -36,14 +37,6 @@ pub struct CollectiveConfig {
 }
 
 impl CollectiveConfig {
-    /// Parts that a chunk is split into.
-    pub fn parts(&self) -> u32 {
-        match self.lanes {
-            LaneUse::Alternate => 1,
-            LaneUse::Split(n) => n,
-        }
-    }
-
     /// The pieces of a collective of `bytes` under a plan.
     pub fn pieces(&self, plan: &Plan, bytes: Bytes) -> Pieces {
         let unit = plan.equal_blocks().saturating_mul(self.split.element.into());

@@ -6,7 +6,7 @@ use crate::place::{Placement, kind};
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
 };
-use syncline_collective::Kind;
+use syncline_collective::{Kind, Plan};
 use syncline_core::Bytes;
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
@@ -187,11 +187,18 @@ impl Job {
 
     /// Bytes of the largest chunk of a kind of collectives, before padding.
     pub fn largest_chunk(&self, kind: Kind, spec: &CollectiveSpec) -> u64 {
-        let largest = self.largest(kind);
-        match spec.chunking {
-            ChunkingSpec::Size { bytes, .. } => bytes.min(largest),
-            ChunkingSpec::Count { chunks } => largest.div_ceil(u64::from(chunks.max(1))),
-        }
+        let chunks = |size: u64| match spec.chunking {
+            ChunkingSpec::Size { bytes, .. } => size.div_ceil(bytes.max(1)).max(1),
+            ChunkingSpec::Count { chunks } => chunks.max(1).into(),
+        };
+        self.sizes(kind).map(|size| size.div_ceil(chunks(size))).max().unwrap_or(0)
+    }
+
+    /// Bytes of the longest chunk or part of one under any of the plans; that of the largest collective of a kind may be
+    /// shorter than that of a smaller one, which has fewer.
+    pub fn largest_piece<'a>(&self, plans: impl Iterator<Item = &'a Plan>, config: &CollectiveConfig) -> u64 {
+        let of = |plan: &Plan| self.sizes(plan.kind()).map(|size| config.pieces(plan, Bytes(size)).largest()).max();
+        plans.filter_map(of).max().unwrap_or(0)
     }
 
     /// Whether all blocks of all its chunks are of equal length on all ranks; if not, why.
@@ -199,13 +206,8 @@ impl Job {
         for plan in &placement.plans {
             let unit = plan.equal_blocks().saturating_mul(config.split.element.into());
             for bytes in self.sizes(plan.kind()) {
-                let pieces = config.pieces(plan, Bytes(bytes));
-                // Pieces get shorter along a chunk and along the collective: if the first and last of both are
-                // multiples, and so of equal length, the others are.
-                let count = pieces.count();
-                let probes = [0, count.saturating_sub(u64::from(config.parts())), count.saturating_sub(1)];
-                let lens = probes.into_iter().filter(|&i| i < count).map(|i| pieces.piece(i).0);
-                if let Some(len) = lens.into_iter().find(|len| len % unit != 0) {
+                let mut lens = config.pieces(plan, Bytes(bytes)).runs().map(|run| run.0);
+                if let Some(len) = lens.find(|len| len % unit != 0) {
                     return Err(format!(
                         "blocks are of unequal length: a chunk of {len} B is no multiple of {unit} B, and padding is off"
                     ));

@@ -19,6 +19,7 @@ pub mod executor;
 pub mod fold;
 pub mod job;
 pub mod offload;
+pub mod pieces;
 pub mod place;
 pub mod results;
 pub mod setup;

@@ -1,7 +1,7 @@
 //! A run before its network and endpoints: what is run, where, how its collectives are laid out, and
 //! whether it is folded.
 
-use crate::admission::{Chunking, LaneUse, Policy};
+use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
 use crate::build::baseline_config;
 use crate::contention::{self, Contention};
@@ -9,9 +9,10 @@ use crate::driver::CollectiveConfig;
 use crate::errors::{RunError, illegal};
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
+use crate::pieces::{Chunking, LaneUse};
 use crate::place::{Machine, Placement, kind};
 use crate::spec::{
-    AceSpec, BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
+    BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -96,8 +97,12 @@ impl RunPlan {
         let mut remarks = Vec::new();
         let pools = if transit { fabric.ports(NodeId(0)).into() } else { 0 };
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
-            config.chunking =
-                Chunking::Size(grown(spec, &placement, &job, (bytes, least_block_bytes, pools), &mut remarks));
+            let fits = |chunk: u64| sram_holds(spec, &placement, chunk, pools);
+            let bytes = grown(&placement, &job, (bytes, least_block_bytes), fits, &mut remarks);
+            config.chunking = Chunking::Size(bytes);
+            if !fits(job.largest_piece(placement.plans.iter(), &config)) {
+                config.chunking = Chunking::AtMost(bytes);
+            }
         }
         let passes = if transit { machine.diameter() } else { 1 };
         let contention = contention::of(spec)?;
@@ -129,9 +134,7 @@ impl RunPlan {
 
     /// No chunk of the run is larger.
     pub fn largest_chunk(&self) -> Bytes {
-        let largest = |plan: &Plan| Bytes(self.job.largest(plan.kind()));
-        let pieces = self.layout.plans().map(|plan| self.config.pieces(plan, largest(plan)));
-        Bytes(pieces.map(|p| p.largest()).max().unwrap_or(0))
+        Bytes(self.job.largest_piece(self.layout.plans(), &self.config))
     }
 }
 
@@ -190,7 +193,7 @@ fn check_span(
     let bytes = job.total() as f64 * f64::from(job.iterations);
     let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
     let chunks = match config.chunking {
-        Chunking::Size(size) => bytes / size as f64 + collectives,
+        Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
         Chunking::Count(n) => f64::from(n) * collectives,
     };
     let compute = job.compute_ps * f64::from(job.iterations) * stretched;
@@ -207,13 +210,23 @@ fn check_span(
     Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
 }
 
+/// Whether an ACE of so many transit pools has SRAM for chunks of `chunk` bytes; other endpoints have room for any.
+fn sram_holds(spec: &Spec, placement: &Placement, chunk: u64, pools: u32) -> bool {
+    let EndpointSpec::Ace(ace) = &spec.endpoint else { return true };
+    let packet = match spec.network {
+        NetworkSpec::Packet { packet_bytes, .. } => packet_bytes.min(ace.message_bytes),
+        NetworkSpec::Analytical {} | NetworkSpec::Flow {} => ace.message_bytes,
+    };
+    Ace::sram_needed(&placement.plans, placement.split, Bytes(chunk), packet, pools) <= ace.sram_bytes
+}
+
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no
-/// more than the largest collective has, or than the SRAM of an ACE, of so many transit pools, can take.
+/// more than the largest collective has, padded, or than the endpoints have room for.
 fn grown(
-    spec: &Spec,
     placement: &Placement,
     job: &Job,
-    (bytes, least, pools): (u64, u64, u32),
+    (bytes, least): (u64, u64),
+    fits: impl Fn(u64) -> bool,
     remarks: &mut Vec<String>,
 ) -> u64 {
     let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
@@ -222,18 +235,10 @@ fn grown(
     if wanted == bytes {
         return bytes;
     }
-    let (plans, split) = (&placement.plans, placement.split);
-    let packet = |ace: &AceSpec| match spec.network {
-        NetworkSpec::Packet { packet_bytes, .. } => packet_bytes.min(ace.message_bytes),
-        NetworkSpec::Analytical {} | NetworkSpec::Flow {} => ace.message_bytes,
-    };
-    let fits = |chunk: u64| match &spec.endpoint {
-        EndpointSpec::Ace(ace) => Ace::sram_needed(plans, split, Bytes(chunk), packet(ace), pools) <= ace.sram_bytes,
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => true,
-    };
-    let unit = plans.iter().map(Plan::equal_blocks).max().unwrap_or(1).saturating_mul(split.element.into());
-    let (mut low, mut high) = (bytes / unit, wanted / unit); // in units; `low` is taken if nothing fits
-    if fits(wanted) {
+    let blocks = placement.plans.iter().map(Plan::equal_blocks).max().unwrap_or(1);
+    let unit = blocks.saturating_mul(placement.split.element.into());
+    let (mut low, mut high) = (bytes / unit, wanted.div_ceil(unit)); // in units; `low` is taken if nothing fits
+    if fits(high * unit) {
         low = high;
     }
     while low + 1 < high {
@@ -243,10 +248,10 @@ fn grown(
     let chunk = (low * unit).max(bytes);
     let block = chunk / finest;
     let why = format!(
-        "chunks of {chunk} B instead of {bytes} B, so that steps carry {block} B instead of {} B",
+        "chunks of up to {chunk} B instead of {bytes} B, so that steps carry {block} B instead of {} B",
         bytes / finest
     );
-    remarks.push(match chunk < wanted / unit * unit {
+    remarks.push(match chunk < wanted {
         true => format!("{why}; the SRAM has no room for steps of {least} B"),
         false => why,
     });
@@ -296,12 +301,8 @@ impl RunPlan {
         let (mut chunks, mut messages, mut bytes) = (0, 0, 0u64);
         for (plan, number) in layout.plans().zip(0u8..) {
             for size in self.job.sizes(plan.kind()) {
-                let pieces = self.config.pieces(plan, Bytes(size));
-                let Some(last) = pieces.count().checked_sub(1) else { continue };
-                // All pieces are like the first, but for the last.
-                for (piece, count) in [(0, last), (last, 1)] {
-                    let len = Bytes(pieces.piece(piece).0);
-                    let (sends, sent) = self.sends(npu, Chunk { len, plan: number, lane: 0 });
+                for (len, count) in self.config.pieces(plan, Bytes(size)).runs() {
+                    let (sends, sent) = self.sends(npu, Chunk { len: Bytes(len), plan: number, lane: 0 });
                     chunks += count;
                     messages += sends * count;
                     bytes = bytes.saturating_add(sent.saturating_mul(count));

@@ -464,15 +464,15 @@ pub enum DimAlgorithmSpec {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ChunkingSpec {
-    /// Chunks of a size, the last one smaller.
+    /// As many chunks as it takes, equal but for one element, or for what they are padded to.
     Size {
-        /// Bytes of a chunk.
+        /// Bytes of a chunk at most, but for the padding.
         bytes: u64,
         /// Chunks are larger where a block of a phase would be smaller than this.
         #[serde(default)]
         least_block_bytes: u64,
     },
-    /// A fixed number of chunks, equal but for one element.
+    /// A number of chunks, equal but for one element, or for what they are padded to.
     Count {
         /// Number of chunks.
         chunks: u32,

@@ -223,10 +223,10 @@ class Collective(Section):
     priority: Annotated[list[Kind], Field(max_length=8)] = Field(default=[])
     """Kinds of collectives that go before all others, the foremost first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
-    """Size of a chunk; the last one is smaller. 64KiB if neither `chunk` nor `chunks` is given; with ACE then more,
-    where blocks would be smaller than a packet."""
+    """Size of a chunk: a collective has as many as it takes, all equally long but for a block. 64KiB if neither `chunk`
+    nor `chunks` is given; with ACE then more, where blocks would be smaller than a packet."""
     chunks: Count | None = None
-    """Number of equal chunks of each collective, instead of `chunk`."""
+    """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
     """Chunks that an NPU has in flight at most. ACE has its own limit and ignores it."""
     lanes: Literal["alternate", "split", "one"] = "alternate"

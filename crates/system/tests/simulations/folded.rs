@@ -194,6 +194,7 @@ fn what_differs_is_told_apart() {
 fn what_is_not_symmetric_is_refused() {
     let mut uneven = spec(&RINGS, ideal());
     uneven.collectives.padding = false;
+    uneven.job = collective_job(CollectiveKindSpec::AllReduce, 300_014);
     assert!(refused(&uneven).contains("blocks are of unequal length"), "{}", refused(&uneven));
     let mut instant = spec(&RINGS, ideal());
     dims(&mut instant)[1].latency_ps = 0;

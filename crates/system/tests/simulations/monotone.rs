@@ -160,3 +160,61 @@ proptest! {
         prop_assert!(bound <= other + slack, "{} beats {}", other, bound);
     }
 }
+
+/// A block more or less does not make a chunk that holds next to nothing and takes as long as any other.
+#[test]
+fn chunks_leave_no_crumb() {
+    let time = |bytes, padding| {
+        let mut spec = all_reduce([3, 5, 3].map(|n| dim(n, 50, 500_000)).to_vec(), baseline(), bytes);
+        spec.collectives.algorithm = AlgorithmSpec::SixPhase;
+        spec.collectives.inflight = 1;
+        spec.collectives.padding = padding;
+        let s = run(&spec).summary;
+        (s.total_ps, s.chunks)
+    };
+    for padding in [false, true] {
+        let ((under, one), (full, still_one)) = (time(65_520, padding), time(65_536, padding));
+        assert_eq!((one, still_one), (1, 1));
+        assert!(under <= full && full < under + under / 50, "{under} {full}");
+        assert_eq!(time(65_538, padding).1, 2);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// One chunk after the other along rings, more bytes take longer, and a few more of them little longer unless they make another
+    /// chunk. Chunks that run side by side overlap the better the more they are, and may be faster where they just
+    /// become more.
+    #[test]
+    fn more_bytes_take_longer(
+        sizes in prop::collection::vec(1u32..6, 1..4), chunk in 8_000u64..100_000, bytes in 1u64..300_000, more in 1u64..4000,
+        by_count: bool, endpoint in 0usize..3, algorithm in 0usize..3, lanes in 0usize..3, padding: bool,
+    ) {
+        let endpoint = [ideal(), baseline(), streaming(1000)][endpoint].clone();
+        let algorithm = [AlgorithmSpec::SixPhase, AlgorithmSpec::AceFourPhase, AlgorithmSpec::Ring][algorithm];
+        let time = |bytes: u64| {
+            let dims = sizes.iter().zip([188, 25, 50]).map(|(&n, gbs)| dim(n, gbs, 100_000)).collect();
+            let mut spec = all_reduce(dims, endpoint.clone(), bytes);
+            spec.collectives.algorithm = algorithm;
+            spec.collectives.inflight = 1;
+            spec.collectives.padding = padding;
+            spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
+            if by_count {
+                spec.collectives.chunking = ChunkingSpec::Count { chunks: chunk as u32 % 20 + 1 };
+            } else {
+                spec.collectives.chunking = ChunkingSpec::Size { bytes: chunk, least_block_bytes: 0 };
+            }
+            let s = run(&spec).summary;
+            (s.total_ps, s.chunks)
+        };
+        let ((few, chunks), (many, more_chunks)) = (time(bytes), time(bytes + more));
+        prop_assert!(many >= few - few / 50, "{} B take {} ps, {} B {}", bytes, few, bytes + more, many);
+        if chunks == more_chunks {
+            // Every byte goes over the slowest link twice in every dimension at most; blocks are padded.
+            let blocks: u64 = 2 * sizes.iter().map(|&n| u64::from(n)).product::<u64>();
+            let wire = 2 * 3 * 40 * (more + blocks) * 4;
+            prop_assert!(many <= few + few / 50 + wire, "{} B take {} ps, {} B {}", bytes, few, bytes + more, many);
+        }
+    }
+}
