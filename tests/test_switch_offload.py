@@ -241,7 +241,7 @@ def test_reduce_scatter_and_all_gather_in_the_switch_move_what_nvls_moves(syncli
     assert Fraction(document["network"]["bytes_sent_per_npu"]) == wire.nvls(8, size).nvlink_bytes
 
 
-def test_a_dgx_h100_reaches_two_thirds_of_its_switches(syncline_command: Command) -> None:
+def test_a_dgx_h100_stays_below_what_its_switches_could_do(syncline_command: Command) -> None:
     """What docs/placement.md says of the measured table: above rings, and well below what the wires allow."""
     size = 4 * 2**30
     (measured,) = (row.out_of_place for row in measurements.packaged("h100-8-nvls").rows if row.size == size)
@@ -251,7 +251,7 @@ def test_a_dgx_h100_reaches_two_thirds_of_its_switches(syncline_command: Command
         algorithm: collective(syncline_command, "all-reduce", "4GiB", *arguments, "--algorithm", algorithm)["time_s"]
         for algorithm in ("in-switch", "six-phase")
     }
-    assert 0.65 < seconds["six-phase"] / measured < 0.72
+    assert 0.86 < seconds["six-phase"] / measured < 0.92
     assert 0.58 < seconds["in-switch"] / measured < 0.63
     ring = 2 * 7 / 8 * size / 450e9
     assert seconds["in-switch"] < seconds["six-phase"] < measured < ring

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Mappable
 from math import lcm
 from typing import Any
 
 from pydantic import BaseModel
 
+from syncline.document import Mapping, Scalar
 from syncline.estimate import AMONG_NEIGHBOURS
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.quantities import SIZE
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
@@ -18,10 +21,10 @@ from syncline.schema.experiment import (
     Collective,
     Experiment,
     IdealEndpoint,
-    Npu,
     SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Variant
+from syncline.schema.npu import FIGURES, Npu
 from syncline.schema.rules import SHARED_FIELDS
 from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
 
@@ -31,8 +34,14 @@ PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
 """Algorithms that cut chunks into slices, whatever the collective."""
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
+    | {"gpu", "memory", "precision"}
 )
 """Fields whose default is nothing, or is listed with what it means."""
+AUTO_SHARES = {
+    "comm_memory_bandwidth": "half of npu.memory_bandwidth",
+    "comm_sms": "as many as read that fast",
+}
+"""What `auto` means, by the field of an endpoint."""
 TRANSIT = {
     "endpoint": "what is for distant NPUs passes through the endpoints between",
     "network": "what is for distant NPUs passes the routers between, not the endpoints",
@@ -40,7 +49,7 @@ TRANSIT = {
 """What the ways of forwarding mean."""
 
 
-def of(variants: Iterable[Variant], offloaded: Mapping[str, str] | None = None) -> list[str]:
+def of(variants: Iterable[Variant], offloaded: Mappable[str, str] | None = None) -> list[str]:
     """The assumptions of all variants, each once and with the variants it is about unless it is about all.
 
     `offloaded` says of variants with switch offload what is done in switches. Variants of one name are told apart by
@@ -68,10 +77,15 @@ def _of_one(variant: Variant) -> Iterator[str]:
         yield f"{path} = {_value_at(experiment, path)}: fitted on {calibration.fitted_on}{note}"
     yield from _of_topology(experiment.topology)
     yield from _meant(variant)
+    yield from _of_shares(variant)
+    yield from _of_kernels(experiment)
     dumped = experiment.model_dump(mode="json")
     for section in type(experiment).model_fields:
         value = getattr(experiment, section)
         if section in UNSAID or not isinstance(value, BaseModel):
+            continue
+        if section == "npu" and experiment.npu.gpu is not None:
+            yield from _of_npu(experiment)
             continue
         given = section in experiment.model_fields_set
         yield from _defaults(section, value, dumped[section], given=given, ignored=_without_effect(experiment, section))
@@ -81,9 +95,54 @@ def _of_topology(topology: Fabric) -> Iterator[str]:
     if isinstance(topology, Wired):
         yield from (f"topology: {assumption}" for assumption in topology.graph.assumptions)
         return
+    alike: dict[str, list[int]] = {}
     for index, dim in enumerate(topology.dims):
-        if dim.filled_in:
-            yield f"topology dimension {index} = {dim}: {', '.join(sorted(dim.filled_in))} by default"
+        filled_in = ", ".join(text for name, text in dim.parameters.items() if name in dim.filled_in)
+        if filled_in:
+            alike.setdefault(filled_in, []).append(index)
+    for filled_in, dims in alike.items():
+        where = f"dimension {dims[0]}" if len(dims) == 1 else f"dimensions {', '.join(map(str, dims))}"
+        yield f"topology: {filled_in} (default, {where})"
+
+
+def _of_npu(experiment: Experiment) -> Iterator[str]:
+    """What the NPU has from its GPU, and what kernels are assumed to make of it."""
+    npu, ignored = experiment.npu, _without_effect(experiment, "npu")
+    given = npu.model_fields_set if "npu" in experiment.model_fields_set else frozenset()
+    if "gpu" not in given:
+        yield f"npu.gpu = {npu.gpu} ({npu.title}, that of the machine)"
+    shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
+    for name in FIGURES:
+        if name in given or name in ignored:
+            continue
+        why = {
+            "peak": f"dense peak of the GPU for {experiment.precision}",
+            "bus": "assumed to carry as much as the memory of the GPU",
+            "sm_read": "default",
+        }
+        yield f"npu.{name} = {shown[name]} ({why.get(name, 'of the GPU')})"
+
+
+def _of_kernels(experiment: Experiment) -> Iterator[str]:
+    """What the peak rate is for, and that it is one."""
+    workload = experiment.workload
+    if not isinstance(workload, ModelWorkload) or experiment.npu.compute.kind != "roofline":
+        return
+    if workload.precision is not None and "precision" not in workload.model_fields_set:
+        asked = "; tf32 has to be asked for" if workload.precision == "fp32" else ""
+        yield f"workload.precision = {workload.precision} (elements have {SIZE.format(workload.element)}{asked})"
+    if "compute_scale" not in experiment.training.model_fields_set:
+        yield "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real ones reach less"
+
+
+def _of_shares(variant: Variant) -> Iterator[str]:
+    """What `auto` sets aside for communication."""
+    endpoint = variant.tree.entries.get("endpoint")
+    dumped = variant.experiment.endpoint.model_dump(mode="json")
+    for name, why in AUTO_SHARES.items():
+        node = endpoint.entries.get(name) if isinstance(endpoint, Mapping) else None
+        if isinstance(node, Scalar) and node.value == "auto":
+            yield f"endpoint.{name} = {dumped[name]} (auto: {why}, as CommOpt of the ACE paper)"
 
 
 def _meant(variant: Variant) -> Iterator[str]:
@@ -156,6 +215,8 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
         beside = {"background_sms", "background_memory_bandwidth"}
         if section == "training" and training.background_embedding and experiment.shares:
             return frozenset(beside)
+        if section == "npu" and not isinstance(experiment.workload, ModelWorkload):
+            return frozenset({"peak", "memory"})
         if section != "training" or training.background_embedding:
             return frozenset()
         return frozenset(beside if experiment.strategy == "hybrid" else {"background_embedding", *beside})
@@ -165,7 +226,7 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
         return frozenset()
     if isinstance(experiment.endpoint, IdealEndpoint):
         return frozenset(Npu.model_fields) - {"clock"}
-    return frozenset({"peak"})
+    return frozenset({"peak", "memory"})
 
 
 def _idle_in_endpoint(experiment: Experiment) -> frozenset[str]:

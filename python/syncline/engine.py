@@ -23,10 +23,10 @@ from syncline.schema.experiment import (
     Buses,
     Experiment,
     FlowNetwork,
-    Npu,
     PacketNetwork,
     SwitchOffloadEndpoint,
 )
+from syncline.schema.npu import Npu
 from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
 from syncline.topology import Topology
 
@@ -115,6 +115,8 @@ class Preview:
     """Chunks of all collectives."""
     messages_per_npu: int
     bytes_sent_per_npu: int
+    gradient_bytes: int
+    """All all-reduces of an iteration: in training, the gradients that an NPU holds."""
     lower_bound_ps: int
     offloaded: str | None
     """Of switch offload: what is done in switches, and what is left to the NPUs."""

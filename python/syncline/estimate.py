@@ -16,6 +16,7 @@ from typing import Any, Final
 from syncline.engine import Preview
 from syncline.fabric.topologies import Wired
 from syncline.schema.experiment import AnalyticalNetwork, Experiment, PacketNetwork
+from syncline.schema.workloads import CollectiveWorkload
 
 EVENTS_PER_PACKET: Final = 3
 EVENTS_PER_MESSAGE: Final = 3
@@ -33,6 +34,8 @@ MEMORY_PER_CHUNK: Final = 64
 LONG_S: Final = 600
 NOTICED_S: Final = 30
 """A simulation that takes longer is warned of."""
+OPTIMISER_BYTES: Final = 12
+"""State of the optimiser for each parameter."""
 TINY: Final = 256
 """Bytes of a message that is hardly worth its events."""
 
@@ -100,6 +103,23 @@ def warning(name: str, estimate: Estimate) -> str | None:
     if per_message < TINY:
         text += f"; a message has {per_message} B: {estimate.chunks_per_npu:,} chunks, of which fewer would cost less"
     return text
+
+
+def memory_warning(name: str, experiment: Experiment, preview: Preview) -> str | None:
+    """What to know of a model that the memory of its NPUs cannot hold.
+
+    Counted are parameters and gradients with their elements and, for the optimiser, 12 B per parameter: a copy in FP32
+    and the two moments of Adam (Rajbhandari et al., "ZeRO", SC 2020). Activations and embedding tables come on top.
+    """
+    memory, workload = experiment.npu.memory, experiment.workload
+    if memory is None or isinstance(workload, CollectiveWorkload):
+        return None
+    parameters = preview.gradient_bytes // workload.element
+    needed = parameters * (2 * workload.element + OPTIMISER_BYTES)
+    if needed <= memory:
+        return None
+    what = f"parameters, gradients and optimiser states take {needed / 1e9:,.1f} GB"
+    return f"{name}: {what}, and an NPU has {memory / 1e9:g} GB of memory (npu.memory)"
 
 
 def _hops(experiment: Experiment) -> int:

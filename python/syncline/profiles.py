@@ -1,6 +1,7 @@
 """Parameters of the ACE paper's endpoints, for commands that name an endpoint and nothing else.
 
-Baseline: Table VI (CommOpt) and the chunking that the project declares for the paper's baselines.
+Baseline: the shares of Table VI (CommOpt), whatever the NPU (`schema.npu`), and the chunking that the project declares
+for the paper's baselines.
 ACE: Tables III, V and VI.
 Switch offload: the memory bandwidth of the baseline, so that the placements differ in nothing else, and no SMs.
 """
@@ -15,9 +16,9 @@ SOURCE: Final = "ACE paper"
 
 ENDPOINTS: Final[dict[str, dict[str, Plain]]] = {
     "ideal": {"kind": "ideal"},
-    "baseline": {"kind": "baseline", "comm_memory_bandwidth": "450GB/s", "comm_sms": 6},
+    "baseline": {"kind": "baseline", "comm_memory_bandwidth": "auto", "comm_sms": "auto"},
     "ace": {"kind": "ace", "comm_memory_bandwidth": "128GB/s"},
-    "switch-offload": {"kind": "switch-offload", "comm_memory_bandwidth": "450GB/s"},
+    "switch-offload": {"kind": "switch-offload", "comm_memory_bandwidth": "auto"},
 }
 """What each endpoint is given."""
 

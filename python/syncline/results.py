@@ -16,7 +16,7 @@ from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.experiment import Experiment, PacketNetwork
 from syncline.schema.load import Variant
-from syncline.schema.workloads import ROOTED, CollectiveWorkload
+from syncline.schema.workloads import ROOTED, CollectiveWorkload, ModelWorkload
 
 SCHEMA_VERSION: Final = 1
 
@@ -119,6 +119,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         **engine_utilisation(summary),
         "npus": summary["npus"],
         "npu": summary["npu"],
+        "hardware": hardware(variant.experiment),
         "topology": str(variant.experiment.topology),
         "link_classes": variant.experiment.topology.classes,
         **algorithm(variant),
@@ -130,6 +131,42 @@ def run_entry(variant: Variant, result: Result) -> Document:
         "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
     }
+
+
+def hardware(experiment: Experiment) -> Document:
+    """What the NPUs are. The peak is null where no time follows from it: of a collective, of measured times, of a
+    systolic array. `stated` are the figures that are not those of the NPU by this name.
+    """
+    npu = experiment.npu
+    computes = isinstance(experiment.workload, ModelWorkload) and npu.compute.kind == "roofline"
+    found: Document = {
+        "npu": npu.title,
+        "gpu": npu.gpu,
+        "stated": npu.changed,
+        "precision": experiment.precision if computes else None,
+        "peak_flops_per_s": npu.peak if computes else None,
+        "sms": npu.sms,
+        "clock_hz": npu.clock,
+        "memory_bandwidth_bytes_per_s": npu.memory_bandwidth,
+        "memory_bytes": npu.memory,
+        "bus_bytes_per_s": npu.bus,
+    }
+    return {**found, "description": _described(found)}
+
+
+def _described(hardware: Document) -> str:
+    """What the NPUs are, in a line: `NVIDIA H100 SXM5: 989.4 TFLOP/s (fp16), 132 SMs, 3.35 TB/s, 80 GB`."""
+    name, stated = hardware["npu"], hardware["stated"]
+    if stated:
+        name = "NPU as stated" if hardware["gpu"] is None else f"{name} (stated: {', '.join(stated)})"
+    bandwidth = hardware["memory_bandwidth_bytes_per_s"] / 1e9
+    parts = [f"{hardware['sms']} SMs", f"{bandwidth:g} GB/s" if bandwidth < 1000 else f"{bandwidth / 1000:g} TB/s"]
+    if hardware["peak_flops_per_s"] is not None:
+        kind = "" if hardware["precision"] is None else f" ({hardware['precision']})"
+        parts.insert(0, f"{hardware['peak_flops_per_s'] / 1e12:g} TFLOP/s{kind}")
+    if hardware["memory_bytes"] is not None:
+        parts.append(f"{hardware['memory_bytes'] / 1e9:g} GB")
+    return f"{name}: {', '.join(parts)}"
 
 
 def engine_utilisation(summary: Summary) -> Document:
@@ -174,6 +211,7 @@ def collective_fields(variant: Variant, result: Result) -> Document:
         "npus": experiment.topology.npus,
         "ranks": ranks,
         "groups": None if members is None else [groups.canonical(group) for group in members],
+        "hardware": hardware(experiment),
         "topology": str(experiment.topology),
         **algorithm(variant),
         "time_s": time_s,

@@ -106,12 +106,19 @@ class Dimension:
         hops = self.size // 2 if self.block == "ring" else min(1, self.size - 1)
         return hops * self.hop_latency
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters as they are written."""
+        values = {
+            "rate": quantities.RATE.format(self.rate),
+            "latency": quantities.TIME.format(self.latency),
+            "links": str(self.links),
+            "efficiency": quantities.format_share(self.efficiency),
+        }
+        return {name: f"{name}={value}" for name, value in values.items()}
+
     def __str__(self) -> str:
-        return (
-            f"{NAMES[self.block]}({self.size}, rate={quantities.RATE.format(self.rate)}, "
-            f"latency={quantities.TIME.format(self.latency)}, links={self.links}, "
-            f"efficiency={quantities.format_share(self.efficiency)})"
-        )
+        return f"{NAMES[self.block]}({', '.join([str(self.size), *self.parameters.values()])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +179,11 @@ class Topology:
     @property
     def file(self) -> str | None:
         """No file describes a product."""
+        return None
+
+    @property
+    def gpu(self) -> None:
+        """What the NPUs are is not a matter of a product."""
         return None
 
     @property

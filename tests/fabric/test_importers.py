@@ -65,7 +65,7 @@ class TestNccl:
     def test_the_rest_of_the_tree(self) -> None:
         graph = read(nvswitch_xml(("0000:c4:00.0",), 12, 80))
         assert [node.name for node in graph.nodes if node.kind == "nic"] == ["NIC 0 mlx5_4/mlx5_5"]
-        assert {link.payload_rate for link in graph.links if link.kind == PCIE} == {24 * GB}
+        assert {link.payload_rate for link in graph.links if link.kind == PCIE} == {26_240_000_000}
         assert {link.payload_rate for link in graph.links if link.kind == "xGMI"} == {16 * GB}
         assert "NICs without a PCI device are left out: docker0" in graph.assumptions
         assert [node.kind for node in graph.nodes].count("switch") == 3 + 1
@@ -88,7 +88,7 @@ class TestNccl:
             '<gpu dev="1" sm="90" rank="1"><c2c bw="450000" count="1"/></gpu></pci></cpu></system>'
         )
         rates = {link.kind: link.total_rate for link in read(text).links}
-        assert rates == {NVLINK: 75 * GB, PCIE: 12 * GB, "C2C": 450 * GB, "X-Bus": 32 * GB}
+        assert rates == {NVLINK: 75 * GB, PCIE: 13_120_000_000, "C2C": 450 * GB, "X-Bus": 32 * GB}
 
     def test_several_machines_in_one_file(self) -> None:
         hosts = "".join(

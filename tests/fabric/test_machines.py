@@ -10,11 +10,14 @@ import pytest
 
 from syncline.fabric import notation
 from syncline.fabric.allocation import nvlink_components, restricted
-from syncline.fabric.graph import INFINIBAND, NVLINK, NVSWITCH, PCIE, Graph, unreachable
+from syncline.fabric.graph import C2C, INFINIBAND, NVLINK, NVSWITCH, PCIE, Graph, unreachable
 from syncline.fabric.machines import MACHINES
 
 Matrix = list[list[int]]
-PATHS = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "dgx1v(nodes=2)", "dgx2(nodes=3, nics=single)")
+PATHS = (
+    *MACHINES,
+    *("dgx1v(nodes=2)", "dgx2(nodes=3, nics=single)", "gb200-nvl72(trays=3)", "gb200-nvl72(nodes=2, trays=2)"),
+)
 
 
 def build(text: str) -> Graph:
@@ -124,7 +127,16 @@ def test_gpus_without_nvlinks_talk_over_pcie() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "gpus", "links", "egress"), [("dgx2", 16, 6, 150), ("dgx-a100", 8, 12, 300), ("dgx-h100", 8, 18, 450)]
+    ("machine", "gpus", "links", "egress"),
+    [
+        ("dgx2", 16, 6, 150),
+        ("dgx-a100", 8, 12, 300),
+        ("dgx-h100", 8, 18, 450),
+        ("dgx-h200", 8, 18, 450),
+        ("dgx-b200", 8, 18, 900),
+        ("gb200-nvl72", 72, 18, 900),
+        ("gb200-nvl72(trays=1)", 4, 18, 900),
+    ],
 )
 def test_nvswitches_are_a_star_with_the_true_egress(machine: str, gpus: int, links: int, egress: int) -> None:
     graph = build(machine)
@@ -159,6 +171,10 @@ def test_every_machine_is_connected_both_ways(text: str) -> None:
 @pytest.mark.parametrize("nics", ["rail", "single"])
 def test_clusters(name: str, nics: str) -> None:
     machine = MACHINES[name]
+    if nics == "single" and machine.trays:
+        with pytest.raises(notation.MachineError, match="not all GPUs have a way to one NIC"):
+            build(f"{name}(nodes=4, nics=single)")
+        return
     graph = build(f"{name}(nodes=4, nics={nics})")
     assert graph.npus == 4 * machine.gpus
     assert [node.host for node in graph.nodes[: graph.npus]] == [h for h in range(4) for _ in range(machine.gpus)]
@@ -204,3 +220,57 @@ def test_nvswitch_is_nearer_than_pcie() -> None:
     graph = build("dgx-a100(nodes=2)")
     latency = {link.kind: link.latency for link in graph.links}
     assert latency[NVSWITCH] < latency[PCIE]
+
+
+def test_racks() -> None:
+    """18 trays with two CPUs and four GPUs each; a NIC for every GPU, on the rail of its place in the tray."""
+    graph = build("gb200-nvl72(nodes=2)")
+    number = {node.name: index for index, node in enumerate(graph.nodes)}
+    assert Counter(node.kind for node in graph.nodes) == {"npu": 144, "nic": 144, "cpu": 72, "switch": 2 + 4 + 1}
+    for gpu in range(72):
+        (cpu,) = neighbours(graph, number[f"node 1 GPU {gpu}"], C2C)
+        assert graph.nodes[cpu].name == f"node 1 CPU {gpu // 2}"
+        nic = number[f"node 1 NIC {gpu}"]
+        assert neighbours(graph, nic, PCIE) == [cpu]
+        assert neighbours(graph, nic, INFINIBAND) == [number[f"leaf {gpu % 4}"]]
+    (up,) = [link for link in graph.links if link.src == number["leaf 0"] and link.dst == number["spine"]]
+    assert up.rate == 2 * 18 * 50 * 10**9
+    half = build("gb200-nvl72(trays=9)")
+    assert (half.npus, half.name) == (36, "gb200-nvl72(trays=9)")
+
+
+@pytest.mark.parametrize(
+    ("machine", "gt", "coding"), [("dgx1v", 8, Fraction(128, 130)), ("dgx-a100", 16, Fraction(128, 130))]
+)
+def test_the_payload_of_pcie(machine: str, gt: int, coding: Fraction) -> None:
+    """Between NCCL's 75 % and what packets with 256 B of payload and 24 B of headers leave of the coded lanes, which
+    acknowledgements and flow control take another 8 to 10 % of. The port of a machine's NIC fits in."""
+    (link, *_) = [link for link in build(f"{machine}(nodes=2)").links if link.kind == PCIE]
+    assert link.rate == gt * 16 * 10**9 // 8
+    packets = coding * Fraction(256, 256 + 24)
+    assert Fraction(90, 100) * packets < link.efficiency < Fraction(92, 100) * packets
+    assert MACHINES[machine].nic_rate < link.payload_rate
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_no_machine_is_built_with_nics_that_its_pcie_cannot_feed(name: str) -> None:
+    assert build(f"{name}(nodes=2)").warnings == ()
+
+
+def test_a_nic_that_pcie_cannot_feed_is_warned_of() -> None:
+    graph = build("dgx-h100(nodes=2, nic_rate=100GB/s)")
+    (warning,) = graph.warnings
+    assert "a NIC has 100GB/s each way" in warning
+    assert "carries 52.48GB/s of payload (of 64GB/s on the wire)" in warning
+    assert build("dgx-h100(nodes=2, nic_rate=52GB/s)").warnings == ()
+    (other,) = build("dgx-h100(nodes=2, pcie_efficiency=75%)").warnings
+    assert "carries 48GB/s of payload" in other
+
+
+def test_pcie_can_be_told_what_payload_gets() -> None:
+    graph = build("dgx1v(pcie_efficiency=75%)")
+    assert {link.payload_rate for link in graph.links if link.kind == PCIE} == {12 * 10**9}
+    assert not [line for line in graph.assumptions if "class PCIe carry" in line]
+    said = build("dgx1v").assumptions
+    assert "links of class PCIe carry 13.12GB/s of payload, 82 % of 16GB/s on the wire" in said
+    assert "links of class QPI carry 6GB/s of payload, 31.25 % of 19.2GB/s on the wire" in said

@@ -23,6 +23,9 @@ from syncline.fabric.notation import MachineError
         ("dgx1v(nodes=2, nics=single)", "dgx1v(nodes=2, nics=single)"),
         ("dgx2(nodes=3, oversubscription=3:2)", "dgx2(nodes=3, nics=rail, oversubscription=3:2)"),
         ("dgx2(efficiency=94%)", "dgx2(efficiency=94%)"),
+        ("dgx1v(pcie_efficiency=75%)", "dgx1v(pcie_efficiency=75%)"),
+        ("GB200-NVL72(trays=18)", "gb200-nvl72"),
+        ("gb200-nvl72(nodes=2, trays=2)", "gb200-nvl72(trays=2, nodes=2, nics=rail)"),
     ],
 )
 def test_machines(text: str, canonical: str) -> None:
@@ -55,6 +58,14 @@ def test_machines(text: str, canonical: str) -> None:
         ),
         ("dgx2(nodes=2, oversubscription=0.5)", "in dgx2: oversubscription=0.5: this is not a ratio"),
         ("dgx2(nodes=2, nic_rate=1B/s, oversubscription=64)", "in dgx2: nic_rate=1B/s: this is beyond all bounds"),
+        ("dgx2(trays=2)", "in dgx2: it has no trays"),
+        ("gb200-nvl72(trays=19)", "in gb200-nvl72: trays=19: this is not a number of trays"),
+        ("gb200-nvl72(nodes=2, nics=single)", "in gb200-nvl72: nics=single: not all GPUs have a way to one NIC"),
+        ("dgx2(pcie_efficiency=80%)", "in dgx2: pcie_efficiency has no meaning for a single machine"),
+        (
+            "dgx1v(pcie_efficiency=0.00000000001%)",
+            "in dgx1v: pcie_efficiency=0.00000000001%: nothing is left of a PCIe",
+        ),
         ("dgx2(efficiency=0.0000000001%)", "in dgx2: efficiency=0.0000000001%: nothing is left of an NVLink"),
     ],
 )

@@ -16,12 +16,18 @@ from support.topologies import CLOUD_XML, dgx1_matrix, dgx1_xml, nvswitch_xml
 from syncline import topology
 from syncline.fabric import files, notation, picture, product
 from syncline.fabric.graph import Graph
+from syncline.fabric.machines import MACHINES
 from syncline.fabric.shapes import spread, widths
 from syncline.topology import BLOCKS, Topology
 
 SVG = "{http://www.w3.org/2000/svg}"
-MACHINES = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100")
-CLUSTERS = ("dgx1v(nodes=2)", "dgx2(nodes=3, nics=single)", "dgx-a100(nodes=4, nics=single)", "dgx-h100(nodes=64)")
+CLUSTERS = (
+    "gb200-nvl72(nodes=2)",
+    "dgx1v(nodes=2)",
+    "dgx2(nodes=3, nics=single)",
+    "dgx-a100(nodes=4, nics=single)",
+    "dgx-h100(nodes=64)",
+)
 PRODUCTS = (
     *("Ring(1)", "Ring(2)", "Ring(8)", "FullyConnected(8)", "Switch(64)", "Torus(2,2)", "Torus(4,4,4)", "Torus(1,5,1)"),
     *("FullyConnected(4)_Switch(4)", "Switch(3)_FullyConnected(4)_Switch(2)", "Ring(2)_Ring(2)_Ring(2)"),
@@ -77,11 +83,11 @@ def test_machines(name: str) -> None:
 def test_clusters(name: str) -> None:
     cluster = notation.parse(name)
     root = drawn(cluster.graph())
-    shown = min(cluster.hosts, 3)
+    shown = 1 if cluster.machine.trays else min(cluster.hosts, 3)
     assert boxes(root)["npu"] == shown * cluster.machine.gpus
     words = "".join(root.itertext())
-    assert (f"{cluster.hosts - 3} more" in words) == (cluster.hosts > 3)
-    assert f"node {cluster.hosts - 1}" in words
+    assert (f"{cluster.hosts - shown} more" in words) == (cluster.hosts > shown)
+    assert (f"node {cluster.hosts - 1}" in words) == (not cluster.machine.trays)
 
 
 @pytest.mark.parametrize("text", PRODUCTS)

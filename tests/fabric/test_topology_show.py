@@ -41,7 +41,7 @@ def test_json(syncline_command: Command) -> None:
     assert document["gpus"] == [0, 1, 6, 7]
     assert document["nodes"] == {"npu": 8, "switch": 4, "nic": 0, "cpu": 2}
     assert document["nvlink_components"] == [[0, 1], [6, 7]]
-    assert document["egress_bytes_per_s"] == [37_000_000_000, 37_000_000_000, 62_000_000_000, 62_000_000_000]
+    assert document["egress_bytes_per_s"] == [38_120_000_000, 38_120_000_000, 63_120_000_000, 63_120_000_000]
     assert document["link_unit_bytes_per_s"] == 25_000_000_000
     assert document["connected"] is True
     assert document["graph"]["kind"] == "graph"
@@ -51,8 +51,13 @@ def test_json(syncline_command: Command) -> None:
         "parallel_links": 1,
         "link_bandwidth_bytes_per_s": 25_000_000_000,
         "link_payload_bandwidth_bytes_per_s": 25_000_000_000,
+        "efficiency": 1.0,
         "latency_s": 5e-7,
     }
+    pcie = next(links for links in document["links"] if links["class"] == "PCIe")
+    assert (pcie["link_bandwidth_bytes_per_s"], pcie["efficiency"]) == (16_000_000_000, 0.82)
+    assert document["hardware"]["gpu"] == "v100-32gb"
+    assert document["hardware"]["peak_flops_per_s"]["fp16"] == 125e12
 
 
 @pytest.mark.parametrize("text", [dgx1_xml(), dgx1_matrix()])

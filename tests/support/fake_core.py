@@ -86,6 +86,7 @@ def ahead(spec: dict[str, Any]) -> dict[str, Any]:
         "unfolded": None if folded else "the fabric is not a product of dimensions",
         "steps": 2 * (ranks - 1),
         "chunks": 7,
+        "gradient_bytes": size,
         "lower_bound_ps": 2 * (ranks - 1) * size * 10**12 // (ranks * egress_of(spec)) if ranks > 1 else 0,
         "offloaded": None,
         "warnings": [],

@@ -16,7 +16,7 @@ use crate::spec::{
 };
 use serde::Serialize;
 use std::sync::Arc;
-use syncline_collective::{Plan, Slot};
+use syncline_collective::{Kind, Plan, Slot};
 use syncline_core::{Bytes, NodeId};
 use syncline_endpoint::{Ace, Chunk, Layout};
 use syncline_topology::{Fabric, all_links};
@@ -285,6 +285,8 @@ pub struct Preview {
     pub messages_per_npu: u64,
     /// Bytes sent.
     pub bytes_sent_per_npu: u64,
+    /// Bytes of all all-reduces of an iteration: in training, the gradients that an NPU holds.
+    pub gradient_bytes: u64,
     /// What no schedule of a single collective can beat.
     pub lower_bound_ps: u64,
     /// Of switch offload: what is done in switches, and what is left to the NPUs.
@@ -318,6 +320,7 @@ impl RunPlan {
             chunks: chunks * times,
             messages_per_npu: messages * times,
             bytes_sent_per_npu: bytes.saturating_mul(times),
+            gradient_bytes: self.job.sizes(Kind::AllReduce).fold(0, u64::saturating_add),
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
             offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),

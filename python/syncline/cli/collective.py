@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from syncline.errors import Problem
 
 DEFAULT_BACKEND = "analytical"
+DEFAULT_ENDPOINT = "ideal"
 FABRICS = '--topology "Torus(4,8,4)", --machine dgx-a100 or --topology-file FILE'
 
 
@@ -33,7 +34,8 @@ def collective(
         str | None, typer.Option(metavar="T", help='Such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".')
     ] = None,
     machine: Annotated[
-        str | None, typer.Option(metavar="M", help='dgx1p, dgx1v, dgx2, dgx-a100, dgx-h100, or "dgx-a100(nodes=4)".')
+        str | None,
+        typer.Option(metavar="M", help='dgx1v, dgx-h100, gb200-nvl72, ... or "dgx-a100(nodes=4)".'),
     ] = None,
     topology_file: Annotated[
         str | None, typer.Option(metavar="F", help="NCCL's XML, nvidia-smi topo -m, or nodes and links in YAML.")
@@ -47,8 +49,8 @@ def collective(
     ] = None,
     root: Annotated[int | None, typer.Option(metavar="R", help="The root's rank in its group; 0 if not given.")] = None,
     algorithm: options.Algorithm = None,
-    endpoint: options.Endpoint = "ideal",
-    backend: options.Backend = DEFAULT_BACKEND,
+    endpoint: options.Endpoint = None,
+    backend: options.Backend = None,
     padding: options.Padding = None,
     chunk: options.Chunk = None,
     inflight: options.Inflight = None,
@@ -85,9 +87,9 @@ def collective(
         gpus=gpus,
         groups=group or [],
         root=root,
-        endpoint=endpoint or "ideal",
+        endpoint=endpoint,
         algorithm=algorithm,
-        backend=backend or DEFAULT_BACKEND,
+        backend=backend,
         padding=padding,
         chunk=chunk,
         inflight=inflight,
@@ -139,9 +141,9 @@ class _Flags:
     gpus: str | None
     groups: list[str]
     root: int | None
-    endpoint: str
+    endpoint: str | None
     algorithm: str | None
-    backend: str
+    backend: str | None
     padding: str | None
     chunk: str | None
     inflight: int | None
@@ -192,14 +194,19 @@ def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
     said = {*cut, *(["chunks"] if flags.chunk is not None else [])}
     if flags.algorithm == "ring-unidirectional":
         said.add("lanes")
-    for key, value in profiles.collective(flags.endpoint, flags.kind).items():
+    name, backend = flags.endpoint or DEFAULT_ENDPOINT, flags.backend or DEFAULT_BACKEND
+    if flags.backend is None:
+        filled_in.append(f"network.backend = {backend} (default of `collective`)")
+    if flags.endpoint is None:
+        filled_in.append(f"endpoint.kind = {name} (default of `collective`)")
+    for key, value in profiles.collective(name, flags.kind).items():
         if key not in said:
             cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
             if value != "auto":  # what it came to stand for is listed instead
                 filled_in.append(f"collective.{key} = {value} (default of `collective` with this endpoint)")
-    endpoint = options.given_endpoint(flags.endpoint)
+    endpoint = options.given_endpoint(name)
     for key, value in endpoint.items():
-        if key != "kind":
+        if key != "kind" and value != "auto":  # what that came to stand for is listed instead
             filled_in.append(f"endpoint.{key} = {value} ({profiles.SOURCE})")
     workload = {"collective": flag("KIND", flags.kind), "size": flag("--size", flags.size)}
     if flags.root is not None:
@@ -208,7 +215,7 @@ def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
         "",
         {
             "name": flag("KIND", "collective"),
-            "network": section("--backend", {"backend": flag("--backend", flags.backend)}),
+            "network": section("--backend", {"backend": flag("--backend", backend)}),
             "workload": section("KIND", workload),
             "collective": section("--algorithm", cut),
             "endpoint": section("--endpoint", {k: flag("--endpoint", v) for k, v in endpoint.items()}),
@@ -249,6 +256,21 @@ def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) 
     if verbose:
         for assumption in document["assumptions"]:
             print(f"assumed: {assumption}", file=sys.stderr)
+    elif not json:
+        print(_in_short(document["assumptions"]), file=sys.stderr)
+
+
+def _in_short(assumptions: list[str]) -> str:
+    """What nobody stated, in as few lines as it takes; how `auto` chose is said elsewhere."""
+    from syncline.cli import tables
+
+    groups: dict[str, list[str]] = {"topology": [], "": []}
+    for line in assumptions:
+        if not line.startswith("collective.algorithm = ") or "(auto: " not in line:
+            about = "topology" if line.startswith("topology: ") else ""
+            groups[about].append(line.removeprefix("topology: ").partition(" (default")[0])
+    said = [*([f"topology: {', '.join(groups['topology'])}"] if groups["topology"] else []), *groups[""]]
+    return tables.wrapped(f"assumed (-v says more): {'; '.join(said)}")
 
 
 def _title(document: dict[str, Any]) -> str:
@@ -284,6 +306,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     simulated = f"{fidelity['simulated_npus']:,} of {document['npus']:,}"
     transit = document["endpoint"]["transit_bytes"]
     return [
+        ("NPU", document["hardware"]["description"]),
         ("algorithm", document["algorithm"]),
         ("time", tables.duration(document["time_s"])),
         ("size", tables.size(document["size_bytes"])),

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from syncline.fabric import description
 from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_components
+from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import Graph
 
 SHOWN_GROUPS = 8
@@ -33,7 +34,7 @@ def _table(title: str, *columns: str) -> Table:
 
 def _links(graph: Graph) -> Table:
     title = f"{graph.name}: {description.summary(graph)}"
-    table = _table(title, "class", ">between", ">parallel links", ">link", ">payload", ">latency")
+    table = _table(title, "class", ">between", ">parallel links", ">link", ">payload", ">share", ">latency")
     for bundle in description.bundles(graph):
         table.add_row(
             bundle.kind,
@@ -41,8 +42,17 @@ def _links(graph: Graph) -> Table:
             str(bundle.count),
             description.rate(bundle.rate),
             description.rate(bundle.payload_rate),
+            f"{100 * bundle.payload_rate / bundle.rate:.4g} %",
             description.latency(bundle.latency),
         )
+    return table
+
+
+def gpu(gpu: Gpu) -> Table:
+    """What a machine computes with."""
+    title = f"{gpu.title}: {gpu.sms} SMs at {gpu.clock / 1e6:g} MHz, {gpu.memory / 1e9:g} GB"
+    table = _table(title, ">memory", *(f">{precision}" for precision in gpu.peaks))
+    table.add_row(description.rate(gpu.memory_bandwidth), *(f"{peak / 1e12:g} TFLOP/s" for peak in gpu.peaks.values()))
     return table
 
 

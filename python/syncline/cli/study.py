@@ -163,11 +163,16 @@ def _load(
 
     study = options.load(problems, settings, read)
 
-    from syncline import engine, runner
+    from dataclasses import replace
+
+    from syncline import engine, estimate, runner
 
     runner.quiet = quiet
     study = options.settled(study)
-    return study, engine.check(study.variants)
+    previews = engine.check(study.variants)
+    looked_at = zip(study.variants, previews, strict=True)
+    too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, preview in looked_at))
+    return replace(study, warnings=(*study.warnings, *too_large)), previews
 
 
 def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
@@ -205,6 +210,8 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
         from syncline.cli import choices, tables
 
         tables.show(tables.runs(document))
+        for line in tables.npus(document):
+            print(line)
         for sentence in choices.sentences(document["runs"], named=len(document["runs"]) > 1):
             print(sentence)
         costs = tables.costs(document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +40,7 @@ def runs(document: dict[str, Any]) -> Table:
     """The variants of a run, side by side."""
     entries = document["runs"]
     ideal = next((e for e in entries if e["name"].casefold() == "ideal"), None)
-    table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=headline(document), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
     beside = any(e["background_compute_time_s"] for e in entries)
     stretched = any(e["compute_time_s"] != e["compute_time_alone_s"] for e in entries)
@@ -78,6 +79,18 @@ def runs(document: dict[str, Any]) -> Table:
         cells.append(bandwidth(entry["network"]["achieved_bandwidth_bytes_per_s"]))
         table.add_row(*cells)
     return table
+
+
+def headline(document: dict[str, Any]) -> str:
+    """The name of a run, and its NPUs where they are the same in all variants."""
+    described = {entry["hardware"]["description"] for entry in document["runs"]}
+    return f"{document['name']} on {described.pop()}" if len(described) == 1 else document["name"]
+
+
+def npus(document: dict[str, Any]) -> list[str]:
+    """The NPUs of each variant, where they differ."""
+    described = {entry["name"]: entry["hardware"]["description"] for entry in document["runs"]}
+    return [f"{name}: {npu}" for name, npu in described.items()] if len(set(described.values())) > 1 else []
 
 
 def drains(document: dict[str, Any]) -> str | None:
@@ -192,6 +205,12 @@ def pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def wrapped(text: str) -> str:
+    """A remark in lines as wide as the terminal, indented but for the first."""
+    width = max(40, shutil.get_terminal_size().columns - 1)
+    return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def duration(value: float) -> str:

@@ -11,11 +11,13 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
+    from syncline.fabric.gpus import Gpu
     from syncline.fabric.graph import Graph
+    from syncline.fabric.machines import Cluster
     from syncline.topology import Topology
 
 Machine = Annotated[
-    str | None, typer.Option(metavar="M", help='dgx1p, dgx1v, dgx2, dgx-a100, dgx-h100, or "dgx-a100(nodes=4)".')
+    str | None, typer.Option(metavar="M", help='dgx1v, dgx-h100, gb200-nvl72, ... or "dgx-a100(nodes=4)".')
 ]
 Gpus = Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")]
 
@@ -45,27 +47,28 @@ def show(
     if (topology is None) == (machine is None):
         message = "there is nothing to show" if topology is None else "this is one thing too many beside --machine"
         raise command_line("T", topology, message, "a topology string, a file, or --machine M")
-    fabric = machine_graph(machine) if machine is not None else _named(topology or "")
+    cluster = None if machine is None else machine_named(machine)
+    fabric = cluster.graph() if cluster is not None else _named(topology or "")
     if not isinstance(fabric, Graph) and gpus is not None:
         raise command_line("--gpus", gpus, "all NPUs of a topology string take part", "--machine M or a file with it")
     chosen = allocated(fabric, gpus) if isinstance(fabric, Graph) else None
     if svg is not None:
         _draw(fabric, chosen, svg)
     if isinstance(fabric, Graph):
-        _show_graph(fabric, chosen or (), json=json)
+        _show_graph(fabric, chosen or (), None if cluster is None else cluster.machine.gpu, json=json)
     else:
         _show_product(fabric, json=json)
     return 0
 
 
-def machine_graph(text: str) -> Graph:
-    """The fabric of `--machine`."""
+def machine_named(text: str) -> Cluster:
+    """The machine of `--machine`."""
     from syncline.errors import command_line
     from syncline.fabric import notation
     from syncline.fabric.notation import MachineError
 
     try:
-        return notation.parse(text).graph()
+        return notation.parse(text)
     except MachineError as error:
         raise command_line("--machine", text, error.message, error.accepted) from None
 
@@ -113,17 +116,20 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _show_graph(graph: Graph, gpus: tuple[int, ...], *, json: bool) -> None:
+def _show_graph(graph: Graph, gpus: tuple[int, ...], gpu: Gpu | None, *, json: bool) -> None:
     from syncline import results
     from syncline.fabric import description
 
     if json:
-        print(results.dumps({"schema_version": results.SCHEMA_VERSION, **description.document(graph, gpus)}))
+        known = {} if gpu is None else {"hardware": description.gpu_document(gpu)}
+        print(results.dumps({"schema_version": results.SCHEMA_VERSION, **description.document(graph, gpus), **known}))
         return
     from syncline.cli import fabric_tables, tables
 
     for table in fabric_tables.all_of(graph, gpus):
         tables.show(table)
+    if gpu is not None:
+        tables.show(fabric_tables.gpu(gpu))
     for warning in graph.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for assumption in graph.assumptions:

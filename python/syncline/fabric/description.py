@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from syncline import quantities
 from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_components
+from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import NODE_KINDS, NVLINK, NVSWITCH, PCIE, Graph, unreachable
 
 MATRIX_NPUS: Final = 16
@@ -56,6 +57,7 @@ def document(graph: Graph, gpus: Sequence[int]) -> dict[str, Any]:
                 "parallel_links": bundle.count,
                 "link_bandwidth_bytes_per_s": bundle.rate,
                 "link_payload_bandwidth_bytes_per_s": bundle.payload_rate,
+                "efficiency": bundle.payload_rate / bundle.rate,
                 "latency_s": bundle.latency / PS_PER_S,
             }
             for bundle in bundles(graph)
@@ -67,6 +69,19 @@ def document(graph: Graph, gpus: Sequence[int]) -> dict[str, Any]:
         "graph": graph.specification(),
         "assumptions": list(graph.assumptions),
         "warnings": list(graph.warnings),
+    }
+
+
+def gpu_document(gpu: Gpu) -> dict[str, Any]:
+    """A GPU as JSON."""
+    return {
+        "gpu": gpu.name,
+        "title": gpu.title,
+        "sms": gpu.sms,
+        "clock_hz": gpu.clock,
+        "memory_bytes": gpu.memory,
+        "memory_bandwidth_bytes_per_s": gpu.memory_bandwidth,
+        "peak_flops_per_s": dict(gpu.peaks),
     }
 
 

@@ -26,6 +26,7 @@ NODE_KINDS: Final[tuple[NodeKind, ...]] = ("npu", "switch", "nic", "cpu")
 NVLINK: Final = "NVLink"
 NVSWITCH: Final = "NVSwitch"
 PCIE: Final = "PCIe"
+C2C: Final = "C2C"
 INFINIBAND: Final = "InfiniBand"
 BUNDLED: Final = frozenset({NVSWITCH, PCIE, INFINIBAND})
 """Classes whose parallel links carry every message together."""

@@ -2,11 +2,16 @@
 
 NVLink     one link and direction: 20 GB/s (1st generation, P100), 25 GB/s (2nd to 4th, V100 to H100), 50 GB/s (5th,
            B200); NVIDIA's architecture white papers. GA10x cards have four links of 14.0625 GB/s.
-PCIe       raw signalling over all lanes; payload is 75 % of it with 128b/130b coding (third generation and later)
-           and 60 % with 8b/10b, which is what NCCL's model of the machine counts (12 GB/s for gen 3 x16).
+PCIe       raw signalling over all lanes, of which payload gets 82 % from the third generation on and 67 % before:
+           128b/130b coding (before: 8b/10b), 24 bytes of header and framing for every 256 of payload, and 8 % for
+           acknowledgements and flow control (Neugebauer et al., "Understanding PCIe performance for end host
+           networking", SIGCOMM 2018). That is 13.1 GB/s for gen 3 x16, 26.2 for gen 4 and 52.5 for gen 5, a little
+           more than the InfiniBand ports carry that are plugged into them. NCCL's model of the machine, which chooses
+           among paths, counts 75 % (12 GB/s for gen 3 x16), although ports of 100 Gb/s reach 12.2 GB/s over it.
 sockets    between the CPUs of a machine: raw signalling of QPI at 9.6 GT/s; payload is what NCCL's model counts for
            GPU traffic, which is far less (6 GB/s on Broadwell).
-InfiniBand EDR 100, HDR 200, NDR 400 Gb/s per port and direction.
+C2C        NVLink-C2C between a Grace CPU and the two GPUs of a GB200: 900 GB/s, both directions and GPUs together.
+InfiniBand EDR 100, HDR 200, NDR 400 Gb/s per port and direction, all of it payload: headers take 2 %.
 
 Latencies are those of one link with the switch behind it. Vendors publish them for switches only: 115 to 150 ns for
 PCIe, 90 to 150 ns for InfiniBand. Nothing is published for NVLink, between sockets, and for what NICs and cables add.
@@ -16,6 +21,7 @@ So all latencies are assumptions, and are listed as such. Between GPUs that shar
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -37,9 +43,11 @@ SOCKET_LATENCY: Final = 200 * NS
 NETWORK_LATENCY: Final = 500 * NS
 """One network link with the NIC or switch behind it."""
 
-PCIE_EFFICIENCY: Final = Fraction(3, 4)
-OLD_PCIE_EFFICIENCY: Final = Fraction(3, 5)
+PCIE_EFFICIENCY: Final = Fraction(82, 100)
+OLD_PCIE_EFFICIENCY: Final = Fraction(67, 100)
 """Of the first two generations, with 8b/10b coding."""
+C2C_RATE: Final = 225 * GB
+"""Bytes per second of NVLink-C2C between a CPU and one of its GPUs, in one direction."""
 DEFAULT_PCIE_GT: Final = Fraction(8)
 DEFAULT_PCIE_WIDTH: Final = 16
 MAX_PCIE_GT: Final = 256
@@ -107,6 +115,19 @@ def socket(arch: str, vendor: str, model: int) -> Socket:
             return UPI_2
         return UPI if model >= SKYLAKE_MODEL else QPI
     return XGMI if vendor == "AuthenticAMD" else OTHER_SOCKET
+
+
+def share_assumptions(links: Iterable[tuple[str, int, Fraction]]) -> Iterator[str]:
+    """What payload is assumed to get of links, which are classes, rates on the wire and shares, where it is not all."""
+    for kind, rate, efficiency in dict.fromkeys(links):
+        if efficiency != 1:
+            share = f"{float(100 * efficiency):.4g} %"
+            yield f"links of class {kind} carry {gb(rate * efficiency)} of payload, {share} of {gb(rate)} on the wire"
+
+
+def gb(rate: int | Fraction) -> str:
+    """A rate in GB/s."""
+    return f"{float(rate) / GB:g}GB/s"
 
 
 def latency_assumption(kind: str, latency: int) -> str:

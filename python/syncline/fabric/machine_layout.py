@@ -1,7 +1,7 @@
 """Draws machines in rows: NPUs in the middle, NVSwitches below, PCIe, CPUs and NICs above, the network on top.
 
 A machine whose NPUs are linked to each other and that has several CPUs gets two rows of NPUs that face each other, each
-with its own CPUs. Of a large cluster the first two machines and the last are drawn.
+with its own CPUs. Of a large cluster the first two machines and the last are drawn; of one of racks the first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from syncline.fabric.shapes import Box, Drawing, Frame, Point, Text, curve, spre
 from syncline.fabric.wiring import Pair, pairs, wires
 
 MOST_HOSTS: Final = 3
+MOST_BESIDE: Final = 32
+"""Of machines with more NPUs, only the first is drawn."""
 MOST_FACING: Final = 16
 """NPUs of a machine that are drawn in two rows."""
 PADDING: Final = 24.0
@@ -83,19 +85,26 @@ class _Layout:
         self.drawing.boxes += [self._box(node, place) for node, place in self.at.items()]
 
     def _hosts(self, hosts: Sequence[int]) -> None:
-        shown = list(hosts) if len(hosts) <= MOST_HOSTS else [hosts[0], hosts[1], hosts[-1]]
+        wide = self.graph.npus > MOST_BESIDE * len(hosts)
+        few = not wide and len(hosts) <= MOST_HOSTS
+        shown = list(hosts if few else hosts[:1] if wide else hosts[: MOST_HOSTS - 1])
+        last = [] if few or wide else [hosts[-1]]
         left = 0.0
-        for index, host in enumerate(shown):
-            if len(hosts) > len(shown) and index == len(shown) - 1:
-                ys = [y for _, y in self.at.values()]
-                middle = (min(ys) + max(ys)) / 2
-                self.drawing.texts.append(Text(left + MORE / 2 - PADDING, middle, "\u22ef", strong=True))
-                self.drawing.texts.append(
-                    Text(left + MORE / 2 - PADDING, middle + 20, f"{len(hosts) - len(shown)} more")
-                )
-                left += MORE
+        for host in [*shown, *last]:
+            if host in last:
+                left = self._more(left, len(hosts) - len(shown) - 1)
             members = [i for i, node in enumerate(self.graph.nodes) if node.host == host]
             left = self._host(host, members, left) + 2 * PADDING
+        if not last and len(shown) < len(hosts):
+            self._more(left, len(hosts) - len(shown))
+
+    def _more(self, left: float, count: int) -> float:
+        """Says how many machines are left out. Returns where the next one begins."""
+        ys = [y for _, y in self.at.values()]
+        middle = (min(ys) + max(ys)) / 2
+        self.drawing.texts.append(Text(left + MORE / 2 - PADDING, middle, "\u22ef", strong=True))
+        self.drawing.texts.append(Text(left + MORE / 2 - PADDING, middle + 20, f"{count} more"))
+        return left + MORE
 
     def _host(self, host: int | None, members: Sequence[int], left: float) -> float:
         """Places the nodes of a machine from `left` on. Returns where its right end is."""

@@ -5,28 +5,49 @@ has two PCIe switches with two GPUs and one InfiniBand adapter each, so that GPU
 talk over PCIe. The pairs and their links are those that `nvidia-smi topo -m` and NCCL's topology dumps show on these
 machines; the numbering is NVIDIA's, and other vendors number the same graph differently.
 
-*DGX-2, DGX A100, DGX H100*: every GPU has all its NVLinks to NVSwitches (NVIDIA's user guides), which together are
-one switch here: any GPU can send all it has to any other. A single machine is nothing but this star; its PCIe
-is left out, since no traffic between its GPUs needs it.
+*DGX-2, DGX A100, H100, H200, B200*: every GPU has all its NVLinks to NVSwitches (NVIDIA's user guides), which together
+are one switch here: any GPU can send all it has to any other. A single machine is nothing but this star; its PCIe
+is left out, since no traffic between its GPUs needs it. The NVLinks of a B200 are of the fifth generation: 18 with
+50 GB/s each way.
 
-*Clusters*: each machine's NICs hang off the PCIe switches of its GPUs. `rail`: NIC i of every machine is on leaf
-switch i, and the leaves are joined by a spine that is a single switch here, each leaf with as much to the spine as to
-the machines, divided by the oversubscription. `single`: one NIC per machine, on PCIe switch 0, and one switch for all.
-CPUs and the links between them are part of a cluster only where they are needed: on the DGX-1, and with `single`. Where
-every GPU has NICs on its own PCIe switch, traffic between machines does not cross a CPU.
+*GB200 NVL72*: a rack of 18 compute trays, each with two Grace CPUs and four GPUs, whose NVLinks all lead to the nine
+switch trays of the rack: the same star with 72 GPUs (NVIDIA's tuning guide for multi-node NVLink systems). Each CPU
+is linked to its two GPUs by NVLink-C2C and has a NIC for each of them on PCIe.
+
+*Clusters*: each machine's NICs hang off the PCIe switches (the Grace CPUs) of its GPUs. `rail`: NIC i of every machine
+is on leaf switch i (of an NVL72: of every tray), and the leaves are joined by a spine that is a single switch here,
+each leaf with as much to the spine as to the machines, divided by the oversubscription. `single`: one NIC per machine,
+on PCIe switch 0, and one switch for all. CPUs and the links between them are part of a cluster only where they are
+needed: on the DGX-1, and with `single`. Where every GPU has NICs on its own PCIe switch, traffic between machines does
+not cross a CPU. In an NVL72 no way leads from all GPUs to one NIC, so that there is no `single`.
+
+GPUs are those of `fabric.gpus`. Where NVIDIA built a machine with two sizes of memory, it has the larger one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from syncline import quantities
 from syncline.fabric import hardware
-from syncline.fabric.graph import INFINIBAND, NVLINK, NVSWITCH, PCIE, Graph, Link, Node, NodeKind, both_ways, checked
+from syncline.fabric.gpus import GPUS, Gpu
+from syncline.fabric.graph import (
+    C2C,
+    INFINIBAND,
+    NVLINK,
+    NVSWITCH,
+    PCIE,
+    Graph,
+    Link,
+    Node,
+    NodeKind,
+    both_ways,
+    checked,
+)
 from syncline.fabric.hardware import GB, Socket
 
 Nics: TypeAlias = Literal["rail", "single"]
@@ -41,47 +62,125 @@ _CUBE_MESH: Final = (
 """Pairs of GPUs and their NVLinks on the DGX-1 with V100: a ring of double links, and another one of single links."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """A machine as its vendor builds it."""
 
     name: str
     title: str
+    gpu: Gpu
     gpus: int
     nvlink_rate: int
     """Bytes per second of one NVLink and direction."""
-    pairs: tuple[tuple[int, int, int], ...]
+    pairs: tuple[tuple[int, int, int], ...] = ()
     """GPUs with direct NVLinks, and how many."""
-    switch_links: int
+    switch_links: int = 0
     """NVLinks of each GPU to the NVSwitches."""
     pcie_switches: int
-    """PCIe switches, the first half on socket 0; GPUs are spread over them in order."""
+    """PCIe switches, the first half on socket 0, or Grace CPUs in their place; GPUs are spread over them in order."""
     pcie_gt: int
     """PCIe signalling, in GT/s per lane; all links have 16 lanes."""
-    nics: int
+    nics: int = 8
     """NICs for talking to other machines, spread over the PCIe switches in order."""
+    rails: int = 8
+    """Leaf switches of a cluster: NIC i is on leaf i, and so is every NIC that many further on."""
     nic_rate: int
     """Bytes per second of a NIC and direction."""
-    socket: Socket
+    socket: Socket | None
+    """What connects the CPUs; none where PCIe hangs off CPUs that are not connected."""
+    trays: int = 0
+    """Compute trays of a rack; 0 for what is no rack."""
+
+    def with_trays(self, trays: int) -> Machine:
+        """The same rack with so many trays."""
+        gpus, pcie, nics = (count // self.trays * trays for count in (self.gpus, self.pcie_switches, self.nics))
+        return replace(self, gpus=gpus, pcie_switches=pcie, nics=nics, trays=trays)
 
 
 def _dgx1(name: str, gpu: str, nvlink_rate: int, pairs: tuple[tuple[int, int, int], ...]) -> Machine:
-    return Machine(name, f"DGX-1 with {gpu}", 8, nvlink_rate, pairs, 0, 4, 8, 4, 12_500_000_000, hardware.QPI)
+    return Machine(
+        name=name,
+        title=f"DGX-1 with {gpu.partition('-')[0].upper()}",
+        gpu=GPUS[gpu],
+        gpus=8,
+        nvlink_rate=nvlink_rate,
+        pairs=pairs,
+        pcie_switches=4,
+        pcie_gt=8,
+        nics=4,
+        rails=4,
+        nic_rate=12_500_000_000,
+        socket=hardware.QPI,
+    )
+
+
+def _hopper(gpu: str) -> Machine:
+    return Machine(
+        name=f"dgx-{gpu}",
+        title=f"DGX {gpu.upper()}",
+        gpu=GPUS[gpu],
+        gpus=8,
+        nvlink_rate=25 * GB,
+        switch_links=18,
+        pcie_switches=8,
+        pcie_gt=32,
+        nic_rate=50 * GB,
+        socket=hardware.UPI_2,
+    )
 
 
 MACHINES: Final = MappingProxyType(
     {
         machine.name: machine
         for machine in (
-            _dgx1("dgx1p", "P100", 20 * GB, tuple((a, b, 1) for a, b, _ in _CUBE_MESH)),
-            _dgx1("dgx1v", "V100", 25 * GB, _CUBE_MESH),
-            Machine("dgx2", "DGX-2", 16, 25 * GB, (), 6, 8, 8, 8, 12_500_000_000, hardware.UPI),
-            Machine("dgx-a100", "DGX A100", 8, 25 * GB, (), 12, 4, 16, 8, 25 * GB, hardware.XGMI),
-            Machine("dgx-h100", "DGX H100", 8, 25 * GB, (), 18, 8, 32, 8, 50 * GB, hardware.UPI_2),
+            _dgx1("dgx1p", "p100", 20 * GB, tuple((a, b, 1) for a, b, _ in _CUBE_MESH)),
+            _dgx1("dgx1v", "v100-32gb", 25 * GB, _CUBE_MESH),
+            Machine(
+                name="dgx2",
+                title="DGX-2",
+                gpu=GPUS["v100-32gb"],
+                gpus=16,
+                nvlink_rate=25 * GB,
+                switch_links=6,
+                pcie_switches=8,
+                pcie_gt=8,
+                nic_rate=12_500_000_000,
+                socket=hardware.UPI,
+            ),
+            Machine(
+                name="dgx-a100",
+                title="DGX A100",
+                gpu=GPUS["a100-80gb"],
+                gpus=8,
+                nvlink_rate=25 * GB,
+                switch_links=12,
+                pcie_switches=4,
+                pcie_gt=16,
+                nic_rate=25 * GB,
+                socket=hardware.XGMI,
+            ),
+            _hopper("h100"),
+            _hopper("h200"),
+            replace(_hopper("b200"), nvlink_rate=50 * GB),
+            Machine(
+                name="gb200-nvl72",
+                title="GB200 NVL72",
+                gpu=GPUS["gb200"],
+                gpus=72,
+                nvlink_rate=50 * GB,
+                switch_links=18,
+                pcie_switches=36,
+                pcie_gt=32,
+                nics=72,
+                rails=4,
+                nic_rate=50 * GB,
+                socket=None,
+                trays=18,
+            ),
         )
     }
 )
-"""The machines, by name. NIC rates: EDR on DGX-1 and DGX-2, HDR on DGX A100, NDR on DGX H100."""
+"""The machines, by name. NIC rates: EDR on DGX-1 and DGX-2, HDR on DGX A100, NDR on DGX H100 and later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +198,13 @@ class Cluster:
     """What the machines can send into a leaf switch, over what the leaf can send to the spine."""
     efficiency: Fraction = Fraction(1)
     """The share of an NVLink that payload gets."""
+    pcie_efficiency: Fraction | None = None
+    """The share of a PCIe link that payload gets; what is assumed of its generation if None."""
+
+    @property
+    def has_pcie(self) -> bool:
+        """Whether PCIe links are part of it: a machine whose GPUs meet in NVSwitches needs them in clusters only."""
+        return self.hosts > 1 or self.machine.switch_links == 0
 
     @property
     def npus(self) -> int:
@@ -111,12 +217,14 @@ class Cluster:
 
     def __str__(self) -> str:
         given = {
+            "trays": "" if self.machine == MACHINES[self.machine.name] else str(self.machine.trays),
             "nodes": str(self.hosts) if self.hosts > 1 else "",
             "nics": self.nics if self.hosts > 1 else "",
             "nic_rate": "" if self.nic_rate is None else quantities.RATE.format(self.nic_rate),
             "latency": quantities.TIME.format(self.latency) if self.latency != hardware.NETWORK_LATENCY else "",
             "oversubscription": str(self.oversubscription).replace("/", ":") if self.oversubscription != 1 else "",
             "efficiency": quantities.format_share(self.efficiency) if self.efficiency != 1 else "",
+            "pcie_efficiency": "" if self.pcie_efficiency is None else quantities.format_share(self.pcie_efficiency),
         }
         arguments = ", ".join(f"{key}={value}" for key, value in given.items() if value)
         return f"{self.machine.name}({arguments})" if arguments else self.machine.name
@@ -131,8 +239,11 @@ class _Builder:
         self.nodes = [Node(self._name(h, f"GPU {g}"), "npu", h) for h in range(hosts) for g in range(gpus)]
         self.links: list[Link] = []
         self.networked = hosts > 1
-        self.with_pcie = self.networked or self.machine.switch_links == 0
+        self.with_pcie = cluster.has_pcie
         self.with_cpus = self.with_pcie and (self.machine.switch_links == 0 or cluster.nics == "single")
+        wire, share, _ = hardware.pcie_rate(f"{self.machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
+        self.pcie_rate = wire
+        self.pcie_efficiency = share if cluster.pcie_efficiency is None else cluster.pcie_efficiency
 
     def graph(self) -> Graph:
         nics = [self._host(host) for host in range(self.cluster.hosts)]
@@ -145,6 +256,7 @@ class _Builder:
                 links=tuple(both_ways(self.links)),
                 link_unit=int(self.machine.nvlink_rate * self.cluster.efficiency),
                 assumptions=tuple(self._assumptions()),
+                warnings=tuple(self._warnings()),
             )
         )
 
@@ -166,10 +278,14 @@ class _Builder:
                 self._nvlink(gpu, switch, NVSWITCH, hardware.NVSWITCH_LATENCY, machine.switch_links)
         if not self.with_pcie:
             return []
-        switches = [self._add(f"PCIe switch {i}", "switch", host) for i in range(machine.pcie_switches)]
+        switches = [self._hub(host, i) for i in range(machine.pcie_switches)]
         for gpu in range(machine.gpus):
-            self._pcie(first + gpu, switches[gpu * len(switches) // machine.gpus])
-        if self.with_cpus:
+            hub = switches[gpu * len(switches) // machine.gpus]
+            if machine.socket is None:
+                self.links.append(Link(first + gpu, hub, hardware.C2C_RATE, hardware.NVLINK_LATENCY, C2C))
+            else:
+                self._pcie(first + gpu, hub)
+        if self.with_cpus and machine.socket is not None:
             near, far = (self._add(f"CPU {i}", "cpu", host) for i in range(2))
             for index, pcie in enumerate(switches):
                 self._pcie(pcie, near if index < len(switches) // 2 else far)
@@ -183,6 +299,12 @@ class _Builder:
             self._pcie(nic, switches[index * len(switches) // machine.nics])
         return nics
 
+    def _hub(self, host: int, index: int) -> int:
+        """Adds what NICs and GPUs meet in: a PCIe switch, or a CPU."""
+        if self.machine.socket is None:
+            return self._add(f"CPU {index}", "cpu", host)
+        return self._add(f"PCIe switch {index}", "switch", host)
+
     def _network(self, nics: list[list[int]]) -> None:
         """Adds the switches between machines."""
         rate = self._nic_rate
@@ -190,14 +312,15 @@ class _Builder:
             switch = self._add("network switch", "switch")
             self.links += [Link(host[0], switch, rate, self.cluster.latency, INFINIBAND) for host in nics]
             return
-        leaves = [self._add(f"leaf {i}", "switch") for i in range(self.machine.nics)]
+        rails, hosts = self.machine.rails, self.cluster.hosts
+        leaves = [self._add(f"leaf {i}", "switch") for i in range(rails)]
         self.links += [
-            Link(nic, leaf, rate, self.cluster.latency, INFINIBAND)
+            Link(nic, leaves[index % rails], rate, self.cluster.latency, INFINIBAND)
             for host in nics
-            for nic, leaf in zip(host, leaves, strict=True)
+            for index, nic in enumerate(host)
         ]
         spine = self._add("spine", "switch")
-        up = int(rate * self.cluster.hosts / self.cluster.oversubscription)
+        up = int(rate * hosts * (self.machine.nics // rails) / self.cluster.oversubscription)
         self.links += [Link(leaf, spine, up, self.cluster.latency, INFINIBAND) for leaf in leaves]
 
     def _nvlink(self, src: int, dst: int, kind: str, latency: int, count: int) -> None:
@@ -205,8 +328,7 @@ class _Builder:
         self.links.append(Link(src, dst, rate, latency, kind, count, self.cluster.efficiency))
 
     def _pcie(self, src: int, dst: int) -> None:
-        rate, efficiency, _ = hardware.pcie_rate(f"{self.machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
-        self.links.append(Link(src, dst, rate, hardware.PCIE_LATENCY, PCIE, efficiency=efficiency))
+        self.links.append(Link(src, dst, self.pcie_rate, hardware.PCIE_LATENCY, PCIE, efficiency=self.pcie_efficiency))
 
     @property
     def _nic_rate(self) -> int:
@@ -223,11 +345,30 @@ class _Builder:
             yield "payload gets all of an NVLink (efficiency=100%)"
         if self.with_pcie:
             yield hardware.latency_assumption(PCIE, hardware.PCIE_LATENCY)
-        if self.with_cpus:
-            yield hardware.latency_assumption(machine.socket.kind, hardware.SOCKET_LATENCY)
+            if machine.socket is None:
+                yield hardware.latency_assumption(C2C, hardware.NVLINK_LATENCY)
+                rate = quantities.RATE.format(hardware.C2C_RATE)
+                yield f"a GPU has {rate} each way to its CPU, half of what the NVLink-C2C of the CPU carries"
+            if cluster.pcie_efficiency is None:
+                yield from hardware.share_assumptions([(PCIE, self.pcie_rate, self.pcie_efficiency)])
+        if self.with_cpus and machine.socket is not None:
+            wire = machine.socket
+            yield hardware.latency_assumption(wire.kind, hardware.SOCKET_LATENCY)
+            yield from hardware.share_assumptions([(wire.kind, wire.rate, wire.efficiency)])
         if not self.networked:
             return
         yield hardware.latency_assumption(INFINIBAND, cluster.latency)
         if cluster.nic_rate is None:
             yield f"a NIC has {quantities.RATE.format(machine.nic_rate)} each way (that of a {machine.title})"
+        yield f"payload gets all of a link of class {INFINIBAND}"
         yield "the network between machines never blocks, other than by oversubscription of the leaves"
+
+    def _warnings(self) -> Iterator[str]:
+        """What a NIC has to spare is of no use to anybody."""
+        carries = int(self.pcie_rate * self.pcie_efficiency)
+        if self.networked and self._nic_rate > carries:
+            nic, pcie = quantities.RATE.format(self._nic_rate), quantities.RATE.format(self.pcie_rate)
+            yield (
+                f"{self.cluster}: a NIC has {nic} each way, but the PCIe link that it is on carries "
+                f"{hardware.gb(carries)} of payload (of {pcie} on the wire): traffic between machines gets no more"
+            )

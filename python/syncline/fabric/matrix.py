@@ -196,6 +196,7 @@ class _Builder:
         self._pcie()
         for kind, latency in dict.fromkeys((link.kind, link.latency) for link in self.links):
             self.assumptions.append(hardware.latency_assumption(kind, latency))
+        self.assumptions += hardware.share_assumptions((link.kind, link.rate, link.efficiency) for link in self.links)
         has_nvlinks = any(link.kind in (NVLINK, NVSWITCH) for link in self.links)
         unit = self._nvlink_rate if has_nvlinks else None
         links = tuple(both_ways(self.links))

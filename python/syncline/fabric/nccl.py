@@ -22,10 +22,21 @@ from syncline import quantities
 from syncline.errors import InputError, Problem
 from syncline.fabric import elements, hardware
 from syncline.fabric.elements import Element
-from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph, GraphError, Link, Node, NodeKind, both_ways, checked
+from syncline.fabric.graph import (
+    C2C,
+    NVLINK,
+    NVSWITCH,
+    PCIE,
+    Graph,
+    GraphError,
+    Link,
+    Node,
+    NodeKind,
+    both_ways,
+    checked,
+)
 
 ACCEPTED: Final = "a <system> with <cpu> and <pci>, as NCCL writes to NCCL_TOPO_DUMP_FILE"
-C2C: Final = "C2C"
 SWITCH_CLASS: Final = "0x0604"
 NVSWITCH_CLASS: Final = "0x068000"
 CPU_BRIDGE_CLASS: Final = "0x068001"
@@ -269,6 +280,7 @@ class _Importer:
     def _assumed(self, links: Sequence[Link]) -> Iterator[str]:
         for kind, latency in dict.fromkeys((link.kind, link.latency) for link in links):
             yield hardware.latency_assumption(kind, latency)
+        yield from hardware.share_assumptions((link.kind, link.rate, link.efficiency) for link in links)
         if any(_sm(gpu) is None for gpu in self.gpus if gpu.gpu is not None):
             rate = quantities.RATE.format(hardware.DEFAULT_NVLINK_RATE)
             yield f"GPUs without a compute capability (sm) have NVLinks of {rate}"

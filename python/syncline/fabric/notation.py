@@ -1,4 +1,7 @@
-"""Machine strings: `dgx1v`, `dgx-a100(nodes=4)`, `dgx-h100(nodes=16, nics=rail, nic_rate=400Gb/s)`."""
+"""Machine strings: `dgx1v`, `dgx-a100(nodes=4)`, `dgx-h100(nodes=16, nics=rail, nic_rate=400Gb/s)`.
+
+`gb200-nvl72(trays=9)` is half a rack.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,14 @@ from typing import Final, TypeVar
 from syncline import quantities
 from syncline.errors import did_you_mean, one_of
 from syncline.fabric import hardware
+from syncline.fabric.hardware import GB
 from syncline.fabric.machines import MACHINES, MAX_HOSTS, NICS, Cluster, Nics
 from syncline.quantities import QuantityError
 
-PARAMETERS: Final = ("nodes", "nics", "nic_rate", "latency", "oversubscription", "efficiency")
+PARAMETERS: Final = (
+    *("nodes", "nics", "nic_rate", "latency", "oversubscription", "efficiency"),
+    *("pcie_efficiency", "trays"),
+)
 NETWORK_PARAMETERS: Final = ("nics", "nic_rate", "latency", "oversubscription")
 """What a single machine has no use for."""
 MACHINES_ACCEPTED: Final = one_of(MACHINES)
@@ -48,7 +55,8 @@ def parse(text: str) -> Cluster:
     machine = MACHINES.get(match[1].lower())
     if machine is None:
         raise MachineError(f"'{match[1]}' is not a machine{did_you_mean(match[1], MACHINES)}")
-    given = _arguments(machine.name, match[2] or "")
+    name = machine.name
+    given = _arguments(name, match[2] or "")
 
     def value(key: str, read: Callable[[str], T], default: T) -> T:
         if key not in given:
@@ -56,9 +64,14 @@ def parse(text: str) -> Cluster:
         try:
             return read(given[key])
         except QuantityError as error:
-            raise MachineError(f"in {machine.name}: {key}={given[key]}: {error.message}", error.accepted) from None
+            raise MachineError(f"in {name}: {key}={given[key]}: {error.message}", error.accepted) from None
 
-    hosts = value("nodes", _hosts, 1)
+    if "trays" in given:
+        most = machine.trays
+        if not most:
+            raise MachineError(f"in {name}: it has no trays", "trays with gb200-nvl72 only")
+        machine = machine.with_trays(value("trays", lambda text: _count(text, "trays", most), most))
+    hosts = value("nodes", lambda text: _count(text, "machines", MAX_HOSTS), 1)
     cluster = Cluster(
         machine=machine,
         hosts=hosts,
@@ -67,6 +80,7 @@ def parse(text: str) -> Cluster:
         latency=value("latency", lambda text: quantities.time(text, zero=True), hardware.NETWORK_LATENCY),
         oversubscription=value("oversubscription", _oversubscription, Fraction(1)),
         efficiency=value("efficiency", quantities.share, Fraction(1)),
+        pcie_efficiency=value("pcie_efficiency", quantities.share, None),
     )
     _check_use(cluster, given)
     return cluster
@@ -78,13 +92,23 @@ def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
     idle = [key for key in NETWORK_PARAMETERS if key in given]
     if idle and cluster.hosts == 1:
         raise MachineError(f"in {name}: {idle[0]} has no meaning for a single machine", "nodes=2 or more with it")
+    if cluster.nics == "single" and cluster.machine.socket is None:
+        message = f"in {name}: nics=single: not all GPUs have a way to one NIC, each has its own"
+        raise MachineError(message, "nics=rail")
+    if "pcie_efficiency" in given and not cluster.has_pcie:
+        message = f"in {name}: pcie_efficiency has no meaning for a single machine, whose GPUs meet in NVSwitches"
+        raise MachineError(message, "nodes=2 or more with it")
     if cluster.nics == "single" and "oversubscription" in given:
         raise MachineError(f"in {name}: with nics=single there is one switch, and no spine", "nics=rail with it")
     rate = cluster.machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate
-    if rate * cluster.hosts > quantities.LARGEST or rate * cluster.hosts < cluster.oversubscription:
+    leaf = rate * cluster.hosts * (cluster.machine.nics // cluster.machine.rails)
+    if leaf > quantities.LARGEST or leaf < cluster.oversubscription:
         raise MachineError(f"in {name}: nic_rate={given['nic_rate']}: this is beyond all bounds", "such as 400Gb/s")
     if int(cluster.machine.nvlink_rate * cluster.efficiency) < 1:
         raise MachineError(f"in {name}: efficiency={given['efficiency']}: nothing is left of an NVLink", "such as 94%")
+    if cluster.pcie_efficiency is not None and int(cluster.machine.pcie_gt * 2 * GB * cluster.pcie_efficiency) < 1:
+        message = f"in {name}: pcie_efficiency={given['pcie_efficiency']}: nothing is left of a PCIe link"
+        raise MachineError(message, "such as 82%")
 
 
 def _arguments(machine: str, text: str) -> dict[str, str]:
@@ -104,9 +128,9 @@ def _arguments(machine: str, text: str) -> dict[str, str]:
     return given
 
 
-def _hosts(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not 1 <= int(text) <= MAX_HOSTS:
-        raise QuantityError("this is not a number of machines", f"a whole number from 1 to {MAX_HOSTS}")
+def _count(text: str, what: str, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not 1 <= int(text) <= most:
+        raise QuantityError(f"this is not a number of {what}", f"a whole number from 1 to {most}")
     return int(text)
 
 

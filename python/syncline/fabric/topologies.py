@@ -17,6 +17,7 @@ from syncline import topology
 from syncline.errors import did_you_mean
 from syncline.fabric import allocation, notation
 from syncline.fabric import groups as grouping
+from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import Graph
 from syncline.fabric.groups import Members
 from syncline.fabric.machines import MACHINES
@@ -38,6 +39,8 @@ class Wired:
     """What the file holds; nothing for a machine."""
     taking_part: frozenset[int] | None = None
     """The NPUs that communicate, if not all do; the others do not forward."""
+    gpu: Gpu | None = None
+    """What its NPUs are, where that is known: of a machine it is."""
 
     @property
     def npus(self) -> int:
@@ -145,7 +148,7 @@ def machine(text: str) -> Wired:
         cluster = notation.parse(text)
     except notation.MachineError as error:
         raise TopologyError(error.message, error.accepted) from None
-    return Wired(cluster.graph(), str(cluster))
+    return Wired(cluster.graph(), str(cluster), gpu=cluster.machine.gpu)
 
 
 def _is_machine(text: str) -> bool:

@@ -40,6 +40,14 @@ def _ideal(study: Study, best: Variant) -> str:
     return f"; it reaches {percent(share)} of the performance of {called(bound)}"
 
 
+def npus(study: Study) -> list[str]:
+    """What computes: a line, or one for each variant where they differ."""
+    described = {v.npus for v in study.variants} - {""}
+    if len(described) < 2:
+        return [f"NPUs: {text}." for text in described]
+    return [f"NPUs of {called(v)}: {v.npus}." for v in study.variants if v.npus]
+
+
 def called(v: Variant) -> str:
     """The name of a variant within a sentence."""
     return short(v.name, 48)

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import charts, charts_ace
 from .escape import html_text
-from .headline import cause, exposed_share, headline, words
+from .headline import cause, exposed_share, headline, npus, words
 from .markup import Cell, Charts, Column, chart, hint, note, reproduce, section, table, tabs
 from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
@@ -30,7 +30,7 @@ TOP = 10
 
 def headline_section(study: Study, figures: Charts) -> str:
     """The sentence, the bar and the numbers behind it."""
-    body = f'<p class="headline">{html_text(headline(study))}</p>'
+    body = f'<p class="headline">{html_text(headline(study))}</p>' + "".join(hint(line) for line in npus(study))
     body += chart(
         figures,
         "chart-breakdown",

@@ -86,6 +86,11 @@ class Variant:
         return number(value)
 
     @cached_property
+    def npus(self) -> str:
+        """What its NPUs are, in a line; documents of old do not say."""
+        return str(mapping(self.run.get("hardware")).get("description", ""))
+
+    @cached_property
     def iterations(self) -> int:
         """Training iterations; 0 for a collective on its own."""
         return int(self._number("iterations") or 0)

@@ -6,7 +6,7 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -18,73 +18,39 @@ from pydantic import (
     Tag,
     ValidationInfo,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from syncline import quantities, topology
 from syncline.fabric import topologies
+from syncline.fabric.gpus import Precision
 from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.fields import (
     Accepted,
-    ComputeRate,
     Count,
     Frequency,
     GpusText,
     GroupsText,
     Rate,
+    RateOrAuto,
     Share,
     Size,
     SmallCount,
+    SmallCountOrAuto,
     Time,
     TimeOrZero,
     Warps,
     refused,
     said_elsewhere,
 )
+from syncline.schema.npu import Npu, completed
 from syncline.schema.section import Section
 from syncline.schema.workloads import DISTRIBUTED, AstraWorkload, CollectiveWorkload, ModelWorkload, Training
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
 NAME_ACCEPTED: Final = "up to 64 letters, digits, spaces and _ + -, starting with a letter or digit"
-
-
-class Compute(Section):
-    """How the time of kernels is found."""
-
-    kind: Literal["roofline", "systolic"] = "roofline"
-    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: an array of processing elements in
-    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth."""
-    rows: Annotated[int, Field(ge=1, le=65_536)] = 256
-    """Rows of the array."""
-    columns: Annotated[int, Field(ge=1, le=65_536)] = 256
-    """Columns of the array."""
-    dataflow: Literal["output-stationary", "weight-stationary", "input-stationary"] = "output-stationary"
-    """What stays in the array while the rest streams through."""
-    clock: Frequency | None = None
-    """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
-    tile: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Results along each side of the square tiles that matrix products are computed in, each of which reads its
-    operands from main memory; if not given, every operand is read once."""
-
-
-class Npu(Section):
-    """The NPU as hardware. Defaults: the GPU-like NPU of the ACE paper (Table V)."""
-
-    peak: ComputeRate = 120 * 10**12
-    """Peak rate of all SMs together."""
-    sms: SmallCount = 80
-    """Streaming multiprocessors."""
-    clock: Frequency = 1_245_000_000
-    """Clock of the SMs; an endpoint's cycles are at this clock unless it says otherwise."""
-    memory_bandwidth: Rate = 900 * 10**9
-    """Main-memory bandwidth, compute and communication together."""
-    bus: Rate = 500 * 10**9
-    """Bus between the NPU and its fabric interface, each direction."""
-    sm_read: Size = 64
-    """Bytes that one SM reads per cycle when it drives a collective."""
-    compute: Compute = Compute()
-    """The compute model."""
 
 
 BUFFER_ACCEPTED: Final = f"auto, or {quantities.SIZE.accepted}"
@@ -287,10 +253,12 @@ class BaselineEndpoint(Section):
     contention: Literal["static", "dynamic"] = "static"
     """`static`: what is set aside for communication, compute never has. `dynamic`: both share SMs and main memory, as
     fairly as their warps compete for them, and only while both run."""
-    comm_memory_bandwidth: Annotated[Rate | None, AfterValidator(_set_aside)] = Field(None, validate_default=True)
-    """Main-memory bandwidth set aside for communication; with static contention only, and then needed."""
-    comm_sms: SmallCount
-    """SMs set aside for communication; with dynamic contention, SMs that communication runs on."""
+    comm_memory_bandwidth: Annotated[RateOrAuto | None, AfterValidator(_set_aside)] = Field(None, validate_default=True)
+    """Main-memory bandwidth set aside for communication; with static contention only, and then needed. `auto` is half
+    of what the NPU has, as in the system of the ACE paper that is optimised for communication."""
+    comm_sms: SmallCountOrAuto
+    """SMs set aside for communication; with dynamic contention, SMs that communication runs on. `auto` is as many as
+    read what the memory bandwidth of `auto` delivers."""
     comm_warps: Annotated[int, Field(ge=1, le=64)] = 16
     """Warps of communication on each of its SMs, with dynamic contention."""
     kernel_warps: Warps = 64.0
@@ -351,8 +319,8 @@ class SwitchOffloadEndpoint(Section):
 
     kind: Literal["switch-offload"]
     """Which endpoint model."""
-    comm_memory_bandwidth: Rate
-    """Main-memory bandwidth set aside for the DMAs."""
+    comm_memory_bandwidth: RateOrAuto
+    """Main-memory bandwidth set aside for the DMAs; `auto` is half of what the NPU has, as for a baseline."""
     comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
     """SMs set aside for phases that no switch can do, such as those of rings; what goes through switches needs none."""
     charge_writes: bool = False
@@ -552,6 +520,12 @@ class Experiment(Section):
     output: Output = Output()
     """What is recorded."""
 
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        for section, value in completed(self.topology.gpu, self.npu, self.workload, self.endpoint).items():
+            object.__setattr__(self, section, value)
+        return self
+
     @property
     def composition(self) -> str:
         """The algorithm that the engine is told."""
@@ -616,6 +590,11 @@ class Experiment(Section):
         """How the model is distributed."""
         model = self.workload.model if isinstance(self.workload, ModelWorkload) else ""
         return self.training.strategy or ("hybrid" if model in DISTRIBUTED else "data-parallel")
+
+    @property
+    def precision(self) -> Precision | None:
+        """What the peak rate of the NPU is for; None where it is no matter of data types, or of no use."""
+        return self.workload.precision if isinstance(self.workload, ModelWorkload) else None
 
     @property
     def is_training(self) -> bool:

@@ -55,6 +55,8 @@ CALLED = {
     "priority": "kind of collectives",
     "algorithms": "algorithm",
     "tail": "end of a run",
+    "gpu": "GPU",
+    "precision": "data type",
 }
 """What the value of a key is called, where the key is not a word for it."""
 

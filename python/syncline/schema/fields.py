@@ -8,7 +8,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, PlainSerializer
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -162,3 +169,18 @@ Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Warps = Annotated[float, Field(ge=0.001, le=64, allow_inf_nan=False)]
 """Warps of an SM, an average over SMs and time; thousandths count."""
 SmallCount = Annotated[int, Field(ge=1, le=4096)]
+
+AUTO: Final = -1
+"""`auto` on its way to a value that suits the NPU; no complete experiment has it."""
+
+
+def _auto_or(value: object, read: ValidatorFunctionWrapHandler) -> Any:
+    return AUTO if value == "auto" or value is AUTO else read(value)
+
+
+RateOrAuto = Annotated[Rate, WrapValidator(_auto_or), Accepted(f"auto, or {quantities.RATE.accepted}")]
+SmallCountOrAuto = Annotated[
+    SmallCount,
+    WrapValidator(_auto_or),
+    Accepted("auto, or a whole number from 1 to 4096", also={"type": "integer", "minimum": 1, "maximum": 4096}),
+]

@@ -25,6 +25,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.explain import explain
 from syncline.schema.merge import Override
+from syncline.schema.npu import completed
 from syncline.schema.workloads import AstraWorkload
 
 MAX_VARIANTS: Final = 1000
@@ -294,6 +295,9 @@ def _legal_parts(values: dict[str, Any]) -> rules.Parts:
             parts[name] = _adapter(name).validate_python(values[name], strict=True)
         except ValidationError:
             parts[name] = None
+    if parts["npu"] is not None:
+        gpu = None if parts["topology"] is None else parts["topology"].gpu
+        parts |= completed(gpu, parts["npu"], parts["workload"], parts["endpoint"])
     return rules.Parts(**parts)
 
 

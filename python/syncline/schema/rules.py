@@ -14,6 +14,7 @@ from typing import Any, Final
 from syncline.errors import one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
+from syncline.fabric.gpus import GPUS, WIDTHS
 from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
@@ -23,14 +24,13 @@ from syncline.schema.experiment import (
     BaselineEndpoint,
     Calibration,
     Collective,
-    Compute,
     Experiment,
-    Npu,
     Output,
     PacketNetwork,
     SlowLink,
     SwitchOffloadEndpoint,
 )
+from syncline.schema.npu import Compute, Npu
 from syncline.schema.workloads import (
     DISTRIBUTED,
     ROOTED,
@@ -102,6 +102,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _tables(parts)
     yield from _background(parts)
     yield from _compute(parts)
+    yield from _precision(parts)
     yield from _kinds(parts)
     yield from _number_widths(parts)
     yield from _shared_npu(parts)
@@ -238,6 +239,27 @@ def _compute(parts: Parts) -> Iterator[Violation]:
     for name in type(compute).model_fields.keys() - {"tile"}:
         if getattr(compute, name) != getattr(default, name):
             yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
+
+
+def _precision(parts: Parts) -> Iterator[Violation]:
+    """A data type decides on the peak of a GPU that has units for it, or at least on the width of elements."""
+    npu, workload = parts.npu, parts.workload
+    if npu is None or not isinstance(workload, ModelWorkload) or "precision" not in workload.model_fields_set:
+        return
+    path, precision = ("workload", "precision"), workload.precision
+    if precision is None:
+        return
+    if npu.is_peak_given:
+        known = npu.gpu is not None and npu.peak == GPUS[npu.gpu].peaks.get(precision)
+        if not known and "element" in workload.model_fields_set and workload.element != WIDTHS[precision]:
+            message = "npu and workload.element state all that it could decide on"
+            yield Violation(path, message, "none; or no npu.peak, no array, or no workload.element")
+    elif npu.gpu is None:
+        message = f"the {npu.title} has one peak rate, whatever it computes in"
+        yield Violation(path, message, "none; or a machine as topology, npu.gpu, or npu.peak with it")
+    elif precision not in GPUS[npu.gpu].peaks:
+        message = f"a GPU of the kind {npu.title} has no units for it"
+        yield Violation(path, message, one_of(GPUS[npu.gpu].peaks))
 
 
 def _kinds(parts: Parts) -> Iterator[Violation]:

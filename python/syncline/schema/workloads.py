@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from syncline.fabric.gpus import WIDTHS, Precision
 from syncline.schema.fields import Count, Rate, Size, SizeOrZero, SmallCount, Warps
 from syncline.schema.section import Section
+
+DEFAULT_ELEMENT: Final = 2
 
 
 class ModelWorkload(Section):
@@ -17,13 +20,23 @@ class ModelWorkload(Section):
     """The model."""
     batch: Count
     """Samples per NPU and iteration."""
-    element: Size = 2
-    """Bytes of an activation, weight or gradient element; collectives are never cut finer."""
+    element: Size = DEFAULT_ELEMENT
+    """Bytes of an activation, weight or gradient element; those of `precision` if that is given and this is not.
+    Collectives are never cut finer."""
+    precision: Precision | None = None
+    """What kernels compute in, which decides on the peak rate of a GPU. If not given, what elements of that many bytes
+    are: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be asked for), 8 `fp64`, or the next wider type that the GPU has."""
     kernels: Literal["all", "weighted"] = "all"
     """Which kernels cost time: all of them, or those of operators with weights only (convolutions, fully connected and
     recurrent layers, attention, embeddings), as in simulators whose compute model knows little else."""
     sequence: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """Tokens of a sentence of GNMT, source and target alike; 25 if not given."""
+
+    @model_validator(mode="after")
+    def _elements_of_the_precision(self) -> Self:
+        if self.precision is not None and "element" not in self.model_fields_set:
+            object.__setattr__(self, "element", WIDTHS[self.precision])
+        return self
 
 
 class AstraWorkload(Section):

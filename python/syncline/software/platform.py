@@ -5,7 +5,7 @@
 | dgx1p, dgx1v | v100-mesh | hybrid cube mesh |
 | dgx2 | v100-nvswitch | |
 | dgx-a100 | a100-nvswitch | |
-| dgx-h100 | h100-nvswitch | NVSwitches that sum up (NVLS) |
+| dgx-h100, dgx-h200 | h100-nvswitch | NVSwitches that sum up (NVLS) |
 
 GPUs, NVLinks and NICs are those of the machine, written as everywhere: `dgx-h100(nodes=2, nics=single)`. What the
 class has constants of its own for, or what the model does not look at, is refused.
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from syncline.errors import InputError, command_line
+from syncline.errors import InputError, command_line, one_of
 from syncline.fabric import allocation, hardware, notation
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.machines import Cluster
@@ -34,10 +34,11 @@ CLASSES: Final = MappingProxyType(
         "dgx2": "v100-nvswitch",
         "dgx-a100": "a100-nvswitch",
         "dgx-h100": "h100-nvswitch",
+        "dgx-h200": "h100-nvswitch",
     }
 )
 """The class of software constants of each machine: the one that was fitted on such machines."""
-NVLS: Final = frozenset({"dgx-h100"})
+NVLS: Final = frozenset({"dgx-h100", "dgx-h200"})
 """Machines whose switches can sum up (NVLink SHARP)."""
 NAMES: Final = tuple(CLASSES)
 
@@ -118,8 +119,13 @@ def platform(text: str, gpus: str | None = None) -> Platform:
 
 
 def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
-    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many."""
+    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many, or if no
+    class of constants was fitted on such machines.
+    """
     machine = cluster.machine
+    if machine.name not in CLASSES:
+        message = f"no software constants were fitted on a {machine.title} yet; it can be simulated (collective, run)"
+        raise command_line(MACHINE_FLAG, str(cluster), message, one_of(NAMES))
     hosts: dict[int, list[int]] = {}
     for gpu in gpus:
         hosts.setdefault(gpu // machine.gpus, []).append(gpu % machine.gpus)

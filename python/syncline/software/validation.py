@@ -117,9 +117,9 @@ What differs:
 * *All-to-all over NICs.* In simulations a GPU's messages find others at the NIC of whom they go to: with a NIC for
   every GPU it takes up to 1.1 times as long as the bytes do, where GPUs share NICs in pairs 1.4 to 2 times. Measured
   tables of several nodes, which would say how much of that NCCL avoids, are missing.
-* *NICs and PCIe.* In the graphs a NIC is reached over PCIe, of which payload gets 75 %: 24 GB/s for a NIC of 25 GB/s
-  (DGX A100), 48 for 50 (DGX H100). The closed form takes the NIC's rate times what was fitted. Rings
-  over an odd number of nodes leave their rail once, and on DGX A100 clusters two of them then share a NIC.
+* *NICs.* In the graphs payload gets all that a NIC carries, and a little more of the PCIe link that it is on. The
+  closed form takes the NIC's rate times what was fitted. Rings over an odd number of nodes leave their rail once, and
+  on DGX A100 clusters two of them then share a NIC.
 * *Meshes.* Rings of every collective stay on NVLinks. Simulated trees and direct schedules of a DGX-1 also cross
   PCIe and take several times as long; the closed form takes all NVLinks as usable.
 """

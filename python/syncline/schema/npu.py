@@ -1,0 +1,155 @@
+"""The NPU of an experiment, and where its figures come from.
+
+What an experiment does not state is taken from the GPU of its machine (`fabric.gpus`), or from the GPU that `npu.gpu`
+names. A topology that is no machine has the NPU of the ACE paper (Table V). Of a GPU no figures are published for two
+fields:
+
+*bus*      what the GPU's own data crosses on its way to the links: on the die, where nothing is slower than main
+           memory, so that it carries as much as that.
+*sm_read*  64 B per cycle, as in the ACE paper; that is what an SM gets from the L2 cache of a V100.
+
+An endpoint whose share of the NPU is `auto` has as much as the ACE paper's baseline that is optimised for communication
+(Table VI, CommOpt): half of the memory bandwidth, and as many SMs as read that fast (450 GB/s and 6 SMs of its NPU).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import Field
+
+from syncline.fabric.gpus import GPUS, Gpu, Precision
+from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
+from syncline.schema.section import Section
+from syncline.schema.workloads import DEFAULT_ELEMENT, ModelWorkload
+
+S = TypeVar("S", bound=Section)
+
+
+class Compute(Section):
+    """How the time of kernels is found."""
+
+    kind: Literal["roofline", "systolic"] = "roofline"
+    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: an array of processing elements in
+    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth."""
+    rows: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Rows of the array."""
+    columns: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Columns of the array."""
+    dataflow: Literal["output-stationary", "weight-stationary", "input-stationary"] = "output-stationary"
+    """What stays in the array while the rest streams through."""
+    clock: Frequency | None = None
+    """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
+    tile: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Results along each side of the square tiles that matrix products are computed in, each of which reads its
+    operands from main memory; if not given, every operand is read once."""
+
+
+GpuName = Literal["p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "gb200"]
+
+
+class Npu(Section):
+    """The NPU as hardware. Defaults: those of the machine's GPU, or of the GPU that is named; of a topology that is no
+    machine the GPU-like NPU of the ACE paper (Table V)."""
+
+    gpu: GpuName | None = None
+    """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given."""
+    peak: ComputeRate = 120 * 10**12
+    """Peak rate of all SMs together, without sparsity; of a GPU, that for `workload.precision`."""
+    sms: SmallCount = 80
+    """Streaming multiprocessors."""
+    clock: Frequency = 1_245_000_000
+    """Clock of the SMs; an endpoint's cycles are at this clock unless it says otherwise."""
+    memory_bandwidth: Rate = 900 * 10**9
+    """Main-memory bandwidth, compute and communication together."""
+    memory: Size | None = None
+    """Main memory; not looked at if it is not known."""
+    bus: Rate = 500 * 10**9
+    """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
+    sm_read: Size = 64
+    """Bytes that one SM reads per cycle when it drives a collective."""
+    compute: Compute = Compute()
+    """The compute model."""
+
+    @property
+    def is_peak_given(self) -> bool:
+        """Whether the rate of kernels does not follow from their data type."""
+        return "peak" in self.model_fields_set or self.compute.kind != "roofline"
+
+    @property
+    def title(self) -> str:
+        """What it is called: its GPU, or the NPU whose figures are the defaults."""
+        return PAPER_NPU if self.gpu is None else GPUS[self.gpu].title
+
+    @property
+    def changed(self) -> list[str]:
+        """Figures that are not those of what it is called, because others were stated."""
+        known = _figures(GPUS[self.gpu], self.peak) if self.gpu else {}
+        defaults = {name: Npu.model_fields[name].default for name in FIGURES} | known
+        differs = [name for name in FIGURES if getattr(self, name) != defaults[name]]
+        stated = self.gpu is not None and "peak" in self.model_fields_set
+        return differs if not stated or self.peak in GPUS[self.gpu or ""].peaks.values() else ["peak", *differs]
+
+
+FIGURES: Final = ("peak", "sms", "clock", "memory_bandwidth", "memory", "bus", "sm_read")
+"""Fields that describe hardware."""
+PAPER_NPU: Final = "NPU of the ACE paper"
+AUTO_SHARE: Final = 2
+"""A communication share that is `auto` is the memory bandwidth over this."""
+
+
+def completed(machine: Gpu | None, npu: Npu, workload: Any, endpoint: Any) -> dict[str, Section]:
+    """The sections that depend on what the NPU is, complete: the figures of its GPU, the data type that its peak is
+    for, and what `auto` sets aside of it. Of all fields it is still known which were stated.
+    """
+    models = isinstance(workload, ModelWorkload)
+    element, precision = (workload.element, workload.precision) if models else (DEFAULT_ELEMENT, None)
+    npu, precision = _of_gpu(npu, machine, precision, element)
+    found: dict[str, Section] = {"npu": npu}
+    if models and workload.precision != precision:
+        found["workload"] = _with(workload, precision=precision)
+    shares = auto_share(npu)
+    auto = {name: share for name, share in shares.items() if getattr(endpoint, name, None) == AUTO}
+    if auto:
+        found["endpoint"] = _with(endpoint, **auto)
+    return found
+
+
+def auto_share(npu: Npu) -> dict[str, int]:
+    """What `auto` sets aside of an NPU for communication, by the fields of endpoints."""
+    bandwidth = max(1, npu.memory_bandwidth // AUTO_SHARE)
+    sms = -(-bandwidth // (npu.sm_read * npu.clock))
+    return {"comm_memory_bandwidth": bandwidth, "comm_sms": max(1, min(sms, npu.sms - 1))}
+
+
+def _of_gpu(npu: Npu, machine: Gpu | None, precision: Precision | None, element: int) -> tuple[Npu, Precision | None]:
+    """The NPU with what it does not state filled in from its GPU, and the data type that its peak is for: the given
+    one, or what elements of so many bytes are computed in, and none where the peak does not depend on types.
+    """
+    gpu = machine if npu.gpu is None else GPUS[npu.gpu]
+    if gpu is None:
+        return npu, precision
+    if not npu.is_peak_given:
+        precision = precision or gpu.precision(element)
+    peak = gpu.peaks.get(precision or gpu.precision(element), gpu.peaks["fp16"])
+    figures = {"gpu": gpu.name, **_figures(gpu, peak)}
+    missing = {name for name in figures if name not in npu.model_fields_set or getattr(npu, name) is None}
+    return _with(npu, **{name: figures[name] for name in missing}), precision
+
+
+def _figures(gpu: Gpu, peak: int) -> dict[str, int]:
+    """What is known of a GPU, by the fields of an NPU."""
+    return {
+        "peak": peak,
+        "sms": gpu.sms,
+        "clock": gpu.clock,
+        "memory_bandwidth": gpu.memory_bandwidth,
+        "memory": gpu.memory,
+        "bus": gpu.memory_bandwidth,
+    }
+
+
+def _with(section: S, **values: Any) -> S:
+    """A section with other values of some fields, which says of the same fields as before that they were stated."""
+    every = {name: getattr(section, name) for name in type(section).model_fields}
+    return type(section).model_construct(_fields_set=set(section.model_fields_set), **{**every, **values})

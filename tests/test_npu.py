@@ -1,0 +1,295 @@
+"""Where the figures of an NPU come from: its machine, a named GPU, what is stated, or the ACE paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import Ended
+from support.experiments import complaints, study
+from syncline import assumptions, engine
+from syncline.fabric.machines import MACHINES
+from syncline.schema.experiment import Experiment
+from syncline.schema.npu import FIGURES
+
+Command = Callable[..., Ended]
+
+RESNET = """\
+name: machine
+topology: {topology}
+workload: {{model: resnet50, batch: 64}}
+training: {{iterations: 1, update: false}}
+network: analytical
+collective: {{algorithm: ring, chunks: 1}}
+"""
+ENDLESS = "9PB/s"
+"""More memory bandwidth than any kernel can use."""
+
+
+def experiment(topology: str, *settings: str) -> Experiment:
+    """ResNet-50 on a topology."""
+    return study(RESNET.format(topology=topology), *settings).variants[0].experiment
+
+
+def compute_s(topology: str, *settings: str) -> float:
+    """What an iteration of it computes."""
+    (variant,) = study(RESNET.format(topology=topology), *settings).variants
+    return float(engine.run(variant).summary["compute_ps"]) / 1e12
+
+
+def said(topology: str, *settings: str) -> list[str]:
+    """What is assumed of it."""
+    return assumptions.of(study(RESNET.format(topology=topology), *settings).variants)
+
+
+class TestFigures:
+    @pytest.mark.parametrize("name", MACHINES)
+    def test_a_machine_brings_its_gpu(self, name: str) -> None:
+        gpu, npu = MACHINES[name].gpu, experiment(name).npu
+        assert (npu.gpu, npu.peak, npu.sms, npu.clock) == (gpu.name, gpu.peaks["fp16"], gpu.sms, gpu.clock)
+        assert (npu.memory, npu.memory_bandwidth) == (gpu.memory, gpu.memory_bandwidth)
+        assert npu.model_fields_set == set()
+        assert npu.changed == []
+
+    def test_a_cluster_and_an_allocation_have_the_same(self) -> None:
+        whole = experiment("dgx-h200").npu
+        assert experiment("dgx-h200(nodes=4, nics=single)").npu == whole
+        assert experiment("dgx-h200", "gpus=0-3").npu == whole
+
+    def test_a_topology_that_is_no_machine_has_the_npu_of_the_ace_paper(self) -> None:
+        npu = experiment("Ring(4)").npu
+        assert (npu.gpu, npu.peak, npu.sms, npu.clock) == (None, 120 * 10**12, 80, 1_245_000_000)
+        assert (npu.memory, npu.memory_bandwidth, npu.bus) == (None, 900 * 10**9, 500 * 10**9)
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            *(("sms", "66"), ("peak", "500TFLOP/s"), ("clock", "1GHz"), ("memory_bandwidth", "1TB/s")),
+            *(("memory", "40GB"), ("bus", "2TB/s"), ("sm_read", "128B")),
+        ],
+    )
+    def test_a_field_that_is_stated_is_the_only_one_that_changes(self, field: str, value: str) -> None:
+        whole, changed = experiment("dgx-h100").npu, experiment("dgx-h100", f"npu.{field}={value}").npu
+        assert [name for name in FIGURES if getattr(whole, name) != getattr(changed, name)] == [field]
+        assert changed.changed == [field]
+
+    def test_a_gpu_can_be_named(self) -> None:
+        ring, other = experiment("Ring(4)", "npu.gpu=b200"), experiment("dgx-a100", "npu.gpu=a100-40gb")
+        assert ring.npu.peak == 2250 * 10**12
+        assert other.npu.memory_bandwidth == 1555 * 10**9
+
+    def test_variants_have_those_of_their_own_topology(self) -> None:
+        text = RESNET.format(topology="dgx1v") + "variants: [{name: A}, {name: B, topology: dgx-b200}]\n"
+        assert [v.experiment.npu.gpu for v in study(text).variants] == ["v100-32gb", "b200"]
+
+    def test_communication_is_not_throttled_by_the_figures_of_a_paper(self, syncline_command: Command) -> None:
+        """A B200 sends 900 GB/s, for which a baseline reads 1.5 times as much."""
+        arguments = ("--machine", "dgx-b200", "--endpoint", "baseline", "--backend", "flow", "--json")
+        ended = syncline_command("collective", "all-reduce", "--size", "256MB", *arguments)
+        document = json.loads(ended.out)
+        assert document["bus_bandwidth_bytes_per_s"] > 0.9 * 900e9
+        assert document["efficiency"] <= 1
+
+
+class TestPrecision:
+    @pytest.mark.parametrize(
+        ("machine", "settings", "precision", "tflops", "element"),
+        [
+            ("dgx-h100", [], "fp16", 989.4, 2),
+            ("dgx1p", [], "fp16", 21.2, 2),
+            ("dgx-h100", ["workload.element=1B"], "fp8", 1978.9, 1),
+            ("dgx1v", ["workload.element=1B"], "fp16", 125, 1),
+            ("dgx-a100", ["workload.element=4B"], "fp32", 19.5, 4),
+            ("dgx-a100", ["workload.precision=tf32"], "tf32", 156, 4),
+            ("dgx-a100", ["workload.precision=bf16"], "bf16", 312, 2),
+            ("dgx-b200", ["workload.precision=fp8", "workload.element=2B"], "fp8", 4500, 2),
+            ("gb200-nvl72", ["workload.precision=fp64"], "fp64", 40, 8),
+        ],
+    )
+    def test_it_decides_on_the_peak(
+        self, machine: str, settings: list[str], precision: str, tflops: float, element: int
+    ) -> None:
+        found = experiment(machine, *settings)
+        assert (found.precision, found.npu.peak) == (precision, round(tflops * 1e12))
+        assert found.workload.element == element
+
+    @pytest.mark.parametrize(
+        ("topology", "settings", "message"),
+        [
+            ("dgx1v", ["workload.precision=bf16"], "a GPU of the kind NVIDIA V100 SXM2 32 GB has no units for it"),
+            ("Ring(4)", ["workload.precision=fp16"], "the NPU of the ACE paper has one peak rate"),
+            (
+                "dgx-h100",
+                ["workload.precision=fp8", "npu.peak=1PFLOP/s", "workload.element=2B"],
+                "npu and workload.element state all that it could decide on",
+            ),
+            ("dgx1v", ["workload.precision=fp12"], "this is not a known data type"),
+            ("dgx1v", ["npu.gpu=gb20"], "this is not a known GPU; did you mean 'gb200'?"),
+        ],
+    )
+    def test_it_is_honoured_or_refused(self, topology: str, settings: list[str], message: str) -> None:
+        assert message in complaints(RESNET.format(topology=topology), *settings)
+
+    def test_a_stated_peak_leaves_the_width(self) -> None:
+        found = experiment("Ring(4)", "npu.peak=50TFLOP/s", "workload.precision=fp32")
+        assert (found.npu.peak, found.workload.element) == (50 * 10**12, 4)
+
+
+class TestComputeTime:
+    """Of the roofline, each ceiling alone is a closed form."""
+
+    @pytest.mark.parametrize("name", ["dgx1p", "dgx1v", "dgx-a100", "dgx-h100", "dgx-b200"])
+    def test_without_a_memory_ceiling_it_is_operations_over_the_peak(self, name: str) -> None:
+        """4.09 billion multiply-accumulates per image, three passes of two operations each, but for the input gradient
+        of the first layer (0.12 billion)."""
+        operations = 64 * 2e9 * (3 * 4.09 - 0.12)
+        found = compute_s(name, f"npu.memory_bandwidth={ENDLESS}")
+        assert found == pytest.approx(operations / MACHINES[name].gpu.peaks["fp16"], rel=0.02)
+
+    def test_the_ceilings_scale_as_the_figures_do(self) -> None:
+        h100, a100 = MACHINES["dgx-h100"].gpu, MACHINES["dgx-a100"].gpu
+        by_peak = [compute_s(name, f"npu.memory_bandwidth={ENDLESS}") for name in ("dgx-a100", "dgx-h100")]
+        assert by_peak[0] / by_peak[1] == pytest.approx(h100.peaks["fp16"] / a100.peaks["fp16"], rel=1e-6)
+        by_memory = [compute_s(name, "npu.peak=9000PFLOP/s") for name in ("dgx-a100", "dgx-h100")]
+        assert by_memory[0] / by_memory[1] == pytest.approx(h100.memory_bandwidth / a100.memory_bandwidth, rel=1e-6)
+        both = compute_s("dgx-h100")
+        assert max(by_peak[1], by_memory[1]) <= both <= by_peak[1] + by_memory[1]
+
+    def test_every_generation_is_faster(self) -> None:
+        times = [compute_s(name) for name in ("dgx1p", "dgx1v", "dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200")]
+        assert times == sorted(times, reverse=True)
+        assert len(set(times)) == len(times)
+
+
+class TestWhatIsSaid:
+    def test_assumptions(self) -> None:
+        lines = said("dgx-h100", "npu.sms=100")
+        for line in (
+            "npu.gpu = h100 (NVIDIA H100 SXM5, that of the machine)",
+            "npu.peak = 989.4TFLOP/s (dense peak of the GPU for fp16)",
+            "npu.memory_bandwidth = 3350GB/s (of the GPU)",
+            "npu.memory = 80GB (of the GPU)",
+            "workload.precision = fp16 (elements have 2B)",
+            "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real ones reach less",
+        ):
+            assert line in lines
+        assert not [line for line in lines if line.startswith("npu.sms")]
+        assert "npu.peak = 120TFLOP/s (default)" in said("Ring(4)")
+        assert not [line for line in said("Ring(4)") if "npu.gpu" in line or "npu.memory =" in line]
+
+    def test_shares_that_follow_from_the_npu(self, syncline_command: Command, tmp_path: Path) -> None:
+        """450 GB/s and 6 SMs of the ACE paper's NPU, and the same proportion of others."""
+        (tmp_path / "a.yaml").write_text(RESNET.format(topology="Ring(4)"))
+        ended = syncline_command("run", str(tmp_path / "a.yaml"), "--endpoint", "baseline", "--json")
+        lines = json.loads(ended.out)["assumptions"]
+        share = "auto: half of npu.memory_bandwidth, as CommOpt of the ACE paper"
+        assert f"endpoint.comm_memory_bandwidth = 450GB/s ({share})" in lines
+        assert "endpoint.comm_sms = 6 (auto: as many as read that fast, as CommOpt of the ACE paper)" in lines
+        endpoint = "endpoint={kind: baseline, comm_memory_bandwidth: auto, comm_sms: auto}"
+        specification = engine.specification(experiment("dgx-h100", endpoint))["endpoint"]
+        assert specification["memory_bytes_per_s"] == 3350 * 10**9 // 2
+        reads = specification["sm_bytes_per_s"] / (64 * 1830 * 10**6)
+        assert specification["memory_bytes_per_s"] <= specification["sm_bytes_per_s"]
+        assert reads == 15
+
+    def test_the_headline_and_the_documents(self, syncline_command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "m.yaml"
+        path.write_text(RESNET.format(topology="dgx-h200"))
+        line = "NVIDIA H200 SXM5: 989.4 TFLOP/s (fp16), 132 SMs, 4.8 TB/s, 141 GB"
+        assert syncline_command("run", str(path)).out.startswith(f"machine on {line}\n")
+        (entry,) = json.loads(syncline_command("run", str(path), "--json").out)["runs"]
+        assert entry["hardware"] == {
+            "npu": "NVIDIA H200 SXM5",
+            "gpu": "h200",
+            "stated": [],
+            "precision": "fp16",
+            "peak_flops_per_s": 989_400_000_000_000,
+            "sms": 132,
+            "clock_hz": 1_830_000_000,
+            "memory_bandwidth_bytes_per_s": 4_800_000_000_000,
+            "memory_bytes": 141_000_000_000,
+            "bus_bytes_per_s": 4_800_000_000_000,
+            "description": line,
+        }
+        out = tmp_path / "out"
+        assert syncline_command("run", str(path), "--out", str(out), "--set", "npu.sms=66").status == 0
+        assert "NPUs: NVIDIA H200 SXM5 (stated: sms): " in (out / "report.html").read_text()
+
+    def test_variants_on_different_npus(self, syncline_command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "m.yaml"
+        path.write_text(RESNET.format(topology="dgx1p") + "variants: [{name: A}, {name: B, topology: Ring(8)}]\n")
+        out = syncline_command("run", str(path)).out
+        assert "A: NVIDIA P100 SXM2: 21.2 TFLOP/s (fp16), 56 SMs, 732 GB/s, 16 GB\n" in out
+        assert "B: NPU of the ACE paper: 120 TFLOP/s, 80 SMs, 900 GB/s\n" in out
+
+    def test_a_resolved_experiment_says_the_same(self, syncline_command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "m.yaml"
+        path.write_text(RESNET.format(topology="dgx-b200") + "endpoint: ideal\n")
+        assert syncline_command("run", str(path), "--out", str(tmp_path / "out")).status == 0
+        documents: list[dict[str, Any]] = []
+        for file in (path, tmp_path / "out" / "experiment.resolved.yaml"):
+            documents.append(json.loads(syncline_command("run", str(file), "--json").out)["runs"][0])
+        assert documents[0]["hardware"] == documents[1]["hardware"]
+        assert documents[0]["total_time_s"] == documents[1]["total_time_s"]
+
+    def test_the_schema(self, syncline_command: Command) -> None:
+        schema = json.loads(syncline_command("schema").out)["$defs"]
+        assert set(schema["Npu"]["properties"]) == {"gpu", "compute", *FIGURES}
+        assert "precision" in schema["ModelWorkload"]["properties"]
+        assert "auto" in json.dumps(schema["BaselineEndpoint"]["properties"]["comm_sms"])
+
+
+class TestMemory:
+    def test_a_model_that_does_not_fit_is_warned_of(self, syncline_command: Command, tmp_path: Path) -> None:
+        """25,557,032 parameters of 2 B, gradients as large, and 12 B of an optimiser for each: 0.41 GB."""
+        path = tmp_path / "m.yaml"
+        path.write_text(RESNET.format(topology="dgx1p"))
+        small = ("--set", "npu.memory=400MB", "--json")
+        for command in ("check", "run"):
+            (warning,) = json.loads(syncline_command(command, str(path), *small).out)["warnings"]
+            assert "take 0.4 GB, and an NPU has 0.4 GB of memory (npu.memory)" in warning
+            enough = json.loads(syncline_command(command, str(path), "--set", "npu.memory=410MB", "--json").out)
+            assert enough["warnings"] == []
+
+
+class TestCollective:
+    def test_what_nobody_stated_stands_on_the_terminal(self, syncline_command: Command) -> None:
+        ended = syncline_command("collective", "all-reduce", "--size", "64MB", "--topology", "Torus(4,8,4)")
+        text = " ".join(ended.err.split())
+        for part in (
+            "assumed (-v says more): topology: rate=50GB/s, latency=500ns, links=1, efficiency=100%;",
+            *("network.backend = analytical", "endpoint.kind = ideal", "collective.chunks = 1", "auto chose "),
+        ):
+            assert part in text
+        assert "assumed" not in syncline_command("collective", *COLLECTIVE, "-q").err
+        assert "assumed" not in syncline_command("collective", *COLLECTIVE, "--json").err
+
+    def test_what_is_stated_is_not_assumed(self, syncline_command: Command) -> None:
+        stated = ("--backend", "flow", "--endpoint", "ideal", "--algorithm", "ring", "--chunk", "64MB")
+        err = syncline_command("collective", *COLLECTIVE, *stated).err
+        text = " ".join(err.split())
+        assert "topology: links=1, efficiency=100%;" in text
+        assert not [word for word in ("backend", "endpoint.kind", "algorithm", "collective.chunk") if word in text]
+
+    def test_clusters(self, syncline_command: Command) -> None:
+        arguments = ("--size", "1MB", "--machine", "dgx-h100(nodes=2)", "--algorithm", "ring")
+        ended = syncline_command("collective", "all-reduce", *arguments)
+        text = " ".join(ended.err.split())
+        for part in (
+            "links of class PCIe carry 52.48GB/s of payload, 82 % of 64GB/s on the wire",
+            *("a NIC has 50GB/s each way", "links of class InfiniBand take 500ns each", "npu.gpu = h100"),
+        ):
+            assert part in text
+        assert "NVIDIA H100 SXM5: 132 SMs, 3.35 TB/s, 80 GB" in ended.out
+
+    def test_a_nic_that_pcie_cannot_feed_is_warned_of(self, syncline_command: Command) -> None:
+        machine = "dgx-h100(nodes=2, nic_rate=100GB/s)"
+        ended = syncline_command("collective", *("all-reduce", "--size", "1MB", "--machine", machine))
+        assert "a NIC has 100GB/s each way, but the PCIe link that it is on carries 52.48GB/s" in ended.err
+
+
+COLLECTIVE = ("all-reduce", "--size", "64MB", "--topology", "Ring(8, rate=25GB/s, latency=1us)")
