@@ -143,6 +143,27 @@ class CostModel(_Part):
     collectives_per_s_per_mm2: Amount = None
 
 
+class Hardware(_Part):
+    """What the NPUs are."""
+
+    npu: str | None = None
+    gpu: str | None = None
+    """As `npu.gpu` has it; null for what is no GPU that is known by name."""
+    stated: list[str] = []
+    """Figures that are not those of the NPU by this name."""
+    precision: str | None = None
+    """The data type that the peak is for, where it depends on types."""
+    peak_flops_per_s: Amount = None
+    """Without sparsity; null where no time follows from it."""
+    sms: Count = None
+    clock_hz: Count = None
+    memory_bandwidth_bytes_per_s: Amount = None
+    memory_bytes: Amount = None
+    bus_bytes_per_s: Amount = None
+    description: str | None = None
+    """All of it in a line."""
+
+
 class Run(_Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
@@ -168,6 +189,7 @@ class Run(_Part):
     npus: Count = None
     npu: Count = None
     """The NPU whose times these are."""
+    hardware: Hardware | None = None
     topology: str | None = None
     link_classes: list[str] | None = None
     algorithm: str | None = None

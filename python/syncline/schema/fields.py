@@ -174,13 +174,28 @@ AUTO: Final = -1
 """`auto` on its way to a value that suits the NPU; no complete experiment has it."""
 
 
-def _auto_or(value: object, read: ValidatorFunctionWrapHandler) -> Any:
-    return AUTO if value == "auto" or value is AUTO else read(value)
+RATE_OR_AUTO_ACCEPTED: Final = f"auto, or {quantities.RATE.accepted}"
 
 
-RateOrAuto = Annotated[Rate, WrapValidator(_auto_or), Accepted(f"auto, or {quantities.RATE.accepted}")]
+def _rate_or_auto(value: object) -> int:
+    try:
+        return AUTO if value == "auto" else quantities.rate(value)
+    except QuantityError as error:
+        raise refused(error.message, RATE_OR_AUTO_ACCEPTED) from None
+
+
+def _count_or_auto(value: object, read: ValidatorFunctionWrapHandler) -> Any:
+    return AUTO if value == "auto" else read(value)
+
+
+RateOrAuto = Annotated[
+    int,
+    BeforeValidator(_rate_or_auto),
+    PlainSerializer(quantities.RATE.format, return_type=str),
+    Accepted(RATE_OR_AUTO_ACCEPTED),
+]
 SmallCountOrAuto = Annotated[
     SmallCount,
-    WrapValidator(_auto_or),
+    WrapValidator(_count_or_auto),
     Accepted("auto, or a whole number from 1 to 4096", also={"type": "integer", "minimum": 1, "maximum": 4096}),
 ]
