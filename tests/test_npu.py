@@ -275,6 +275,14 @@ class TestCollective:
         assert "topology: links=1, efficiency=100%;" in text
         assert not [word for word in ("backend", "endpoint.kind", "algorithm", "collective.chunk") if word in text]
 
+    def test_what_is_set_is_not_assumed(self, syncline_command: Command) -> None:
+        settings = ("collective.chunks=4", "network.backend=flow", "endpoint.kind=ideal")
+        flags = [word for setting in settings for word in ("--set", setting)]
+        lines = json.loads(syncline_command("collective", *COLLECTIVE, *flags, "--json").out)["assumptions"]
+        paths = {line.split(" = ")[0] for line in lines}
+        assert paths >= {"collective.lanes"}
+        assert not paths & {"collective.chunks", "network.backend", "endpoint.kind"}
+
     def test_clusters(self, syncline_command: Command) -> None:
         arguments = ("--size", "1MB", "--machine", "dgx-h100(nodes=2)", "--algorithm", "ring")
         ended = syncline_command("collective", "all-reduce", *arguments)

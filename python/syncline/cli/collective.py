@@ -98,9 +98,16 @@ def collective(
     problems = [*options.common_problems(threads=threads, seed=seed), *flags.problems()]
     tree, filled_in = _tree(flags)
 
+    from syncline.document import Scalar
     from syncline.schema.load import load
 
+    before = {path: _at(tree, path) for path in filled_in}
     study = options.load(problems, set_, lambda overrides: load(tree, "command line", Path(), overrides))
+    assumed = [
+        f"{'.'.join(path)} = {node.value} ({why})"
+        for path, why in filled_in.items()
+        if isinstance(node := _at(tree, path), Scalar) and node is before[path]  # and not what --set put there
+    ]
 
     from syncline import engine, estimate, results, runner
 
@@ -122,7 +129,7 @@ def collective(
     warnings = [*study.warnings, *result.summary["warnings"]]
     seen = {variant.name: result.summary}
     document = results.document([variant], seed=seed, status="complete", warnings=warnings, seen=seen)
-    document["assumptions"] = filled_in + document["assumptions"]
+    document["assumptions"] = assumed + document["assumptions"]
     document |= results.collective_fields(variant, result)
     document["cost"] = results.cost(time.monotonic() - began, [result])
     _print(document, json=json, quiet=quiet, verbose=verbose)
@@ -171,12 +178,18 @@ class _Flags:
         return found
 
 
-def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
-    """The experiment that the flags describe, and what they left open."""
+def _at(tree: Mapping, path: tuple[str, str]) -> Node | None:
+    """What stands at a path of two keys."""
+    section = tree.entries.get(path[0])
+    return getattr(section, "entries", {}).get(path[1])
+
+
+def _tree(flags: _Flags) -> tuple[Mapping, dict[tuple[str, str], str]]:
+    """The experiment that the flags describe, and where the values come from that they left open, by path."""
     from syncline import profiles
     from syncline.document import Mapping, Origin, Scalar, Sequence
 
-    filled_in: list[str] = []
+    filled_in: dict[tuple[str, str], str] = {}
 
     def flag(name: str, value: Any) -> Node:
         return Scalar(value, Origin("command line", None, name))
@@ -196,18 +209,18 @@ def _tree(flags: _Flags) -> tuple[Mapping, list[str]]:
         said.add("lanes")
     name, backend = flags.endpoint or DEFAULT_ENDPOINT, flags.backend or DEFAULT_BACKEND
     if flags.backend is None:
-        filled_in.append(f"network.backend = {backend} (default of `collective`)")
+        filled_in["network", "backend"] = "default of `collective`"
     if flags.endpoint is None:
-        filled_in.append(f"endpoint.kind = {name} (default of `collective`)")
+        filled_in["endpoint", "kind"] = "default of `collective`"
     for key, value in profiles.collective(name, flags.kind).items():
         if key not in said:
             cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
             if value != "auto":  # what it came to stand for is listed instead
-                filled_in.append(f"collective.{key} = {value} (default of `collective` with this endpoint)")
+                filled_in["collective", key] = "default of `collective` with this endpoint"
     endpoint = options.given_endpoint(name)
     for key, value in endpoint.items():
         if key != "kind" and value != "auto":  # what that came to stand for is listed instead
-            filled_in.append(f"endpoint.{key} = {value} ({profiles.SOURCE})")
+            filled_in["endpoint", key] = profiles.SOURCE
     workload = {"collective": flag("KIND", flags.kind), "size": flag("--size", flags.size)}
     if flags.root is not None:
         workload["root"] = flag("--root", flags.root)

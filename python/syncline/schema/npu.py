@@ -84,11 +84,12 @@ class Npu(Section):
     @property
     def changed(self) -> list[str]:
         """Figures that are not those of what it is called, because others were stated."""
-        known = _figures(GPUS[self.gpu], self.peak) if self.gpu else {}
-        defaults = {name: Npu.model_fields[name].default for name in FIGURES} | known
-        differs = [name for name in FIGURES if getattr(self, name) != defaults[name]]
-        stated = self.gpu is not None and "peak" in self.model_fields_set
-        return differs if not stated or self.peak in GPUS[self.gpu or ""].peaks.values() else ["peak", *differs]
+        if self.gpu is None:
+            return [name for name in FIGURES if getattr(self, name) != Npu.model_fields[name].default]
+        gpu = GPUS[self.gpu]
+        peak = self.peak if self.peak in gpu.peaks.values() else gpu.peaks["fp16"]
+        figures = {"sm_read": Npu.model_fields["sm_read"].default, **_figures(gpu, peak)}
+        return [name for name in FIGURES if getattr(self, name) != figures[name]]
 
 
 FIGURES: Final = ("peak", "sms", "clock", "memory_bandwidth", "memory", "bus", "sm_read")
