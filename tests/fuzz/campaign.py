@@ -89,7 +89,7 @@ def run(
     processes: int = 2,
     heard: Callable[[Failure], None] = lambda _: None,
 ) -> Outcome:
-    """Runs the cases of some numbers. Only those of some generators, if any are named: a case for each number then."""
+    """Runs the cases of some numbers, of all generators or `only` of some."""
     outcome = Outcome(seed)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="syncline-fuzz-corpus-") as folder:
@@ -98,6 +98,7 @@ def run(
         for number in numbers:
             todo.put(number)
         lock = threading.Lock()
+        broken: list[BaseException] = []
 
         def work() -> None:
             worker = Worker(multiprocessing.get_context("spawn"))
@@ -107,11 +108,14 @@ def run(
                         number = todo.get_nowait()
                     except queue.Empty:
                         return
-                    name = turn(seed, number) if not only else only[number % len(only)]
+                    name = turn(seed, number, only)
                     case = case_of(seed, name, number, made)
                     ends = worker.run(case)
                     with lock:
                         _note(outcome, name, number, case, ends, heard)
+            except BaseException as error:  # of the harness itself
+                broken.append(error)
+                raise
             finally:
                 worker.end()
 
@@ -121,6 +125,8 @@ def run(
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)
+    if broken:
+        raise broken[0]
     outcome.failures.sort(key=lambda failure: failure.number)
     outcome.wall_time_s = time.monotonic() - began
     return outcome

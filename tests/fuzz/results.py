@@ -45,7 +45,10 @@ def _parquet(chance: Random, content: bytes) -> bytes:
             table = table.set_column(table.column_names.index(name), name, [_cells(chance, values, kind)])
         names = table.column_names
     sink = io.BytesIO()
-    pq.write_table(table, sink)
+    try:
+        pq.write_table(table, sink)
+    except (pa.ArrowException, NotImplementedError):  # of types that have no place in a file
+        return mutation.data(chance, content)
     return sink.getvalue()
 
 
