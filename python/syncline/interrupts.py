@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Final, NoReturn
 
 STATUS: Final = 130
-PATIENCE_S: Final = 1.0
+PATIENCE_S: Final = 3.0
 """How long the main thread may take to hear of an interrupt."""
 
 _heard = threading.Event()

@@ -106,7 +106,7 @@ def run(
         def work() -> None:
             worker = Worker(multiprocessing.get_context("spawn"))
             try:
-                while minutes is None or time.monotonic() - began < 60 * minutes:
+                while not broken and (minutes is None or time.monotonic() - began < 60 * minutes):
                     try:
                         number = todo.get_nowait()
                     except queue.Empty:

@@ -15,7 +15,7 @@ ALGORITHMS: Final = (
     *("ring", "ring-unidirectional", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"),
     *("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis", "auto"),
 )
-MACHINES: Final = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100")
+MACHINES: Final = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72")
 SIZES: Final = ("1B", "7B", "31B", "1000B", "1kB", "4KiB", "64KiB", "1MB", "1MiB", "999999B", "16MiB", "1GB", "1TB")
 RATES: Final = ("1B/s", "1kB/s", "1MB/s", "1GB/s", "25GB/s", "200GB/s", "100Gb/s", "1TB/s", "900GB/s")
 TIMES: Final = ("1ps", "1ns", "72ns", "500ns", "1us", "1ms", "1s", "1000s", "90cycles@1245MHz")

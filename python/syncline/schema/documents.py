@@ -143,6 +143,23 @@ class CostModel(_Part):
     collectives_per_s_per_mm2: Amount = None
 
 
+class Hardware(_Part):
+    """What the NPU is."""
+
+    npu: str | None = None
+    gpu: str | None = None
+    """The GPU that a machine or `npu.gpu` brought."""
+    stated: list[str] = []
+    """Fields that the experiment states otherwise."""
+    precision: str | None = None
+    sms: Count = None
+    clock_hz: Amount = None
+    peak_flops_per_s: Amount = None
+    memory_bandwidth_bytes_per_s: Amount = None
+    memory_bytes: Amount = None
+    description: str | None = None
+
+
 class Run(_Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
@@ -168,6 +185,7 @@ class Run(_Part):
     npus: Count = None
     npu: Count = None
     """The NPU whose times these are."""
+    hardware: Hardware | None = None
     topology: str | None = None
     link_classes: list[str] | None = None
     algorithm: str | None = None
