@@ -1,5 +1,6 @@
 # make demo           the main study, from a fresh clone to its report
 # make test           formatting, lints, types and all tests
+# make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
 # make validation     fits the software model to measured tables, writes docs/validation.md
 # make reproduction   simulates the ledger of published figures, writes docs/reproduction.md
@@ -11,7 +12,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 
-.PHONY: demo test bench validation reproduction tools
+CASES ?= 100000
+SEED ?= 1
+
+.PHONY: demo test fuzz bench validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -27,6 +31,9 @@ test: $(VENV)/.engine
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+fuzz: $(VENV)/.engine
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record
 
 bench: $(VENV)/.engine
 	cargo bench --workspace

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+import syncline
 from support.command import Ended
 from support.experiments import SMALL
 from syncline import cli
@@ -101,6 +102,25 @@ def test_a_table_has_the_format_of_its_suffix(folder: Path, syncline_command: Co
     (folder / "notes.csv").write_text("mine\n")
     assert syncline_command("sweep", "short.sweep.yaml", "--out", "notes.csv").status == 2
     assert (folder / "notes.csv").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["check", "examples/compare-endpoints.yaml"],
+        ["check", "examples/text-workload.yaml"],
+        ["verify", "examples/plans/ring4.xml"],
+    ],
+    ids=lambda line: line[1],
+)
+def test_examples_come_with_the_package(line: list[str], folder: Path, syncline_command: Command) -> None:
+    ended = syncline_command(*line)
+    assert ended.status == 0, ended.err
+    assert syncline_command(*line[:1], f"{line[1]}x").status == 2
+    assert (Path(syncline.__file__).parent / line[1]).is_file()
+    (folder / line[1]).parent.mkdir(parents=True)
+    (folder / line[1]).write_text("mine")
+    assert syncline_command(*line).status == 2  # a file of one's own goes before
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.parquet", "no/such/table.csv"])

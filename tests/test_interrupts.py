@@ -172,3 +172,18 @@ def test_native_code_that_does_not_listen() -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "interrupted\n")
+
+
+def test_what_was_started_deaf_stays_deaf(folder: Path) -> None:
+    """A shell has its background processes ignore Ctrl-C, which is for the one in front."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = start(folder, "sweep", "batches.sweep.yaml", "--set", "training.tail=drain", "--json")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    for _ in range(15):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.1)
+    assert process.poll() is None
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)

@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 from syncline.errors import InputError, Problem
 
 STANDARD_INPUT: Final = Path("/dev/stdin")
+EXAMPLES: Final = Path(__file__).parent / "examples"
 MAX_TABLE_BYTES: Final = 2**30
 """Most that is read of a Parquet table, of a journal or of a JSON document that a command has written."""
 _PIECE: Final = 2**20
@@ -31,8 +32,17 @@ _NOT_READ: Final = {
 
 
 def given(path: str | Path) -> Path:
-    """The file that is meant by an argument of the command line."""
-    return STANDARD_INPUT if str(path) == "-" else Path(path)
+    """The file that is meant by an argument of the command line: `-` is standard input, and `examples/...` are the
+    examples of the package where there is no such file.
+    """
+    if str(path) == "-":
+        return STANDARD_INPUT
+    named = Path(path)
+    parts = named.parts
+    if parts[:1] == (EXAMPLES.name,) and ".." not in parts and "\0" not in str(path) and not os.path.lexists(named):
+        example = EXAMPLES.joinpath(*parts[1:])
+        return example if example.is_file() else named
+    return named
 
 
 def folder_of(path: Path) -> Path:

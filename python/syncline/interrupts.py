@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Final, NoReturn
 
 STATUS: Final = 130
-PATIENCE_S: Final = 1.0
+PATIENCE_S: Final = 3.0
 """How long the main thread may take to hear of an interrupt."""
 
 _heard = threading.Event()
@@ -32,13 +32,13 @@ def leave(*_: object) -> NoReturn:
 
 def leave_at_once() -> None:
     """From now on an interrupt ends the process at once: there is nothing left that could be lost."""
-    if threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is threading.main_thread() and not _ignored():
         signal.signal(signal.SIGINT, leave)
 
 
 def listen() -> None:
     """Interrupts become exceptions of the main thread, or end the process where it does not hear them."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, or with nohup
+    if _ignored():
         return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -51,6 +51,9 @@ def listen() -> None:
 @contextmanager
 def held_back() -> Iterator[None]:
     """An interrupt has its effect after what is done here."""
+    if _ignored():
+        yield
+        return
     held: list[int] = []
 
     def hold(number: int, _: FrameType | None) -> None:
@@ -64,6 +67,11 @@ def held_back() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if held:
         raise KeyboardInterrupt
+
+
+def _ignored() -> bool:
+    """Whether whoever started this does not want it to hear of interrupts, as a shell does in the background."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def _interrupt(*_: object) -> NoReturn:

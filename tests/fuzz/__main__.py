@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="one case again, with all that it says (with --only)")
     parser.add_argument("--keep", type=Path, help="write the files of the case into this folder")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--minutes", type=float, help="begin no more cases after this time")
     parser.add_argument("--save", type=Path, help="write failures into this file, one JSON object per line")
     parser.add_argument("--record", action="store_true", help="keep the numbers for docs/validation.md")
     given = parser.parse_args()
@@ -42,9 +43,11 @@ def main() -> int:
                 file.write(json.dumps(line) + "\n")
 
     numbers = range(given.first, given.first + given.cases)
-    outcome = campaign.run(given.seed, numbers, only, given.processes, heard)
+    outcome = campaign.run(given.seed, numbers, only, given.processes, heard, given.minutes)
     found = outcome.record()
     print(json.dumps(found, indent=2))
+    took = ", ".join(f"{name} {ms / outcome.cases[name]:.0f}" for name, ms in outcome.milliseconds.most_common())
+    print(f"milliseconds per case: {took}", file=sys.stderr)
     print(f"{found['cases']} cases, {found['failures']} failures, {outcome.wall_time_s:.0f} s", file=sys.stderr)
     if given.record:
         campaign.save(outcome, campaign.RECORD)

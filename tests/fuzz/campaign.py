@@ -53,6 +53,8 @@ class Outcome:
     statuses: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Cases by their generator and the status of the last command."""
     failures: list[Failure] = field(default_factory=list)
+    milliseconds: Counter[str] = field(default_factory=Counter)
+    """What the cases of each generator took."""
     wall_time_s: float = 0.0
 
     def record(self) -> dict[str, Any]:
@@ -88,8 +90,9 @@ def run(
     only: Sequence[str] = (),
     processes: int = 2,
     heard: Callable[[Failure], None] = lambda _: None,
+    minutes: float | None = None,
 ) -> Outcome:
-    """Runs the cases of some numbers. Only those of some generators, if any are named: a case for each number then."""
+    """Runs the cases of some numbers, of all generators or `only` of some; no more begin after some minutes."""
     outcome = Outcome(seed)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="syncline-fuzz-corpus-") as folder:
@@ -98,20 +101,26 @@ def run(
         for number in numbers:
             todo.put(number)
         lock = threading.Lock()
+        broken: list[BaseException] = []
 
         def work() -> None:
             worker = Worker(multiprocessing.get_context("spawn"))
             try:
-                while True:
+                while not broken and (minutes is None or time.monotonic() - began < 60 * minutes):
                     try:
                         number = todo.get_nowait()
                     except queue.Empty:
                         return
-                    name = turn(seed, number) if not only else only[number % len(only)]
+                    name = turn(seed, number, only)
                     case = case_of(seed, name, number, made)
+                    started = time.monotonic()
                     ends = worker.run(case)
                     with lock:
+                        outcome.milliseconds[name] += round(1000 * (time.monotonic() - started))
                         _note(outcome, name, number, case, ends, heard)
+            except BaseException as error:  # of the harness itself
+                broken.append(error)
+                raise
             finally:
                 worker.end()
 
@@ -121,6 +130,8 @@ def run(
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)
+    if broken:
+        raise broken[0]
     outcome.failures.sort(key=lambda failure: failure.number)
     outcome.wall_time_s = time.monotonic() - began
     return outcome

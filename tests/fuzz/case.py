@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -48,9 +48,9 @@ def generator(name: str, weight: int) -> Callable[[Generator], Generator]:
     return register
 
 
-def turn(seed: int, number: int) -> str:
-    """The generator whose turn it is."""
-    names = list(GENERATORS)
+def turn(seed: int, number: int, among: Sequence[str] = ()) -> str:
+    """The generator whose turn it is, among some or all."""
+    names = list(among or GENERATORS)
     return Random(f"turn {seed} {number}").choices(names, [GENERATORS[name][1] for name in names])[0]
 
 

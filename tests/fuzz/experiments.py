@@ -15,7 +15,7 @@ ALGORITHMS: Final = (
     *("ring", "ring-unidirectional", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"),
     *("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis", "auto"),
 )
-MACHINES: Final = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "dgx-h200")
+MACHINES: Final = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72")
 SIZES: Final = ("1B", "7B", "31B", "1000B", "1kB", "4KiB", "64KiB", "1MB", "1MiB", "999999B", "16MiB", "1GB", "1TB")
 RATES: Final = ("1B/s", "1kB/s", "1MB/s", "1GB/s", "25GB/s", "200GB/s", "100Gb/s", "1TB/s", "900GB/s")
 TIMES: Final = ("1ps", "1ns", "72ns", "500ns", "1us", "1ms", "1s", "1000s", "90cycles@1245MHz")
@@ -52,9 +52,9 @@ def _parameters(chance: Random, *, hostile: bool) -> list[str]:
     if chance.random() < 0.4:
         found.append(f"latency={chance.choice((*TIMES, '9000000s') if hostile else TIMES)}")
     if chance.random() < 0.15:
-        found.append(f"links={chance.choice((0, 1, 2, 3, 4, 4095))}")
+        found.append(f"links={chance.choice((0, 4095) if hostile else (1, 2, 3, 4, 32))}")
     if chance.random() < 0.15:
-        found.append(f"efficiency={chance.choice(('94%', '100%', '1%', '0.001%', '101%'))}")
+        found.append(f"efficiency={chance.choice(('94%', '100%', '1%', '0.001%', *['101%'] * hostile))}")
     return found
 
 
@@ -63,7 +63,7 @@ def machine(chance: Random) -> str:
     name = chance.choice(MACHINES)
     options = []
     if chance.random() < 0.4:
-        options.append(f"nodes={chance.choice((1, 2, 3, 4, 0, 100000))}")
+        options.append(f"nodes={chance.choice((1, 2, 2, 3, 4, 4, 0, 100000))}")
     if chance.random() < 0.3:
         options.append(f"nics={chance.choice(('rail', 'single', 'none'))}")
     if chance.random() < 0.2:
@@ -86,7 +86,7 @@ def groups(chance: Random, *, hostile: bool = False) -> str:
 
 def legal(chance: Random, node: dict[str, Any], field: str = "", depth: int = 0) -> Any:
     """A value that a schema allows, or nearly."""
-    if chance.random() < 0.01:
+    if chance.random() < 0.003:
         return mutation.value(chance, 2)
     if "$ref" in node:
         return legal(chance, schema()["$defs"][node["$ref"].rpartition("/")[2]], field, depth)
@@ -136,26 +136,71 @@ def _plain(chance: Random, kind: str | None, node: dict[str, Any], field: str) -
 
 
 def _text(chance: Random, node: dict[str, Any], field: str) -> str:
-    said = str(node.get("description", "")) + field
     if field == "name":
         return chance.choice(("a", "b", "A system", "x-1"))
-    if "topology" in field:
+    if field == "way":
+        return chance.choice(("up", "down", "switch", "+1"))
+    if "topology" in field or node.get("description") == accepted().get("topology"):
         return topology(chance)
     if field == "groups":
         return groups(chance)
-    if "B/s" in said:
-        return chance.choice(RATES)
-    if "FLOP" in said:
-        return chance.choice(("120TFLOP/s", "1GFLOP/s", "1FLOP/s", "1e6TFLOP/s"))
-    if "Hz" in said and "cycles" not in said:
-        return chance.choice(("1245MHz", "1GHz", "1Hz", "999GHz"))
-    if "cycles" in said or "us" in said.split():
-        return chance.choice(TIMES)
-    if "KiB" in said or "MB" in said:
-        return chance.choice(SIZES)
-    if "%" in said:
-        return chance.choice(("94%", "100%", "0.1%"))
-    return chance.choice(("auto", "up", "down", "switch", "+1", "0-3", "text", "64KiB", "training.compute_scale"))
+    if field == "gpus":
+        return chance.choice(("0-3", "0,1", "0", "1,0", "0-7"))
+    values = quantities_of().get(accepted().get(field, ""))
+    return chance.choice(values or ("auto", "0-3", "text", "64KiB", "training.compute_scale"))
+
+
+@cache
+def accepted() -> dict[str, str]:
+    """What the fields of an experiment accept in words, by their names."""
+    from syncline.schema.explain import accepted_text
+    from syncline.schema.section import Section
+
+    found: dict[str, str] = {}
+    models = list(Section.__subclasses__())
+    for model in models:
+        models += model.__subclasses__()
+        found |= {name: text for name, info in model.model_fields.items() if (text := accepted_text(info))}
+    return found
+
+
+@cache
+def quantities_of() -> dict[str, tuple[str, ...]]:
+    """Values of quantities, by what their fields accept."""
+    from syncline import quantities
+    from syncline.schema.experiment import BUFFER_ACCEPTED
+
+    return {
+        quantities.SIZE.accepted: SIZES,
+        quantities.RATE.accepted: RATES,
+        quantities.TIME.accepted: TIMES,
+        quantities.FREQUENCY.accepted: ("1245MHz", "1GHz", "1Hz", "999GHz"),
+        quantities.COMPUTE.accepted: ("120TFLOP/s", "1GFLOP/s", "1FLOP/s", "1e6TFLOP/s"),
+        quantities.SHARE_ACCEPTED: ("94%", "100%", "0.1%"),
+        BUFFER_ACCEPTED: ("auto", *SIZES),
+    }
+
+
+SECTIONS: Final = {
+    "ideal": "IdealEndpoint",
+    "baseline": "BaselineEndpoint",
+    "ace": "AceEndpoint",
+    "switch-offload": "SwitchOffloadEndpoint",
+    "packet": "PacketNetwork",
+    "flow": "FlowNetwork",
+    "analytical": "AnalyticalNetwork",
+}
+"""The sections that describe a kind of endpoint or network."""
+RARE: Final = frozenset({"slow_links", "calibration", "gpus", "topology", "name", "workload", "variants"})
+
+
+def _further(chance: Random, name: str, part: dict[str, Any], found: Any) -> Any:
+    """More fields of a section, those of its kind."""
+    if isinstance(found, dict):
+        kind = SECTIONS.get(found.get("kind") or found.get("backend") or "")
+        made = _object(chance, schema()["$defs"][kind], 1) if kind else legal(chance, part, name)
+        return made | found if isinstance(made, dict) else found
+    return found if found is not None else legal(chance, part, name)
 
 
 def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
@@ -163,7 +208,7 @@ def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
     properties = schema()["properties"]
     found: dict[str, Any] = {"name": "fuzz", "topology": topology(chance, hostile=hostile)}
     if chance.random() < 0.6:
-        kind = chance.choice(KINDS)
+        kind = chance.choice((*KINDS[:4] * 2, *KINDS))
         found["workload"] = {"collective": kind, "size": chance.choice(SIZES)}
         if kind in ("broadcast", "reduce", "gather", "scatter") and chance.random() < 0.3:
             found["workload"]["root"] = chance.choice((0, 1, 7))
@@ -179,20 +224,19 @@ def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
             "ideal",
             {"kind": "baseline", "comm_memory_bandwidth": chance.choice(("450GB/s", "1B/s", "1MB/s")), "comm_sms": 6},
             {"kind": "ace", "comm_memory_bandwidth": chance.choice(("128GB/s", "1MB/s"))},
-            {"kind": "switch-offload", "comm_memory_bandwidth": "128GB/s"},
+            {"kind": "switch-offload", "comm_memory_bandwidth": "128GB/s", "comm_sms": 2},
             {"kind": "baseline", "contention": "dynamic", "comm_sms": 6},
         )
     )
-    found["collective"] = {"algorithm": chance.choice(ALGORITHMS)}
+    if chance.random() < 0.7:
+        found["collective"] = {"algorithm": chance.choice(ALGORITHMS)}
     for name, part in properties.items():
-        if name in ("name", "topology", "workload", "variants", "astra_text") or chance.random() > 0.15:
-            continue
-        made = legal(chance, part, name)
-        if isinstance(made, dict) and isinstance(found.get(name), dict):
-            found[name] |= {key: entry for key, entry in made.items() if key not in ("kind", "backend")}
-        else:
-            found[name] = made
-    if chance.random() < 0.1:
+        if chance.random() < (0.01 if name in RARE else 0.12):
+            found[name] = _further(chance, name, part, found.get(name))
+    if str(found["topology"]).startswith("dgx") and chance.random() < 0.3:
+        found["gpus"] = chance.choice(("0-3", "0,1", "1,0"))
+        found.pop("groups", None)
+    if chance.random() < 0.05:
         found["variants"] = [{"name": f"v{i}", **_object(chance, schema()["$defs"]["Variant"], 1)} for i in range(2)]
     return found
 

@@ -54,7 +54,7 @@ def value(chance: Random, depth: int = 0) -> Any:
 
 def text(chance: Random, original: str, others: tuple[str, ...] = ()) -> str:
     """A text with a few changes: letters, words, lines; parts cut, doubled, moved, or from other texts."""
-    for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
+    for _ in range(chance.choice((1, 1, 1, 1, 2, 5))):
         original = _changed(chance, original, others)
     return original
 
@@ -149,7 +149,7 @@ def data(chance: Random, original: bytes) -> bytes:
 def document(chance: Random, original: Any) -> Any:
     """A document with a few values replaced, removed, moved or doubled."""
     found = copy.deepcopy(original)
-    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+    for _ in range(chance.choice((1, 1, 1, 1, 3))):
         places = list(_places(found))
         if not places:
             return value(chance)

@@ -31,9 +31,9 @@ def _parquet(chance: Random, content: bytes) -> bytes:
     for _ in range(chance.choice((1, 1, 2))):
         name = chance.choice(names)
         kind = chance.randrange(6)
-        values = table.column(name).to_pylist()
+        values = table.column(names.index(name)).to_pylist()  # a name may stand for two by now
         if kind == 0:
-            table = table.drop_columns([name]) if len(table.column_names) > 1 else table
+            table = table.remove_column(names.index(name)) if len(names) > 1 else table
         elif kind == 1:
             table = table.append_column(chance.choice((name, "x", "time_s")), [values])
         elif kind == 2:
@@ -41,11 +41,14 @@ def _parquet(chance: Random, content: bytes) -> bytes:
         elif kind == 3:
             metadata = {key: mutation.data(chance, text) for key, text in (table.schema.metadata or {}).items()}
             table = table.replace_schema_metadata(chance.choice((metadata, {}, {b"syncline.sweep": b"{}"})))
-        elif name in table.column_names and len(values) == table.num_rows:
-            table = table.set_column(table.column_names.index(name), name, [_cells(chance, values, kind)])
+        else:
+            table = table.set_column(names.index(name), name, [_cells(chance, values, kind)])
         names = table.column_names
     sink = io.BytesIO()
-    pq.write_table(table, sink)
+    try:
+        pq.write_table(table, sink)
+    except (pa.ArrowException, NotImplementedError):  # of types that have no place in a file
+        return mutation.data(chance, content)
     return sink.getvalue()
 
 

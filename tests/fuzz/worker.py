@@ -28,7 +28,7 @@ from .verdict import Ended
 TIMEOUT_S: Final = 30.0
 MEMORY_BYTES: Final = 5 * 2**30
 """Of address space: libraries reserve more than they use."""
-MOST_EVENTS: Final = 150_000
+MOST_EVENTS: Final = 30_000
 MOST_MEMORY_BYTES: Final = 2**29
 MOST_OUTPUT: Final = 2**24
 

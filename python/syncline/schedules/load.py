@@ -30,9 +30,8 @@ class Loaded:
 
 def load(path: Path) -> Loaded:
     """Reads a file. Raises [`InputError`] if it holds no schedule."""
-    path = inputs.given(path)
     file = str(path)
-    return parse(read_text(path, file, MAX_BYTES), file)
+    return parse(read_text(inputs.given(path), file, MAX_BYTES), file)
 
 
 def parse(text: str, file: str) -> Loaded:

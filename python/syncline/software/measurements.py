@@ -94,9 +94,8 @@ class Table:
 
 def read_table(path: Path, label: str | None = None) -> Table:
     """The table in a file. Raises [`InputError`] with every bad row."""
-    path = inputs.given(path)
     label = str(path) if label is None else label
-    return parse(read_text(path, label, MAX_BYTES), label)
+    return parse(read_text(inputs.given(path), label, MAX_BYTES), label)
 
 
 def packaged(name: str) -> Table:

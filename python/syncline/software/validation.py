@@ -4,12 +4,13 @@
     python -m syncline.software.validation -o docs/validation.md
     python -m syncline.software.validation --refit         # the class files anew, from the tables
 
-Everything in it is computed from the tables in this package.
+Everything in it is computed from the tables in this package, but for its last section, which `make fuzz` records.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -42,6 +43,8 @@ HELD_OUT: Final = (
     "a100-16-oci",
 )
 IN_FULL: Final = (*HELD_OUT[:4], "v100-12-dgx2", "a100-32-deepops")
+
+RECORD: Final = Path(__file__).parents[3] / "tests/fuzz/record.json"
 
 INTRODUCTION: Final = """# Validation of the software model
 
@@ -154,8 +157,30 @@ def document() -> str:
         WIRE_TEXT,
         LIMITS_TEXT,
         *_in_full(),
+        *_hostile_input(),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _hostile_input() -> Iterator[str]:
+    """What `make fuzz` has recorded; nothing where the package is without its tests."""
+    if not RECORD.is_file():
+        return
+    found = json.loads(RECORD.read_text(encoding="utf-8"))
+    ended = "none ended" if not found["failures"] else f"{found['failures']:,} ended"
+    lines = [
+        "## Hostile input",
+        "",
+        f"`make fuzz` gave the command line {found['cases']:,} cases of hostile input with the seed {found['seed']} "
+        f"(version {found['version']}); {ended} in a traceback, a panic, an abort or a hang, with a wrong exit status "
+        "or with output where there should be none. What could not be done was refused with a message.",
+        "",
+        "| cases | number | done | refused | failures |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, counts in found["generators"].items():
+        lines.append(_row([name, *(f"{counts[key]:,}" for key in ("cases", "done", "refused", "failures"))]))
+    yield "\n".join(lines)
 
 
 def left_out_errors(

@@ -80,7 +80,7 @@ def accepted(what: str) -> str:
 def _find(given: str, what: str, folder: Path) -> tuple[Path, str]:
     suffix, known, _ = KINDS[what]
     packaged = given.removesuffix(suffix)
-    path = inputs.given(given) if given == "-" and folder == Path() else folder / given
+    path = inputs.given(given) if folder == Path() else folder / given
     if given and _exists(path):
         return path, given
     if packaged in known():

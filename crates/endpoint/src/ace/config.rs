@@ -93,8 +93,8 @@ impl fmt::Display for AceError {
         match self {
             AceError::NotDirect => write!(
                 f,
-                "an ACE carries out rings between neighbouring NPUs, direct phases without an NPU on the way, and, alone \
-                 in a run, direct all-to-alls; accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the \
+                "an ACE carries out rings between neighbouring NPUs, direct phases without an NPU on the way, and direct \
+                 all-to-alls; accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the \
                  whole of a product, with ring algorithms along its rings and direct ones along switches and full \
                  meshes, and direct all-to-all"
             ),
