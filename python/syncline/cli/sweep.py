@@ -200,7 +200,7 @@ def _print(document: Document, found: Table, out: Path | None, *, json: bool, qu
     elif found.rows:
         from syncline.cli import tables
 
-        tables.show(tables.sweep(document, found))
+        tables.show(*tables.sweep(document, found))
     for failure in document["failed"]:
         text = f"point {failure['point']} ({failure['name']}, {failure['variant']}): {failure['status']}: "
         print(f"{text}{failure['error']}", file=sys.stderr)
