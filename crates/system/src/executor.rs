@@ -6,7 +6,7 @@
 //! background stream ends it. An NPU is finished when its main stream is.
 
 use crate::admission::CollectiveId;
-use crate::steady;
+use crate::steady::{self, IterationEnd};
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
@@ -134,8 +134,8 @@ pub struct Executor {
     collectives: Vec<CollectiveNode>,
     npus: Vec<NpuState>,
     running: u32,
-    /// By iteration: how many NPUs have ended it in their main stream, and the last of these times.
-    ended: Vec<(u32, Ps)>,
+    /// By iteration: how many NPUs have ended it in their main stream, and what was when the last one did.
+    ended: Vec<(u32, IterationEnd)>,
     /// Whether the run is over when iterations take equally long.
     until_settled: bool,
     settled: bool,
@@ -225,8 +225,8 @@ impl Executor {
         self.running == 0 || self.settled
     }
 
-    /// When the main stream ended each iteration, on the last NPU to do so; iterations that all have ended.
-    pub fn iteration_ends(&self) -> Vec<Ps> {
+    /// The ends of the iterations that all NPUs have ended.
+    pub fn iteration_ends(&self) -> Vec<IterationEnd> {
         let npus = self.npus.len();
         self.ended.iter().take_while(|&&(on, _)| on as usize == npus).map(|&(_, end)| end).collect()
     }
@@ -400,11 +400,16 @@ impl Executor {
     fn end_iteration(&mut self, npu: NodeId, now: Ps) {
         let known = self.npus[npu.index()].open.len();
         let Some(iteration) = known.checked_sub(1).map(|last| self.nodes[last].iteration as usize) else { return };
-        self.ended.resize(self.ended.len().max(iteration + 1), (0, Ps::ZERO));
-        let (on, end) = &mut self.ended[iteration];
-        (*on, *end) = (*on + 1, now.max(*end));
-        if self.until_settled && *on as usize == self.npus.len() {
-            self.settled = steady::is_settled(&self.iteration_ends());
+        self.ended.resize(self.ended.len().max(iteration + 1), (0, IterationEnd::default()));
+        let begun = |npu: &NpuState| {
+            let stream = npu.streams[Stream::Background.index()];
+            if stream.computing { now.since(stream.since).0 } else { 0 }
+        };
+        self.ended[iteration].0 += 1;
+        if self.ended[iteration].0 as usize == self.npus.len() {
+            let begun = self.npus.iter().map(begun).sum();
+            self.ended[iteration].1 = IterationEnd { at: now, behind: self.background_left, begun };
+            self.settled = self.until_settled && steady::is_settled(&self.iteration_ends());
         }
     }
 

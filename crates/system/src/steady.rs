@@ -9,9 +9,10 @@
 //! ```
 //!
 //! once it has settled: when two increments in a row are equal, or repeat in pairs (chunks that alternate between two
-//! lanes may do so). A run of a few iterations that has not settled is simulated again with more of them, which ends as
-//! soon as it has. Iterations that never settle have the mean of the later half of their increments. A run of so many
-//! events that [`EVENTS`] more do not lead to a further iteration keeps to its own increments.
+//! lanes may do so), and what works in the background does not fall further behind. A run of a few iterations that has
+//! not settled is simulated again with more of them, which ends as soon as it has. Iterations that never settle have the
+//! mean of the later half of their increments. A run of so many events that [`EVENTS`] more do not lead to a further
+//! iteration keeps to its own increments.
 
 use crate::results::{Steady, Summary};
 use crate::spec::{JobSpec, Spec};
@@ -24,21 +25,44 @@ const EVENTS: u64 = 40_000_000;
 /// Increments that differ by no more than one in so many are equal: rates that change are rounded.
 const PRECISION: u64 = 1_000_000;
 
-/// What one more iteration costs, by when iterations ended; nothing before the second has.
-pub fn steady(ends: &[Ps]) -> Option<Steady> {
-    let increments: Vec<u64> = ends.windows(2).map(|pair| pair[1].since(pair[0]).0).collect();
+/// The end of an iteration of the main stream, on the last NPU to come to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IterationEnd {
+    /// When.
+    pub at: Ps,
+    /// Background nodes that NPUs then know of and have not computed.
+    pub behind: u64,
+    /// How long they have been at those that they are computing, summed.
+    pub begun: u64,
+}
+
+/// What one more iteration costs, by the ends of iterations; nothing before the second has ended.
+pub fn steady(ends: &[IterationEnd]) -> Option<Steady> {
+    let increments: Vec<u64> = ends.windows(2).map(|pair| pair[1].at.since(pair[0].at).0).collect();
     let (settled, last) = match increments.as_slice() {
         [] => return None,
-        [.., a, b] if equal(*a, *b) => (true, 1),
-        [.., a, b, c, d] if equal(*a, *c) && equal(*b, *d) => (true, 2),
+        _ if repeats(ends, &increments, 1) => (true, 1),
+        _ if repeats(ends, &increments, 2) => (true, 2),
         all => (false, all.len().div_ceil(2)),
     };
     let sum: u64 = increments[increments.len() - last..].iter().sum();
     Some(Steady { iteration_ps: sum as f64 / last as f64, iterations: ends.len() as u32, settled })
 }
 
+/// Whether the last `period` increments equal those before them, and the background is as far as it was then: one that
+/// falls further and further behind will be waited for some day.
+fn repeats(ends: &[IterationEnd], increments: &[u64], period: usize) -> bool {
+    let Some(first) = increments.len().checked_sub(2 * period) else { return false };
+    (first..first + period).all(|i| {
+        let (now, then) = (ends[i + 1 + period], ends[i + 1]);
+        equal(increments[i], increments[i + period])
+            && now.behind == then.behind
+            && now.begun.abs_diff(then.begun) <= increments[i] / PRECISION
+    })
+}
+
 /// Whether the increments have settled.
-pub fn is_settled(ends: &[Ps]) -> bool {
+pub fn is_settled(ends: &[IterationEnd]) -> bool {
     steady(ends).is_some_and(|s| s.settled)
 }
 
@@ -68,14 +92,30 @@ fn equal(a: u64, b: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn ends(first: u64, increments: &[u64]) -> Vec<Ps> {
-        let mut end = first;
-        let mut all = vec![Ps(end)];
+    fn ends(first: u64, increments: &[u64]) -> Vec<IterationEnd> {
+        let mut at = first;
+        let mut all = vec![IterationEnd { at: Ps(at), ..IterationEnd::default() }];
         all.extend(increments.iter().map(|d| {
-            end += d;
-            Ps(end)
+            at += d;
+            IterationEnd { at: Ps(at), ..IterationEnd::default() }
         }));
         all
+    }
+
+    /// Nothing waits for the background yet, but it falls behind: by nodes, or by what it has done of one.
+    #[test]
+    fn a_background_that_falls_behind_has_not_settled() {
+        let mut falling = ends(7, &[9, 9, 9]);
+        for (end, behind) in falling.iter_mut().zip(1..) {
+            end.behind = behind;
+        }
+        assert!(!is_settled(&falling));
+        for (end, begun) in falling.iter_mut().zip([8, 6, 4, 2]) {
+            (end.behind, end.begun) = (1, begun);
+        }
+        assert!(!is_settled(&falling));
+        falling.iter_mut().for_each(|end| end.begun = 5);
+        assert!(is_settled(&falling));
     }
 
     #[test]

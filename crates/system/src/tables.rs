@@ -170,7 +170,7 @@ where
                 JobSpec::Training { iterations, .. } => iterations,
                 JobSpec::Collective { .. } => 0,
             },
-            iteration_ends_ps: ends.iter().map(|end| end.0).collect(),
+            iteration_ends_ps: ends.iter().map(|end| end.at.0).collect(),
             steady: steady::steady(&ends),
             compute_ps: executor.compute(self.npu, Stream::Main).0,
             compute_alone_ps: executor.compute_alone(self.npu, Stream::Main).0,

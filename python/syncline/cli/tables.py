@@ -157,7 +157,7 @@ def steady(document: dict[str, Any]) -> list[str]:
     unsettled = [e["name"] for e in document["runs"] if e.get("steady_iteration_settled") is False]
     found = [f"one more iteration ({', '.join(names)}): {reason}" for reason, names in reasons.items()]
     if unsettled and found:
-        found.append(f"iterations of {', '.join(unsettled)} keep differing: one more is a mean")
+        found.append(f"{', '.join(unsettled)}: iterations had not settled when this was given up; one more is a mean")
     return found
 
 

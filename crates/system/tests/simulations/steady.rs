@@ -1,6 +1,6 @@
 //! What one more iteration costs.
 
-use crate::hybrid::dlrm;
+use crate::hybrid::{background, dlrm};
 use crate::support::run;
 use crate::training::{resnet, training};
 use syncline_system::results::Steady;
@@ -41,6 +41,17 @@ fn one_more_iteration_costs_what_a_longer_run_says() {
         let found = steady(&spec);
         assert!(found.settled, "{found:?} of {spec:?}");
         assert_eq!(found.iteration_ps, increment(&spec, 7), "{found:?} of {spec:?}");
+    }
+}
+
+/// Tables that take a little longer than the iteration are waited for only when they are an iteration behind; until
+/// then all iterations may take equally long.
+#[test]
+fn a_background_that_falls_behind_is_waited_for_in_the_end() {
+    for memory in [10e9, 20e9, 40e9, 80e9, 900e9] {
+        let spec = background(memory);
+        let found = steady(&spec);
+        assert!(!found.settled || found.iteration_ps == increment(&spec, 40), "{found:?} at {memory} B/s");
     }
 }
 
