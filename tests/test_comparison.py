@@ -224,3 +224,13 @@ class TestIdealThatIsNoBound:
     def test_a_bound_that_holds_is_no_warning(self, syncline_command: Command, training: str) -> None:
         ended = syncline_command("run", training, "--json")
         assert json.loads(ended.out)["warnings"] == []
+
+    def test_in_sweeps_it_is_counted(self) -> None:
+        rows: list[dict[str, Any]] = [
+            {"base": "b", "point": point, "variant": name, "iteration_time_s": None, "time_s": time}
+            for point, times in enumerate([(2.0, 3.0), (2.0, 2.0), (4.0, 1.0), (1.0, 4.0), (1.0, None)])
+            for name, time in zip(("ACE", "Ideal"), times, strict=True)
+        ]
+        (warning,) = comparison.beaten_in_sweep(rows)
+        assert warning.startswith("ACE is faster than Ideal at 2 of 5 points, up to 4.00 times")
+        assert comparison.beaten_in_sweep([row for row in rows if row["variant"] == "ACE"]) == []

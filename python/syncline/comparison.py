@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+BEATEN: Final = 1.0005
+"""Ratio of times from which a variant counts as faster."""
 DIFFERENT: Final = 0.02
 """Relative difference from which the steady iteration time stands beside the headline."""
 _IDEAL: Final = re.compile(r"(?i)(?<![a-z])ideal(?![a-z])")
@@ -66,3 +68,26 @@ def steady_because(entry: Mapping[str, Any], tail: str) -> str | None:
             "(training.tail: drain), which a further iteration hides behind its forward pass"
         )
     return f"the headline is the mean of {whole} of the run, of which the first take longer than further ones"
+
+
+def beaten_in_sweep(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning for every variant that is faster than the ideal one of its point, with how often that happens.
+
+    `rows` are those of a sweep's table: `point`, `variant`, and `iteration_time_s` or `time_s`.
+    """
+    points: dict[tuple[Any, Any], dict[str, float]] = {}
+    for row in rows:
+        time = row.get("iteration_time_s") or row.get("time_s")
+        if time and row.get("variant"):  # rows of a closed form have none
+            points.setdefault((row.get("base"), row.get("point")), {})[row["variant"]] = time
+    gains: dict[tuple[str, str], list[float]] = {}
+    for times in points.values():
+        bound = ideal(times)
+        for name, time in times.items():
+            if bound is not None and time * BEATEN < times[bound]:
+                gains.setdefault((name, bound), []).append(times[bound] / time)
+    return [
+        f"{name} is faster than {bound} at {len(found)} of {len(points)} points, up to {max(found):.2f} times: "
+        f"{bound} is no bound there; `syncline run` of such a point says why"
+        for (name, bound), found in gains.items()
+    ]

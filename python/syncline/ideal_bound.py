@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from syncline import engine, estimate
+from syncline.comparison import BEATEN
 from syncline.errors import InputError, SimulationFailedError
 from syncline.quantities import SIZE
 from syncline.results import seconds
@@ -19,8 +20,6 @@ from syncline.schema.experiment import DEFAULT_CHUNK, AceEndpoint, Experiment, I
 from syncline.schema.load import Variant
 from syncline.text_units import duration
 
-BEATEN: Final = 1.0005
-"""Ratio of times from which a variant counts as faster."""
 GAINS: Final = 1.01
 """Ratio of times from which a change of the ideal variant counts as an explanation."""
 MOST_EVENTS: Final = 20_000_000

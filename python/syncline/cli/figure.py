@@ -186,13 +186,15 @@ def _one(key: Run, variant: Variant) -> tuple[Run, Result]:
 
 
 def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:
-    from syncline import results
+    from syncline import comparison, results
     from syncline.figure.timeline import Track
 
     variants = [s.variant for _, simulations in work.sweeps for s in simulations]
     variants += list(work.runs.values())
     rows = [row for found in work.tables for row in found.rows]
     warnings = list(dict.fromkeys([*work.warnings, *(row["warnings"] for row in rows if row.get("warnings"))]))
+    for found in work.tables:
+        warnings += [warning for warning in comparison.beaten_in_sweep(found.rows) if warning not in warnings]
     failed = [{k: row[k] for k in ("name", "variant", "status", "error")} for row in rows if row["status"] != "done"]
     status = "partial" if failed else "complete"
     document = results.document(variants, seed=seed, status=status, warnings=warnings)

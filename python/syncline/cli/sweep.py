@@ -156,10 +156,11 @@ def _document(
     seed: int,
     status: str,
 ) -> Document:
-    from syncline import results
+    from syncline import comparison, results
     from syncline.sweep.table import COST
 
     all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
+    all_warnings += comparison.beaten_in_sweep(found.rows)
     document = results.document([s.variant for s in simulations], seed=seed, status=status, warnings=all_warnings)
     results.state_folded(document, (row["folded"] for row in found.rows if "folded" in row))
     document["name"] = described.name
