@@ -163,14 +163,17 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
     return previews
 
 
-def run(variant: Variant) -> Result:
-    """Runs a variant. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails."""
+def run(variant: Variant, *, steady: bool = False) -> Result:
+    """Runs a variant; with `steady` for longer, if only that tells what one more iteration costs: it changes nothing
+    else. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails.
+    """
     binding.require()
     from syncline import _core
 
-    spec = json.dumps(specification(variant.experiment, variant.astra_text))
+    spec = specification(variant.experiment, variant.astra_text)
+    spec["output"]["steady"] = steady
     with _explained(variant):
-        result = _core.run(spec)
+        result = _core.run(json.dumps(spec))
     return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
 
 
@@ -291,13 +294,17 @@ def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
 
 
 def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
-    """A table from the engine's columns; numbers are not copied."""
+    """A table from the engine's columns; numbers are not copied. What the engine does not know is null."""
     import pyarrow as pa
 
     arrays: dict[str, pa.Array] = {}
     for name, (kind, values) in columns.items():
         if kind == "text":
             arrays[name] = pa.array(values, pa.string())
+        elif kind == "optional int":
+            numbers, known = values
+            buffers = [pa.py_buffer(known), pa.py_buffer(numbers)]
+            arrays[name] = pa.Array.from_buffers(pa.int64(), len(numbers) // 8, buffers)
         else:
             of = pa.int64() if kind == "int" else pa.float64()
             arrays[name] = pa.Array.from_buffers(of, len(values) // 8, [None, pa.py_buffer(values)])

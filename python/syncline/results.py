@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import syncline
-from syncline import assumptions, bounds, hardware_cost
+from syncline import assumptions, bounds, comparison, hardware_cost
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.experiment import Experiment, PacketNetwork
@@ -36,7 +36,7 @@ SIZE_MEANS: Final = {
 """What the size of a collective is: the larger of what a rank, or the root, sends and receives."""
 
 
-def seconds(picoseconds: int) -> float:
+def seconds(picoseconds: float) -> float:
     """Picoseconds as seconds."""
     return picoseconds / PS_PER_S
 
@@ -95,14 +95,66 @@ def fidelity(experiment: Experiment, summary: Summary | None) -> Document:
     return found
 
 
+NO_TRAINING: Final = (
+    *("compute_time_s", "compute_time_alone_s", "exposed_comm_s", "exposed_comm_share", "drain_s"),
+    *("background_compute_time_s", "background_compute_time_alone_s", "background_wait_s"),
+)
+"""What an entry of `run` says of a training loop; nothing of a collective on its own."""
+
+
 def run_entry(variant: Variant, result: Result) -> Document:
-    """A variant in the document of `run`."""
+    """A variant in the document of `run`: of a training loop, or of a collective in the terms of nccl-tests."""
+    if variant.experiment.is_training:
+        return _training_entry(variant, result)
+    fields = collective_fields(variant, result)
+    del fields["npus"], fields["topology"]
+    time_s = fields["time_s"]
+    whole = {"iterations": 0, "iteration_time_s": time_s, "total_time_s": time_s}
+    return {
+        "name": variant.name,
+        **whole,
+        **fields,
+        **dict.fromkeys(NO_TRAINING),
+        "exposed_by_collective": [],
+        **_where(variant, result.summary),
+        "fidelity": fidelity(variant.experiment, result.summary),
+        "warnings": result.summary["warnings"],
+    }
+
+
+def _where(variant: Variant, summary: Summary) -> Document:
+    """What an entry of `run` says of the machine."""
+    topology = variant.experiment.topology
+    return {
+        "npus": summary["npus"],
+        "npu": summary["npu"],
+        "hardware": hardware(variant.experiment),
+        "topology": str(topology),
+        "link_classes": topology.classes,
+    }
+
+
+def _steady(variant: Variant, summary: Summary) -> Document:
+    """What one more iteration costs, beside the headline."""
+    steady = summary["steady"]
+    entry: Document = {
+        "iterations": summary["iterations"],
+        "iteration_time_s": seconds(summary["total_ps"]) / max(1, summary["iterations"]),
+        "steady_iteration_time_s": None if steady is None else seconds(steady["iteration_ps"]),
+    }
+    return {
+        **entry,
+        "steady_iteration_because": comparison.steady_because(entry, variant.experiment.training.tail),
+        "steady_iteration_settled": None if steady is None else steady["settled"],
+    }
+
+
+def _training_entry(variant: Variant, result: Result) -> Document:
     summary = result.summary
     total_s = seconds(summary["total_ps"])
     return {
         "name": variant.name,
-        "iterations": summary["iterations"],
-        "iteration_time_s": total_s / max(1, summary["iterations"]),
+        **_steady(variant, summary),
         "total_time_s": total_s,
         "compute_time_s": seconds(summary["compute_ps"]),
         "compute_time_alone_s": seconds(summary["compute_alone_ps"]),
@@ -117,11 +169,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
             for e in summary["exposed_by"]
         ],
         **engine_utilisation(summary),
-        "npus": summary["npus"],
-        "npu": summary["npu"],
-        "hardware": hardware(variant.experiment),
-        "topology": str(variant.experiment.topology),
-        "link_classes": variant.experiment.topology.classes,
+        **_where(variant, summary),
         **algorithm(variant),
         "steps": summary["steps"],
         "chunks": summary["chunks"],

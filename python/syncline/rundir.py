@@ -181,7 +181,10 @@ def resolved(study: Study) -> dict[str, Any]:
 
 def resolved_yaml(study: Study) -> str:
     """The same as an experiment file."""
-    return yaml.dump(resolved(study), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    content = resolved(study)
+    if study.baseline:
+        content = {"name": content.pop("name"), "baseline": study.baseline, **content}
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class _Dumper(yaml.SafeDumper):

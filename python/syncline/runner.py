@@ -70,12 +70,18 @@ class Outcomes:
 
 
 def run_all(
-    variants: Sequence[Variant], threads: int | None = None, finished: Callable[[Outcome], None] | None = None
+    variants: Sequence[Variant],
+    threads: int | None = None,
+    finished: Callable[[Outcome], None] | None = None,
+    *,
+    steady: bool = False,
 ) -> Outcomes:
-    """Simulates the variants, `threads` at once, and calls `finished` on this thread after each."""
+    """Simulates the variants, `threads` at once, and calls `finished` on this thread after each; with `steady` each
+    says what one more iteration costs.
+    """
     outcomes: list[Outcome] = []
     interrupted = False
-    tasks = [(v.name, partial(_one, index, v)) for index, v in enumerate(variants)]
+    tasks = [(v.name, partial(_one, index, v, steady=steady)) for index, v in enumerate(variants)]
     try:
         for outcome in concurrently(tasks, threads):
             outcomes.append(outcome)
@@ -127,9 +133,9 @@ def _work(
             done.put((name, None, error))
 
 
-def _one(index: int, variant: Variant) -> Outcome:
+def _one(index: int, variant: Variant, *, steady: bool) -> Outcome:
     try:
-        return Outcome(index, variant, result=engine.run(variant))
+        return Outcome(index, variant, result=engine.run(variant, steady=steady))
     except SimulationFailedError as error:
         return Outcome(index, variant, failure=str(error))
     except InputError as error:

@@ -69,7 +69,18 @@ def test_a_figure_leaves_drawing_numbers_and_page(folder: Path, syncline_command
         (rate, variant) for rate in (25_000_000_000, 50_000_000_000) for variant in ("Ideal", "Slow")
     }
     rows = list(csv.DictReader((folder / "out/mine.csv").read_text().splitlines()))
-    assert [float(row["value"]) for row in rows] == [v["value"] for v in panel["values"]]
+    numbers = [row for row in rows if row["panel"] == "Time"]
+    assert [float(row["value"]) for row in numbers] == [v["value"] for v in panel["values"]]
+    assert {(row["measure"], row["unit"], row["x_is"]) for row in numbers} == {
+        ("time_us", "us", "topology.dims.0.rate_bytes_per_s")
+    }
+    (track,) = document["timelines"]
+    curve = [row for row in rows if row["panel"] == "Links"]
+    assert [(float(row["x"]), float(row["value"])) for row in curve] == [(v["x"], v["value"]) for v in track["values"]]
+    assert len(curve) > 10
+    assert {(row["series"], row["measure"], row["unit"], row["x_is"]) for row in curve} == {
+        ("network", "busy_percent", "%", "time_ms")
+    }
     assert [row["published"] for row in rows if row["series"] == "Ideal"] == ["", "30"]
     page = (folder / "out/mine.html").read_text()
     assert "Two links &amp; &lt;two&gt; endpoints" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,37 @@ def test_a_table_for_the_terminal_has_every_value(tmp_path: Path, capsys: pytest
         "kind: bars, x: base, y: iteration_time_s, series: endpoint.sram, unit: ms, "
         "where: {endpoint.fsms: 8, variant: Fast}, published: [{x: b3, series: 4MiB, value: 1.6}]",
     )
-    tables.show(tables.panel(shown))
+    tables.show(*tables.panel(shown))
     text = capsys.readouterr().out
     assert "iteration time [ms]" in text
     assert ["b3", "4", "MiB", "1.5", "1.6"] in [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("panel", "measure", "unit"),
+    [
+        ("kind: bars, x: endpoint.fsms, y: iteration_time, mean: true", "iteration_time_us", "\N{MICRO SIGN}s"),
+        ("kind: bars, x: endpoint.fsms, y: iteration_time, mean: true, unit: us", "iteration_time_us", "us"),
+        ("kind: bars, x: endpoint.fsms, y: area_um2, mean: true", "area_mm2", "mm\N{SUPERSCRIPT TWO}"),
+        (
+            "kind: bars, x: endpoint.fsms, y: iteration_time, mean: true, relative_to: {variant: Slow}, speedup: true",
+            "speedup_by_iteration_time",
+            "",
+        ),
+    ],
+)
+def test_a_measure_is_named_with_the_unit_of_its_values(tmp_path: Path, panel: str, measure: str, unit: str) -> None:
+    (found,) = shown(file_of(tmp_path, panel))
+    assert (found.part_name(found.values[0].part), found.y_scale.unit) == (measure, unit)
+
+
+def test_wide_panels_fit_a_page_and_no_letter_is_small(tmp_path: Path) -> None:
+    bars = "kind: stacked, x: base, series: variant, y: [iteration_time, exposed_comm], mean: true"
+    file = file_of(tmp_path, *[bars] * 4)
+    figure = file.figure.model_copy(update={"columns": 4, "width": 5.0})
+    svg, _ = draw.draw(figure, shown(file))
+    (width,) = re.findall(r'<svg [^>]*?width="([0-9.]+)pt"', svg.decode())
+    assert float(width) <= 72 * draw.WIDEST
+    sizes = re.findall(r"font(?:-size)?: (?:[a-z0-9]+ )?([0-9.]+)px", svg.decode())
+    assert len(sizes) > 20
+    assert min(map(float, sizes)) >= draw.SMALL

@@ -156,10 +156,10 @@ def _refuse_long_simulations() -> None:
 
     run = engine.run
 
-    def short(variant: Variant) -> engine.Result:
+    def short(variant: Variant, *, steady: bool = False) -> engine.Result:
         expected = estimate.of(variant.experiment, engine.preview(variant))
         if expected.events > MOST_EVENTS or expected.memory_bytes > MOST_MEMORY_BYTES:
             raise SimulationFailedError("this takes too long to be tried")
-        return run(variant)
+        return run(variant, steady=steady)
 
     engine.run = short

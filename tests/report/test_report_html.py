@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.pages import charts_of, check_page
-from syncline.report import html, units
+from syncline.report import charts, html, units
 from syncline.report.headline import headline
 from syncline.report.series import merge, windows
 from syncline.report.study import read
@@ -92,8 +94,8 @@ def test_headline_states_speed_up_and_share_of_ideal(study: Any) -> None:
     document, variants = study
     text = headline(read(document, variants))
     times = {r["name"]: r["iteration_time_s"] for r in document["runs"]}
-    second = times["BaselineCompOpt"] / times["ACE"]
-    assert f"{second:.2f}\u00d7 as fast as BaselineCompOpt" in text
+    gain = times["BaselineNoOverlap"] / times["ACE"]
+    assert f"{gain:.2f}\u00d7 as fast as the baseline BaselineNoOverlap" in text
     assert f"{100 * times['Ideal'] / times['ACE']:.1f} % of the performance of Ideal" in text
 
 
@@ -305,3 +307,52 @@ def test_odd_tables_make_a_page(make_table: Any, rows: list[tuple[Any, ...]]) ->
     }
     run = {"name": "x", "total_time_s": 1.0, "iterations": 1}
     check_page(html.build({"runs": [run]}, {"x": tables}, COMMAND))
+
+
+def test_classes_of_links_go_by_their_names(make_table: Any) -> None:
+    """Class 0 of one variant is not class 0 of another."""
+    columns = "node copies port dim bytes busy_ps"
+    links = {
+        "cluster": make_table(columns, [[0, 1, "a", 0, 10, 5], [0, 1, "b", 1, 20, 6]]),
+        "torus": make_table(columns, [[0, 1, "a", 0, 30, 7]]),
+    }
+    classes = {"cluster": ["NVLink", "PCIe"], "torus": ["dim 0"]}
+    runs = [{"name": n, "time_s": 1e-11, "link_classes": classes[n]} for n in links]
+    windows = make_table("window start_ps compute links link_dim0", [[0, 0, 0.0, 0.5, 0.5]])
+    tables = {name: {"links": table, "windows": windows} for name, table in links.items()}
+    study = read({"runs": runs}, tables)
+    bars = charts.link_bars(study)
+    assert bars is not None
+    named = {t["name"]: (t["x"], t["y"]) for t in bars["data"] if t["showlegend"]}
+    assert {name: (x, round(y[0])) for name, (x, y) in named.items()} == {
+        "NVLink": ([50], 0),
+        "PCIe": ([60], 0),
+        "dim 0": ([70], 1),
+    }
+    assert charts.link_options(study) == ["all", "NVLink", "dim 0"]
+    drawn = charts.utilisation(study)
+    assert drawn is not None
+    explained = [t["meta"]["option"] for t in drawn["data"] if t["meta"].get("explains")]
+    assert sorted(explained) == ["NVLink", "all", "dim 0"]
+
+
+def test_layers_are_per_iteration_and_add_up(make_study: Any) -> None:
+    document, variants = make_study()
+    for run in document["runs"]:
+        run |= {"iterations": 2, "compute_time_s": 3e-3, "exposed_comm_s": 1e-3, "iteration_time_s": 2e-3}
+        layers = variants[run["name"]]["layers"]
+        count = layers.num_rows
+        sums = {"compute_ps": 3 * 10**9, "exposed_ps": 10**9, "collectives": 2 * count, "comm_bytes": 2 * 10**6}
+        each = {name: total // count for name, total in sums.items()}
+        for name, value in each.items():
+            column = pa.array([value] * count)
+            place = layers.column_names.index(name) if name in layers.column_names else None
+            layers = layers.append_column(name, column) if place is None else layers.set_column(place, name, column)
+        variants[run["name"]]["layers"] = layers
+    page = html.build(document, variants, "syncline run")
+    assert "means of 2 iterations: 1.500 ms of compute and 0.500 ms exposed, as in the headline" in page
+    foot = page[page.index('data-table="layers-0"') :]
+    foot = foot[foot.index("<tfoot>") : foot.index("</tfoot>")]
+    cells = re.findall(r"<td[^>]*>(?:<span[^>]*></span>)?([^<]*)", foot)
+    assert any(cell.startswith("1,500") for cell in cells)
+    assert cells[-1].startswith("500")

@@ -166,6 +166,10 @@ def run(spec_json: str) -> dict[str, Any]:
         "npu": 0,
         "total_ps": total_ps,
         "iterations": iterations,
+        "iteration_ends_ps": [total_ps * (i + 1) // iterations for i in range(iterations)],
+        "steady": {"iteration_ps": total_ps / iterations, "iterations": iterations, "settled": True}
+        if iterations > 1
+        else None,
         "compute_ps": compute_ps,
         "compute_alone_ps": compute_ps,
         "exposed_ps": exposed_ps,
@@ -237,6 +241,7 @@ def run(spec_json: str) -> dict[str, Any]:
             "input_grad_ps": ints(0),
             "weight_grad_ps": ints(2000),
             "update_ps": ints(10),
+            "compute_ps": ints(compute_ps),
             "collectives": ints(iterations),
             "comm_bytes": ints(18816),
             "raw_latency_ps": ints(500),

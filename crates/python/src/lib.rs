@@ -78,6 +78,11 @@ fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> 
     for (name, column) in &table.columns {
         match column {
             Column::Int(values) => dict.set_item(name, ("int", bytes(py, values, |v| v.to_le_bytes())?))?,
+            Column::OptionalInt(values) => {
+                let known = PyBytes::new(py, &validity(values));
+                let numbers = bytes(py, values, |v| v.unwrap_or(0).to_le_bytes())?;
+                dict.set_item(name, ("optional int", (numbers, known)))?;
+            }
             Column::Float(values) => dict.set_item(name, ("float", bytes(py, values, |v| v.to_le_bytes())?))?,
             Column::Text(values) => {
                 let texts = PyList::new(py, values.iter().map(|v| PyString::new(py, v)))?;
@@ -95,6 +100,12 @@ fn bytes<'py, T: Copy>(py: Python<'py>, values: &[T], encode: fn(T) -> [u8; 8]) 
         }
         Ok(())
     })
+}
+
+/// Which values there are, a bit each, the least significant first, as Arrow has it.
+fn validity(values: &[Option<i64>]) -> Vec<u8> {
+    let byte = |eight: &[Option<i64>]| eight.iter().rev().fold(0, |bits, v| bits << 1 | u8::from(v.is_some()));
+    values.chunks(8).map(byte).collect()
 }
 
 /// The engine.

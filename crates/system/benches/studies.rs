@@ -61,7 +61,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             element_bytes: 4,
         },
         job: JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0, beside: vec![] },
-        output: OutputSpec { window_ps: 100_000_000, trace_npus: vec![], trace_limit: 0 },
+        output: OutputSpec { window_ps: 100_000_000, trace_npus: vec![], trace_limit: 0, steady: false },
     }
 }
 

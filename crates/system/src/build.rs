@@ -13,7 +13,7 @@ use crate::spec::{
     AceSpec, BusSpec, DeadlockRule, EndpointSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
     SwitchOffloadSpec,
 };
-use crate::tables;
+use crate::{steady, tables};
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::{FsmSplit, Transit};
 use syncline_endpoint::{
@@ -60,8 +60,13 @@ enum Goal {
     Check,
     /// It is run until a limit is passed.
     Attempt(Limits),
-    /// It is run, with ties shuffled if there is a seed.
-    Run(Option<u64>),
+    /// It is run.
+    Run {
+        /// Shuffles ties by this seed.
+        shuffle: Option<u64>,
+        /// To the end, or until it is known what one more iteration costs.
+        until_settled: bool,
+    },
 }
 
 /// What came of that.
@@ -77,7 +82,15 @@ enum Built {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    run_plan(spec, RunPlan::new(spec)?, shuffle)
+    let mut results = run_plan(spec, RunPlan::new(spec)?, shuffle)?;
+    if let (true, Some(longer)) = (spec.output.steady, steady::longer(spec, &results.summary)) {
+        let goal = Goal::Run { shuffle, until_settled: true };
+        // Should more iterations than were asked for fail, what was asked for has not.
+        if let Ok(Built::Ran(longer)) = RunPlan::new(&longer).and_then(|plan| build(&longer, plan, goal)) {
+            results.summary.steady = longer.summary.steady.or(results.summary.steady);
+        }
+    }
+    Ok(results)
 }
 
 /// Runs a simulation that has been set up from a description.
@@ -85,7 +98,7 @@ pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> 
 /// # Errors
 /// As [`run`].
 pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
-    match build(spec, plan, Goal::Run(shuffle))? {
+    match build(spec, plan, Goal::Run { shuffle, until_settled: false })? {
         Built::Ran(results) => Ok(*results),
         Built::Checked | Built::Attempted(_) => unreachable!("a run was asked for"),
     }
@@ -329,7 +342,7 @@ where
     N: Network,
     N::Event: Timer,
 {
-    fn with<E>(self, ep: E) -> Result<Built, RunError>
+    fn with<E>(mut self, ep: E) -> Result<Built, RunError>
     where
         E: Endpoint<N>,
         E::Event: Timer,
@@ -337,7 +350,12 @@ where
         let shuffle = match self.goal {
             Goal::Check => return Ok(Built::Checked),
             Goal::Attempt(_) => None,
-            Goal::Run(shuffle) => shuffle,
+            Goal::Run { shuffle, until_settled } => {
+                if until_settled {
+                    self.executor.stop_when_settled();
+                }
+                shuffle
+            }
         };
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
         let mut simulation = Simulation::new(queue, self.net, ep, self.executor, self.layout, self.config);

@@ -6,6 +6,7 @@
 //! background stream ends it. An NPU is finished when its main stream is.
 
 use crate::admission::CollectiveId;
+use crate::steady::{self, IterationEnd};
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
@@ -93,6 +94,8 @@ pub struct PassSpan {
 struct NpuState {
     /// Dependencies that are not done, per known node; `DONE` once the node itself is.
     open: Vec<u16>,
+    /// Busy time of the main stream, by layer.
+    by_layer: Vec<u64>,
     streams: [StreamState; Stream::ALL.len()],
     exposed: Vec<Exposure>,
     /// Waits that background compute ended.
@@ -131,6 +134,11 @@ pub struct Executor {
     collectives: Vec<CollectiveNode>,
     npus: Vec<NpuState>,
     running: u32,
+    /// By iteration: how many NPUs have ended it in their main stream, and what was when the last one did.
+    ended: Vec<(u32, IterationEnd)>,
+    /// Whether the run is over when iterations take equally long.
+    until_settled: bool,
+    settled: bool,
     /// Background nodes that NPUs know of and have not computed.
     background_left: u64,
     /// Busy compute time of the first NPU, in windows.
@@ -152,6 +160,7 @@ impl Executor {
         window: Ps,
         traced: &[NodeId],
     ) -> Executor {
+        let by_layer = vec![0; source.layers().len()];
         Executor {
             source,
             iterations,
@@ -163,8 +172,11 @@ impl Executor {
             contended: None,
             kernels: Vec::new(),
             collectives: Vec::new(),
-            npus: vec![NpuState::default(); npus as usize],
+            npus: vec![NpuState { by_layer, ..NpuState::default() }; npus as usize],
             running: npus,
+            ended: Vec::new(),
+            until_settled: false,
+            settled: false,
             background_left: 0,
             compute_windows: Windows::new(window),
             passes: Vec::new(),
@@ -181,6 +193,11 @@ impl Executor {
     /// Leaves it to the endpoints how long kernels take, which have so many warps on an SM, in thousandths.
     pub fn contend(&mut self, warps: u64) {
         self.contended = Some(warps);
+    }
+
+    /// Ends the run as soon as it is known what one more iteration costs ([`crate::steady`]).
+    pub fn stop_when_settled(&mut self) {
+        self.until_settled = true;
     }
 
     /// Makes NPUs take longer to compute, by a factor each.
@@ -203,9 +220,15 @@ impl Executor {
         &self.collectives
     }
 
-    /// Whether every NPU has computed the last node of its main stream.
+    /// Whether every NPU has computed the last node of its main stream, or it is known what more would cost.
     pub fn is_finished(&self) -> bool {
-        self.running == 0
+        self.running == 0 || self.settled
+    }
+
+    /// The ends of the iterations that all NPUs have ended.
+    pub fn iteration_ends(&self) -> Vec<IterationEnd> {
+        let npus = self.npus.len();
+        self.ended.iter().take_while(|&&(on, _)| on as usize == npus).map(|&(_, end)| end).collect()
     }
 
     /// Whether every NPU has computed the last node of every stream.
@@ -221,6 +244,11 @@ impl Executor {
     /// Busy compute time of a stream of an NPU.
     pub fn compute(&self, npu: NodeId, stream: Stream) -> Ps {
         Ps(self.npus[npu.index()].streams[stream.index()].busy)
+    }
+
+    /// Busy compute time of the main stream of an NPU, by layer.
+    pub fn compute_by_layer(&self, npu: NodeId) -> &[u64] {
+        &self.npus[npu.index()].by_layer
     }
 
     /// What its stream has computed would have taken beside nothing.
@@ -328,6 +356,7 @@ impl Executor {
                 if stream == Stream::Background {
                     return;
                 }
+                self.end_iteration(npu, now);
                 if !self.extend(npu, actions) {
                     let state = &mut self.npus[npu.index()];
                     state.finished = Some(now);
@@ -367,6 +396,23 @@ impl Executor {
         }
     }
 
+    /// Notes that the main stream of an NPU has ended an iteration, unless it is about to begin the first.
+    fn end_iteration(&mut self, npu: NodeId, now: Ps) {
+        let known = self.npus[npu.index()].open.len();
+        let Some(iteration) = known.checked_sub(1).map(|last| self.nodes[last].iteration as usize) else { return };
+        self.ended.resize(self.ended.len().max(iteration + 1), (0, IterationEnd::default()));
+        let begun = |npu: &NpuState| {
+            let stream = npu.streams[Stream::Background.index()];
+            if stream.computing { now.since(stream.since).0 } else { 0 }
+        };
+        self.ended[iteration].0 += 1;
+        if self.ended[iteration].0 as usize == self.npus.len() {
+            let begun = self.npus.iter().map(begun).sum();
+            self.ended[iteration].1 = IterationEnd { at: now, behind: self.background_left, begun };
+            self.settled = self.until_settled && steady::is_settled(&self.iteration_ends());
+        }
+    }
+
     /// Accounts a kernel of the first NPU to its pass.
     fn enter_pass(&mut self, node: NodeIndex, from: Ps, to: Ps) {
         let GraphNode { iteration, pass, .. } = self.nodes[node as usize];
@@ -387,7 +433,12 @@ impl Executor {
             NodeWork::Compute(time) => self.on(npu, time),
             NodeWork::Collective(_) => Ps::ZERO,
         };
-        let state = &mut self.npus[npu.index()].streams[stream.index()];
+        let layer = self.nodes[node as usize].layer as usize;
+        let state = &mut self.npus[npu.index()];
+        if let (Stream::Main, Some(busy)) = (stream, state.by_layer.get_mut(layer)) {
+            *busy += (to - from).0;
+        }
+        let state = &mut state.streams[stream.index()];
         state.busy += (to - from).0;
         state.alone += alone.0;
         if npu.0 == 0 && stream == Stream::Main {

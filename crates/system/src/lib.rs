@@ -24,6 +24,7 @@ pub mod place;
 pub mod results;
 pub mod setup;
 pub mod spec;
+pub mod steady;
 pub mod tables;
 
 pub use attempt::{Attempt, Limits};

@@ -18,6 +18,10 @@ pub struct Summary {
     pub total_ps: u64,
     /// Training iterations (0 for a collective).
     pub iterations: u32,
+    /// When the main stream ended each iteration, on the last NPU to do so.
+    pub iteration_ends_ps: Vec<u64>,
+    /// What one more iteration costs, as far as the run tells, or a longer one if that was asked for.
+    pub steady: Option<Steady>,
     /// Time the main stream of the compute engine was busy.
     pub compute_ps: u64,
     /// What that would have been had nothing run beside it. The same unless contention is dynamic.
@@ -55,6 +59,17 @@ pub struct Summary {
     pub offloaded: Option<String>,
     /// Remarks on the result, for people.
     pub warnings: Vec<String>,
+}
+
+/// What one more iteration costs ([`crate::steady`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Steady {
+    /// Time that one more iteration takes.
+    pub iteration_ps: f64,
+    /// Iterations that were simulated to know it.
+    pub iterations: u32,
+    /// Whether the last iterations took equally long; if not, `iteration_ps` is a mean.
+    pub settled: bool,
 }
 
 /// A pass of an iteration on the first NPU.
@@ -192,6 +207,8 @@ pub struct PhaseFsmsSummary {
 pub enum Column {
     /// Integers: times in ps, bytes, counts.
     Int(Vec<i64>),
+    /// The same where a row may have none: the time of what never happened.
+    OptionalInt(Vec<Option<i64>>),
     /// Shares and rates.
     Float(Vec<f64>),
     /// Names.

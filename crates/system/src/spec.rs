@@ -511,4 +511,7 @@ pub struct OutputSpec {
     pub trace_npus: Vec<u32>,
     /// At most so many slices.
     pub trace_limit: u32,
+    /// Whether a training run is to say what one more iteration costs, if that takes a longer one ([`crate::steady`]).
+    #[serde(default)]
+    pub steady: bool,
 }

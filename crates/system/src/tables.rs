@@ -2,8 +2,8 @@
 //!
 //! | table | a row is | columns of note |
 //! |---|---|---|
-//! | `layers` | a layer | compute per pass of one iteration (beside nothing), collectives and exposed time of all iterations |
-//! | `collectives` | a collective of an iteration | issued, started, completed (0: unfinished at the end), exposed |
+//! | `layers` | a layer | compute per pass of one iteration (beside nothing); busy time of the main stream, collectives and exposed time of all iterations; mean latency and queueing of those collectives that completed and started (null: none did) |
+//! | `collectives` | a collective of an iteration | issued, started, completed (null: not before the end of the run), exposed |
 //! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it; FSMs of an ACE (0 for others) |
 //! | `links` | a directed link | bytes, busy time |
 //! | `resources` | a resource of the endpoint, over all NPUs | busy time, waits, time until the result |
@@ -24,7 +24,8 @@ use crate::results::{
     ResourceSummary, Results, Summary, Table,
 };
 use crate::setup::Folded;
-use crate::spec::{JobSpec, Spec};
+use crate::spec::{JobSpec, NetworkSpec, Spec};
+use crate::steady;
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, PortId, Ps};
@@ -96,6 +97,11 @@ fn ints<T: Copy>(values: &[T], f: impl Fn(T) -> u64) -> Column {
     Column::Int(values.iter().map(|&v| i64::try_from(f(v)).unwrap_or(i64::MAX)).collect())
 }
 
+fn optional_ints<T: Copy>(values: &[T], f: impl Fn(T) -> Option<u64>) -> Column {
+    let of = |v| f(v).map(|v| i64::try_from(v).unwrap_or(i64::MAX));
+    Column::OptionalInt(values.iter().map(|&v| of(v)).collect())
+}
+
 impl<N, E> View<'_, N, E>
 where
     N: Network,
@@ -150,6 +156,10 @@ where
             }
         }
         let report = &self.outcome.report;
+        let ends = match self.spec.job {
+            JobSpec::Training { .. } => executor.iteration_ends(),
+            JobSpec::Collective { .. } => Vec::new(),
+        };
         Summary {
             npus: self.folded.npus,
             simulated_npus: fabric.npus(),
@@ -160,6 +170,8 @@ where
                 JobSpec::Training { iterations, .. } => iterations,
                 JobSpec::Collective { .. } => 0,
             },
+            iteration_ends_ps: ends.iter().map(|end| end.at.0).collect(),
+            steady: steady::steady(&ends),
             compute_ps: executor.compute(self.npu, Stream::Main).0,
             compute_alone_ps: executor.compute_alone(self.npu, Stream::Main).0,
             background_compute_ps: executor.compute(self.npu, Stream::Background).0,
@@ -258,6 +270,12 @@ where
         let bound = self.folded.bound.as_ref().filter(|bound| bound.time > end);
         if let (true, true, Some(bound)) = (finished, busy <= end, bound) {
             let Bound { time, by } = bound;
+            if !matches!(self.spec.network, NetworkSpec::Analytical {}) {
+                return Some(format!(
+                    "the result is {end}, but no schedule takes less than {time} ({by}): the bound or this backend is \
+                     wrong, which is worth a report"
+                ));
+            }
             return Some(format!(
                 "this backend ignores contention: the result is {end}, but no schedule takes less than {time} ({by}); \
                  the flow and packet backends share links"
@@ -295,10 +313,11 @@ where
                 ids.push(id);
             }
         }
-        let times = |id: &u32| self.outcome.collectives[*id as usize];
+        // Collectives of an iteration of which nothing was issued are not known to the driver.
+        let times = |id: &u32| self.outcome.collectives.get(*id as usize).copied().unwrap_or_default();
         let mean = |ids: &Vec<u32>, f: &dyn Fn(&u32) -> Option<u64>| {
             let known: Vec<u64> = ids.iter().filter_map(f).collect();
-            known.iter().sum::<u64>() / (known.len() as u64).max(1)
+            known.iter().sum::<u64>().checked_div(known.len() as u64)
         };
         let raw = |id: &u32| Some((times(id).completed? - times(id).issued?).0);
         let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
@@ -315,13 +334,14 @@ where
                 ("input_grad_ps", ints(&timed, |(l, s)| executor.time(s, &l.input_grad).0)),
                 ("weight_grad_ps", ints(&timed, |(l, s)| executor.time(s, &l.weight_grad).0)),
                 ("update_ps", ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 })),
+                ("compute_ps", ints(executor.compute_by_layer(self.npu), |busy| busy)),
                 ("collectives", ints(&all, |(_, ids)| ids.len() as u64)),
                 (
                     "comm_bytes",
                     ints(&all, |(_, ids)| ids.iter().map(|&i| executor.collectives()[i as usize].bytes).sum()),
                 ),
-                ("raw_latency_ps", ints(&all, |(_, ids)| mean(ids, &raw))),
-                ("queue_ps", ints(&all, |(_, ids)| mean(ids, &queued))),
+                ("raw_latency_ps", optional_ints(&all, |(_, ids)| mean(ids, &raw))),
+                ("queue_ps", optional_ints(&all, |(_, ids)| mean(ids, &queued))),
                 ("exposed_ps", ints(&all, |(_, ids)| ids.iter().map(|&id| self.exposed_of(id)).sum())),
             ],
         }
@@ -333,7 +353,7 @@ where
         let node = |id: u32| &executor.nodes()[executor.collectives()[id as usize].node as usize];
         let times = |id: u32| self.outcome.collectives[id as usize];
         let text = |f: &dyn Fn(u32) -> String| Column::Text(ids.iter().map(|&id| f(id)).collect());
-        let at = |t: Option<Ps>| t.map_or(0, |t| t.0);
+        let at = |f: &dyn Fn(u32) -> Option<Ps>| optional_ints(&ids, |id| f(id).map(|t| t.0));
         Table {
             name: "collectives",
             columns: vec![
@@ -344,9 +364,9 @@ where
                 ("kind", text(&|id| executor.collectives()[id as usize].kind.to_string())),
                 ("bytes", ints(&ids, |id| executor.collectives()[id as usize].bytes)),
                 ("chunks", ints(&ids, |id| self.outcome.chunks[id as usize])),
-                ("issued_ps", ints(&ids, |id| at(times(id).issued))),
-                ("started_ps", ints(&ids, |id| at(times(id).started))),
-                ("completed_ps", ints(&ids, |id| at(times(id).completed))),
+                ("issued_ps", at(&|id| times(id).issued)),
+                ("started_ps", at(&|id| times(id).started)),
+                ("completed_ps", at(&|id| times(id).completed)),
                 ("exposed_ps", ints(&ids, |id| self.exposed_of(id))),
             ],
         }
@@ -474,7 +494,10 @@ where
             if let Some(issued) = times.issued {
                 let node = &executor.nodes()[executor.collectives()[id].node as usize];
                 let track = format!("collective {}", self.layer_name(node.layer));
-                let name = format!("{} of iteration {}", executor.collectives()[id].kind, node.iteration);
+                let mut name = format!("{} of iteration {}", executor.collectives()[id].kind, node.iteration);
+                if times.completed.is_none() {
+                    name += ", in flight at the end";
+                }
                 slices.push(npu, track, name, issued, times.completed.unwrap_or(end));
             }
         }

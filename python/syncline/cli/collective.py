@@ -301,7 +301,7 @@ def _shortened(text: str) -> str:
 
 def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
     """Where a chunk and a message spend their time."""
-    from syncline.cli import tables
+    from syncline import text_units
 
     named = {
         "chunk queueing": "chunk_queue_s",
@@ -309,11 +309,11 @@ def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
         "bus transfer per message": "bus_transfer_s",
         "network per message": "network_s",
     }
-    return [(name, tables.duration(means[key])) for name, key in named.items() if means[key]]
+    return [(name, text_units.duration(means[key])) for name, key in named.items() if means[key]]
 
 
 def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
-    from syncline.cli import tables
+    from syncline import text_units
 
     fidelity = document["fidelity"]
     simulated = f"{fidelity['simulated_npus']:,} of {document['npus']:,}"
@@ -321,15 +321,15 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("NPU", document["hardware"]["description"]),
         ("algorithm", document["algorithm"]),
-        ("time", tables.duration(document["time_s"])),
-        ("size", tables.size(document["size_bytes"])),
-        ("algorithm bandwidth", tables.bandwidth(document["algorithm_bandwidth_bytes_per_s"])),
-        ("bus bandwidth", tables.bandwidth(document["bus_bandwidth_bytes_per_s"])),
-        ("lower bound", tables.duration(document["lower_bound_s"])),
-        ("efficiency", tables.percent(document["efficiency"])),
+        ("time", text_units.duration(document["time_s"])),
+        ("size", text_units.size(document["size_bytes"])),
+        ("algorithm bandwidth", text_units.bandwidth(document["algorithm_bandwidth_bytes_per_s"])),
+        ("bus bandwidth", text_units.bandwidth(document["bus_bandwidth_bytes_per_s"])),
+        ("lower bound", text_units.duration(document["lower_bound_s"])),
+        ("efficiency", text_units.percent(document["efficiency"])),
         ("steps", str(document["steps"])),
-        ("sent per NPU", tables.size(document["network"]["bytes_sent_per_npu"])),
-        *([("forwarded per NPU", tables.size(transit / document["npus"]))] if transit else []),
+        ("sent per NPU", text_units.size(document["network"]["bytes_sent_per_npu"])),
+        *([("forwarded per NPU", text_units.size(transit / document["npus"]))] if transit else []),
         *_breakdown(document["endpoint"]["breakdown"]),
         *([("NPUs simulated", simulated)] if fidelity["folded"] else []),
         *_cost_rows(document),

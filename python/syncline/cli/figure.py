@@ -186,38 +186,57 @@ def _one(key: Run, variant: Variant) -> tuple[Run, Result]:
 
 
 def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:
-    from syncline import results
-    from syncline.figure.values import Shown
+    from syncline import comparison, results
+    from syncline.figure.timeline import Track
 
     variants = [s.variant for _, simulations in work.sweeps for s in simulations]
     variants += list(work.runs.values())
     rows = [row for found in work.tables for row in found.rows]
     warnings = list(dict.fromkeys([*work.warnings, *(row["warnings"] for row in rows if row.get("warnings"))]))
+    for found in work.tables:
+        warnings += [warning for warning in comparison.beaten_in_sweep(found.rows) if warning not in warnings]
     failed = [{k: row[k] for k in ("name", "variant", "status", "error")} for row in rows if row["status"] != "done"]
     status = "partial" if failed else "complete"
     document = results.document(variants, seed=seed, status=status, warnings=warnings)
     results.state_folded(document, (row["folded"] for row in rows if "folded" in row))
     figure = work.described.figure
     document |= {"name": figure.name, "title": figure.title, "source": figure.source, "failed": failed}
-    document["panels"] = [
-        {
-            "title": shown.panel.title,
-            "unit": shown.y_scale.unit,
-            "values": [
-                {
-                    "x": value.x,
-                    "series": value.series,
-                    "measure": value.part,
-                    "value": value.value,
-                    "published": value.published,
-                }
-                for value in shown.values
-            ],
-        }
-        for shown in panels
-        if isinstance(shown, Shown)
-    ]
+    document["panels"] = [_numbers(panel) for panel in panels if not isinstance(panel, Track)]
+    document["timelines"] = [_curves(panel) for panel in panels if isinstance(panel, Track)]
     return document
+
+
+def _numbers(shown: Shown) -> dict[str, Any]:
+    """A panel in the document; its measures are named with the unit that the values are in."""
+    return {
+        "title": shown.panel.title,
+        "unit": shown.y_scale.unit,
+        "x": shown.x_column,
+        "values": [
+            {
+                "x": value.x,
+                "series": value.series,
+                "measure": shown.part_name(value.part),
+                "value": value.value,
+                "published": value.published,
+            }
+            for value in shown.values
+        ],
+    }
+
+
+def _curves(track: Track) -> dict[str, Any]:
+    """The points of a time line in the document."""
+    return {
+        "title": track.panel.title,
+        "unit": "%",
+        "x": "time_ms",
+        "values": [
+            {"x": time_ms, "series": name, "measure": "busy_percent", "value": 100 * share, "published": None}
+            for name, shares in track.shares.items()
+            for time_ms, share in zip(track.times_ms, shares, strict=True)
+        ],
+    }
 
 
 def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -> None:
@@ -236,11 +255,11 @@ def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -
     notes = [*document["assumptions"], *(f"warning: {w}" for w in document["warnings"])]
     numbers = io.StringIO()
     writer = csv.writer(numbers, lineterminator="\n")
-    writer.writerow(("panel", "x", "series", "measure", "value", "unit", "published"))
-    for panel in document["panels"]:
+    writer.writerow(("panel", "x", "series", "measure", "value", "unit", "published", "x_is"))
+    for panel in (*document["panels"], *document["timelines"]):
         for value in panel["values"]:
             cells = (value[key] for key in ("x", "series", "measure", "value"))
-            writer.writerow((panel["title"], *cells, panel["unit"], value["published"]))
+            writer.writerow((panel["title"], *cells, panel["unit"], value["published"], panel["x"]))
     base = work.out / figure.name
     rundir.write(base.with_suffix(".svg"), svg)
     rundir.write(base.with_suffix(".png"), png)
@@ -284,7 +303,7 @@ def _print(work: _Work, panels: list[Shown | Track], document: dict[str, Any], *
 
         for shown in panels:
             if isinstance(shown, Shown):
-                tables.show(tables.panel(shown))
+                tables.show(*tables.panel(shown))
     for failure in document["failed"]:
         print(f"{failure['name']}, {failure['variant']}: {failure['status']}: {failure['error']}", file=sys.stderr)
     if not quiet:

@@ -49,11 +49,13 @@ def report(
     ] = None,
     json: options.AsJson = False,
     quiet: options.Quiet = False,
+    baseline: options.Baseline = None,
 ) -> int:
     """Write the HTML report of a run again, or that of a sweep.
 
     \b
       syncline report runs/resnet50
+      syncline report runs/resnet50 --baseline ACE
       syncline report runs/resnet50 -o resnet50.html
       syncline report design-space.parquet
     """
@@ -61,7 +63,10 @@ def report(
     from syncline.errors import command_line
     from syncline.results import SCHEMA_VERSION, dumps
 
-    page, target, about = _of_run(results) if _is_folder(results) else _of_sweep(results)
+    of_run = _is_folder(results)
+    if baseline is not None and not of_run:
+        raise command_line("--baseline", baseline, "a sweep has no baseline", "the directory of a run")
+    page, target, about = _of_run(results, baseline) if of_run else _of_sweep(results)
     target = target if out is None else out
     try:
         rundir.write(target, page)
@@ -89,12 +94,19 @@ def _is_folder(results: Path) -> bool:
     raise command_line("DIR|FILE", str(results), message, accepted)
 
 
-def _of_run(directory: Path) -> tuple[str, Path, dict[str, Any]]:
+def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str, Any]]:
     """The page of a run, its place, and what it is about."""
     from syncline import rundir
+    from syncline.errors import command_line, did_you_mean, one_of
     from syncline.report import html
 
     document, tables, command = rundir.read(directory)
+    if baseline is not None:
+        names = [str(run.get("name")) for run in document["runs"]]
+        if baseline not in names:
+            message = f"there is no such variant{did_you_mean(baseline, names)}"
+            raise command_line("--baseline", baseline, message, one_of(names))
+        document["baseline"] = baseline
     about = {key: document.get(key) for key in ("version", "status", "name")}
     page = html.build(document, tables, command)
     return page, directory / "report.html", {**about, "of": "run", "variants": list(tables)}

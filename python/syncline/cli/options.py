@@ -44,6 +44,9 @@ Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet", h
 Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
 ]
+Baseline = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The variant that speed-ups are against; by default the first.")
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was assumed.")]
 
@@ -131,6 +134,14 @@ def forced(
     if fold is not None:
         settings.append((f"fold={fold}", "--fold"))
     return [parse_override(setting, label) for setting, label in settings]
+
+
+def baseline_override(name: str) -> Override:
+    """What `--baseline NAME` changes of an experiment file."""
+    from syncline.document import Origin, Scalar
+    from syncline.schema.merge import Override
+
+    return Override(("baseline",), Scalar(name, Origin("command line", None, "--baseline")))
 
 
 def given_endpoint(name: str) -> dict[str, Plain]:

@@ -169,5 +169,5 @@ def _table(headings: Sequence[str], title: str, wrapped: Sequence[str] = ("note"
 
     table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        table.add_column(heading, no_wrap=heading not in wrapped)
+        table.add_column(heading, overflow="fold" if heading in wrapped else "ellipsis")
     return table

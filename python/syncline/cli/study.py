@@ -39,6 +39,7 @@ def run(
     endpoint: options.Endpoint = None,
     algorithm: options.Algorithm = None,
     backend: options.Backend = None,
+    baseline: options.Baseline = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
@@ -61,7 +62,7 @@ def run(
         fold=fold,
         padding=padding,
     )
-    study, previews = _load(experiment, set_, forced, problems, quiet=quiet)
+    study, previews = _load(experiment, set_, forced, problems, baseline=baseline, quiet=quiet)
 
     from syncline import estimate, runner
     from syncline.rundir import RunDirectory
@@ -72,7 +73,7 @@ def run(
     for variant, preview in zip(study.variants, previews, strict=True):
         options.warn(estimate.warning(variant.name, estimate.of(variant.experiment, preview)), quiet=quiet)
     began = time.monotonic()
-    outcomes = runner.run_all(study.variants, threads, _saver(directory))
+    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True)
     document = _document(study, outcomes, seed, time.monotonic() - began)
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()
@@ -151,6 +152,7 @@ def _load(
     forced: Sequence[Override],
     problems: Sequence[Problem],
     *,
+    baseline: str | None = None,
     quiet: bool = False,
 ) -> tuple[Study, list[Preview]]:
     """The study, with algorithms chosen where that was left open, and what simulating its variants will be."""
@@ -159,7 +161,8 @@ def _load(
 
     def read(overrides: Sequence[Override]) -> Study:
         path, label = studies.find(experiment)
-        return load_file(path, label, overrides, forced)
+        named = [] if baseline is None else [options.baseline_override(baseline)]
+        return load_file(path, label, [*overrides, *named], forced)
 
     study = options.load(problems, settings, read)
 
@@ -184,7 +187,7 @@ def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
 
 
 def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
-    from syncline import results
+    from syncline import comparison, ideal_bound, results
 
     complete = len(outcomes.results) == len(study.variants)
     warnings = list(study.warnings)
@@ -196,6 +199,8 @@ def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -
     document["name"] = study.name
     document["description"] = study.description
     document["runs"] = [results.run_entry(variant, result) for variant, result in outcomes.results]
+    comparison.compare(document, [variant.name for variant in study.variants], study.baseline)
+    document["warnings"] += ideal_bound.warnings(document, study.variants)
     document["failed"] = [{"name": name, "message": message} for name, message in outcomes.failures]
     document["cost"] = results.cost(wall_time_s, [result for _, result in outcomes.results])
     return document
@@ -209,7 +214,8 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
     else:
         from syncline.cli import choices, tables
 
-        tables.show(tables.runs(document))
+        for table in tables.runs(document):
+            tables.show(table)
         for line in tables.npus(document):
             print(line)
         for sentence in choices.sentences(document["runs"], named=len(document["runs"]) > 1):
@@ -217,9 +223,9 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
         costs = tables.costs(document)
         if costs is not None:
             tables.show(costs)
-        drains = tables.drains(document)
-        if drains is not None:
-            print(drains)
+        for note in (*tables.steady(document), tables.drains(document)):
+            if note is not None:
+                print(tables.wrapped(note))
     if quiet:
         return
     for warning in document["warnings"]:

@@ -156,10 +156,11 @@ def _document(
     seed: int,
     status: str,
 ) -> Document:
-    from syncline import results
+    from syncline import comparison, results
     from syncline.sweep.table import COST
 
     all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
+    all_warnings += comparison.beaten_in_sweep(found.rows)
     document = results.document([s.variant for s in simulations], seed=seed, status=status, warnings=all_warnings)
     results.state_folded(document, (row["folded"] for row in found.rows if "folded" in row))
     document["name"] = described.name
@@ -200,7 +201,7 @@ def _print(document: Document, found: Table, out: Path | None, *, json: bool, qu
     elif found.rows:
         from syncline.cli import tables
 
-        tables.show(tables.sweep(document, found))
+        tables.show(*tables.sweep(document, found))
     for failure in document["failed"]:
         text = f"point {failure['point']} ({failure['name']}, {failure['variant']}): {failure['status']}: "
         print(f"{text}{failure['error']}", file=sys.stderr)

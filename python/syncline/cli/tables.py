@@ -3,81 +3,120 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from syncline import quantities
+from syncline.cli import layout
+from syncline.text_units import bandwidth, duration, percent, size, times
 
 if TYPE_CHECKING:
     from syncline.estimate import Estimate
     from syncline.figure.values import Shown
     from syncline.sweep.table import Table as Sweep
 
-PIPE_WIDTH = 160
+show: Final = layout.show
 BACKGROUND: Final = ("background_compute_time_s", "background_wait_s")
 """What the background stream does, and what the main one waits for it."""
 SHOWN_ROWS: Final = 200
 """Rows of a sweep on a terminal; all are in its file."""
 
 
-def show(table: Table) -> None:
-    """Prints a table; in colour on a terminal unless NO_COLOR is set."""
-    width = None if sys.stdout.isatty() else max(PIPE_WIDTH, shutil.get_terminal_size().columns)
-    console = Console(width=width, highlight=False)
-    if table.title:
-        console.print(table.title, style="bold", markup=False)
-        table.title = None
-    console.print(table)
-
-
-def runs(document: dict[str, Any]) -> Table:
-    """The variants of a run, side by side."""
+def runs(document: dict[str, Any]) -> list[Table]:
+    """The variants of a run side by side: those that train, and those that are a collective on its own; either may be
+    missing.
+    """
     entries = document["runs"]
-    ideal = next((e for e in entries if e["name"].casefold() == "ideal"), None)
-    table = Table(title=headline(document), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("system")
+    training = [entry for entry in entries if entry["iterations"]]
+    single = [entry for entry in entries if not entry["iterations"]]
+    tables = ([_training(document, training)] if training else []) + ([_single(document, single)] if single else [])
+    if tables:
+        tables[0].title = headline(document)
+    return tables
+
+
+def _training(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Table:
+    """Training loops: everything but the bytes is of one iteration."""
     beside = any(e["background_compute_time_s"] for e in entries)
     stretched = any(e["compute_time_s"] != e["compute_time_alone_s"] for e in entries)
-    shown = {"of ideal": ideal is not None, "alone": stretched, "background": beside, "waits for it": beside}
-    for heading in (
+    steady = any(e["steady_iteration_because"] for e in entries)
+    compared = _compared(document)
+
+    def cells(e: dict[str, Any]) -> list[str]:
+        iterations = e["iterations"]
+        return [
+            e["name"],
+            duration(e["iteration_time_s"]),
+            *([_or_dash(e["steady_iteration_time_s"], duration)] if steady else []),
+            duration(e["compute_time_s"] / iterations),
+            *([duration(e["compute_time_alone_s"] / iterations)] if stretched else []),
+            duration(e["exposed_comm_s"] / iterations),
+            percent(e["exposed_comm_share"]),
+            *(duration(e[name] / iterations) for name in BACKGROUND if beside),
+            *(written(e[name]) for _, name, written in compared),
+            size(e["network"]["bytes_sent_per_npu"] / iterations),
+            bandwidth(e["network"]["achieved_bandwidth_bytes_per_s"]),
+        ]
+
+    headings = [
         "iteration",
+        *(["one more"] if steady else []),
         "compute",
-        "alone",
+        *(["alone"] if stretched else []),
         "exposed",
         "exposed %",
-        "background",
-        "waits for it",
-        "speed-up",
-        "of ideal",
+        *(["background", "waits for it"] if beside else []),
+        *(heading for heading, _, _ in compared),
         "sent per NPU",
         "bandwidth",
-    ):
-        if shown.get(heading, True):
-            table.add_column(heading, justify="right")
-    for entry in entries:
-        iterations = max(1, entry["iterations"])
-        cells = [
-            entry["name"],
-            duration(entry["iteration_time_s"]),
-            duration(entry["compute_time_s"] / iterations),
-            *([duration(entry["compute_time_alone_s"] / iterations)] if stretched else []),
-            duration(entry["exposed_comm_s"] / iterations),
-            percent(entry["exposed_comm_share"]),
-            *(duration(entry[name] / iterations) for name in BACKGROUND if beside),
-            times(entries[0]["iteration_time_s"], entry["iteration_time_s"]),
+    ]
+    return _of_systems(headings, [cells(e) for e in entries])
+
+
+def _single(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Table:
+    """Collectives on their own, in the terms of nccl-tests."""
+    compared = _compared(document)
+    kinds = {e["collective"] for e in entries}
+    headings = [
+        *(["collective"] if len(kinds) > 1 else []),
+        "size",
+        "time",
+        "algbw",
+        "busbw",
+        "lower bound",
+        "efficiency",
+        *(heading for heading, _, _ in compared),
+        "sent per NPU",
+    ]
+
+    def cells(e: dict[str, Any]) -> list[str]:
+        return [
+            e["name"],
+            *([e["collective"]] if len(kinds) > 1 else []),
+            size(e["size_bytes"]),
+            duration(e["time_s"]),
+            bandwidth(e["algorithm_bandwidth_bytes_per_s"]),
+            bandwidth(e["bus_bandwidth_bytes_per_s"]),
+            duration(e["lower_bound_s"]),
+            percent(e["efficiency"]),
+            *(written(e[name]) for _, name, written in compared),
+            size(e["network"]["bytes_sent_per_npu"]),
         ]
-        if ideal is not None:
-            share = ideal["iteration_time_s"] / entry["iteration_time_s"] if entry["iteration_time_s"] else None
-            cells.append(percent(share))
-        cells.append(size(entry["network"]["bytes_sent_per_npu"]))
-        cells.append(bandwidth(entry["network"]["achieved_bandwidth_bytes_per_s"]))
-        table.add_row(*cells)
+
+    return _of_systems(headings, [cells(e) for e in entries])
+
+
+def _of_systems(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("system")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -93,6 +132,35 @@ def npus(document: dict[str, Any]) -> list[str]:
     return [f"{name}: {npu}" for name, npu in described.items()] if len(set(described.values())) > 1 else []
 
 
+def _compared(document: dict[str, Any]) -> list[tuple[str, str, Callable[[float | None], str]]]:
+    """What compares variants with the baseline and with the bound: heading, name in the entries, how it is written."""
+    if len(document["runs"]) == 1:
+        return []
+    found: list[tuple[str, str, Callable[[float | None], str]]] = [
+        (f"speed-up over {document['baseline']}", "speedup", lambda value: _or_dash(value, times)),
+    ]
+    if any(entry["share_of_ideal"] is not None for entry in document["runs"]):
+        found.append((f"of {document['ideal']}", "share_of_ideal", percent))
+    return found
+
+
+def _or_dash(value: float | None, written: Callable[[float], str]) -> str:
+    return "-" if value is None else written(value)
+
+
+def steady(document: dict[str, Any]) -> list[str]:
+    """Notes on the table of a run: why one more iteration costs something else than the headline."""
+    reasons: dict[str, list[str]] = {}
+    for entry in document["runs"]:
+        if entry.get("steady_iteration_because"):
+            reasons.setdefault(entry["steady_iteration_because"], []).append(entry["name"])
+    unsettled = [e["name"] for e in document["runs"] if e.get("steady_iteration_settled") is False]
+    found = [f"one more iteration ({', '.join(names)}): {reason}" for reason, names in reasons.items()]
+    if unsettled and found:
+        found.append(f"{', '.join(unsettled)}: iterations had not settled when this was given up; one more is a mean")
+    return found
+
+
 def drains(document: dict[str, Any]) -> str | None:
     """A note on the table of a run: what its iterations hold that is neither compute nor exposed."""
     waits = [f"{e['name']} {duration(e['drain_s'])}" for e in document["runs"] if e["drain_s"]]
@@ -101,8 +169,8 @@ def drains(document: dict[str, Any]) -> str | None:
     return f"after the last kernel the run waits for what is in flight (training.tail: drain): {', '.join(waits)}"
 
 
-def sweep(document: dict[str, Any], found: Sweep) -> Table:
-    """The rows of a sweep: what varies, and the headline."""
+def sweep(document: dict[str, Any], found: Sweep) -> tuple[Table, int]:
+    """The rows of a sweep: what varies, and the headline; and how many columns say what varies."""
     table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     rows = found.rows[:SHOWN_ROWS]
     labels = [name for name in ("base", "variant") if len({row[name] for row in found.rows}) > 1]
@@ -123,11 +191,11 @@ def sweep(document: dict[str, Any], found: Sweep) -> Table:
         table.add_row(*cells)
     if len(found.rows) > SHOWN_ROWS:
         table.add_row(f"and {len(found.rows) - SHOWN_ROWS} more")
-    return table
+    return table, max(1, len(labels) + len(found.axes))
 
 
-def panel(shown: Shown) -> Table:
-    """The numbers of a panel of a figure, beside the published ones."""
+def panel(shown: Shown) -> tuple[Table, int]:
+    """The numbers of a panel of a figure, beside the published ones; and how many columns say what they are of."""
     from syncline.figure.values import called
 
     drawn = shown.panel
@@ -142,18 +210,18 @@ def panel(shown: Shown) -> Table:
     ]
     for heading in headings:
         table.add_column(called(heading))
-    unit = f" \\[{shown.y_scale.unit}]" if shown.y_scale.unit else ""
+    unit = f" [{shown.y_scale.unit}]" if shown.y_scale.unit else ""
     table.add_column(f"{'value' if has_parts else shown.measure}{unit}", justify="right")
     if compared:
         table.add_column("published", justify="right")
     for value in shown.values:
         cells = [shown.x_text(value.x), *([shown.series_text(value.series)] if has_series else [])]
-        cells += [value.part] if has_parts else []
+        cells += [called(value.part)] if has_parts else []
         cells.append(f"{value.value:.4g}")
         if compared:
             cells.append("" if value.published is None else f"{value.published:g}")
         table.add_row(*cells)
-    return table
+    return table, len(headings)
 
 
 def costs(document: dict[str, Any]) -> Table | None:
@@ -164,7 +232,8 @@ def costs(document: dict[str, Any]) -> Table | None:
     title = "an ACE as synthesised in 28 nm; energy = power x time, an upper bound"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("system")
-    for heading in ("area", "power", "energy per iteration", "iterations/s/mm2"):
+    per = "iteration" if any("energy_per_iteration_j" in entry["cost_model"] for entry in entries) else "collective"
+    for heading in ("area", "power", f"energy per {per}", f"{per}s/s/mm2"):
         table.add_column(heading, justify="right")
     for entry in entries:
         table.add_row(entry["name"], *cost_cells(entry["cost_model"]))
@@ -211,41 +280,6 @@ def wrapped(text: str) -> str:
     """A remark in lines as wide as the terminal, indented but for the first."""
     width = max(40, shutil.get_terminal_size().columns - 1)
     return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def duration(value: float) -> str:
-    """Seconds, in a unit that fits."""
-    for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
-        if value >= factor:
-            return f"{value / factor:.3f} {unit}"
-    return "0" if value == 0 else f"{value / 1e-12:.0f} ps"
-
-
-def size(value: float) -> str:
-    """Bytes, in a decimal unit that fits."""
-    return _scaled(value, "B")
-
-
-def bandwidth(value: float | None) -> str:
-    """Bytes per second, in a decimal unit that fits."""
-    return "-" if value is None else _scaled(value, "B/s")
-
-
-def percent(share: float | None) -> str:
-    """A share."""
-    return "-" if share is None else f"{100 * share:.1f} %"
-
-
-def times(slower: float, faster: float) -> str:
-    """How many times one is the other."""
-    return f"{slower / faster:.2f}x" if faster else "-"
-
-
-def _scaled(value: float, unit: str) -> str:
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{value / factor:.1f} {prefix}{unit}"
-    return f"{value:.0f} {unit}"
 
 
 def _axis_value(axis: str, value: Any) -> str:

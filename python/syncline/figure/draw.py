@@ -45,6 +45,16 @@ SHORT: Final = 200
 """From the lower to the upper end of a logarithmic axis: one that needs more ticks than powers of ten."""
 MANY: Final = 24
 """Names below an axis that have no room beside each other."""
+WIDEST: Final = 12.0
+"""Inches of a whole drawing, which a page shows without shrinking it: panels that have no room go below."""
+POINTS: Final = 72
+"""Points of an inch."""
+BARS: Final = 0.8
+"""The share of a group of bars, the rest being the gap to the next."""
+BESIDE: Final = 2.0
+"""Inches for what stands beside the bars of a panel: the axis and the legend."""
+SMALL: Final = 7
+"""The smallest letters, in points."""
 
 
 def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes, bytes]:
@@ -64,9 +74,10 @@ def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Fig
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(described.columns, len(panels))
+    width = min(WIDEST, max(described.width, *map(_least_width, panels), 0.0))
+    columns = min(described.columns, len(panels), max(1, int(WIDEST / width)))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(described.width * columns, described.height * rows + 0.3), layout="constrained")
+    figure = Figure(figsize=(width * columns, described.height * rows + 0.3), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(described.title, fontsize=10)
     drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(panels))]
@@ -76,6 +87,14 @@ def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Fig
         else:
             _panel(axes, panel)
     return figure, drawn
+
+
+def _least_width(shown: Shown | Track) -> float:
+    """Inches that a panel needs for the names below its single bars, which stand upright side by side."""
+    if isinstance(shown, Track) or shown.panel.kind != "stacked" or shown.panel.series is None:
+        return 0.0
+    xs, series, _ = _groups(shown)
+    return BESIDE + len(xs) * len(series) * 1.2 * SMALL / POINTS / BARS
 
 
 def _panel(axes: Axes, shown: Shown) -> None:
@@ -136,11 +155,11 @@ def _groups(shown: Shown) -> tuple[list[Any], list[Any], dict[tuple[Any, Any, st
 
 def _bars(axes: Axes, shown: Shown) -> None:
     xs, series, found = _groups(shown)
-    width = 0.8 / len(series)
+    width = BARS / len(series)
     part = shown.panel.parts[0]
     published: list[tuple[float, float]] = []
     for j, name in enumerate(series):
-        at = [i - 0.4 + width * (j + 0.5) for i in range(len(xs))]
+        at = [i - BARS / 2 + width * (j + 0.5) for i in range(len(xs))]
         values = [found.get((x, name, part)) for x in xs]
         heights = [v.value if v else 0.0 for v in values]
         axes.bar(at, heights, width * 0.92, color=COLOURS[j % len(COLOURS)], label=shown.series_text(name) or None)
@@ -153,7 +172,7 @@ def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
     """Names below groups of bars, at an angle where they would run into each other."""
     names = [shown.x_text(x) for x in xs]
     if len(names) > MANY:
-        axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=6.5)
+        axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=SMALL)
         axes.margins(x=0.01)
     elif max(map(len, names)) > LONG:
         axes.set_xticks(range(len(xs)), names, rotation=25, ha="right", rotation_mode="anchor")
@@ -163,11 +182,11 @@ def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
 
 def _stacked(axes: Axes, shown: Shown) -> None:
     xs, series, found = _groups(shown)
-    width = 0.8 / len(series)
+    width = BARS / len(series)
     ticks: list[tuple[float, str]] = []
     for k, part in enumerate(shown.panel.parts):
         for j, name in enumerate(series):
-            at = [i - 0.4 + width * (j + 0.5) for i in range(len(xs))]
+            at = [i - BARS / 2 + width * (j + 0.5) for i in range(len(xs))]
             below = [sum(_height(found, x, name, p) for p in shown.panel.parts[:k]) for x in xs]
             heights = [_height(found, x, name, part) for x in xs]
             label = _label(part, "") if j == 0 else None
@@ -175,7 +194,7 @@ def _stacked(axes: Axes, shown: Shown) -> None:
             if k == 0 and len(series) > 1:
                 ticks += [(a, shown.series_text(name)) for a in at]
     tops = [
-        (i - 0.4 + width * (j + 0.5), v.published)
+        (i - BARS / 2 + width * (j + 0.5), v.published)
         for i, x in enumerate(xs)
         for j, name in enumerate(series)
         if (v := found.get((x, name, shown.panel.parts[0]))) and v.published is not None
@@ -184,8 +203,8 @@ def _stacked(axes: Axes, shown: Shown) -> None:
     _name_groups(axes, shown, xs)
     if ticks:
         axes.xaxis.remove_overlapping_locs = False  # the middle bar of a group stands where the group's own tick is
-        axes.tick_params(axis="x", which="major", pad=8 + 2.9 * max(len(text) for _, text in ticks), length=0)
-        axes.set_xticks([a for a, _ in ticks], [text for _, text in ticks], minor=True, rotation=90, fontsize=5)
+        axes.tick_params(axis="x", which="major", pad=8 + 4.1 * max(len(text) for _, text in ticks), length=0)
+        axes.set_xticks([a for a, _ in ticks], [text for _, text in ticks], minor=True, rotation=90, fontsize=SMALL)
 
 
 def _height(found: dict[tuple[Any, Any, str], Value], x: Any, series: Any, part: str) -> float:
@@ -257,7 +276,9 @@ def _scatter(axes: Axes, shown: Shown) -> None:
         below = number % 2 == 0
         offset = (0, -4) if below else (0, 4)
         place = "top" if below else "bottom"
-        axes.annotate(str(number), (x, y), xytext=offset, textcoords="offset points", ha="center", va=place, fontsize=6)
+        axes.annotate(
+            str(number), (x, y), xytext=offset, textcoords="offset points", ha="center", va=place, fontsize=SMALL
+        )
         axes.plot([], [], " ", label=f"{number}: {name}")
 
 

@@ -32,7 +32,8 @@ def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"base": run, "variant": variant, "status": "done"}
         for name, value in layer.items():
             is_time = name.endswith("_ps")
-            row[f"{name.removesuffix('_ps')}_s" if is_time else name] = value / PS_PER_S if is_time else value
+            if value is not None:
+                row[f"{name.removesuffix('_ps')}_s" if is_time else name] = value / PS_PER_S if is_time else value
         if counts[layer["layer"]] > 1:
             row["layer"] = f"{layer['layer']} ({layer['index']})"
         row["compute_s"] = result.summary["iterations"] * sum(row[name] for name in PASSES)

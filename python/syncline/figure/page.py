@@ -16,7 +16,7 @@ from syncline.report.page import Around, whole
 
 TITLES = (("drawing", "Figure"), ("numbers", "Numbers"), ("facts", "What it rests on"))
 PX_PER_PT = 4 / 3
-LEAST_SCALE = 0.85
+LEAST_SCALE = 1.0
 """How far a drawing is shrunk into a narrow window before it scrolls: smaller letters cannot be read."""
 MOST_SCALE = 1.5
 

@@ -30,6 +30,11 @@ READERS: Final[dict[str, Callable[[str], float]]] = {
 }
 """How a quantity is read that a column of this unit is compared with; the longer suffixes first."""
 
+UNIT_NAMES: Final = {"%": "percent", "mm\N{SUPERSCRIPT TWO}": "mm2", "\N{MICRO SIGN}s": "us"} | {
+    f"{prefix}B/s": f"{prefix.lower()}b_per_s" for prefix in ("", "K", "M", "G", "T")
+}
+"""Units as parts of names, where they are not the unit in small letters."""
+
 
 def called(column: str) -> str:
     """What people call a column: its last part, without its unit."""
@@ -61,6 +66,16 @@ class Shown:
     series_scale: units.Scale
     lines: Sequence[Published]
     """Published values that belong to no x."""
+    x_column: str = ""
+    """The column of x, with its unit."""
+
+    def part_name(self, part: str) -> str:
+        """The name of a value among others: what it is, and the unit that it is shown in."""
+        name = called(part).replace(" ", "_")
+        if self.panel.relative_to:
+            return f"{'speedup_by' if self.panel.speedup else 'relative'}_{name}"
+        unit = self.y_scale.unit
+        return f"{name}_{UNIT_NAMES.get(unit, unit.lower())}" if unit else part
 
     @property
     def measure(self) -> str:
@@ -116,7 +131,7 @@ class _Reading:
         ]
         self._every_published_is_shown(values)
         lines = [p for p in panel.published if p.x is None]
-        return Shown(panel, values, x_scale, y_scale, series_scale, lines)
+        return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x))
 
     def _points(self, table: Table) -> Iterable[_Point]:
         panel = self.panel

@@ -13,7 +13,7 @@ from typing import Any
 
 from .escape import chart_text, short
 from .series import Windows, compact, dimension_columns, mean, merge, merged_count, windows
-from .study import Study, Variant, class_label
+from .study import Study, Variant
 from .units import Scale, byte_scale, percent, ratio, significant, time_scale
 
 Figure = dict[str, Any]
@@ -23,6 +23,8 @@ MAX_POINTS = 2000
 POINT_BUDGET = 60_000
 """Points of all series of a page, so that it stays small with many variants."""
 MAX_HEAT_COLUMNS = 512
+PATTERNS = ("", "/", ".")
+"""What tells classes of links apart that share a colour."""
 PANEL_PX = 92
 GAP_PX = 34
 
@@ -214,7 +216,8 @@ def utilisation(study: Study) -> Figure | None:
     """Small multiples over time: busy share of compute and links, one panel per variant."""
     shown: list[tuple[Variant, Windows, list[str]]] = []
     limit = utilisation_limit(study)
-    first = next((value for value, _ in link_options(study)), "")
+    first = next(iter(link_options(study)), "")
+    named: set[str] = set()
     for v in study.variants:
         dims = dimension_columns(v)
         w = windows(v, ["compute", "links", *dims], limit)
@@ -232,16 +235,19 @@ def utilisation(study: Study) -> Figure | None:
             if column not in w.series:
                 continue
             compute = column == "compute"
-            label = "compute" if compute else chart_text(link_label(v, column))
+            option = "" if compute else link_option(v, column)
+            label = "compute" if compute else chart_text(link_label(option))
+            explains = option not in named
+            named.add(option)
             traces.append(
                 {
                     **step_line(w, _percentages(w.series[column]), scale),
                     "yaxis": y,
                     "name": label,
                     "legendgroup": "compute" if compute else "links",
-                    "showlegend": i == 0 and column in ("compute", first),
-                    "visible": compute or column == first,
-                    "meta": {} if compute else {"option": column},
+                    "showlegend": explains and (compute or option == first),
+                    "visible": compute or option == first,
+                    "meta": {} if compute else {"option": option, "explains": explains},
                     "line": {
                         "shape": "hv",
                         "width": 0.6 if compute else 1.3,
@@ -285,23 +291,27 @@ def utilisation(study: Study) -> Figure | None:
     return {"data": traces, "layout": layout}
 
 
-def link_label(variant: Variant, column: str) -> str:
-    """`links` or `link_dim0` in words."""
-    if column == "links":
-        return "all links"
-    return f"links of {variant.link_class(int(column.removeprefix('link_dim')))}"
+ALL_LINKS = "all"
+"""The choice of links that stands for all of them."""
 
 
-def link_options(study: Study) -> list[tuple[str, str]]:
-    """Choices of links for the utilisation chart: value and label."""
-    found: dict[str, list[Variant]] = {}
+def link_option(variant: Variant, column: str) -> str:
+    """`links` or `link_dim0` as a choice of links: variants may give one name to classes of different numbers."""
+    return ALL_LINKS if column == "links" else variant.link_class(int(column.removeprefix("link_dim")))
+
+
+def link_label(option: str) -> str:
+    """A choice of links in words."""
+    return "all links" if option == ALL_LINKS else f"links of {option}"
+
+
+def link_options(study: Study) -> list[str]:
+    """Choices of links for the utilisation chart: the classes of all variants by their names."""
+    found: dict[str, None] = {}
     for v in study.variants:
         for column in [*(c for c in ("links",) if c in v.columns("windows")), *dimension_columns(v)]:
-            found.setdefault(column, []).append(v)
-    return [
-        (c, "all" if c == "links" else class_label(having, int(c.removeprefix("link_dim"))))
-        for c, having in found.items()
-    ]
+            found[link_option(v, column)] = None
+    return list(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,21 +346,24 @@ def link_bars(study: Study) -> Figure | None:
     shown = [(v, g) for v, g in shown if g]
     if not any(link.size for _, g in shown for links in g.values() for link in links):
         return None
-    dims = sorted({d for _, g in shown for d in g})
+    classes = list(dict.fromkeys(v.link_class(d) for v, g in shown for d in g))
+    loads = [(v, {v.link_class(d): links for d, links in g.items()}) for v, g in shown]
     scale = byte_scale(link.size for _, g in shown for links in g.values() for link in links)
+    most = max(len(g) for _, g in loads)
+    thick = 0.72 / most
     traces = []
-    for k, dim in enumerate(dims):
-        label = class_label((v for v, g in shown if dim in g), dim)
+    for k, label in enumerate(classes):
         for column, (axis, unit, digits) in enumerate((("x", " %", 1), ("x2", f" {scale.unit}", scale.digits))):
             positions, values, plus, minus = [], [], [], []
-            for i, (_, g) in enumerate(shown):
-                links = g.get(dim, [])
+            for i, (_, g) in enumerate(loads):
+                links = g.get(label, [])
                 samples = [100 * (x.busy or 0.0) if column == 0 else x.size / scale.factor for x in links]
                 if not samples:
                     continue
                 weights = [link.copies for link in links]
+                place = list(g).index(label) - (len(g) - 1) / 2  # a variant has room for its own classes only
                 centre = sum(s * w for s, w in zip(samples, weights, strict=True)) / sum(weights)
-                positions.append(i)
+                positions.append(significant(i + place * thick, 5))
                 values.append(significant(centre, 5))
                 plus.append(significant(max(samples) - centre, 4))
                 minus.append(significant(centre - min(samples), 4))
@@ -359,14 +372,14 @@ def link_bars(study: Study) -> Figure | None:
                     "type": "bar",
                     "orientation": "h",
                     "name": chart_text(label),
-                    "legendgroup": f"dim {dim}",
+                    "legendgroup": f"class {k}",
                     "showlegend": column == 0,
-                    "offsetgroup": f"dim {dim}",
+                    "width": significant(0.96 * thick, 4),
                     "x": values,
                     "y": positions,
                     "xaxis": axis,
                     "yaxis": "y" if column == 0 else "y2",
-                    "marker": {"color": f"@dim{k % 6}"},
+                    "marker": {"color": f"@dim{k % 6}", "pattern": {"shape": PATTERNS[k // 6 % len(PATTERNS)]}},
                     "error_x": {
                         "type": "data",
                         "symmetric": False,
@@ -381,13 +394,12 @@ def link_bars(study: Study) -> Figure | None:
                 }
             )
     names = [v.name for v, _ in shown]
-    groups_px = 18 + 13 * len(dims)
+    groups_px = 18 + 13 * most
     side = {**named_axis(names), "showticklabels": False, "anchor": "x2"}
     return {
         "data": traces,
         "layout": {
-            "barmode": "group",
-            "bargap": 0.28,
+            "barmode": "overlay",
             "height": 100 + groups_px * len(shown),
             "margin": {"l": 10, "r": 12, "t": 34, "b": 48},
             "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},

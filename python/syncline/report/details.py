@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from . import charts
 from .headline import words
 from .markup import Cell, Charts, Column, Row, chart, hint, note, section, table, tabs
-from .sections import variant_labels
+from .sections import summary_scale, variant_labels
 from .study import Study, Variant, seconds
 from .units import (
     Scale,
@@ -30,6 +30,8 @@ _LAYER_TIMES = [
     ("weight grad", "weight_grad_ps", "One iteration"),
     ("update", "update_ps", "One iteration"),
 ]
+_LAYER_SUMS = ["compute_ps", "comm_bytes", "collectives", "exposed_ps"]
+"""Sums over the whole run, shown per iteration."""
 _LAYER_WAITS = [
     ("raw latency", "raw_latency_ps", "From issue to completion, mean over its collectives"),
     ("queue", "queue_ps", "From issue to the start of the first chunk, mean over its collectives"),
@@ -51,38 +53,42 @@ def layers_section(study: Study, chosen: int) -> str:
     """Per layer: what it computes and communicates, and what of that is exposed."""
     if not any(v.length("layers") for v in study.variants):
         return section("layers", "Layers", note("This study has no layers (a collective on its own)."))
-    names = ["params", "gradient_bytes", "comm_bytes", "collectives", "exposed_ps"]
+    names = ["params", "gradient_bytes", *_LAYER_SUMS]
     names += [key for _, key, _ in _LAYER_TIMES + _LAYER_WAITS]
-    whole = {n: [x for v in study.variants for x in v.numbers("layers", n)] for n in names}
+
+    def numbers(v: Variant, n: str) -> list[float | None]:
+        values = v.numbers("layers", n)
+        return [v.per_iteration(x) for x in values] if n in _LAYER_SUMS else values
+
+    whole = {n: [x for v in study.variants for x in numbers(v, n)] for n in names}
     scales: dict[str, Scale] = {
         "params": count_scale(whole["params"]),
         "gradient_bytes": byte_scale(whole["gradient_bytes"]),
         "comm_bytes": byte_scale(whole["comm_bytes"]),
-        "collectives": Scale("", 1.0, 0),
+        "collectives": Scale("", 1.0, 0 if all(x is None or x == int(x) for x in whole["collectives"]) else 1),
         "exposed_ps": time_scale(seconds(x) for x in whole["exposed_ps"]),
     }
-    compute = time_scale(seconds(x) for _, key, _ in _LAYER_TIMES for x in whole[key])
+    busy = [key for _, key, _ in _LAYER_TIMES] + ["compute_ps"]
+    compute = time_scale(seconds(x) for key in busy for x in whole[key])
     waits = time_scale(seconds(x) for _, key, _ in _LAYER_WAITS for x in whole[key])
-    scales |= {key: compute for _, key, _ in _LAYER_TIMES} | {key: waits for _, key, _ in _LAYER_WAITS}
+    scales |= dict.fromkeys(busy, compute) | {key: waits for _, key, _ in _LAYER_WAITS}
     columns = [
         Column("#"),
         Column("layer", numeric=False),
         Column("params", scales["params"].unit),
         Column("gradient", scales["gradient_bytes"].unit),
         *(Column(title, compute.unit, hint=h) for title, _, h in _LAYER_TIMES),
-        Column("collectives", hint="Over the whole run"),
-        Column(
-            "moved",
-            scales["comm_bytes"].unit,
-            hint="Sum of the sizes of its collectives, whole run",
-        ),
+        Column("compute", compute.unit, hint="Compute engine busy with it in the main stream, mean per iteration"),
+        Column("collectives", hint="Per iteration"),
+        Column("moved", scales["comm_bytes"].unit, hint="Sum of the sizes of its collectives, per iteration"),
         *(Column(title, waits.unit, hint=h) for title, _, h in _LAYER_WAITS),
-        Column("exposed", scales["exposed_ps"].unit, hint="Sum over all iterations", width=11),
+        Column("exposed", scales["exposed_ps"].unit, hint="Compute engine waits for it, mean per iteration", width=11),
     ]
     order = [
         "params",
         "gradient_bytes",
         *(k for _, k, _ in _LAYER_TIMES),
+        "compute_ps",
         "collectives",
         "comm_bytes",
     ]
@@ -94,7 +100,7 @@ def layers_section(study: Study, chosen: int) -> str:
         count = v.length("layers")
         if not count:
             return note(f"{v.name} has no layers.")
-        data = {n: v.numbers("layers", n) for n in names}
+        data = {n: numbers(v, n) for n in names}
         index, labels = v.numbers("layers", "index"), v.column("layers", "layer")
         longest = max(x or 0.0 for x in data["exposed_ps"])
         weights = [(data["exposed_ps"][r] or 0.0, data["comm_bytes"][r] or 0.0) for r in range(count)]
@@ -121,11 +127,27 @@ def layers_section(study: Study, chosen: int) -> str:
         sums = {n: sum(x or 0.0 for x in data[n]) for n in names}
         mean_like = {k for _, k, _ in _LAYER_WAITS}
         foot = ["", f"all {count}"]
-        foot += ["" if n in mean_like else cell(n, sums[n]) for n in order]
+        foot += ["" if n in mean_like or not any_known(data[n]) else cell(n, sums[n]) for n in order]
         foot.append(cell("exposed_ps", sums["exposed_ps"]))
-        return _cut(len(kept), count, "layers") + table(f"layers-{i}", columns, rows, foot)
+        return _per_iteration(study, v) + _cut(len(kept), count, "layers") + table(f"layers-{i}", columns, rows, foot)
 
     return section("layers", "Layers", tabs("layers", variant_labels(study), chosen, panel))
+
+
+def any_known(values: Sequence[float | None]) -> bool:
+    """Whether there is a sum of values: those of documents of old may lack all."""
+    return any(value is not None for value in values)
+
+
+def _per_iteration(study: Study, v: Variant) -> str:
+    """What the columns are of, and what the headline says of their sums, in its own digits."""
+    scale = summary_scale(study)
+    compute, exposed = (scale.label(v.per_iteration(x)) for x in (v.compute_s, v.exposed_s))
+    number = "the only iteration" if v.iterations == 1 else f"{v.iterations} iterations"
+    return hint(
+        f"All per iteration, means of {number}: {compute} of compute and {exposed} exposed, as in the headline. Passes "
+        "are of an iteration that has all of them, with nothing beside it; compute is what the run took."
+    )
 
 
 def _cut(kept: int, count: int, what: str) -> str:
@@ -247,7 +269,8 @@ def collectives_section(study: Study, chosen: int) -> str:
         body: list[Row] = []
         for k in kept:
             r = rows[k]
-            done = bool(number(r.get("completed_ps")))
+            finished = latencies[k] is not None
+            started = number(r.get("started_ps")) is not None and (finished or bool(r.get("started_ps")))
             body.append(
                 [
                     _integer(r.get("id"), k),
@@ -258,8 +281,8 @@ def collectives_section(study: Study, chosen: int) -> str:
                     sizes.text(number(r.get("bytes"))),
                     _integer(r.get("chunks"), 0),
                     run.text(seconds(r.get("issued_ps"))),
-                    run.text(seconds(r.get("started_ps"))),
-                    run.text(seconds(r.get("completed_ps"))) if done else "in flight",
+                    run.text(seconds(r.get("started_ps"))) if started else "waiting",
+                    run.text(seconds(r.get("completed_ps"))) if finished else "in flight" if started else "",
                     latency.text(latencies[k]),
                     rates.text(algbw[k]),
                     exposed.text(seconds(r.get("exposed_ps"))),

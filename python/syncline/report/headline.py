@@ -20,22 +20,27 @@ def headline(study: Study) -> str:
         if share is not None and study.is_training:
             text += f", of which {percent(share)} is exposed communication"
         return text + _ideal(study, best) + "."
-    second, slowest = ranked[1], ranked[-1]
-    text = f"{called(best)} is the fastest with {time(best.time_s)} {unit}"
+    second, baseline = ranked[1], study.baseline
     gain = ratio(second.time_s, best.time_s) or 1.0
     if gain < 1.0005:
         text = f"{called(best)} and {called(second)} are equally fast with {time(best.time_s)} {unit}"
     else:
-        text += f": {factor(gain)} as fast as {called(second)}"
-    if slowest is not second and (ratio(slowest.time_s, best.time_s) or 1.0) >= 1.0005:
-        text += f", {factor(ratio(slowest.time_s, best.time_s))} as fast as {called(slowest)}"
+        text = f"{called(best)} is the fastest with {time(best.time_s)} {unit}"
+    if gain < 1.0005 and baseline in (best, second):
+        pass
+    elif baseline is best:
+        text += f", as the baseline; {called(second)} is {factor(ratio(best.time_s, second.time_s))} as fast"
+    elif baseline is not None:
+        text += f", {factor(ratio(baseline.time_s, best.time_s))} as fast as the baseline {called(baseline)}"
     return text + _ideal(study, best) + "."
 
 
 def _ideal(study: Study, best: Variant) -> str:
     bound = study.ideal
-    if bound is None:
+    if bound is None or bound is best:
         return ""
+    if study.ideal_is_beaten:
+        return f"; {called(bound)}, with {time(bound.time_s)}, is no bound here (see the warnings)"
     share = ratio(bound.time_s, best.time_s)
     return f"; it reaches {percent(share)} of the performance of {called(bound)}"
 
@@ -46,6 +51,18 @@ def npus(study: Study) -> list[str]:
     if len(described) < 2:
         return [f"NPUs: {text}." for text in described]
     return [f"NPUs of {called(v)}: {v.npus}." for v in study.variants if v.npus]
+
+
+def one_more(study: Study) -> list[str]:
+    """What one more iteration costs, where that is not the headline, and why."""
+    found: dict[str, list[Variant]] = {}
+    for v in study.variants:
+        if v.steady_because:
+            found.setdefault(v.steady_because, []).append(v)
+    return [
+        f"One more iteration costs {', '.join(f'{time(v.steady_s)} with {called(v)}' for v in those)}: {reason}."
+        for reason, those in found.items()
+    ]
 
 
 def called(v: Variant) -> str:

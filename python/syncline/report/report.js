@@ -46,7 +46,7 @@
     const option = chosenLinks[id];
     return themed(figures[id].data, "data").map((trace) => {
       if (option === undefined || !trace.meta || !trace.meta.option) return trace;
-      return { ...trace, visible: trace.meta.option === option, showlegend: trace.meta.option === option && trace.yaxis === "y" };
+      return { ...trace, visible: trace.meta.option === option, showlegend: trace.meta.option === option && trace.meta.explains };
     });
   }
 

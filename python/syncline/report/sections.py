@@ -7,7 +7,7 @@ from typing import Any
 
 from . import charts, charts_ace
 from .escape import html_text
-from .headline import cause, exposed_share, headline, npus, words
+from .headline import cause, exposed_share, headline, npus, one_more, words
 from .markup import Cell, Charts, Column, chart, hint, note, reproduce, section, table, tabs
 from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
@@ -30,7 +30,8 @@ TOP = 10
 
 def headline_section(study: Study, figures: Charts) -> str:
     """The sentence, the bar and the numbers behind it."""
-    body = f'<p class="headline">{html_text(headline(study))}</p>' + "".join(hint(line) for line in npus(study))
+    body = f'<p class="headline">{html_text(headline(study))}</p>'
+    body += "".join(map(hint, [*one_more(study), *npus(study)]))
     body += chart(
         figures,
         "chart-breakdown",
@@ -44,17 +45,29 @@ def headline_section(study: Study, figures: Charts) -> str:
 
 
 def summary_table(study: Study) -> str:
-    """One row per variant."""
-    variants = study.variants
-    total = time_scale(v.time_s for v in variants)
+    """One row per variant: of training loops, and of collectives on their own in the terms of nccl-tests."""
+    single = [v for v in study.variants if v.is_collective]
+    training = [v for v in study.variants if not v.is_collective]
+    return (training_table(study, training) if training else "") + (single_table(study, single) if single else "")
+
+
+def summary_scale(study: Study) -> Scale:
+    """The unit of the times of training loops in the headline's table."""
+    return time_scale(x for v in study.variants if not v.is_collective for x in (v.time_s, v.steady_s))
+
+
+def training_table(study: Study, variants: Sequence[Variant]) -> str:
+    """Training loops: times are means per iteration."""
+    total = summary_scale(study)
     rate = rate_scale(v.achieved_bytes_per_s for v in variants)
-    slowest = study.ranked[-1] if study.ranked else None
-    bound = study.ideal
     stretched = any(v.compute_alone_s not in (None, v.compute_s) for v in variants)
     drained = any(v.drain_s for v in variants)
+    steady = any(v.steady_because for v in variants)
+    compared = _compared(study)
     columns = [
         Column("variant", numeric=False),
-        Column("iteration" if study.is_training else "time", total.unit),
+        Column("iteration" if study.is_training else "time", total.unit, hint="The run over its iterations"),
+        *([Column("one more", total.unit, hint="What one more iteration costs in a long run")] if steady else []),
         Column("compute", total.unit, hint="Compute engine busy, mean per iteration"),
         *([Column("alone", total.unit, hint="The same had nothing run beside it")] if stretched else []),
         Column("exposed", total.unit, hint="Compute engine waits for communication, mean per iteration"),
@@ -64,36 +77,84 @@ def summary_table(study: Study) -> str:
             if drained
             else []
         ),
-        Column("speed-up", hint=f"Against {slowest.name}, the slowest" if slowest else ""),
-        *([Column("of ideal", "%", hint=f"Time of {bound.name} over time of the variant")] if bound else []),
+        *(column for column, _ in compared),
         Column("sent per NPU", rate.unit, hint="Bytes sent over the length of the run"),
         Column("links busy", "%", hint="Mean over all links and the whole run"),
     ]
-    rows = []
-    for v in variants:
-        rows.append(
-            [
-                v.name,
-                total.text(v.time_s),
-                total.text(v.per_iteration(v.compute_s)),
-                *([total.text(v.per_iteration(v.compute_alone_s))] if stretched else []),
-                total.text(v.per_iteration(v.exposed_s)),
-                percent(exposed_share(v)).removesuffix(" %"),
-                *([total.text(v.per_iteration(v.drain_s))] if drained else []),
-                factor(ratio(slowest.time_s, v.time_s)) if slowest else MISSING,
-                *([percent(ratio(bound.time_s, v.time_s)).removesuffix(" %")] if bound else []),
-                rate.text(v.achieved_bytes_per_s),
-                percent(v.link_share).removesuffix(" %"),
-            ]
-        )
+    rows = [
+        [
+            v.name,
+            total.text(v.time_s),
+            *([total.text(v.steady_s)] if steady else []),
+            total.text(v.per_iteration(v.compute_s)),
+            *([total.text(v.per_iteration(v.compute_alone_s))] if stretched else []),
+            total.text(v.per_iteration(v.exposed_s)),
+            percent(exposed_share(v)).removesuffix(" %"),
+            *([total.text(v.per_iteration(v.drain_s))] if drained else []),
+            *(cell(v) for _, cell in compared),
+            rate.text(v.achieved_bytes_per_s),
+            percent(v.link_share).removesuffix(" %"),
+        ]
+        for v in variants
+    ]
     return table("summary", columns, rows)
+
+
+def single_table(study: Study, variants: Sequence[Variant]) -> str:
+    """Collectives on their own, in the terms of nccl-tests."""
+    total = time_scale(v.time_s for v in variants)
+    sizes = byte_scale(v.size_bytes for v in variants)
+    rate = rate_scale(x for v in variants for x in (v.algorithm_bytes_per_s, v.bus_bytes_per_s))
+    compared = _compared(study)
+    columns = [
+        Column("variant", numeric=False),
+        Column("collective", numeric=False),
+        Column("size", sizes.unit, hint="As nccl-tests counts it"),
+        Column("time", total.unit),
+        Column("algbw", rate.unit, hint="Size over time"),
+        Column("busbw", rate.unit, hint="Algorithm bandwidth times the factor of nccl-tests for the collective"),
+        Column("lower bound", total.unit, hint="No schedule on this fabric takes less"),
+        Column("efficiency", "%", hint="Lower bound over time"),
+        *(column for column, _ in compared),
+        Column("links busy", "%", hint="Mean over all links and the whole run"),
+    ]
+    rows = [
+        [
+            v.name,
+            str(v.run.get("collective")),
+            sizes.text(v.size_bytes),
+            total.text(v.time_s),
+            rate.text(v.algorithm_bytes_per_s),
+            rate.text(v.bus_bytes_per_s),
+            total.text(v.lower_bound_s),
+            percent(ratio(v.lower_bound_s, v.time_s)).removesuffix(" %"),
+            *(cell(v) for _, cell in compared),
+            percent(v.link_share).removesuffix(" %"),
+        ]
+        for v in variants
+    ]
+    return table("collective-summary", columns, rows)
+
+
+def _compared(study: Study) -> list[tuple[Column, Callable[[Variant], str]]]:
+    """What compares variants with the baseline and with the bound."""
+    baseline, bound = study.baseline, study.ideal
+    found: list[tuple[Column, Callable[[Variant], str]]] = []
+    if baseline is not None and len(study.variants) > 1:
+        column = Column(f"speed-up over {baseline.name}", hint=f"Time of {baseline.name}, the baseline, over time")
+        found.append((column, lambda v: factor(ratio(baseline.time_s, v.time_s))))
+    if bound is not None:
+        column = Column(f"of {bound.name}", "%", hint=f"Time of {bound.name} over time of the variant")
+        found.append((column, lambda v: percent(ratio(bound.time_s, v.time_s)).removesuffix(" %")))
+    return found
 
 
 def why_section(study: Study) -> str:
     """Which collectives are waited for, and which resources their messages wait for."""
     body = "".join(f"<li>{html_text(s)}</li>" for s in cause(study))
     body = f'<ul class="causes">{body}</ul>' if body else ""
-    body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
+    if study.is_training:
+        body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
     body += "<h3>Waiting for resources</h3>" + resource_table(study)
     body += "<h3>Bytes moved for communication</h3>" + traffic_table(study)
     body += "<h3>Where chunks and messages spend their time</h3>" + breakdown_table(study)
@@ -250,9 +311,9 @@ def utilisation_section(study: Study, figures: Charts) -> str:
         options = charts.link_options(study)
         if len(options) > 1:
             buttons = "".join(
-                f'<button type="button" data-option="{html_text(value)}" '
-                f'aria-pressed="{str(i == 0).lower()}">{html_text(label)}</button>'
-                for i, (value, label) in enumerate(options)
+                f'<button type="button" data-option="{html_text(option)}" '
+                f'aria-pressed="{str(i == 0).lower()}">{html_text(option)}</button>'
+                for i, option in enumerate(options)
             )
             body += f'<div class="tabs" role="group" data-links="chart-utilisation"><span>Links:</span>{buttons}</div>'
     body += chart(

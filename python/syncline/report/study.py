@@ -7,11 +7,12 @@ without layers and runs that ended early all make a page.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
+
+from syncline import comparison
 
 from .units import PS_PER_S, number, ratio
 
@@ -65,12 +66,6 @@ class Exposure:
     exposed_s: float
 
 
-def class_label(variants: Iterable[Variant], number: int) -> str:
-    """What a class of links is called in all variants, or its number where they differ."""
-    names = {variant.link_class(number) for variant in variants}
-    return names.pop() if len(names) == 1 else f"class {number}"
-
-
 @dataclass(frozen=True)
 class Variant:
     """One simulated system: its entry in the document and its tables."""
@@ -115,6 +110,41 @@ class Variant:
         return self.iteration_reported_s or self.total_s
 
     @cached_property
+    def steady_s(self) -> float | None:
+        """What one more iteration costs; documents of old do not say."""
+        return self._number("steady_iteration_time_s")
+
+    @cached_property
+    def steady_because(self) -> str:
+        """Why that is not the headline; nothing if they hardly differ."""
+        return str(self.run.get("steady_iteration_because") or "")
+
+    @cached_property
+    def is_collective(self) -> bool:
+        """Whether it is a collective on its own."""
+        return not self.iterations and self.run.get("collective") is not None
+
+    @cached_property
+    def size_bytes(self) -> float | None:
+        """The size of a collective on its own, as nccl-tests counts it."""
+        return self._number("size_bytes")
+
+    @cached_property
+    def algorithm_bytes_per_s(self) -> float | None:
+        """Algorithm bandwidth of a collective on its own."""
+        return self._number("algorithm_bandwidth_bytes_per_s")
+
+    @cached_property
+    def bus_bytes_per_s(self) -> float | None:
+        """Bus bandwidth of a collective on its own."""
+        return self._number("bus_bandwidth_bytes_per_s")
+
+    @cached_property
+    def lower_bound_s(self) -> float | None:
+        """What no schedule of a collective on its own can beat."""
+        return self._number("lower_bound_s")
+
+    @cached_property
     def compute_s(self) -> float | None:
         """Compute time over all iterations."""
         return self._number("compute_time_s")
@@ -146,7 +176,7 @@ class Variant:
     @cached_property
     def is_ideal(self) -> bool:
         """Whether it is the bound that others are measured against."""
-        return re.search(r"(?i)(?<![a-z])ideal(?![a-z])", self.name) is not None
+        return comparison.is_ideal(self.name)
 
     @cached_property
     def achieved_bytes_per_s(self) -> float | None:
@@ -280,6 +310,18 @@ class Study:
         """The bound, where the study has one beside other variants."""
         ideals = [v for v in self.variants if v.is_ideal and v.time_s]
         return ideals[0] if ideals and len(self.variants) > 1 else None
+
+    @property
+    def ideal_is_beaten(self) -> bool:
+        """Whether a variant is faster than the bound, which then is none."""
+        bound = self.ideal
+        return bound is not None and any((v.time_s or 0.0) < (bound.time_s or 0.0) for v in self.ranked)
+
+    @property
+    def baseline(self) -> Variant | None:
+        """What speed-ups are against: the variant that the document names; of documents of old the first."""
+        named = self.document.get("baseline")
+        return next((v for v in self.variants if v.time_s and (named is None or v.name == named)), None)
 
     @property
     def ranked(self) -> list[Variant]:

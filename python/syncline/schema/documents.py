@@ -171,7 +171,32 @@ class Run(_Part):
     iterations: Count = None
     """Training iterations; 0 for a collective on its own."""
     iteration_time_s: Amount = None
-    """The mean over the iterations."""
+    """The mean over the iterations; of a collective on its own, its time."""
+    steady_iteration_time_s: Amount = None
+    """What one more iteration costs in a long run."""
+    steady_iteration_because: str | None = None
+    """Why that is not `iteration_time_s`, where they differ by more than 2 %."""
+    steady_iteration_settled: bool | None = None
+    """Whether the last iterations that were simulated took equally long; if not, the time is a mean."""
+    speedup: Amount = None
+    """The time of the baseline over that of the variant."""
+    share_of_ideal: Amount = None
+    """The time of the variant called ideal over that of this one."""
+    collective: str | None = None
+    """Of a collective on its own, which; what follows is as nccl-tests counts it."""
+    root: Count = None
+    ranks: Count = None
+    groups: list[str] | None = None
+    time_s: Amount = None
+    size_bytes: Amount = None
+    size_means: str | None = None
+    algorithm_bandwidth_bytes_per_s: Amount = None
+    bus_bandwidth_bytes_per_s: Amount = None
+    lower_bound_s: Amount = None
+    """What no schedule on the fabric can beat."""
+    lower_bound_by: str | None = None
+    efficiency: Amount = None
+    """The lower bound over the time."""
     total_time_s: Amount = None
     compute_time_s: Amount = None
     """Over all iterations."""
@@ -233,6 +258,10 @@ class RunDocument(_Part):
     """What all runs have in common."""
     name: str | None = None
     description: str | None = None
+    baseline: str | None = None
+    """The variant that speed-ups are over."""
+    ideal: str | None = None
+    """The variant that is called ideal, if there are others."""
     runs: list[Run]
     """The variants in the order of the file."""
     failed: list[Failure] = []

@@ -35,6 +35,10 @@ def json_schema() -> dict[str, Any]:
         "minItems": 1,
         "description": "Systems to compare; each is laid over the file.",
     }
+    properties["baseline"] = {
+        "type": "string",
+        "description": "The variant that speed-ups are against; the first if not given.",
+    }
     schema["required"] = ["name"]
     schema["title"] = "Syncline experiment"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

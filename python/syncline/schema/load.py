@@ -31,7 +31,8 @@ from syncline.schema.workloads import AstraWorkload
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
 RESERVED_NAMES: Final = frozenset({"inputs"})
-SHARED_KEYS: Final = frozenset({"variants"})
+SHARED_KEYS: Final = frozenset({"variants", "baseline"})
+"""Keys that are about the whole file."""
 SWEEP_KEYS: Final = frozenset({"base", "axes"})
 """What tells a sweep from an experiment."""
 
@@ -76,6 +77,8 @@ class Study:
     description: str
     variants: tuple[Variant, ...]
     warnings: tuple[str, ...] = ()
+    baseline: str = ""
+    """The variant that speed-ups are against; the first if not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +142,15 @@ def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Stud
     read = [(name, tree) for name, tree in trees if changes.only is None or name in changes.only]
     variants = [variant for name, tree in read if (variant := _variant(name, tree, loading)) is not None]
     if not loading.problems:
-        loading.problems += _calibrated_strangers(root, variants, [name or variants[0].name for name, _ in trees])
+        names = [name or variants[0].name for name, _ in trees]
+        loading.problems += _calibrated_strangers(root, variants, names)
+        loading.problems += _no_baseline(root, names)
     if loading.problems:
         raise InputError(loading.problems)
     base = variants[0].experiment
     name = _text(root, "name") or base.name
-    return Study(name, _text(root, "description"), tuple(variants), tuple(loading.warnings))
+    baseline = _text(root, "baseline")
+    return Study(name, _text(root, "description"), tuple(variants), tuple(loading.warnings), baseline)
 
 
 def _calibrated_strangers(root: Mapping, variants: Sequence[Variant], names: Sequence[str]) -> Iterator[Problem]:
@@ -154,6 +160,16 @@ def _calibrated_strangers(root: Mapping, variants: Sequence[Variant], names: Seq
             if name not in names:
                 message = f"there is no variant '{name}'{did_you_mean(name, names)}"
                 yield _place(rules.Violation(("calibration", path, "variants"), message, one_of(names)), root)
+
+
+def _no_baseline(root: Mapping, names: Sequence[str]) -> Iterator[Problem]:
+    """What is wrong with a baseline that is none of the variants."""
+    node = root.entries.get("baseline")
+    if node is None or _text(root, "baseline") in names:
+        return
+    given = document.plain(node)
+    near = did_you_mean(given, names) if isinstance(given, str) else ""
+    yield node.origin.problem(f"there is no such variant{near}", given, one_of(names))
 
 
 def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapping]]:
@@ -177,7 +193,7 @@ def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapp
             message = "a variant is a mapping with a name"
             loading.problems.append(item.origin.problem(message, document.plain(item)))
             continue
-        for key in ("variants", "calibration"):
+        for key in ("variants", "calibration", "baseline"):
             if (node := item.entries.pop(key, None)) is not None:
                 loading.problems.append(node.origin.problem(f"a variant cannot have {key} of its own"))
         name = _variant_name(item, seen, loading)

@@ -4,6 +4,7 @@ use crate::folded::{product, same_both_ways};
 use crate::support::{
     CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, fingerprint, ideal, packet, run, switch_offload,
 };
+use crate::training::column;
 use syncline_system::spec::{
     AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
     JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
@@ -30,7 +31,7 @@ fn model(spec: &mut Spec, name: &str, batch: u32, strategy: StrategySpec) {
 }
 
 /// DLRM on a 4x2x2 torus: all-reduce in four phases, all-to-all directly and first.
-fn dlrm() -> Spec {
+pub fn dlrm() -> Spec {
     let mut spec = all_reduce(ace_torus([4, 2, 2]), ideal(), 0);
     spec.network = NetworkSpec::Flow {};
     spec.collectives.padding = true;
@@ -42,7 +43,7 @@ fn dlrm() -> Spec {
 }
 
 /// The same with tables in the background, at so many bytes per second.
-fn background(memory_bytes_per_s: f64) -> Spec {
+pub fn background(memory_bytes_per_s: f64) -> Spec {
     let mut spec = dlrm();
     if let JobSpec::Training { background, .. } = &mut spec.job {
         *background = Some(compute(memory_bytes_per_s));
@@ -61,6 +62,7 @@ fn ints(results: &Results, table: &str, name: &str) -> Vec<i64> {
     let table = results.tables.iter().find(|t| t.name == table).expect("a table");
     match &table.columns.iter().find(|c| c.0 == name).expect("a column").1 {
         Column::Int(values) => values.clone(),
+        Column::OptionalInt(values) => values.iter().map(|v| v.expect("a time")).collect(),
         _ => panic!("{name} is not a number"),
     }
 }
@@ -141,7 +143,11 @@ fn an_exchange_overtakes_waiting_all_reduces() {
         let results = run(&spec);
         let (kinds, passes) = (texts(&results, "collectives", "kind"), texts(&results, "collectives", "pass"));
         let id = (0..kinds.len()).find(|&i| kinds[i] == "all-to-all" && passes[i] == "weight_grad").expect("a second");
-        ints(&results, "collectives", "started_ps")[id] - ints(&results, "collectives", "issued_ps")[id]
+        let at = |name| match column(&results, "collectives", name) {
+            Column::OptionalInt(times) => times[id].expect("a time"),
+            _ => panic!("{name} is no time"),
+        };
+        at("started_ps") - at("issued_ps")
     };
     let (first, in_turn) = (latency(true), latency(false));
     assert!(first * 4 < in_turn, "{first} and {in_turn}");

@@ -158,7 +158,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             element_bytes: 2,
         },
         job: collective_job(CollectiveKindSpec::AllReduce, bytes),
-        output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000 },
+        output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000, steady: false },
     }
 }
 

@@ -72,12 +72,12 @@ fn draining_waits_for_the_last_collective() {
     assert_eq!(drain.network.injected_bytes, drain.network.delivered_bytes);
 }
 
-fn column<'a>(results: &'a Results, table: &str, name: &str) -> &'a Column {
+pub fn column<'a>(results: &'a Results, table: &str, name: &str) -> &'a Column {
     let table = results.tables.iter().find(|t| t.name == table).expect("a table");
     &table.columns.iter().find(|c| c.0 == name).expect("a column").1
 }
 
-fn resnet(iterations: u32) -> Spec {
+pub fn resnet(iterations: u32) -> Spec {
     let mut spec = all_reduce(ace_torus([4, 2, 2]), baseline(), 0);
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 16 };
     spec.output.trace_npus = vec![0, 5];
@@ -115,6 +115,29 @@ fn a_real_model_adds_up() {
     assert_eq!(ids.len(), 108);
     let Column::Float(compute) = column(&results, "windows", "compute") else { panic!() };
     assert!(compute.iter().all(|c| (0.0..=1.0).contains(c)));
+}
+
+/// What is still in flight when the run ends, or waits to start, has no times; the means are of what has.
+#[test]
+fn what_never_happened_has_no_time() {
+    let mut spec = resnet(1);
+    spec.collectives.inflight = 1;
+    let results = run(&spec);
+    let times = |table, name| match column(&results, table, name) {
+        Column::OptionalInt(times) => times.clone(),
+        _ => panic!("{name} is no time"),
+    };
+    let (issued, started, completed) =
+        (times("collectives", "issued_ps"), times("collectives", "started_ps"), times("collectives", "completed_ps"));
+    let end = results.summary.total_ps as i64;
+    assert!(issued.iter().all(|t| t.is_some_and(|t| 0 < t && t <= end)));
+    let known = |times: &[Option<i64>]| times.iter().flatten().count();
+    assert!(0 < known(&completed) && known(&completed) < known(&started) && known(&started) < issued.len());
+    // One collective of each layer: what is known of it is known of the layer, whose order is the other way round.
+    let minus =
+        |to: &[Option<i64>]| -> Vec<_> { to.iter().zip(&issued).rev().map(|(t, i)| Some((*t)? - (*i)?)).collect() };
+    assert_eq!(times("layers", "raw_latency_ps"), minus(&completed));
+    assert_eq!(times("layers", "queue_ps"), minus(&started));
 }
 
 /// Slices of a track never overlap.
