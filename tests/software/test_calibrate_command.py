@@ -63,6 +63,46 @@ def test_outliers_are_named(syncline_command: Command) -> None:
     assert "warning: an outlier hardly counts: 32 bytes took 68.1 us" in ended.err
 
 
+def test_where_most_is_missed_nothing_is_an_outlier(syncline_command: Command, tmp_path: Path) -> None:
+    """Times without order: the fit is wrong, not the table."""
+    factors = (1, 9, 0.2, 7, 0.1, 8, 0.3, 10, 0.1, 6, 0.2)
+    rows = "".join(f"{2**k},{2**k / 1e5 * f:.3f}\n" for k, f in zip(range(23, 34), factors, strict=True))
+    table = tmp_path / "wild.csv"
+    table.write_text("# coll: all_reduce\n# n: 16\n# nodes: 2\nsize_bytes,time_us\n" + rows)
+    ended = syncline_command("calibrate", str(table), "--machine", "dgx-h100(nodes=2)")
+    assert ended.status == 0
+    assert "outlier" not in ended.err
+    assert "sizes by more than 50 %: the table is described badly" in ended.err
+
+
+@pytest.mark.parametrize("gpu", ["NVIDIA H100 80GB HBM3", "NVIDIA A100-PCIE-40GB", "GeForce RTX 4090"])
+def test_a_table_of_another_gpu(syncline_command: Command, tmp_path: Path, gpu: str) -> None:
+    table = tmp_path / "table.csv"
+    rows = "".join(f"{2**k},{20 + 2**k / 1e5:.3f}\n" for k in range(10, 30))
+    table.write_text(f"# gpu: {gpu}\n# coll: all_reduce\n# n: 8\nsize_bytes,time_us\n{rows}")
+    ended = syncline_command("calibrate", str(table), "--machine", "dgx-a100")
+    assert ended.status == 2
+    assert f"gpu: the table was measured on {gpu}, dgx-a100 has A100" in ended.err
+    assert "--force" in ended.err
+    assert syncline_command("calibrate", str(table), "--machine", "dgx-a100", "--force").status == 0
+
+
+def test_a_log_of_another_gpu(syncline_command: Command, tmp_path: Path) -> None:
+    """nccl-tests prints the device of every rank."""
+    ranks = "".join(
+        f"#  Rank {i:2} Group  0 Pid  {100 + i} on host device {i:2} [0x{i:02x}] NVIDIA H100 80GB HBM3\n"
+        for i in range(8)
+    )
+    rows = "".join(
+        f"{2**k} {2**k // 4} float sum -1 {2**k / 1e5 + 20:.2f} {2**k / (2**k / 1e5 + 20) / 1e3:.2f} 0.0 0\n"
+        for k in range(20, 30)
+    )
+    log = tmp_path / "all_reduce_perf.log"
+    log.write_text(f"all_reduce_perf -b 1M\n{ranks}{rows}")
+    assert "measured on NVIDIA H100 80GB HBM3" in syncline_command("calibrate", str(log), "--machine", "dgx-a100").err
+    assert syncline_command("calibrate", str(log), "--machine", "dgx-h100").status == 0
+
+
 def test_every_error_at_once(syncline_command: Command) -> None:
     ended = syncline_command(
         *("calibrate", "none.log", "--machine", "dgx-a10", "--collective", "allgatter", "--column", "in", "--json")

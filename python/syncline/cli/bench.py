@@ -160,18 +160,17 @@ def _warnings(model: Model) -> list[str]:
             f"{software.name} was fitted on tables of {' and '.join(sorted(fitted)) or 'nothing'}, none of {name}"
         )
     constants = (software.constants, START)
-    unfitted = [key for key in systems.NETWORK if len({getattr(each, key) for each in constants}) == 1]
-    if unfitted and platform.nodes > 1:
+    used = set(systems.NETWORK) - {"efficiency_network" if platform.single_nic else "efficiency_single"}
+    used -= set() if platform.nodes > 2 else {"efficiency_spread"}
+    unfitted = [key for key in systems.NETWORK if key in used and len({getattr(each, key) for each in constants}) == 1]
+    if unfitted and platform.nodes > 1 and not model.is_measured:
         found.append(
             f"{software.name} was fitted on no table of several nodes: {' and '.join(unfitted)} are round figures"
         )
-    if not platform.switched and platform.nodes == 1 and platform.gpus > 1:
-        if platform.partial:
-            found.append("some GPUs of a hybrid cube mesh may not have all their NVLinks; the model takes them to have")
-        if DIRECT in algorithms(platform, model.kind):
-            found.append(
-                "some pairs of a hybrid cube mesh have no NVLink; the model, which takes all to have, is too fast"
-            )
+    if platform.on_pcie:
+        found.append("no ring of NVLinks leads through these GPUs; no table was measured over PCIe")
+    elif not platform.switched and DIRECT in algorithms(platform, model.kind):
+        found.append("what goes directly between GPUs of a hybrid cube mesh was not compared with any measured table")
     if model.kind in UNMEASURED:
         found.append(f"{model.kind} was not compared with any measured table")
     return found

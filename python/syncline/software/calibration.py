@@ -14,19 +14,39 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from syncline.errors import InputError, Problem
+from syncline.fabric.machines import MACHINES
 from syncline.software import wire
 from syncline.software.constants import LIMITS, NAMES, START, WIDTH, Constants
 from syncline.software.measurements import Table
 from syncline.software.model import algorithms, time
-from syncline.software.platform import Platform
+from syncline.software.platform import Platform, gpu_of
 from syncline.software.solver import minimise, soften
 
 NOISE: Final = 0.04
 SOFT: Final = 0.05
+CALIBRATED_WIDTH: Final = WIDTH.changed(
+    {
+        "network_latency_scale": 1.5,
+        "efficiency_network": 1.0,
+        "efficiency_single": 1.0,
+        "efficiency_spread": 0.3,
+        "efficiency_simple": 0.3,
+        "efficiency_nvls": 0.3,
+    }
+)
+"""How far the fit of a single table may move: networks are congested, and may be slower than a class by any factor."""
 MIB: Final = 2**20
 MIN_SIZES: Final = 4
 SMALL: Final = 64 * 1024
 """Sizes that show the launch."""
+PLATEAU: Final = 2**30
+PLATEAU_WEIGHT: Final = math.sqrt(2)
+"""Sizes from here on show the rates that everything tends to, and residuals of theirs count twice in the sum of
+squares."""
+UNSEEN_WIDTH: Final = 0.2
+"""How far the launch may stray where no size shows it: it is not to make up for what large sizes lack."""
+OWN: Final = ("launch", "efficiency_spread")
+"""Constants that every run has of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +105,24 @@ class Errors:
     """Below 1 MiB."""
 
 
-def run_of(table: Table, platform: Platform, kind: str | None = None, column: str = "out-of-place") -> Run:
-    """What a table says of a platform. Raises [`InputError`] if they do not fit together."""
+def run_of(
+    table: Table, platform: Platform, kind: str | None = None, column: str = "out-of-place", *, force: bool = False
+) -> Run:
+    """What a table says of a platform. Raises [`InputError`] if they do not fit together; a table of another GPU does
+    with `force`.
+    """
     problems: list[Problem] = []
 
     def refuse(field: str, message: str, accepted: str | None = None) -> None:
         problems.append(Problem(table.name, None, field, None, message, accepted))
 
+    measured_on = gpu_of(table.about.get("gpu", ""))
+    if measured_on is not None and measured_on != platform.gpu and not force:
+        what = f"the table was measured on {table.about['gpu']}, {platform} has {platform.gpu}"
+        others = [name for name, machine in MACHINES.items() if gpu_of(machine.gpu.title) == measured_on]
+        refuse("gpu", what, " or ".join([*(f"--machine {name}" for name in others), "--force"]))
     fitting = platform
-    if table.nodes is not None and table.nodes != platform.nodes:
+    if table.nodes is not None and table.nodes not in (platform.nodes, platform.hosts):
         what = f"the table was measured on {table.nodes} nodes, {platform} has {platform.nodes}"
         refuse("nodes", what, f"--machine {platform.cluster.machine.name}(nodes={table.nodes})")
     elif table.gpus is not None and table.gpus != platform.gpus:
@@ -124,26 +153,36 @@ def run_of(table: Table, platform: Platform, kind: str | None = None, column: st
 
 
 def fit(runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH) -> Constants:
-    """The constants that the runs together support best; of their launches, the geometric mean."""
+    """The constants that the runs together support best; of what every run has of its own, the mean."""
     return fit_each(runs, start, width)[0]
 
 
 def fit_each(
-    runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH
-) -> tuple[Constants, tuple[float, ...]]:
-    """The constants that the runs together support best, and the launch that each of them has of its own.
+    runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH, also_from: Sequence[Constants] = ()
+) -> tuple[Constants, tuple[Constants, ...]]:
+    """The constants that the runs together support best, and those that each of them has of its own.
+
+    The descent begins at `start`, around which the prior lies, and at all others of `also_from`; the best end counts.
 
     How a program launches a collective (one process for all GPUs or one for each, old software or new) is not the
-    machine's: every run has its own. The launch of all is the geometric mean of the runs that have small sizes.
+    machine's, nor is how evenly the flows of many nodes spread over the network: every run has its own launch and,
+    with more than two nodes, its own `efficiency_spread`. The launch of all is the geometric mean of the runs that
+    have small sizes, the spread that of all that have more than two nodes.
     """
-    shared = [name for name in NAMES if name != "launch" and _matters(name, runs)]
-    logs = [math.log(getattr(start, name)) for name in shared]
+    shared = [name for name in NAMES if name not in OWN and _matters(name, runs)]
+    own = [(name, run) for name in OWN for run in runs if _matters(name, [run])]
+    names = [*shared, *(name for name, _ in own)]
+    centres = [math.log(getattr(start, name)) for name in names]
     widths = [getattr(width, name) for name in shared]
-    launch = math.log(start.launch)
+    widths += [
+        min(UNSEEN_WIDTH if name == "launch" and run.times[0][0] >= SMALL else math.inf, getattr(width, name))
+        for name, run in own
+    ]
+    places = [[(i + len(shared), name) for i, (name, r) in enumerate(own) if r is run] for run in runs]
 
     def constants(parameters: Sequence[float], run: int) -> Constants:
         values = {name: _within(name, value) for name, value in zip(shared, parameters, strict=False)}
-        return start.changed(values | {"launch": _within("launch", parameters[len(shared) + run])})
+        return start.changed(values | {name: _within(name, parameters[place]) for place, name in places[run]})
 
     def residuals(parameters: Sequence[float]) -> list[float]:
         errors = []
@@ -151,16 +190,36 @@ def fit_each(
             here = constants(parameters, index)
             for size, measured in run.times:
                 predicted = time(run.platform, here, run.kind, run.algorithm, size)
-                errors.append(run.weight * soften(math.log(predicted / measured), SOFT) / NOISE)
-        errors += [(a - b) / w for a, b, w in zip(parameters, logs, widths, strict=False)]
-        return errors + [(value - launch) / width.launch for value in parameters[len(shared) :]]
+                weight = run.weight * (PLATEAU_WEIGHT if size >= PLATEAU else 1.0)
+                errors.append(weight * soften(math.log(predicted / measured), SOFT) / NOISE)
+        return errors + [(a - b) / w for a, b, w in zip(parameters, centres, widths, strict=True)]
 
-    found = minimise(residuals, [*logs, *([launch] * len(runs))])
-    launches = found[len(shared) :]
-    seen = [value for value, run in zip(launches, runs, strict=True) if run.times[0][0] < SMALL]
-    together = [*found[: len(shared)], _mean(seen) or _mean(launches) or launch]
-    each = tuple(_within("launch", value) for value in launches)
-    return constants(together, 0), each
+    begins = [[math.log(getattr(begin, name)) for name in names] for begin in (start, *also_from)]
+    ends = [minimise(residuals, begin) for begin in begins]
+    found = min(ends, key=lambda end: math.fsum(error * error for error in residuals(end)))
+    each = tuple(constants(found, index) for index in range(len(runs)))
+    small = [c.launch for c, run in zip(each, runs, strict=True) if run.times[0][0] < SMALL]
+    spread = [c.efficiency_spread for c, run in zip(each, runs, strict=True) if run.platform.nodes > 2]
+    values = {"launch": _geometric_mean(small or [c.launch for c in each])}
+    if spread:
+        values["efficiency_spread"] = _geometric_mean(spread)
+    return each[0].changed(values), each
+
+
+def fit_table(run: Run, start: Constants) -> Constants:
+    """The constants of a single system, that of a class or another, from a class's.
+
+    A network that is congested, or links that are slower, may be far from the class. So the descent begins a second
+    time where the largest size takes what it does.
+    """
+    size, measured = run.times[-1]
+    ratio = time(run.platform, start, run.kind, run.algorithm, size) / measured
+    if run.platform.nodes > 1:
+        rates = ["efficiency_single" if run.platform.single_nic else "efficiency_network"]
+    else:
+        rates = ["efficiency_simple", "efficiency_nvls"]
+    scaled = start.changed({name: _within(name, math.log(getattr(start, name) * ratio)) for name in rates})
+    return fit_each([run], start, CALIBRATED_WIDTH, [scaled])[0]
 
 
 def residuals_of(run: Run, constants: Constants) -> list[Residual]:
@@ -222,8 +281,13 @@ def alpha_beta_hold_out(run: Run) -> list[Residual]:
 
 def _matters(name: str, runs: Sequence[Run]) -> bool:
     """Whether the times of any run depend on a constant."""
-    if name in ("network_latency_scale", "efficiency_network"):
+    if name == "network_latency_scale":
         return any(run.platform.nodes > 1 for run in runs)
+    if name in ("efficiency_network", "efficiency_single"):
+        single = name == "efficiency_single"
+        return any(run.platform.nodes > 1 and run.platform.single_nic == single for run in runs)
+    if name == "efficiency_spread":
+        return any(run.platform.nodes > 2 for run in runs)
     if name in ("nvls_latency", "efficiency_nvls"):
         nvls = {wire.NVLS, wire.NVLS_TREE}
         return any(nvls & set(algorithms(run.platform, run.kind, run.algorithm)) for run in runs)
@@ -237,6 +301,10 @@ def _within(name: str, logarithm: float) -> float:
 
 def _without_nvls(platform: Platform) -> Platform:
     return replace(platform, nvls=False)
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,8 +1,7 @@
 """The constants of the software model, and the files that hold them.
 
 A *class* of machines shares one set. What was fitted is in `classes/*.yaml`, with the tables that it was fitted on.
-What is published is here: NVIDIA's own tuning tables (`src/graph/tuning.cc` of NCCL 2.19), which hold the latencies
-that NCCL itself expects of its protocols, serve as starting points and wherever no measurement says more.
+What NVIDIA publishes of NCCL's protocols is in `tuning.py`.
 """
 
 from __future__ import annotations
@@ -17,27 +16,15 @@ from syncline import quantities
 from syncline.document import Mapping as Tree
 from syncline.document import Node, Scalar, Sequence, read, read_text
 from syncline.errors import InputError, Problem, did_you_mean, one_of
+from syncline.software import measured
+from syncline.software.measured import Measured
 
 FOLDER: Final = Path(__file__).parent / "classes"
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
 
-STEPS_S: Final = MappingProxyType({"LL": 0.6e-6, "LL128": 1.9e-6, "Simple": 3.4e-6})
-"""A step of a ring over NVLink (published)."""
-STEP_TREE_SIMPLE_S: Final = 28e-6
-"""A step of a tree over NVLink with Simple, which forwards whole chunks (published)."""
-NETWORK_STEPS_S: Final = MappingProxyType(
-    {
-        "ring": MappingProxyType({"LL": 2.7e-6, "LL128": 4.0e-6, "Simple": 14.0e-6}),
-        "tree": MappingProxyType({"LL": 5.0e-6, "LL128": 8.5e-6, "Simple": 28.0e-6}),
-    }
-)
-"""A step between nodes (published); `network_latency_scale` multiplies all of them."""
 PAYLOAD: Final = MappingProxyType({"LL": 4 / 8, "LL128": 120 / 128, "Simple": 1.0})
 """The part of what a protocol sends that is data: LL sends 4 bytes and 4 of flag, LL128 120 of 128."""
-LL_NETWORK_RATES: Final = (39.0e9, 20.4e9)
-"""Bytes per second that LL carries through the NICs of a node at most, with two nodes and with more: its flags go
-through host memory (published)."""
 ONE_PASS_LL: Final = 0.5
 """What LL reaches of its rate when data passes once (all but all-reduce), as all four of a100-8-superbench show."""
 TREE_EFFICIENCY: Final = 0.92
@@ -69,9 +56,13 @@ class Constants:
     efficiency_nvls: float
     """Share of the NVLink rate that NVLS reaches."""
     network_latency_scale: float
-    """Steps between nodes take this many times what is published: the proxy's share, and several chunks in a row."""
+    """Steps between nodes take this many times what is published."""
     efficiency_network: float
-    """Share of the NICs' rate that data reaches with Simple."""
+    """Share of the NICs' rate that data reaches between two nodes with Simple."""
+    efficiency_single: float
+    """The same where a node has a single NIC, far from most of its GPUs."""
+    efficiency_spread: float
+    """What is left of that with more nodes, whose flows meet others in the network."""
 
     def as_mapping(self) -> dict[str, float]:
         """Names and values."""
@@ -87,7 +78,9 @@ TIMES: Final = frozenset({"launch", "ramp", "base_ll128", "base_simple", "nvls_l
 SHARES: Final = frozenset(name for name in NAMES if name.startswith("efficiency"))
 LIMITS: Final = MappingProxyType(
     {name: (1e-9, 1e-2) if name in TIMES else (1e-3, 1.0) if name in SHARES else (1e-2, 100.0) for name in NAMES}
+    | dict.fromkeys(("efficiency_network", "efficiency_single"), (1e-3, 0.985))
 )
+"""What constants may be. Frames of 4 KiB with the headers of InfiniBand or RoCE leave data 98.5 % of a NIC's rate."""
 
 START: Final = Constants(
     launch=20e-6,
@@ -99,8 +92,10 @@ START: Final = Constants(
     efficiency_simple=0.8,
     nvls_latency=30e-6,
     efficiency_nvls=0.68,
-    network_latency_scale=3.0,
+    network_latency_scale=1.4,
     efficiency_network=0.97,
+    efficiency_single=0.9,
+    efficiency_spread=0.9,
 )
 """Where a fit begins that knows nothing of the class: published latencies, what maintainers of NCCL call typical (a
 ring reaches about 0.8 of NVLink's line rate), and for the rest round figures between the systems in `tables/`."""
@@ -114,8 +109,10 @@ WIDTH: Final = Constants(
     efficiency_simple=0.1,
     nvls_latency=0.5,
     efficiency_nvls=0.1,
-    network_latency_scale=0.7,
+    network_latency_scale=0.5,
     efficiency_network=0.03,
+    efficiency_single=0.3,
+    efficiency_spread=0.08,
 )
 """How far systems stray from the start: standard deviations of the logarithms."""
 
@@ -139,6 +136,8 @@ class Software:
     fitted_on: tuple[Fitted, ...] = field(default=())
     launch_spread: float = 0.35
     """How far the launch and the latencies of systems of the class stray: standard deviation of the logarithm."""
+    measured: Measured | None = None
+    """Of a calibrated system: what describes its table best."""
 
     def assumptions(self) -> list[str]:
         """What a result that uses these constants rests on."""
@@ -169,7 +168,7 @@ def parse(text: str, label: str) -> Software:
     """The content of a class file. Raises [`InputError`] with every problem."""
     root = read(text, label)
     problems: list[Problem] = []
-    known = ("software", "about", "machines", "constants", "fitted_on", "launch_spread")
+    known = ("software", "about", "machines", "constants", "fitted_on", "launch_spread", "measured")
     if not isinstance(root, Tree):
         raise InputError([root.origin.problem("a class file is a mapping", None, one_of(known))])
     _refuse_unknown(root, known, problems)
@@ -188,9 +187,11 @@ def parse(text: str, label: str) -> Software:
     width = 0.35
     if spread is not None:
         width = _number(spread, (0.0, 3.0), problems)
+    kept = root.entries.get("measured")
+    table = None if kept is None else measured.parse(kept, problems)
     if problems or constants is None:
         raise InputError(problems)
-    return Software(name, about, tuple(words), constants, tuple(f for f in fitted if f is not None), width)
+    return Software(name, about, tuple(words), constants, tuple(f for f in fitted if f is not None), width, table)
 
 
 def render(software: Software) -> str:
@@ -203,6 +204,8 @@ def render(software: Software) -> str:
     lines += [f"launch_spread: {software.launch_spread:.2f}", "fitted_on:" if software.fitted_on else "fitted_on: []"]
     for fitted in software.fitted_on:
         lines += [f"  - table: {quoted(fitted.table)}", f"    source: {quoted(fitted.source)}"]
+    if software.measured is not None:
+        lines += measured.render(software.measured)
     return "\n".join(lines) + "\n"
 
 

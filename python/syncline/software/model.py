@@ -1,21 +1,28 @@
 """How long a collective takes, from the wires, the software's constants and the size.
 
-    T = launch + latency + wire                     within a node
-    T = launch + sqrt(latency^2 + wire^2)           between nodes
+    T = launch + latency + wire
 
 *latency* is the number of steps on the longest path times what a step takes with the protocol (LL, LL128 or Simple)
 over NVLink or the network; *wire* is the bytes of the busiest link over what the protocol reaches of its rate
 (`wire.py`). LL128 and Simple take a base more than LL, whatever the steps; LL adds `ramp` for every doubling of
-the message. Within a node the threads that move the data also wait for its flags, so latency and wire add; between
-nodes a proxy sends one chunk while the next is reduced, so the longer hides most of the shorter.
+the message. Trees reach a share of their rate that depends on the size, and NVLS trees no more than their
+channels carry (`tuning.py`; both published).
 
-NCCL chooses algorithm and protocol by its own estimate. Here an algorithm is the fastest of those that the machine
-has, for each protocol; the protocols are joined by a smooth minimum, (sum T^-p)^(-1/p) with p = 8, since the change
-from one to the next is gradual (NCCL first changes how many threads and channels it uses). The fitted constants
-know of that: the join lies below each of its parts by 8 % where two are equal.
+*Protocols* are joined by a smooth minimum, (sum T^-p)^(-1/p) with p = 8, since the change from one to the next is
+gradual (NCCL first changes how many threads and channels it uses). The fitted constants know of that: the join lies
+below each of its parts by 8 % where two are equal, but never below what the wires take.
+
+*Algorithms.* Which one it is, NCCL decides by an estimate of its own. Between nodes that estimate is followed
+(`tuning.py`): the time is the geometric mean of those of all algorithms, each with the weight (its estimate)^-p with
+p = 12, so that the one that NCCL takes decides, and two that it finds nearly equal count equally; versions of NCCL
+differ in where they switch. Within a node the fastest is taken, for each protocol.
+
+*The network's share* is `efficiency_network` between two nodes, whose flows have the switches to themselves
+(`efficiency_single` with a single NIC per node), and with more nodes `efficiency_spread` of that: flows share links by
+chance (ECMP), and every NIC waits for the slowest. No NIC carries more than its PCIe link.
 
 Left out: the number of channels and threads as such, the granularity of chunks (measured tables jump by 10 % where
-it changes), contention between rings and NICs, CollNet/SHARP, PCIe, other traffic, slow GPUs.
+it changes), CollNet/SHARP, other traffic, slow GPUs.
 """
 
 from __future__ import annotations
@@ -27,16 +34,12 @@ from functools import lru_cache
 from typing import Final
 
 from syncline.errors import command_line, one_of
-from syncline.software import wire
+from syncline.software import mesh, tuning, wire
 from syncline.software.constants import (
     LIMITS,
-    LL_NETWORK_RATES,
-    NETWORK_STEPS_S,
     ONE_PASS_LL,
     PAYLOAD,
     PROTOCOLS,
-    STEP_TREE_SIMPLE_S,
-    STEPS_S,
     TREE_EFFICIENCY,
     Constants,
     Software,
@@ -46,6 +49,7 @@ from syncline.software.constants import (
 from syncline.software.platform import Platform
 
 SHARPNESS: Final = 8
+CHOICE_SHARPNESS: Final = 12
 ANCHOR_SIZE: Final = 8
 """The size that a small-size time is taken to be of, unless said otherwise."""
 WIRE_SPREAD: Final = 0.03
@@ -78,6 +82,8 @@ class Candidate:
     latency: float
     wire: float
     time: float
+    estimate: float
+    """What NCCL expects of its algorithm, by which that is chosen; the time itself where the fastest is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +120,23 @@ class Model:
     anchored: bool = False
 
     def candidates(self, size: int) -> list[Candidate]:
-        """Every way to run it, the fastest first."""
+        """Every way to run it, the algorithm that NCCL takes first, and of each the fastest protocol."""
         found = _candidates(self.platform, self.software.constants, self.kind, self.algorithm, size)
-        return sorted(found, key=lambda c: c.time)
+        return sorted(found, key=lambda c: (c.estimate, c.time))
 
     def time(self, size: int) -> float:
         """Seconds."""
-        return time(self.platform, self.software.constants, self.kind, self.algorithm, size)
+        found = time(self.platform, self.software.constants, self.kind, self.algorithm, size)
+        measured = self.software.measured
+        return measured.time(size, found) if measured is not None and self.is_measured else found
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the constants come with a table of this very collective, of as many GPUs and nodes."""
+        table, where = self.software.measured, self.platform
+        return table is not None and (table.machine, table.kind, table.algorithm, table.gpus, table.nodes) == (
+            *(where.machine, self.kind, self.algorithm, where.gpus, where.nodes),
+        )
 
     def predict(self, size: int) -> Prediction:
         """The time with its interval."""
@@ -153,7 +169,7 @@ class Model:
         for _ in range(60):
             middle = math.sqrt(low * high)
             low, high = (middle, high) if reached(middle) < small_time else (low, middle)
-        software = replace(self.software, constants=with_value(high))
+        software = replace(self.software, constants=with_value(high), measured=None)
         return replace(self, software=software, anchored=True)
 
 
@@ -187,11 +203,27 @@ def open_model(
 
 def time(platform: Platform, constants: Constants, kind: str, algorithm: str, size: int) -> float:
     """Seconds of a collective of `size` bytes as nccl-tests counts them."""
-    fastest: dict[str, float] = {}
-    for candidate in _candidates(platform, constants, kind, algorithm, size):
-        known = fastest.get(candidate.protocol)
-        fastest[candidate.protocol] = candidate.time if known is None else min(known, candidate.time)
-    return smooth_minimum(tuple(fastest.values()))
+    found = _candidates(platform, constants, kind, algorithm, size)
+    if platform.nodes > 1:
+        ways = [[c for c in found if c.algorithm == name] for name in dict.fromkeys(c.algorithm for c in found)]
+        return chosen([way[0].estimate for way in ways], [_joined(constants.launch, way) for way in ways])
+    fastest: dict[str, Candidate] = {}
+    for candidate in sorted(found, key=lambda c: c.time):
+        fastest.setdefault(candidate.protocol, candidate)
+    return _joined(constants.launch, list(fastest.values()))
+
+
+def _joined(launch: float, protocols: Sequence[Candidate]) -> float:
+    """The smooth minimum, but no less than the launch and what the wires take."""
+    return max(smooth_minimum([c.time for c in protocols]), launch + min(c.wire for c in protocols))
+
+
+def chosen(estimates: Sequence[float], times: Sequence[float]) -> float:
+    """The geometric mean of the times, each with the weight (its estimate)^-p."""
+    least = min(estimates)
+    weights = [(least / estimate) ** CHOICE_SHARPNESS for estimate in estimates]
+    logarithm = math.fsum(w * math.log(t) for w, t in zip(weights, times, strict=True)) / math.fsum(weights)
+    return math.exp(logarithm)
 
 
 def smooth_minimum(times: Sequence[float]) -> float:
@@ -220,12 +252,15 @@ def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[
 
 def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: str, size: int) -> list[Candidate]:
     if platform.gpus == 1:
-        return [Candidate("copy", "Simple", constants.launch, 0.0, 0.0, constants.launch)]
+        return [Candidate("copy", "Simple", constants.launch, 0.0, 0.0, constants.launch, constants.launch)]
     found: list[Candidate] = []
     for name in algorithms(platform, kind, algorithm):
         task = _Task(platform, kind, name, size)
         protocols = PROTOCOLS if name in (wire.RING, wire.TREE) else ("Simple",)
-        found += [_candidate(task, constants, protocol) for protocol in protocols]
+        expected = None
+        if platform.nodes > 1 and name != wire.DIRECT:
+            expected = min(_estimate(task, protocol) for protocol in protocols)
+        found += [_candidate(task, constants, protocol, expected) for protocol in protocols]
     if not found:
         raise ValueError(f"{platform} has no algorithm '{algorithm}' for {kind}")
     return found
@@ -235,7 +270,9 @@ def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: 
 def _wire(task: _Task) -> wire.Wire:
     gpus, nodes, size = task.platform.gpus, task.platform.nodes, task.size
     if task.algorithm == wire.RING:
-        return wire.ring(task.kind, gpus, nodes, size)
+        found = wire.ring(task.kind, gpus, nodes, size)
+        # Over PCIe, what enters and leaves a node takes the same links as what stays.
+        return replace(found, nvlink_bytes=found.nic_bytes) if task.platform.on_pcie and nodes > 1 else found
     if task.algorithm == wire.TREE:
         return wire.tree(gpus, nodes, size)
     if task.algorithm == wire.NVLS:
@@ -243,36 +280,52 @@ def _wire(task: _Task) -> wire.Wire:
     if task.algorithm == wire.NVLS_TREE:
         return wire.nvls_tree(gpus, nodes, size)
     if task.kind == "sendrecv":
-        return wire.sendrecv(nodes, task.platform.nics, size)
-    if task.kind in ("gather", "scatter"):
-        return wire.rooted(gpus, nodes, task.platform.nics, size)
-    return wire.direct(gpus, nodes, size)
-
-
-def _candidate(task: _Task, constants: Constants, protocol: str) -> Candidate:
-    platform, on_wire = task.platform, _wire(task)
-    in_switch = task.algorithm in (wire.NVLS, wire.NVLS_TREE)
-    launch = constants.launch
-    latency = on_wire.steps_intra * STEPS_S[protocol]
-    if in_switch:
-        latency = constants.nvls_latency
-    elif protocol == "LL":
-        launch += constants.ramp * math.log2(1 + task.size / (8 * platform.gpus))
-    elif protocol == "LL128":
-        launch += constants.base_ll128
+        found = wire.sendrecv(nodes, task.platform.nics, size)
+    elif task.kind in ("gather", "scatter"):
+        found = wire.rooted(gpus, nodes, task.platform.nics, size)
     else:
-        launch += constants.base_simple
-        if task.algorithm == wire.TREE:
-            latency = on_wire.steps_intra * STEP_TREE_SIMPLE_S
-    steps = NETWORK_STEPS_S["tree" if task.algorithm in (wire.TREE, wire.NVLS_TREE) else "ring"]
-    latency += on_wire.steps_inter * steps[protocol] * constants.network_latency_scale
-    network = platform.node_nic_rate * constants.efficiency_network * PAYLOAD[protocol]
-    if protocol == "LL":
-        network = min(network, LL_NETWORK_RATES[0 if platform.nodes == 2 else 1])
+        found = wire.direct(gpus, nodes, size)
+    return found if task.platform.switched else replace(found, nvlink_bytes=mesh.direct(task.platform, task.kind, size))
+
+
+@lru_cache(maxsize=16384)
+def _estimate(task: _Task, protocol: str) -> float:
+    return tuning.estimate(task.platform, task.kind, task.algorithm, protocol, task.size)
+
+
+def _candidate(task: _Task, constants: Constants, protocol: str, expected: float | None) -> Candidate:
+    platform, on_wire = task.platform, _wire(task)
+    launch = constants.launch
+    direct = task.algorithm == wire.DIRECT
+    steps = tuning.NVLINK_STEPS[wire.RING if direct else task.algorithm]
+    if task.algorithm in (wire.NVLS, wire.NVLS_TREE):
+        latency = constants.nvls_latency
+    else:
+        latency = on_wire.steps_intra * steps[protocol]
+        if protocol == "LL":
+            launch += constants.ramp * math.log2(1 + task.size / (8 * platform.gpus))
+        else:
+            launch += constants.base_ll128 if protocol == "LL128" else constants.base_simple
+    between = tuning.NETWORK_STEPS[wire.RING if direct else task.algorithm][protocol]
+    latency += on_wire.steps_inter * between * constants.network_latency_scale
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
-    wire_time = on_wire.seconds(nvlink, network)
-    both = math.hypot(latency, wire_time) if platform.nodes > 1 else latency + wire_time
-    return Candidate(task.algorithm, protocol, launch, latency, wire_time, launch + both)
+    wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
+    if task.algorithm == wire.TREE:
+        wire_time /= tuning.tree_factor(protocol, task.size)
+    elif task.algorithm == wire.NVLS_TREE:
+        wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))
+    total = launch + latency + wire_time
+    estimate = total if expected is None else expected
+    return Candidate(task.algorithm, protocol, launch, latency, wire_time, total, estimate)
+
+
+def _network(platform: Platform, constants: Constants, protocol: str) -> float:
+    """Bytes per second that the NICs of a node carry."""
+    share = constants.efficiency_single if platform.single_nic else constants.efficiency_network
+    if platform.nodes > 2:
+        share *= constants.efficiency_spread
+    rate = PAYLOAD[protocol] * min(platform.node_nic_rate * share, platform.nics * platform.pcie_rate)
+    return min(rate, tuning.LL_RATES[min(platform.nodes, 3) - 1]) if protocol == "LL" else rate
 
 
 def _efficiency(constants: Constants, task: _Task, protocol: str) -> float:

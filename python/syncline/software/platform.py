@@ -6,6 +6,8 @@
 | dgx2 | v100-nvswitch | |
 | dgx-a100 | a100-nvswitch | |
 | dgx-h100, dgx-h200 | h100-nvswitch | NVSwitches that sum up (NVLS) |
+| dgx-b200 | b200-nvswitch | as above |
+| gb200-nvl72 | gb200-nvl72 | as above, 72 GPUs of 18 hosts |
 
 GPUs, NVLinks and NICs are those of the machine, written as everywhere: `dgx-h100(nodes=2, nics=single)`. What the
 class has constants of its own for, or what the model does not look at, is refused.
@@ -13,34 +15,55 @@ class has constants of its own for, or what the model does not look at, is refus
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from syncline.errors import InputError, command_line, one_of
+from syncline.errors import InputError, command_line
 from syncline.fabric import allocation, hardware, notation
 from syncline.fabric.allocation import AllocationError
+from syncline.fabric.hardware import GB
 from syncline.fabric.machines import Cluster
 from syncline.fabric.notation import MachineError
+from syncline.software import mesh
 
 MACHINE_FLAG: Final = "--machine"
 GPUS_FLAG: Final = "--gpus"
 
-CLASSES: Final = MappingProxyType(
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the software model knows of a machine beside its links."""
+
+    software: str
+    """The class of software constants: the one that was fitted on such machines."""
+    generation: str
+    """That of the GPU, by which NCCL tells channels apart (`tuning.GENERATIONS`)."""
+    nvls: bool = False
+    """Whether the switches can sum up (NVLink SHARP)."""
+
+
+KINDS: Final = MappingProxyType(
     {
-        "dgx1p": "v100-mesh",
-        "dgx1v": "v100-mesh",
-        "dgx2": "v100-nvswitch",
-        "dgx-a100": "a100-nvswitch",
-        "dgx-h100": "h100-nvswitch",
-        "dgx-h200": "h100-nvswitch",
+        "dgx1p": Kind("v100-mesh", "pascal"),
+        "dgx1v": Kind("v100-mesh", "volta"),
+        "dgx2": Kind("v100-nvswitch", "volta"),
+        "dgx-a100": Kind("a100-nvswitch", "ampere"),
+        "dgx-h100": Kind("h100-nvswitch", "hopper", nvls=True),
+        "dgx-h200": Kind("h100-nvswitch", "hopper", nvls=True),
+        "dgx-b200": Kind("b200-nvswitch", "blackwell", nvls=True),
+        "gb200-nvl72": Kind("gb200-nvl72", "blackwell", nvls=True),
     }
 )
-"""The class of software constants of each machine: the one that was fitted on such machines."""
-NVLS: Final = frozenset({"dgx-h100", "dgx-h200"})
-"""Machines whose switches can sum up (NVLink SHARP)."""
-NAMES: Final = tuple(CLASSES)
+"""Every machine of `fabric.machines`."""
+NAMES: Final = tuple(KINDS)
+
+
+_MODEL: Final = re.compile(r"\b(?:GB|GH|[A-Z])[0-9]{2,3}\b", re.ASCII | re.IGNORECASE)
+_ON_PCIE: Final = re.compile(r"\b(?:pcie|nvl)\b", re.IGNORECASE)
+"""H100 PCIe, H100 NVL: cards without NVSwitches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +77,30 @@ class Platform:
     nodes: int
     """Nodes with GPUs that take part."""
     nvlink_rate: int
-    """What all NVLinks of a GPU carry in one direction, in bytes per second."""
+    """What the NVLinks of a GPU carry in one direction, in bytes per second: all of them, or on a mesh those of rings
+    through the GPUs that take part (PCIe where there is no ring)."""
+    nvlink_link_rate: int
+    """What one NVLink carries."""
     nics: int
     """NICs of a node that its GPUs that take part use."""
     nic_rate: int
     """What a NIC carries in one direction, in bytes per second."""
+    pcie_rate: int
+    """Payload of the narrowest link that a NIC is reached over, in bytes per second: PCIe, or the one between sockets
+    where the only NIC of a node is on the other one than its GPUs."""
+    pcie_wire_rate: int
+    """What that link carries with all headers."""
     software: str
     """The class of software constants that was fitted on such machines."""
+    generation: str
+    """That of the GPUs."""
+    on_pcie: bool
+    """Whether the rings of a mesh go over PCIe, as no NVLinks lead through all that take part."""
     switched: bool
     """Whether the GPUs of a node meet in an NVSwitch."""
     nvls: bool
     """Whether the switch can sum up."""
-    members: tuple[int, ...] = field(compare=False, repr=False)
+    members: tuple[int, ...] = field(repr=False)
     """The GPUs that take part, by number."""
     cluster: Cluster = field(compare=False, repr=False)
     """The machine in full."""
@@ -81,9 +116,30 @@ class Platform:
         return self.nics * self.nic_rate
 
     @property
-    def partial(self) -> bool:
-        """Whether some GPUs of the machines that take part do not."""
-        return self.gpus_per_node < self.cluster.machine.gpus
+    def single_nic(self) -> bool:
+        """Whether all GPUs of a node share the one NIC that it has."""
+        return self.cluster.nics == "single"
+
+    @property
+    def hosts(self) -> int:
+        """Operating systems with GPUs that take part, which a table counts as nodes."""
+        machine = self.cluster.machine
+        return self.nodes if machine.trays == 0 else self.nodes * -(-self.gpus_per_node * machine.trays // machine.gpus)
+
+    @property
+    def gpu(self) -> str:
+        """The GPU as tables of measurements name it."""
+        title = self.cluster.machine.gpu.title
+        return gpu_of(title) or title
+
+    @property
+    def local_gpus(self) -> list[tuple[int, ...]]:
+        """The GPUs that take part of every machine, by their numbers there."""
+        each = self.cluster.machine.gpus
+        found: dict[int, list[int]] = {}
+        for gpu in self.members:
+            found.setdefault(gpu // each, []).append(gpu % each)
+        return [tuple(local) for local in found.values()]
 
     def __str__(self) -> str:
         whole = self.gpus == self.cluster.npus
@@ -95,6 +151,18 @@ class Platform:
         return of(self.cluster, [host * each + i for host in range(self.nodes) for i in range(gpus_per_node)])
 
 
+def gpu_of(text: str) -> str | None:
+    """The GPU that a device's name stands for, such as A100 for `NVIDIA A100-SXM4-40GB`: the model where the name
+    has one (`A100-PCIE` is another than `A100`), else the whole name; nothing for no name.
+    """
+    name = re.sub(r"\b(nvidia|tesla|geforce|graphics device)\b", "", text, flags=re.IGNORECASE).strip(" -")
+    found = _MODEL.search(name)
+    if found is None:
+        return name or None
+    model = found[0].upper()
+    return f"{model}-PCIE" if _ON_PCIE.search(name) else model
+
+
 def platform(text: str, gpus: str | None = None) -> Platform:
     """The platform that `--machine` and `--gpus` name. Raises [`InputError`]."""
     try:
@@ -104,6 +172,7 @@ def platform(text: str, gpus: str | None = None) -> Platform:
     for given, name, why in (
         (cluster.efficiency != 1, "efficiency", "the class has the share of an NVLink that data reaches"),
         (cluster.latency != hardware.NETWORK_LATENCY, "latency", "the class has the latency of the network"),
+        (cluster.pcie_efficiency is not None, "pcie_efficiency", "the class has the share of a NIC that data reaches"),
         (cluster.oversubscription != 1, "oversubscription", "the software model has no switches between machines"),
     ):
         if given:
@@ -119,30 +188,37 @@ def platform(text: str, gpus: str | None = None) -> Platform:
 
 
 def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
-    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many, or if no
-    class of constants was fitted on such machines.
-    """
+    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many."""
     machine = cluster.machine
-    if machine.name not in CLASSES:
-        message = f"no software constants were fitted on a {machine.title} yet; it can be simulated (collective, run)"
-        raise command_line(MACHINE_FLAG, str(cluster), message, one_of(NAMES))
     hosts: dict[int, list[int]] = {}
     for gpu in gpus:
         hosts.setdefault(gpu // machine.gpus, []).append(gpu % machine.gpus)
     counts = {len(local) for local in hosts.values()}
     if len(counts) > 1:
         raise _uneven(gpus, hosts)
-    links = machine.switch_links or sum(count for a, b, count in machine.pairs if 0 in (a, b))
+    kind = KINDS[machine.name]
+    rates = [(machine.switch_links * machine.nvlink_rate, True)]
+    if not machine.switch_links:
+        rates = [mesh.ring_rate(machine, local) for local in hosts.values()]
+    pcie_rate = mesh.pcie_rate(machine)
+    half = machine.gpus // 2
+    if cluster.nics == "single" and any(min(local) >= half for local in hosts.values()):
+        pcie_rate = min(pcie_rate, mesh.socket_rate(machine))
     return Platform(
         machine=str(cluster),
         gpus_per_node=counts.pop(),
         nodes=len(hosts),
-        nvlink_rate=links * machine.nvlink_rate,
+        nvlink_rate=min(rate for rate, _ in rates),
+        nvlink_link_rate=machine.nvlink_rate,
         nics=min(_nics(cluster, local) for local in hosts.values()),
         nic_rate=machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate,
-        software=CLASSES[machine.name],
+        pcie_rate=pcie_rate,
+        pcie_wire_rate=machine.pcie_gt * GB * hardware.DEFAULT_PCIE_WIDTH // 8,
+        software=kind.software,
+        generation=kind.generation,
+        on_pcie=not all(on_nvlink for _, on_nvlink in rates),
         switched=machine.switch_links > 0,
-        nvls=machine.name in NVLS,
+        nvls=kind.nvls,
         members=tuple(gpus),
         cluster=cluster,
     )

@@ -16,7 +16,7 @@ MAX_STEPS: Final = 80
 MAX_CHANGE: Final = 1.0
 """The largest change of a logarithm in one step: a factor of e."""
 _DIFFERENCE: Final = 1e-4
-_FINE: Final = 1e-10
+_FINE: Final = 1e-7
 
 
 def minimise(residuals: Residuals, start: Sequence[float]) -> list[float]:
@@ -29,7 +29,7 @@ def minimise(residuals: Residuals, start: Sequence[float]) -> list[float]:
         normal, gradient = _normal_equations(residuals, here, errors)
         improved = False
         for _ in range(12):
-            step = _solve(normal, gradient, damping)
+            step = solve(_damped(normal, damping), [-slope for slope in gradient])
             there = [
                 value + max(-MAX_CHANGE, min(MAX_CHANGE, change)) for value, change in zip(here, step, strict=True)
             ]
@@ -69,12 +69,18 @@ def _normal_equations(
     return normal, [_dot(column, errors) for column in columns]
 
 
-def _solve(normal: list[list[float]], gradient: list[float], damping: float) -> list[float]:
-    """Gauss and Jordan's elimination of (A + damping diag A) x = -g."""
-    size = len(gradient)
-    rows = [[*row, -slope] for row, slope in zip(normal, gradient, strict=True)]
-    for index in range(size):
-        rows[index][index] += damping * (normal[index][index] + 1e-9)
+def _damped(normal: list[list[float]], damping: float) -> list[list[float]]:
+    """A + damping diag A."""
+    return [
+        [value + (damping * (value + 1e-9) if i == j else 0.0) for j, value in enumerate(row)]
+        for i, row in enumerate(normal)
+    ]
+
+
+def solve(matrix: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
+    """Gauss and Jordan's elimination of A x = b; A is square and not singular."""
+    size = len(vector)
+    rows = [[*row, value] for row, value in zip(matrix, vector, strict=True)]
     for index in range(size):
         pivot = max(range(index, size), key=lambda k: abs(rows[k][index]))
         rows[index], rows[pivot] = rows[pivot], rows[index]

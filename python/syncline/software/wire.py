@@ -24,7 +24,9 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
   *Gather and scatter*: S/N from, or to, each other GPU; what comes from other nodes passes the root's own NIC.
 
 Steps are those on the longest path. On a hybrid cube mesh the rings use all NVLinks of a GPU (three undirected
-rings on a DGX-1V, two on a DGX-1P), so its rate is that of its links together, as behind a switch.
+rings on a DGX-1V, two on a DGX-1P), so its rate is that of its links together, as behind a switch. What goes directly
+from GPU to GPU there may have to pass others (`mesh.py`): its bytes are then those that would take a GPU with all of
+its links as long as the busiest link takes.
 
 `tests/software/test_wire_engine.py` holds these forms against simulations; docs/validation.md says what differs.
 """
