@@ -110,6 +110,7 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
     sizes = byte_scale(v.size_bytes for v in variants)
     rate = rate_scale(x for v in variants for x in (v.algorithm_bytes_per_s, v.bus_bytes_per_s))
     compared = _compared(study)
+    demanded = any(v.link_demand is not None for v in variants)
     columns = [
         Column("variant", numeric=False),
         Column("collective", numeric=False),
@@ -121,6 +122,7 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
         Column("efficiency", "%", hint="Lower bound over time"),
         *(column for column, _ in compared),
         Column("links busy", "%", hint="Mean over all links and the whole run"),
+        *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]
     rows = [
         [
@@ -134,6 +136,7 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
             percent(ratio(v.lower_bound_s, v.time_s)).removesuffix(" %"),
             *(cell(v) for _, cell in compared),
             percent(v.link_share).removesuffix(" %"),
+            *([percent(v.link_demand).removesuffix(" %")] if demanded else []),
         ]
         for v in variants
     ]
