@@ -15,6 +15,8 @@ from syncline.errors import Problem
 
 CRATES: Final = Path(__file__).parents[2] / "crates"
 """The engine's sources in a checkout."""
+PANICS: Final = ("InternalError", "PanicException")
+"""What the engine raises when it panics, by name: the classes cannot be relied upon where the engine is missing."""
 REBUILD: Final = "an engine that is built from these sources: run make"
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding
+from syncline import binding, memory
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
 from syncline.quantities import SIZE
 from syncline.schema.experiment import (
@@ -39,8 +39,6 @@ PS_PER_S: Final = 10**12
 NO_LIMIT: Final = 2**64 - 1
 """Picoseconds and events that no run reaches."""
 
-PANIC: Final = "PanicException"
-"""What the binding raises when the engine panics; the class cannot be imported."""
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
     "endpoint.transit": ("endpoint", "transit"),
@@ -62,6 +60,7 @@ REFUSALS: Final = {
     "collectives.slices": ("collective", "slices"),
     "collectives.algorithms": ("collective", "algorithms"),
     "collectives.algorithm": ("collective", "algorithm"),
+    "collectives.inflight": ("collective", "inflight"),
     "endpoint.kind": ("endpoint", "kind"),
     "endpoint.comm_sms": ("endpoint", "comm_sms"),
     "endpoint.switch_memory": ("endpoint", "switch_memory"),
@@ -104,19 +103,34 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What the engine will do, known before its first event; counts are those of the first NPU that takes part."""
+    """What the engine will do, known before its first event (`Preview` in `preview.rs`)."""
 
     npus: int
     simulated_npus: int
+    simulated_links: int
     unfolded: str | None
     """Why the run will not be folded, if it will not."""
     steps: int
     chunks: int
     """Chunks of all collectives."""
+    chunk_bytes: int
+    """Bytes of the largest chunk."""
     messages_per_npu: int
+    """What the first NPU that takes part sends, as are its bytes."""
     bytes_sent_per_npu: int
     gradient_bytes: int
     """All all-reduces of an iteration: in training, the gradients that an NPU holds."""
+    messages: int
+    """Messages of all simulated NPUs, and the same times the links that they cross."""
+    message_hops: int
+    packets: int
+    """Their packets; without packets, messages."""
+    packet_hops: int
+    byte_hops: int
+    kernels: int
+    """Compute nodes of all iterations on all simulated NPUs."""
+    memory_bytes: int
+    """What the engine expects to take."""
     lower_bound_ps: int
     offloaded: str | None
     """Of switch offload: what is done in switches, and what is left to the NPUs."""
@@ -142,11 +156,14 @@ def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     binding.require()
     from syncline import _core
 
+    request = _request(variant)
     try:
-        return Preview(**json.loads(_core.check(json.dumps(specification(variant.experiment, variant.astra_text)))))
+        return Preview(**json.loads(_core.check(request)))
     except _core.SpecError as error:
         problems = [_refusal(variant, line, suggest=suggest) for line in str(error).splitlines()]
         raise InputError(problems) from None
+    except BaseException as error:
+        raise _defect(error, request) from None
 
 
 def check(variants: Sequence[Variant]) -> list[Preview]:
@@ -170,10 +187,9 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
     binding.require()
     from syncline import _core
 
-    spec = specification(variant.experiment, variant.astra_text)
-    spec["output"]["steady"] = steady
-    with _explained(variant):
-        result = _core.run(json.dumps(spec))
+    request = _request(variant, steady=steady)
+    with _explained(variant, request):
+        result = _core.run(request)
     return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
 
 
@@ -182,13 +198,13 @@ def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_events: int = NO_LIM
     binding.require()
     from syncline import _core
 
-    spec = json.dumps(specification(variant.experiment, variant.astra_text))
-    with _explained(variant):
-        return Attempt(**json.loads(_core.attempt(spec, most_ps, most_events)))
+    request = _request(variant)
+    with _explained(variant, request):
+        return Attempt(**json.loads(_core.attempt(request, most_ps, most_events)))
 
 
 @contextmanager
-def _explained(variant: Variant) -> Iterator[None]:
+def _explained(variant: Variant, request: str) -> Iterator[None]:
     """Raises what the engine raises, in words of the file."""
     from syncline import _core
 
@@ -199,10 +215,30 @@ def _explained(variant: Variant) -> Iterator[None]:
     except _core.SimulationError as error:
         raise SimulationFailedError(str(error)) from None
     except BaseException as error:
-        if type(error).__name__ != PANIC:
-            raise
-        message = f"the engine stopped at an error of its own, which is worth a report: {error}"
-        raise SimulationFailedError(message) from None
+        raise _defect(error, request) from None
+
+
+def _request(variant: Variant, *, steady: bool = False) -> str:
+    """What the engine is asked to simulate, and how much memory it may take."""
+    specified = specification(variant.experiment, variant.astra_text)
+    specified["output"]["steady"] = steady
+    return json.dumps(specified | {"memory_limit_bytes": memory.limit()})
+
+
+def _defect(error: BaseException, request: str) -> BaseException:
+    """A failure with what is worth a report, if the engine has panicked; any other error as it is."""
+    if type(error).__name__ not in binding.PANICS:
+        return error
+    import tempfile
+
+    message = f"the engine stopped at an error of its own, which is worth a report: {error}"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="syncline-", suffix=".json", delete=False) as file:
+            file.write(request)
+        message += f"; what it was to simulate is in {file.name}"
+    except OSError:
+        pass  # the message is what matters
+    return SimulationFailedError(message)
 
 
 def _refusal(variant: Variant, text: str, *, suggest: bool = False) -> Problem:

@@ -14,7 +14,7 @@ import syncline
 from syncline import assumptions, bounds, comparison, hardware_cost
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
-from syncline.schema.experiment import Experiment, PacketNetwork
+from syncline.schema.experiment import AnalyticalNetwork, Experiment, PacketNetwork
 from syncline.schema.load import Variant
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, ModelWorkload
 
@@ -279,20 +279,28 @@ def collective_fields(variant: Variant, result: Result) -> Document:
 
 
 def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
-    """The network part of an entry; `link_bytes` counts a byte once per link that it crosses."""
+    """The network part of an entry; `link_bytes` counts a byte once per link that it crosses.
+
+    A backend that ignores contention knows no utilisation of links: what they would have to carry, over what they can
+    in the time of the run, is a demand, and may be more than one.
+    """
     totals = summary["network"]
     elsewhere = summary["endpoint"]["transit_bytes"] + summary["endpoint"]["sent_by_switches_bytes"]
     per_npu = _per_npu(totals["injected_bytes"] - elsewhere, experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
-    egress, wire = fabric.egress_rate, fabric.wire_rate
+    egress, wire = fabric.egress_rate, fabric.wire_rate  # none of a single NPU
+    on_wire = ratio(wire, egress)
+    demanded = isinstance(experiment.network, AnalyticalNetwork)
+    busy = totals["mean_link_utilisation"]
     return {
         "bytes_sent_per_npu": per_npu,
         "achieved_bandwidth_bytes_per_s": bandwidth,
-        "achieved_wire_bandwidth_bytes_per_s": None if bandwidth is None else bandwidth * float(wire / egress),
+        "achieved_wire_bandwidth_bytes_per_s": None if bandwidth is None or on_wire is None else bandwidth * on_wire,
         "payload_bandwidth_bytes_per_s": egress,
         "wire_bandwidth_bytes_per_s": wire,
-        "mean_link_utilisation": totals["mean_link_utilisation"],
+        "mean_link_utilisation": None if demanded else busy,
+        "link_demand": busy if demanded else None,
         "link_bytes": totals["link_bytes"],
         "links": totals["links"],
         "packet_hops": totals["packet_hops"],

@@ -99,7 +99,22 @@ def check(spec_json: str) -> str:
     if (algorithm := spec["collectives"]["algorithm"]) in UNKNOWN:
         raise SpecError(f"unknown variant `{algorithm}`, expected one of `ring`, `direct` at line 1 column 9")
     sent = 2 * (ranks_of(spec) - 1) * spec["job"].get("bytes", 51_000_000) // ranks_of(spec)
-    return json.dumps(ahead(spec) | {"messages_per_npu": 14 * (ranks_of(spec) - 1), "bytes_sent_per_npu": sent})
+    of_npu = 14 * (ranks_of(spec) - 1)
+    simulated = ahead(spec)["simulated_npus"]
+    messages = simulated * of_npu
+    packets = max(messages, simulated * sent // spec["network"].get("packet_bytes", 2**60))
+    counts = {
+        "simulated_links": 6 * npus_of(spec),
+        "chunk_bytes": 65_536,
+        "messages_per_npu": of_npu,
+        "bytes_sent_per_npu": sent,
+        **dict.fromkeys(("messages", "message_hops"), messages),
+        **dict.fromkeys(("packets", "packet_hops"), packets),
+        "byte_hops": simulated * sent,
+        "kernels": 0,
+        "memory_bytes": 100_000_000,
+    }
+    return json.dumps(ahead(spec) | counts)
 
 
 def verify(request_json: str) -> str:

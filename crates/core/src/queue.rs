@@ -22,7 +22,7 @@ impl Key {
     /// A key of an event class (lower goes first) and a local port, slot or lane below 2^24.
     #[inline(always)]
     pub const fn new(class: u8, local: u32) -> Key {
-        debug_assert!(local < 1 << 24);
+        assert!(local < 1 << 24, "a key has 24 bits for what is local to a node");
         Key((class as u32) << 24 | local)
     }
 }

@@ -29,15 +29,17 @@ impl Conservation {
     }
 }
 
-/// Windows that are kept at most: enough for 3 s in windows of 1 us.
-const MAX_WINDOWS: usize = 1 << 22;
+/// Windows that are kept at most, of one quantity: enough for 100 ms in windows of 0.8 us.
+pub const MAX_WINDOWS: usize = 1 << 17;
 
-/// Busy time accumulated in windows of equal length. When there would be more than 2^22 of them their
+/// Busy time accumulated in windows of equal length. When there would be more than [`MAX_WINDOWS`] of them their
 /// length doubles, so that a long run never takes more memory than a run of that many.
+///
+/// Sums are 128 bits wide: a window of days over a million links, or of the bytes that an SRAM holds, exceeds 64.
 #[derive(Clone, Debug)]
 pub struct Windows {
     length: u64,
-    busy: Vec<u64>,
+    busy: Vec<u128>,
 }
 
 impl Windows {
@@ -56,50 +58,15 @@ impl Windows {
     /// Busy time between two times; windows that lie in part between them count in proportion, rounded down.
     pub fn between(&self, from: Ps, to: Ps) -> u64 {
         let length = u128::from(self.length);
-        let windows = self.busy.iter().zip((0..).map(|i| i * self.length));
-        windows
-            .map(|(&busy, start)| {
-                let part = to.0.min(start + self.length).saturating_sub(from.0.max(start));
-                (u128::from(busy) * u128::from(part) / length) as u64
-            })
-            .sum()
+        let windows = self.busy.iter().zip((0u128..).map(|i| i * length));
+        let [from, to] = [from, to].map(|time| u128::from(time.0));
+        let part = |start: u128| to.min(start + length).saturating_sub(from.max(start));
+        windows.map(|(&busy, start)| (busy * part(start) / length) as u64).sum()
     }
 
-    /// Adds an interval that counts `weight` times (the level of a quantity held over time).
+    /// The last window that an interval up to `to`, which is positive, touches; there is one.
     #[inline]
-    pub fn add_weighted(&mut self, from: Ps, to: Ps, weight: u64) {
-        let (mut from, to) = (from.0, to.0);
-        if to <= from || weight == 0 {
-            return;
-        }
-        while (to - 1) / self.length >= MAX_WINDOWS as u64 {
-            self.coarsen();
-        }
-        let last = ((to - 1) / self.length) as usize;
-        if last >= self.busy.len() {
-            self.busy.resize(last + 1, 0);
-        }
-        let mut window = (from / self.length) as usize;
-        while window < last {
-            let end = (window as u64 + 1) * self.length;
-            self.busy[window] += (end - from) * weight;
-            from = end;
-            window += 1;
-        }
-        self.busy[last] += (to - from) * weight;
-    }
-
-    /// Adds `busy` picoseconds spread evenly over an interval that is at least as long. What windows get is
-    /// rounded, their sum is not.
-    pub fn add_spread(&mut self, from: Ps, to: Ps, busy: Ps) {
-        let span = to.since(from);
-        debug_assert!(busy <= span, "busy for longer than the interval");
-        if busy == span {
-            return self.add(from, to);
-        }
-        if busy == Ps::ZERO {
-            return;
-        }
+    fn reach(&mut self, to: Ps) -> usize {
         while (to.0 - 1) / self.length >= MAX_WINDOWS as u64 {
             self.coarsen();
         }
@@ -107,14 +74,47 @@ impl Windows {
         if last >= self.busy.len() {
             self.busy.resize(last + 1, 0);
         }
-        let until = |t: u64| (u128::from(busy.0) * u128::from(t - from.0) / u128::from(span.0)) as u64;
+        last
+    }
+
+    /// Adds an interval that counts `weight` times (the level of a quantity held over time).
+    #[inline]
+    pub fn add_weighted(&mut self, from: Ps, to: Ps, weight: u64) {
+        if to <= from || weight == 0 {
+            return;
+        }
+        let last = self.reach(to);
+        let (mut from, weight) = (from.0, u128::from(weight));
+        let mut window = (from / self.length) as usize;
+        while window < last {
+            let end = (window as u64 + 1) * self.length;
+            self.busy[window] += u128::from(end - from) * weight;
+            from = end;
+            window += 1;
+        }
+        self.busy[last] += u128::from(to.0 - from) * weight;
+    }
+
+    /// Adds `busy` picoseconds spread evenly over an interval that is at least as long. What windows get is
+    /// rounded, their sum is not.
+    pub fn add_spread(&mut self, from: Ps, to: Ps, busy: Ps) {
+        let span = to.since(from);
+        assert!(busy <= span, "busy for longer than the interval");
+        if busy == span {
+            return self.add(from, to);
+        }
+        if busy == Ps::ZERO {
+            return;
+        }
+        let last = self.reach(to);
+        let until = |t: u64| u128::from(busy.0) * u128::from(t - from.0) / u128::from(span.0);
         let mut done = 0;
         for window in (from.0 / self.length) as usize..last {
             let now = until((window as u64 + 1) * self.length);
             self.busy[window] += now - done;
             done = now;
         }
-        self.busy[last] += busy.0 - done;
+        self.busy[last] += u128::from(busy.0) - done;
     }
 
     /// Joins windows in pairs.
@@ -138,9 +138,18 @@ impl Windows {
     }
 
     /// Busy picoseconds (times weight) of each window.
-    pub fn busy(&self) -> &[u64] {
+    pub fn busy(&self) -> &[u128] {
         &self.busy
     }
+}
+
+/// The length of windows that cover a run of `end`: `length`, doubled until there are [`MAX_WINDOWS`] at most.
+pub fn covering(length: Ps, end: Ps) -> Ps {
+    let mut covering = length;
+    while end.0.div_ceil(covering.0) > MAX_WINDOWS as u64 {
+        covering = covering.times(2);
+    }
+    covering
 }
 
 /// The most that a level over time reached in each window of equal length; joined like [`Windows`].
@@ -218,9 +227,9 @@ mod tests {
     fn too_many_peaks_are_joined() {
         let mut peaks = Peaks::new(Ps(1));
         peaks.hold(Ps(0), Ps(0), 7);
-        peaks.hold(Ps(1 << 22), Ps(1 << 22), 5);
-        assert_eq!((peaks.length(), peaks.most().len()), (Ps(2), (1 << 21) + 1));
-        assert_eq!((peaks.most()[0], peaks.most()[1], peaks.most()[1 << 21]), (7, 0, 5));
+        peaks.hold(Ps(1 << 17), Ps(1 << 17), 5);
+        assert_eq!((peaks.length(), peaks.most().len()), (Ps(2), (1 << 16) + 1));
+        assert_eq!((peaks.most()[0], peaks.most()[1], peaks.most()[1 << 16]), (7, 0, 5));
     }
 
     #[test]
@@ -243,10 +252,28 @@ mod tests {
     fn too_many_windows_are_joined() {
         let mut w = Windows::new(Ps(1));
         w.add(Ps(0), Ps(3));
-        w.add(Ps(1 << 22), Ps((1 << 22) + 1));
-        assert_eq!((w.length(), w.busy().len()), (Ps(2), (1 << 21) + 1));
-        assert_eq!((w.busy()[0], w.busy()[1], w.busy()[1 << 21]), (2, 1, 1));
+        w.add(Ps(1 << 17), Ps((1 << 17) + 1));
+        assert_eq!((w.length(), w.busy().len()), (Ps(2), (1 << 16) + 1));
+        assert_eq!((w.busy()[0], w.busy()[1], w.busy()[1 << 16]), (2, 1, 1));
         assert_eq!(w.in_windows_of(Ps(8)).busy()[0], 3);
+    }
+
+    #[test]
+    fn windows_of_days_do_not_wrap_around() {
+        let (mut w, days) = (Windows::new(Ps(1_000)), Ps(u64::MAX));
+        (0..3).for_each(|_| w.add_weighted(Ps(0), days, 1 << 30));
+        w.add_spread(Ps(0), days, Ps(1 << 63));
+        let expected = 3 * (1u128 << 30) * u128::from(u64::MAX) + (1 << 63);
+        assert_eq!(w.busy().iter().sum::<u128>(), expected);
+        assert!(w.busy().len() <= MAX_WINDOWS, "{} windows", w.busy().len());
+        assert_eq!(w.between(Ps(5), Ps(5)), 0);
+    }
+
+    #[test]
+    fn a_run_is_covered_by_so_many_windows_whatever_its_time() {
+        assert_eq!(covering(Ps(10), Ps(10 << 17)), Ps(10));
+        assert_eq!(covering(Ps(10), Ps((10 << 17) + 1)), Ps(20));
+        assert!(Ps::MAX.0.div_ceil(covering(Ps(1), Ps::MAX).0) <= MAX_WINDOWS as u64);
     }
 
     #[test]
@@ -268,7 +295,7 @@ mod tests {
                 w.add_spread(Ps(from), Ps(from + span), Ps(span / 3));
             }
             let total: u64 = intervals.iter().map(|i| i.1 + i.1 / 3).sum();
-            prop_assert_eq!(w.busy().iter().sum::<u64>(), total);
+            prop_assert_eq!(w.busy().iter().sum::<u128>(), u128::from(total));
         }
     }
 }

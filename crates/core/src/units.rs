@@ -4,6 +4,12 @@
 //! integer number of bytes per second. Serialisation times are computed exactly and rounded *up* to
 //! the next picosecond, so a link is never faster than its rate. Floating point appears only where
 //! a result is printed.
+//!
+//! # Overflow
+//! Nothing wraps around, in release builds either. Sums and multiples saturate, so that a time that is
+//! too large stays later than all others, and the driver ends a run whose next event lies beyond
+//! [`Ps::HORIZON`]. Sizes saturate too; what a run may move in all is bounded before it starts. A negative
+//! difference is a defect of the engine, and panics.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -11,7 +17,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 /// Picoseconds in a second.
 pub const PS_PER_S: u64 = 1_000_000_000_000;
 
-/// A point in simulated time or a duration, in picoseconds (2^64 ps are 213 days).
+/// A point in simulated time or a duration, in picoseconds (2^63 ps are 106 days).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ps(pub u64);
 
@@ -20,6 +26,8 @@ impl Ps {
     pub const ZERO: Ps = Ps(0);
     /// Later than any event; stands for "not known yet".
     pub const MAX: Ps = Ps(u64::MAX);
+    /// The end of simulated time, 2^63 ps: nothing that happens later is simulated.
+    pub const HORIZON: Ps = Ps(1 << 63);
 
     /// The value in seconds, for reports only.
     pub fn as_s(self) -> f64 {
@@ -32,10 +40,10 @@ impl Ps {
         Ps(self.0.saturating_sub(earlier.0))
     }
 
-    /// `n` times this duration.
+    /// `n` times this duration; saturates.
     #[inline(always)]
     pub const fn times(self, n: u64) -> Ps {
-        Ps(self.0 * n)
+        Ps(self.0.saturating_mul(n))
     }
 }
 
@@ -43,14 +51,14 @@ impl Add for Ps {
     type Output = Ps;
     #[inline(always)]
     fn add(self, rhs: Ps) -> Ps {
-        Ps(self.0 + rhs.0)
+        Ps(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign for Ps {
     #[inline(always)]
     fn add_assign(&mut self, rhs: Ps) {
-        self.0 += rhs.0;
+        *self = *self + rhs;
     }
 }
 
@@ -58,7 +66,7 @@ impl Sub for Ps {
     type Output = Ps;
     #[inline(always)]
     fn sub(self, rhs: Ps) -> Ps {
-        debug_assert!(self.0 >= rhs.0, "negative duration");
+        assert!(self.0 >= rhs.0, "negative duration");
         Ps(self.0 - rhs.0)
     }
 }
@@ -88,14 +96,14 @@ impl Add for Bytes {
     type Output = Bytes;
     #[inline(always)]
     fn add(self, rhs: Bytes) -> Bytes {
-        Bytes(self.0 + rhs.0)
+        Bytes(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign for Bytes {
     #[inline(always)]
     fn add_assign(&mut self, rhs: Bytes) {
-        self.0 += rhs.0;
+        *self = *self + rhs;
     }
 }
 
@@ -103,7 +111,7 @@ impl Sub for Bytes {
     type Output = Bytes;
     #[inline(always)]
     fn sub(self, rhs: Bytes) -> Bytes {
-        debug_assert!(self.0 >= rhs.0, "negative size");
+        assert!(self.0 >= rhs.0, "negative size");
         Bytes(self.0 - rhs.0)
     }
 }
@@ -111,8 +119,7 @@ impl Sub for Bytes {
 impl SubAssign for Bytes {
     #[inline(always)]
     fn sub_assign(&mut self, rhs: Bytes) {
-        debug_assert!(self.0 >= rhs.0, "negative size");
-        self.0 -= rhs.0;
+        *self = *self - rhs;
     }
 }
 
@@ -205,6 +212,24 @@ mod tests {
         let clock = Clock::new(1_245_000_000).unwrap();
         assert_eq!(clock.cycles(500), Ps(401_607)); // 401.606 ns
         assert_eq!(clock.bytes_per_cycle(64).unwrap().bytes_per_s(), 79_680_000_000);
+    }
+
+    #[test]
+    fn nothing_wraps_around() {
+        let late = Ps(u64::MAX - 1);
+        assert_eq!((late + Ps(5), late.times(3)), (Ps::MAX, Ps::MAX));
+        assert_eq!(Bytes(u64::MAX) + Bytes(1), Bytes(u64::MAX));
+        let (mut time, mut size) = (late, Bytes(u64::MAX));
+        time += late;
+        size += size;
+        assert_eq!((time, size), (Ps::MAX, Bytes(u64::MAX)));
+        assert_eq!(Rate::new(1).unwrap().time(Bytes(1 << 30)), Ps::MAX);
+    }
+
+    #[test]
+    #[should_panic(expected = "negative duration")]
+    fn no_duration_is_negative() {
+        assert_eq!(Ps(1) - std::hint::black_box(Ps(2)), Ps::ZERO);
     }
 
     #[test]

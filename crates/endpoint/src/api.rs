@@ -96,8 +96,8 @@ pub struct Report {
     pub transit: u64,
     /// Messages handed to the network, once per hop where endpoints forward.
     pub messages: u64,
-    /// Time from handing a message over until it has arrived, summed.
-    pub network: Ps,
+    /// Picoseconds from handing a message over until it has arrived, summed.
+    pub network: u128,
     /// Every resource.
     pub resources: Vec<ResourceUse>,
     /// Names of those that carry data between NPU, memory and network.
@@ -193,9 +193,19 @@ pub mod class {
     pub const TRANSIT: u8 = 33;
 }
 
+/// Chunks of an NPU, from the oldest unfinished one to the newest, that keys tell apart.
+pub const MAX_IN_FLIGHT: u32 = 1 << 16;
+
+/// Whether an NPU whose oldest unfinished chunk is `base` may start chunk `next`. Nothing waits for ever for one that
+/// may not: NPUs start chunks in the same order, so the oldest needs no newer one.
+#[inline]
+pub const fn told_apart(base: u32, next: u32) -> bool {
+    next - base < MAX_IN_FLIGHT
+}
+
 /// The key of an event that concerns a chunk on an NPU: simultaneous events of one NPU are told apart by
 /// chunk and by `part`, a port or thread. Chunks in flight together differ in the low 16 bits of their
-/// number.
+/// number ([`told_apart`]).
 #[inline]
 pub fn chunk_key(class: u8, seq: u32, part: u8) -> Key {
     Key::new(class, (seq & 0xffff) << 8 | u32::from(part))

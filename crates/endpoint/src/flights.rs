@@ -34,9 +34,9 @@ impl Flights {
     }
 
     /// Time in the network until `now`, summed over messages, those still under way included.
-    pub fn time(&self, now: Ps) -> u64 {
+    pub fn time(&self, now: Ps) -> u128 {
         let under_way = u128::from(self.begun - self.ended) * u128::from(now.0);
-        u64::try_from(self.ends + under_way - self.beginnings).unwrap_or(u64::MAX)
+        self.ends + under_way - self.beginnings
     }
 }
 

@@ -353,6 +353,11 @@ impl Layout {
         self.places[npu.index()].0 != u32::MAX
     }
 
+    /// The number of an NPU in its group.
+    pub fn rank(&self, npu: NodeId) -> u32 {
+        self.places[npu.index()].1
+    }
+
     /// A plan.
     pub fn plan(&self, plan: u8) -> &Plan {
         &self.plans[usize::from(plan)].plan

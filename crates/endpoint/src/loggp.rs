@@ -122,8 +122,8 @@ mod tests {
             let mut server = server(Some(bus));
             let done = server.transfer(0, Train::at(Ps::ZERO), Bytes(10 * len));
             assert_eq!(done, Train { first: Ps(one), last: Ps(9 * apart + one) });
-            assert_eq!((server.usage.busy, server.usage.wait), (10 * apart, 0));
-            assert_eq!(server.usage.transfer, 9 * apart + one);
+            assert_eq!((server.usage.busy, server.usage.wait), (u128::from(10 * apart), 0));
+            assert_eq!(server.usage.transfer, u128::from(9 * apart + one));
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
             let mut server = server(Some(BUS));
             let done = (0..1000).map(|_| server.serve(0, Ps::ZERO, Bytes(len))).last().unwrap();
             assert_eq!(done, Ps(999 * apart + 2 * 29_000 + 71_000 + 2 * len));
-            assert_eq!(server.usage.wait, (0..1000).map(|i| i * apart).sum::<u64>());
+            assert_eq!(server.usage.wait, (0..1000).map(|i| u128::from(i * apart)).sum::<u128>());
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
         let last = (0..packets).map(|_| server.stream(0, Ps::ZERO, Bytes(256))).last();
         let message = 31_000 + 3 * 512; // the gap, from the first packet, and three packets more
         assert_eq!(last, Some(Ps(9 * message + 31_000 + 2 * 512 + 2 * 29_000 + 71_000 + 512)));
-        assert_eq!(server.usage.busy, 10 * message);
+        assert_eq!(server.usage.busy, u128::from(10 * message));
     }
 
     /// The slower bus sets the pace, the other one adds its crossing of one message.

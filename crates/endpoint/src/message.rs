@@ -28,7 +28,7 @@ mod packets;
 mod tag;
 mod work;
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, told_apart};
 use crate::contention::Kernel;
 use crate::costs::StepCost;
 use crate::flights::Flights;
@@ -47,10 +47,19 @@ const TRANSIT: Op = Op::RecvCopySend;
 
 /// Messages of a thread that may wait to leave an NPU of few ports: as many as NCCL has buffers of a
 /// connection (NCCL_STEPS).
-const LEAVING: u16 = 8;
+pub const LEAVING: u16 = 8;
 
 /// The most steps of a thread that an endpoint can tell apart.
 pub const MAX_STEPS: u32 = 1 << Tag::PC_BITS;
+
+/// The most threads of a program.
+pub const MAX_THREADS: u8 = 1 << Tag::THREAD_BITS;
+
+/// The most phases of a plan.
+pub const MAX_PHASES: usize = 1 << Tag::PHASE_BITS;
+
+/// The most chunks of a run.
+pub const MAX_CHUNKS: usize = Tag::CHUNKS;
 
 /// A chunk on an NPU.
 #[derive(Clone, Debug, Default)]
@@ -422,12 +431,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     type Event = WorkDone;
 
     fn define(&mut self, chunk: Chunk) {
-        assert!(self.chunks.len() < Tag::CHUNKS, "more chunks than a tag can name");
+        assert!(self.chunks.len() < MAX_CHUNKS, "more chunks than a tag can name");
         self.chunks.push(chunk);
     }
 
     fn accepts(&self, npu: NodeId, _: Chunk) -> bool {
-        self.npus[npu.index()].running < self.inflight
+        let window = &self.npus[npu.index()];
+        window.running < self.inflight && told_apart(window.base, window.next)
     }
 
     fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
@@ -536,7 +546,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
 
     fn report(&self, now: Ps) -> Report {
         let transit = self.forwarding.as_ref().map_or(0, |f| f.bytes);
-        let (messages, network) = (self.flights.count(), Ps(self.flights.time(now)));
+        let (messages, network) = (self.flights.count(), self.flights.time(now));
         let mut report = Report { sent: self.sent, transit, messages, network, ..Report::default() };
         self.cost.report(&mut report);
         report

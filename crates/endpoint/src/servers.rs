@@ -14,13 +14,13 @@ pub struct ResourceUse {
     pub name: &'static str,
     /// Servers of one NPU.
     pub servers: u32,
-    /// Busy time, summed over servers and NPUs.
-    pub busy: u64,
+    /// Busy time, summed over servers and NPUs. (Sums over many exceed 64 bits.)
+    pub busy: u128,
     /// Time that work waited for it, summed.
-    pub wait: u64,
+    pub wait: u128,
     /// Time from the beginning of a piece of work until its result is there, summed: for a bus with latency more
     /// than its busy time.
-    pub transfer: u64,
+    pub transfer: u128,
     /// Pieces of work.
     pub served: u64,
 }
@@ -34,9 +34,9 @@ impl ResourceUse {
     /// Accounts a piece of work.
     #[inline]
     pub fn serve(&mut self, wait: Ps, busy: Ps) {
-        self.wait += wait.0;
-        self.busy += busy.0;
-        self.transfer += busy.0;
+        self.wait += u128::from(wait.0);
+        self.busy += u128::from(busy.0);
+        self.transfer += u128::from(busy.0);
         self.served += 1;
     }
 }
@@ -113,9 +113,9 @@ impl RateServer {
     /// Takes the bus for a transfer that was ready at `ready`; returns when the last of it is across.
     fn account(&mut self, npu: usize, ready: Ps, crossing: Crossing) -> Ps {
         let Crossing { start, free, busy, done } = crossing;
-        self.usage.wait += (start - ready).0;
-        self.usage.busy += busy.0;
-        self.usage.transfer += (done.last - start).0;
+        self.usage.wait += u128::from((start - ready).0);
+        self.usage.busy += u128::from(busy.0);
+        self.usage.transfer += u128::from((done.last - start).0);
         self.usage.served += 1;
         self.free[npu] = free;
         done.last

@@ -11,6 +11,7 @@ use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment
 use crate::arrivals::{Arrivals, Due, Slot};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
+use crate::words;
 use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::Fabric;
 
@@ -18,6 +19,8 @@ use syncline_topology::Fabric;
 struct InFlight {
     message: Message,
     fed: u64,
+    /// Its sender has more to feed.
+    open: bool,
     dst: NodeId,
     dst_port: PortId,
 }
@@ -96,7 +99,7 @@ impl<F: Fabric> Analytical<F> {
             (at, arrives_by) = self.fabric.next(at, port);
         }
         let m = &mut self.messages[id.index()];
-        (m.dst, m.dst_port) = (at, arrives_by);
+        (m.open, m.dst, m.dst_port) = (false, at, arrives_by);
         let time = start + bottleneck.time(len) + latency;
         let local = u32::from(arrives_by.0);
         match route {
@@ -146,7 +149,7 @@ impl<F: Fabric> Network for Analytical<F> {
     type Event = Event;
 
     fn open(&mut self, message: Message) -> MsgId {
-        let entry = InFlight { message, fed: 0, dst: message.src, dst_port: PortId(0) };
+        let entry = InFlight { message, fed: 0, open: true, dst: message.src, dst_port: PortId(0) };
         match self.free.pop() {
             Some(id) => {
                 self.messages[id.index()] = entry;
@@ -162,7 +165,7 @@ impl<F: Fabric> Network for Analytical<F> {
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
         let m = &mut self.messages[id.index()];
         m.fed += len.0;
-        debug_assert!(m.fed <= m.message.len.0, "fed more than the message holds");
+        assert!(m.fed <= m.message.len.0, "fed more than the message holds");
         if m.fed == m.message.len.0 {
             self.launch(now, id, q);
         }
@@ -176,7 +179,7 @@ impl<F: Fabric> Network for Analytical<F> {
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
         let free = self.port_free[self.fabric.first_link(at) as usize + port.index()];
         let held = self.fabric.link(at, port).rate.time(capacity);
-        if free.0 <= now.0 + held.0 { Room::Now } else { Room::At(free - held) }
+        if free <= now + held { Room::Now } else { Room::At(free - held) }
     }
 
     fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
@@ -197,8 +200,10 @@ impl<F: Fabric> Network for Analytical<F> {
         None
     }
 
+    /// What is on its way arrives, whatever becomes of the rest: only what a sender owes can be waited for.
     fn waits(&self) -> Vec<Wait> {
-        Vec::new()
+        let hungry = self.messages.iter().filter(|m| m.open);
+        hungry.map(|m| words::hungry(&self.fabric, &m.message, Bytes(m.fed))).collect()
     }
 
     fn audit(&self) -> Conservation {

@@ -60,7 +60,7 @@ impl Arrivals {
     pub fn pop(&mut self, slot: Slot, now: Ps) -> Option<Due> {
         let slot = &mut self.due[slot.index()];
         let first = slot.first()?;
-        debug_assert!(first.time >= now, "an event at the time of each message");
+        assert!(first.time >= now, "an event at the time of each message");
         if first.time == now { slot.pop_first() } else { None }
     }
 }

@@ -32,7 +32,7 @@ impl LinkUsage {
     pub fn add(&mut self, link: u32, len: Bytes, packets: u64, from: Ps, to: Ps) {
         let link = link as usize;
         self.bytes[link] += len.0;
-        self.busy[link] += to.0 - from.0;
+        self.busy[link] = self.busy[link].saturating_add((to - from).0);
         self.packet_hops += packets;
         self.windows[usize::from(self.classes[link])].add(from, to);
     }
@@ -48,7 +48,7 @@ impl LinkUsage {
     #[inline]
     pub fn add_busy(&mut self, link: u32, from: Ps, to: Ps, busy: Ps) {
         let link = link as usize;
-        self.busy[link] += busy.0;
+        self.busy[link] = self.busy[link].saturating_add(busy.0);
         self.windows[usize::from(self.classes[link])].add_spread(from, to, busy);
     }
 
@@ -62,7 +62,7 @@ impl LinkUsage {
         Bytes(self.bytes[link as usize])
     }
 
-    /// Time that a link was busy.
+    /// Time that a link was busy; saturates where a backend lets it carry more than it can.
     pub fn busy(&self, link: u32) -> Ps {
         Ps(self.busy[link as usize])
     }
@@ -73,8 +73,8 @@ impl LinkUsage {
     }
 
     /// Bytes that all links carried.
-    pub fn total_bytes(&self) -> u64 {
-        self.bytes.iter().sum()
+    pub fn total_bytes(&self) -> u128 {
+        self.bytes.iter().map(|&bytes| u128::from(bytes)).sum()
     }
 
     /// Packets times links (messages times links for a backend without packets).

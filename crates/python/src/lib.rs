@@ -1,16 +1,20 @@
 //! The binding of the engine to Python, and nothing else: one JSON text in, a JSON text and columns
 //! out. A column of numbers crosses as little-endian bytes, which Python wraps without a copy.
 //!
-//! The interpreter lock is released while the simulation runs, so that threads simulate side by side.
+//! The interpreter lock is released while the simulation runs, so that threads simulate side by side. A panic, which is a
+//! defect of the engine, does not cross into Python: it is raised as `InternalError`, with the place where it happened.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use syncline_system::{Column, Limits, Results, RunError, Table};
 
 create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
 create_exception!(_core, SimulationError, PyRuntimeError, "The simulation could not be finished.");
+create_exception!(_core, InternalError, PyRuntimeError, "A defect of the engine.");
 
 /// The version of the engine.
 #[pyfunction]
@@ -27,14 +31,14 @@ fn sources() -> PyResult<u32> {
 /// Runs the simulation that the JSON text describes.
 #[pyfunction]
 fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
-    let results = py.detach(|| syncline_system::run(spec_json)).map_err(raised)?;
+    let results = guarded(py, || syncline_system::run(spec_json))?.map_err(raised)?;
     returned(py, &results)
 }
 
 /// Raises what `run` would raise before its first event; else says in JSON what it would do.
 #[pyfunction]
 fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let preview = py.detach(|| syncline_system::check(spec_json)).map_err(raised)?;
+    let preview = guarded(py, || syncline_system::check(spec_json))?.map_err(raised)?;
     serde_json::to_string(&preview).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -43,15 +47,36 @@ fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
 #[pyfunction]
 fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_events: u64) -> PyResult<String> {
     let limits = Limits { time_ps: most_ps, events: most_events };
-    let attempt = py.detach(|| syncline_system::attempt(spec_json, limits)).map_err(raised)?;
+    let attempt = guarded(py, || syncline_system::attempt(spec_json, limits))?.map_err(raised)?;
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
-    py.detach(|| syncline_collective::schedule::verify_json(request_json))
+    guarded(py, || syncline_collective::schedule::verify_json(request_json))?
         .map_err(|refusal| SpecError::new_err(refusal.to_string()))
+}
+
+thread_local! {
+    /// What the last panic on this thread said, and where it happened.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps what a panic says for whoever catches it, instead of printing it.
+fn note(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    let said = text.unwrap_or("a panic without a message");
+    let place = panic.location().map_or(String::new(), |at| format!(" ({}:{})", at.file(), at.line()));
+    LAST_PANIC.set(format!("{said}{place}"));
+}
+
+/// What a computation without the interpreter lock returns, or what it panicked with.
+fn guarded<T: Send>(py: Python<'_>, compute: impl FnOnce() -> T + Send) -> PyResult<T> {
+    // Whatever a panic leaves half done is dropped with it.
+    let caught = py.detach(|| panic::catch_unwind(AssertUnwindSafe(compute)).map_err(|_| LAST_PANIC.take()));
+    caught.map_err(InternalError::new_err)
 }
 
 fn raised(error: RunError) -> PyErr {
@@ -117,6 +142,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;
+    panic::set_hook(Box::new(note));
+    module.add("InternalError", module.py().get_type::<InternalError>())?;
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     module.add("SimulationError", module.py().get_type::<SimulationError>())?;
     Ok(())

@@ -6,9 +6,11 @@ use crate::driver::{CollectiveConfig, Failure, Simulation};
 use crate::errors::{RunError, illegal};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
+use crate::memory;
 use crate::pieces::LaneUse;
+use crate::preview::Preview;
 use crate::results::Results;
-use crate::setup::{Folded, Preview, RunPlan};
+use crate::setup::{Folded, RunPlan};
 use crate::spec::{
     AceSpec, BusSpec, DeadlockRule, EndpointSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
     SwitchOffloadSpec,
@@ -37,7 +39,11 @@ pub fn run(spec_json: &str) -> Result<Results, RunError> {
 pub fn check(spec_json: &str) -> Result<Preview, RunError> {
     let spec = serde_json::from_str(spec_json).map_err(illegal)?;
     let plan = RunPlan::new(&spec)?;
-    let preview = plan.preview();
+    let preview = plan.preview(&spec);
+    memory::check(&spec, &preview)?;
+    if is_built_for_nothing(&spec, &plan) {
+        return Ok(preview);
+    }
     build(&spec, plan, Goal::Check).map(|_| preview)
 }
 
@@ -51,6 +57,13 @@ pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
         Built::Attempted(attempt) => Ok(attempt),
         Built::Checked | Built::Ran(_) => unreachable!("an attempt was asked for"),
     }
+}
+
+/// Whether a network is large, and neither it nor the endpoints refuse anything when they are built.
+fn is_built_for_nothing(spec: &Spec, plan: &RunPlan) -> bool {
+    const LARGE: u32 = 1 << 20;
+    let plain = matches!(spec.endpoint, EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. });
+    plain && matches!(spec.network, NetworkSpec::Analytical {} | NetworkSpec::Flow {}) && plan.fabric.links() > LARGE
 }
 
 /// What is done with a simulation that has been built.

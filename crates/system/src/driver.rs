@@ -85,6 +85,11 @@ pub enum Failure {
         /// Who waits for what.
         waits: Vec<Wait>,
     },
+    /// What would happen next lies beyond the end of simulated time.
+    Endless {
+        /// The last time at which anything happened.
+        at: Ps,
+    },
     /// The books do not balance.
     NotConserved {
         /// The network's account.
@@ -114,6 +119,11 @@ impl fmt::Display for Failure {
                     more => write!(f, "\n  and {more} more"),
                 }
             }
+            Failure::Endless { at } => write!(
+                f,
+                "simulated time is over: what follows the last event, at {at}, lies beyond {:.0} days (2^63 ps)",
+                Ps::HORIZON.as_s() / 86_400.0
+            ),
             Failure::NotConserved { audit, sent } => write!(
                 f,
                 "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and dropped {}",
@@ -137,7 +147,7 @@ pub struct Outcome {
     /// Chunks of every collective.
     pub chunks: Vec<u64>,
     /// Chunks that were started on all NPUs, and the picoseconds from the issue of their collectives to their starts.
-    pub started: (u64, u64),
+    pub started: (u64, u128),
     /// Phases of chunks on traced NPUs.
     pub phases: Vec<PhaseSlice>,
     /// The network's account.
@@ -158,7 +168,7 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     participants: u32,
     times: Vec<CollectiveTimes>,
     incomplete: u64,
-    started: (u64, u64),
+    started: (u64, u128),
     phases: Vec<PhaseSlice>,
     net_out: Vec<NetOut>,
     ep_out: Vec<EpOut>,
@@ -198,7 +208,8 @@ where
     /// Runs to the end.
     ///
     /// # Errors
-    /// A [`Failure`] when nothing can happen any more before the end, or bytes are not conserved.
+    /// A [`Failure`] when nothing can happen any more before the end, when simulated time is over, or bytes are not
+    /// conserved.
     pub fn run(&mut self) -> Result<Outcome, Failure> {
         let (end, _) = self.run_within(Limits::NONE)?;
         self.outcome(end)
@@ -233,6 +244,9 @@ where
         }
         while !self.is_complete() {
             let Some((now, _, event)) = self.queue.0.pop() else { return Err(self.stalled(end)) };
+            if now > Ps::HORIZON {
+                return Err(Failure::Endless { at: end });
+            }
             if now.0 > limits.time_ps {
                 return Ok((now, Ending::Late));
             }
@@ -392,7 +406,7 @@ where
             let times = &mut self.times[collective as usize];
             times.started.get_or_insert(now);
             self.started.0 += 1;
-            self.started.1 += now.since(times.issued.unwrap_or(now)).0;
+            self.started.1 += u128::from(now.since(times.issued.unwrap_or(now)).0);
             self.admission.started(npu);
             let Self { queue: q, net, ep, ep_out: out, .. } = self;
             ep.start(npu, &mut Ctx { now, net, q, out });

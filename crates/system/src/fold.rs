@@ -10,10 +10,10 @@ use crate::spec::{FabricSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{Plan, Program};
-use syncline_core::{NodeId, Ps};
-use syncline_endpoint::{Space, Wires};
+use syncline_core::{NodeId, NodeSet, Ps};
+use syncline_endpoint::Wires;
 use syncline_topology::quotient::refine;
-use syncline_topology::{Fabric, Product, Quotient, all_links};
+use syncline_topology::{Fabric, Product, Quotient};
 
 /// What comes of an attempt to fold.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ fn try_fold(
         if deadlock_rule == DeadlockRule::Dateline {
             return Err("a dateline makes the NPUs of a ring differ".into());
         }
-        if all_links(&**product).any(|(n, p)| product.link(n, p).latency == Ps::ZERO) {
+        if product.link_kinds().any(|(_, latency)| latency == Ps::ZERO) {
             return Err("links without latency leave the order of simultaneous packets to node numbers".into());
         }
     }
@@ -67,7 +67,15 @@ fn try_fold(
     if quotient.npus() == product.npus() && product.npus() > 1 {
         return Err(format!("no two NPUs are alike{}", oddity(spec)));
     }
-    let active = |&n: &u32| takes_part(&placement.space, quotient.representatives()[n as usize]);
+    let taking_part = placement
+        .space
+        .groups
+        .as_ref()
+        .map(|groups| NodeSet::new(product.npus(), &groups.iter().flatten().copied().collect::<Vec<_>>()));
+    let active = |&n: &u32| {
+        let representative = quotient.representatives()[n as usize];
+        taking_part.as_ref().is_none_or(|members| members.contains(representative))
+    };
     let mut sizes = (0..quotient.npus()).filter(active).map(|n| quotient.multiplicity(NodeId(n)));
     let multiplicity = sizes.next().unwrap_or(1);
     if sizes.any(|m| m != multiplicity) {
@@ -116,10 +124,6 @@ fn oddity(spec: &Spec) -> String {
         JobSpec::Collective { .. } => None,
     };
     link.or(straggler).unwrap_or_default()
-}
-
-fn takes_part(space: &Space, node: NodeId) -> bool {
-    space.groups.as_ref().is_none_or(|groups| groups.iter().any(|members| members.contains(&node)))
 }
 
 /// A colour per node: equal for NPUs that do the same.

@@ -73,13 +73,6 @@ impl Machine {
         }
     }
 
-    /// Hops of the longest route of a product without switches.
-    pub fn diameter(&self) -> u32 {
-        let Machine::Product(product) = self else { return 1 };
-        let along = |d: &Dimension| if d.block == Block::Ring { d.size / 2 } else { 1 };
-        product.dims().iter().filter(|d| d.size > 1).map(along).sum()
-    }
-
     /// The fabric, whatever its shape.
     pub fn fabric(&self) -> Arc<dyn Fabric> {
         match self {

@@ -102,7 +102,7 @@ pub struct Exposed {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NetworkSummary {
     /// Bytes over all links (a byte over two hops counts twice).
-    pub link_bytes: u64,
+    pub link_bytes: u128,
     /// Bytes injected by all NPUs, what endpoints forward included, and by switches that add and copy.
     pub injected_bytes: u64,
     /// Bytes delivered to all NPUs.
@@ -152,15 +152,15 @@ pub struct Breakdown {
     /// Chunks that were started.
     pub chunks: u64,
     /// Time from the issue of their collective to their start.
-    pub chunk_queue_ps: u64,
+    pub chunk_queue_ps: u128,
     /// Messages handed to the network.
     pub messages: u64,
     /// Time that transfers waited for the buses to memory and to the AFI.
-    pub bus_queue_ps: u64,
+    pub bus_queue_ps: u128,
     /// Time that transfers took to cross them.
-    pub bus_transfer_ps: u64,
+    pub bus_transfer_ps: u128,
     /// Time from handing messages to the network to their arrival.
-    pub network_ps: u64,
+    pub network_ps: u128,
 }
 
 /// A resource of the endpoint, over all NPUs.
@@ -171,11 +171,11 @@ pub struct ResourceSummary {
     /// Servers of one NPU.
     pub servers: u32,
     /// Busy time, summed over servers and NPUs.
-    pub busy_ps: u64,
+    pub busy_ps: u128,
     /// Time that work waited for it, summed.
-    pub wait_ps: u64,
+    pub wait_ps: u128,
     /// Time from the beginning of work to its result, summed; of a bus with latency more than its busy time.
-    pub transfer_ps: u64,
+    pub transfer_ps: u128,
     /// Pieces of work it served.
     pub served: u64,
 }

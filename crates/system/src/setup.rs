@@ -3,23 +3,21 @@
 
 use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
-use crate::build::baseline_config;
 use crate::contention::{self, Contention};
 use crate::driver::CollectiveConfig;
 use crate::errors::{RunError, illegal};
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
+use crate::limits;
+use crate::memory;
 use crate::pieces::{Chunking, LaneUse};
 use crate::place::{Machine, Placement, kind};
-use crate::spec::{
-    BusSpec, ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec,
-};
-use serde::Serialize;
+use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
-use syncline_collective::{Kind, Plan, Slot};
+use syncline_collective::Plan;
 use syncline_core::{Bytes, NodeId};
-use syncline_endpoint::{Ace, Chunk, Layout};
-use syncline_topology::{Fabric, all_links};
+use syncline_endpoint::{Ace, Layout};
+use syncline_topology::Fabric;
 
 /// How a run was folded.
 #[derive(Clone, Debug)]
@@ -83,6 +81,7 @@ impl RunPlan {
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
         let job = job(ranks)?;
         let mut placement = Placement::new(spec, &machine, &job)?;
+        limits::check_programs(spec, &placement)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
@@ -104,9 +103,11 @@ impl RunPlan {
                 config.chunking = Chunking::AtMost(bytes);
             }
         }
-        let passes = if transit { machine.diameter() } else { 1 };
         let contention = contention::of(spec)?;
-        check_span(spec, &*fabric, &placement, (&job, &config), contention.as_ref(), passes)?;
+        let hops = limits::longest_way(&machine, &placement);
+        limits::check_span(spec, &machine, &placement, (&job, &config), contention.as_ref(), (hops, transit))?;
+        limits::check_chunks(&placement, &job, &config)?;
+        memory::check_fold(spec, &machine)?;
         let bound = match spec.job {
             JobSpec::Collective { bytes, root, collective, .. } => {
                 let task = Task { kind: kind(collective), bytes, root };
@@ -124,6 +125,7 @@ impl RunPlan {
             }
             Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
+        memory::check_fabric(spec, &*fabric, unfolded.as_deref())?;
         let npus = machine.fabric().npus();
         let offloaded =
             matches!(spec.endpoint, EndpointSpec::SwitchOffload(_)).then(|| crate::offload::said(&placement.plans));
@@ -136,78 +138,6 @@ impl RunPlan {
     pub fn largest_chunk(&self) -> Bytes {
         Bytes(self.job.largest_piece(self.layout.plans(), &self.config))
     }
-}
-
-/// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that no run
-/// exceeds: every byte through the slowest server four times per phase, in each of the `passes` endpoints that it passes,
-/// and one after the other, every step of every chunk waiting for the longest link.
-fn check_span(
-    spec: &Spec,
-    fabric: &dyn Fabric,
-    placement: &Placement,
-    (job, config): (&Job, &CollectiveConfig),
-    contention: Option<&Contention>,
-    passes: u32,
-) -> Result<(), RunError> {
-    const SPAN: f64 = (1u64 << 63) as f64;
-    let links = || all_links(fabric).map(|(node, port)| fabric.link(node, port));
-    let mut stretched = 1.0;
-    let mut slowest = links().map(|l| l.rate.bytes_per_s()).min().unwrap_or(u64::MAX);
-    let buses = match &spec.endpoint {
-        EndpointSpec::Ideal { .. } => BusSpec::Rate,
-        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
-            slowest = slowest.min(*m).min(*s).min(*b);
-            if let Some(contention) = contention {
-                let (rate, stretch) = contention.at_worst(baseline_config([*m, *s, *b], false)?);
-                slowest = slowest.min(rate as u64);
-                stretched = stretch;
-            }
-            *buses
-        }
-        EndpointSpec::Ace(ace) => {
-            slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
-            ace.buses
-        }
-        EndpointSpec::SwitchOffload(o) => {
-            slowest = slowest.min(o.memory_bytes_per_s).min(o.bus_bytes_per_s);
-            slowest = slowest.min(o.switch_reduce_bytes_per_s.unwrap_or(u64::MAX));
-            slowest = slowest.min(if o.sm_bytes_per_s > 0 { o.sm_bytes_per_s } else { u64::MAX });
-            BusSpec::Rate
-        }
-    };
-    // Every step crosses buses five times at most.
-    let (per_step, per_byte) = match buses {
-        BusSpec::Rate => (0.0, 0.0),
-        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
-            let apart = overhead_ps.max(gap_ps) as f64;
-            let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
-            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n.max(1) as f64))
-        }
-    };
-    let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
-    let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
-    let mut latency = links().map(|l| l.latency.0).max().unwrap_or(0) as f64;
-    if let EndpointSpec::SwitchOffload(o) = &spec.endpoint {
-        latency += o.switch_latency_ps as f64;
-    }
-    let bytes = job.total() as f64 * f64::from(job.iterations);
-    let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
-    let chunks = match config.chunking {
-        Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
-        Chunking::Count(n) => f64::from(n) * collectives,
-    };
-    let compute = job.compute_ps * f64::from(job.iterations) * stretched;
-    let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
-    if carried >= SPAN {
-        return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
-    }
-    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
-    let most = on_wires + chunks * steps * (latency + f64::from(passes) * per_step) + compute;
-    if most < SPAN {
-        return Ok(());
-    }
-    let days = most / 1e12 / 86_400.0;
-    Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
 }
 
 /// Whether an ACE of so many transit pools has SRAM for chunks of `chunk` bytes; other endpoints have room for any.
@@ -265,82 +195,5 @@ fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
         }
         ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
         ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
-    }
-}
-
-/// What a run will do, known before its first event; counts are those of the first NPU that takes part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Preview {
-    /// NPUs of the machine.
-    pub npus: u32,
-    /// NPUs that will be simulated.
-    pub simulated_npus: u32,
-    /// Why the run will not be folded, if it will not.
-    pub unfolded: Option<String>,
-    /// Rounds of messages of a chunk.
-    pub steps: u32,
-    /// Chunks of all collectives.
-    pub chunks: u64,
-    /// Messages sent.
-    pub messages_per_npu: u64,
-    /// Bytes sent.
-    pub bytes_sent_per_npu: u64,
-    /// Bytes of all all-reduces of an iteration: in training, the gradients that an NPU holds.
-    pub gradient_bytes: u64,
-    /// What no schedule of a single collective can beat.
-    pub lower_bound_ps: u64,
-    /// Of switch offload: what is done in switches, and what is left to the NPUs.
-    pub offloaded: Option<String>,
-    /// Remarks for people.
-    pub warnings: Vec<String>,
-}
-
-impl RunPlan {
-    /// Looks ahead.
-    pub fn preview(&self) -> Preview {
-        let layout = &self.layout;
-        let npu = layout.first();
-        let (mut chunks, mut messages, mut bytes) = (0, 0, 0u64);
-        for (plan, number) in layout.plans().zip(0u8..) {
-            for size in self.job.sizes(plan.kind()) {
-                for (len, count) in self.config.pieces(plan, Bytes(size)).runs() {
-                    let (sends, sent) = self.sends(npu, Chunk { len: Bytes(len), plan: number, lane: 0 });
-                    chunks += count;
-                    messages += sends * count;
-                    bytes = bytes.saturating_add(sent.saturating_mul(count));
-                }
-            }
-        }
-        let times = u64::from(self.job.iterations);
-        Preview {
-            npus: self.folding.npus,
-            simulated_npus: layout.npus(),
-            unfolded: self.folding.unfolded.clone(),
-            steps: layout.plans().map(Plan::steps).max().unwrap_or(0),
-            chunks: chunks * times,
-            messages_per_npu: messages * times,
-            bytes_sent_per_npu: bytes.saturating_mul(times),
-            gradient_bytes: self.job.sizes(Kind::AllReduce).fold(0, u64::saturating_add),
-            lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
-            offloaded: self.folding.offloaded.clone(),
-            warnings: self.folding.remarks.clone(),
-        }
-    }
-
-    /// Messages and bytes that an NPU sends for a chunk.
-    fn sends(&self, npu: NodeId, chunk: Chunk) -> (u64, u64) {
-        let (mut messages, mut bytes) = (0, 0);
-        for phase in 0..self.layout.phases(chunk.plan) {
-            let view = self.layout.view(npu, chunk, phase);
-            for thread in 0..view.threads() {
-                for pc in 0..view.steps(thread) {
-                    let (step, len) = view.step(Slot { thread, pc });
-                    if step.op.sends() {
-                        (messages, bytes) = (messages + 1, bytes + len);
-                    }
-                }
-            }
-        }
-        (messages, bytes)
     }
 }

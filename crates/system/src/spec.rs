@@ -34,6 +34,9 @@ pub struct Spec {
     pub job: JobSpec,
     /// What is recorded.
     pub output: OutputSpec,
+    /// Runs that would take more memory are refused.
+    #[serde(default)]
+    pub memory_limit_bytes: Option<u64>,
 }
 
 /// NPUs, switches and links.

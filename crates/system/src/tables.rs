@@ -94,6 +94,11 @@ struct View<'a, N: Network, E: Endpoint<N>> {
 }
 
 fn ints<T: Copy>(values: &[T], f: impl Fn(T) -> u64) -> Column {
+    wide(values, |v| f(v).into())
+}
+
+/// A column of integers of which some may exceed 64 bits: the largest that these hold stands for them.
+fn wide<T: Copy>(values: &[T], f: impl Fn(T) -> u128) -> Column {
     Column::Int(values.iter().map(|&v| i64::try_from(f(v)).unwrap_or(i64::MAX)).collect())
 }
 
@@ -184,7 +189,7 @@ where
             steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
             chunks: self.outcome.chunks.iter().sum(),
             network: NetworkSummary {
-                link_bytes: each().map(|(l, n)| usage.bytes(l).0 * n).sum(),
+                link_bytes: each().map(|(l, n)| u128::from(usage.bytes(l).0) * u128::from(n)).sum(),
                 injected_bytes: self.outcome.audit.injected * m,
                 delivered_bytes: self.outcome.audit.delivered * m,
                 dropped_bytes: self.outcome.audit.dropped * m,
@@ -205,9 +210,9 @@ where
                     .map(|r| ResourceSummary {
                         resource: r.name.to_string(),
                         servers: r.servers,
-                        busy_ps: r.busy * m,
-                        wait_ps: r.wait * m,
-                        transfer_ps: r.transfer * m,
+                        busy_ps: r.busy * u128::from(m),
+                        wait_ps: r.wait * u128::from(m),
+                        transfer_ps: r.transfer * u128::from(m),
                         served: r.served * m,
                     })
                     .collect(),
@@ -236,13 +241,14 @@ where
     fn breakdown(&self) -> Breakdown {
         let (report, m) = (&self.outcome.report, self.folded.multiplicity);
         let buses = || report.resources.iter().filter(|r| report.buses.contains(&r.name));
+        let over_all = |picoseconds: u128| picoseconds * u128::from(m);
         Breakdown {
             chunks: self.outcome.started.0 * m,
-            chunk_queue_ps: self.outcome.started.1 * m,
+            chunk_queue_ps: over_all(self.outcome.started.1),
             messages: report.messages * m,
-            bus_queue_ps: buses().map(|r| r.wait).sum::<u64>() * m,
-            bus_transfer_ps: buses().map(|r| r.transfer).sum::<u64>() * m,
-            network_ps: report.network.0 * m,
+            bus_queue_ps: over_all(buses().map(|r| r.wait).sum()),
+            bus_transfer_ps: over_all(buses().map(|r| r.transfer).sum()),
+            network_ps: over_all(report.network),
         }
     }
 
@@ -441,9 +447,9 @@ where
             columns: vec![
                 ("resource", Column::Text(resources.iter().map(|r| r.name.to_string()).collect())),
                 ("servers", ints(&resources, |r| r.servers.into())),
-                ("busy_ps", ints(&resources, |r| r.busy * m)),
-                ("wait_ps", ints(&resources, |r| r.wait * m)),
-                ("transfer_ps", ints(&resources, |r| r.transfer * m)),
+                ("busy_ps", wide(&resources, |r| r.busy * u128::from(m))),
+                ("wait_ps", wide(&resources, |r| r.wait * u128::from(m))),
+                ("transfer_ps", wide(&resources, |r| r.transfer * u128::from(m))),
                 ("served", ints(&resources, |r| r.served * m)),
             ],
         }

@@ -338,7 +338,7 @@ impl Fabric for Graph {
         let (mut at, mut down) = (src, false);
         while at != dst {
             let left = costs[usize::from(down) * count + at.index()];
-            debug_assert!(left != UNREACHABLE, "participants reach each other");
+            assert!(left != UNREACHABLE, "participants reach each other");
             let continues = |link: &GraphLink| {
                 let goes_down = self.tree.is_some() && !self.leads_up(link);
                 if down && !goes_down || link.to != dst && !self.forwards(link.to) {

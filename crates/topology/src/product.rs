@@ -230,7 +230,7 @@ impl Product {
             first
         });
         let first_switch = first_switch.collect();
-        debug_assert_eq!(link, links, "links are counted as they are numbered");
+        assert_eq!(link, links, "links are counted as they are numbered");
         Product { dims, strides, ports, first_port, first_switch, npus, nodes, links, odd: BTreeMap::new() }
     }
 
@@ -246,6 +246,12 @@ impl Product {
     /// The dimensions, the first one innermost.
     pub fn dims(&self) -> &[Dimension] {
         &self.dims
+    }
+
+    /// The rates and latencies that its links have, each at least once.
+    pub fn link_kinds(&self) -> impl Iterator<Item = (Rate, Ps)> + '_ {
+        let longer = self.dims.iter().filter(|d| d.size > 1).map(|d| (d.rate, d.latency));
+        longer.chain(self.odd.values().copied())
     }
 
     /// The coordinate of an NPU along a dimension.

@@ -59,6 +59,7 @@ def collective(
     seed: options.Seed = 0,
     fold: options.Fold = None,
     threads: options.Threads = None,
+    _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:

@@ -34,6 +34,7 @@ def figure(
     threads: options.Threads = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
+    _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Simulate what a figure shows, and draw it with the published values marked.
@@ -134,7 +135,7 @@ class _Work:
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
-        from syncline import runner
+        from syncline import engine, estimate, runner
         from syncline.sweep import journal, table
         from syncline.sweep import run as sweeps
 
@@ -148,6 +149,8 @@ class _Work:
             if interrupted:
                 return False
             self.tables.append(found)
+        each = [estimate.of(v.experiment, engine.preview(v)).time_s for v in self.runs.values()]
+        options.warn(estimate.warning_of_many("the runs of the figure", each, self.threads), quiet=self.quiet)
         try:
             tasks = [(f"{run} {name}", partial(_one, (run, name), v)) for (run, name), v in self.runs.items()]
             self.results |= dict(runner.concurrently(tasks, self.threads))

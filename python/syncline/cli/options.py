@@ -47,6 +47,24 @@ Padding = Annotated[
 Baseline = Annotated[
     str | None, typer.Option(metavar="NAME", help="The variant that speed-ups are against; by default the first.")
 ]
+
+
+def _memory_limit(text: str | None) -> None:
+    if text is not None:
+        from syncline import memory
+
+        memory.set_limit(text)
+
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        callback=_memory_limit,
+        help="Refuse simulations that would take more memory, such as 8GB; by default 80 % of the machine's.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was assumed.")]
 

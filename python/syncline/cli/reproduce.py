@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,6 +35,7 @@ def reproduce(
     json: options.AsJson = False,
     threads: options.Threads = None,
     seed: options.Seed = 0,
+    _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Hold simulations against published figures.
@@ -63,16 +64,21 @@ def reproduce(
     if write is not None:
         page.check(chosen)
 
-    from syncline import results, runner
+    from syncline import estimate, results, runner
     from syncline.reproduce import confirm, sources
-    from syncline.reproduce.runs import Runs
+    from syncline.reproduce.runs import Runs, estimated
 
     runner.quiet = quiet
     began = time.monotonic()
     runs, confirming = Runs(), Runs()
-    tasks = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]
-    if not claims:
-        tasks = [*confirm.tasks(confirming), *tasks]
+
+    def work(runs: Runs, confirming: Runs) -> list[tuple[str, Callable[[], Any]]]:
+        of_claims = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]
+        return of_claims if claims else [*confirm.tasks(confirming), *of_claims]
+
+    takes = estimated(lambda ahead: work(ahead, ahead))
+    options.warn(estimate.warning_of_many("the claims", takes, threads), quiet=quiet)
+    tasks = work(runs, confirming)
     for _ in runner.concurrently(tasks, threads):
         pass
     findings = sources.findings(selected, runs)

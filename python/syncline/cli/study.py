@@ -40,6 +40,7 @@ def run(
     algorithm: options.Algorithm = None,
     backend: options.Backend = None,
     baseline: options.Baseline = None,
+    _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
@@ -64,14 +65,17 @@ def run(
     )
     study, previews = _load(experiment, set_, forced, problems, baseline=baseline, quiet=quiet)
 
-    from syncline import estimate, runner
+    from syncline import estimate, memory, runner
     from syncline.rundir import RunDirectory
 
     directory = None if out is None else RunDirectory(out, study, _command(), seed)
     if directory is not None:
         directory.check()
-    for variant, preview in zip(study.variants, previews, strict=True):
-        options.warn(estimate.warning(variant.name, estimate.of(variant.experiment, preview)), quiet=quiet)
+    pairs = zip(study.variants, previews, strict=True)
+    expected = [estimate.of(variant.experiment, preview) for variant, preview in pairs]
+    for variant, each in zip(study.variants, expected, strict=True):
+        options.warn(estimate.warning(variant.name, each), quiet=quiet)
+    threads = memory.at_once(threads, (each.memory_bytes for each in expected))
     began = time.monotonic()
     outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True)
     document = _document(study, outcomes, seed, time.monotonic() - began)
@@ -101,6 +105,7 @@ def check(
     endpoint: options.Endpoint = None,
     algorithm: options.Algorithm = None,
     backend: options.Backend = None,
+    _memory_limit: options.MemoryLimit = None,
 ) -> int:
     """Validate an experiment and estimate what running it takes.
 

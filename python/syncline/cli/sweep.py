@@ -44,6 +44,7 @@ def sweep(
     endpoint: options.Endpoint = None,
     algorithm: options.Algorithm = None,
     backend: options.Backend = None,
+    _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Run an experiment for all combinations of values of its fields.

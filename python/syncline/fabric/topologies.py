@@ -171,7 +171,7 @@ def members(fabric: Fabric, gpus: str | None, groups: str | None) -> Members | N
         found = grouping.parse(groups, fabric.npus)
     else:
         return None
-    return None if found == (tuple(range(fabric.npus)),) else found
+    return None if grouping.all_npus(found, fabric.npus) else found
 
 
 def grid(fabric: Fabric, members: Members | None) -> list[int]:
@@ -181,11 +181,11 @@ def grid(fabric: Fabric, members: Members | None) -> list[int]:
     each = members or (tuple(range(fabric.npus)),)
     if isinstance(fabric, Topology):
         sizes = [dim.size for dim in fabric.dims]
-        shapes = [box(sizes, group) for group in each]
+        shapes = (box(sizes, group) for group in each)
     else:
         hosts = [node.host for node in fabric.graph.nodes]
-        shapes = [servers([hosts[npu] for npu in group]) for group in each]
-    first = shapes[0]
+        shapes = (servers([hosts[npu] for npu in group]) for group in each)
+    first = next(shapes)
     return first if first is not None and all(shape == first for shape in shapes) else [len(each[0])]
 
 

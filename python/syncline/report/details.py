@@ -190,6 +190,8 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
         )
 
     said = "Share of the run that a link was busy; one scale for all variants."
+    if any(v.link_demand is not None for v in study.variants):
+        said += " The analytical backend ignores contention: of its links it is the demand, which may be more than all."
     if any(v.copies for v in study.variants):
         said += " NPUs that are alike were simulated once: their links are shown once."
     body += "<h3>Every directed link</h3>" + hint(said)

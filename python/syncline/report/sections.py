@@ -26,6 +26,7 @@ from .units import (
 )
 
 TOP = 10
+LINK_DEMAND = "What links would have to carry over what they can: this backend ignores contention"
 
 
 def headline_section(study: Study, figures: Charts) -> str:
@@ -64,6 +65,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
     drained = any(v.drain_s for v in variants)
     steady = any(v.steady_because for v in variants)
     compared = _compared(study)
+    demanded = any(v.link_demand is not None for v in variants)
     columns = [
         Column("variant", numeric=False),
         Column("iteration" if study.is_training else "time", total.unit, hint="The run over its iterations"),
@@ -80,6 +82,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
         *(column for column, _ in compared),
         Column("sent per NPU", rate.unit, hint="Bytes sent over the length of the run"),
         Column("links busy", "%", hint="Mean over all links and the whole run"),
+        *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]
     rows = [
         [
@@ -94,6 +97,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
             *(cell(v) for _, cell in compared),
             rate.text(v.achieved_bytes_per_s),
             percent(v.link_share).removesuffix(" %"),
+            *([percent(v.link_demand).removesuffix(" %")] if demanded else []),
         ]
         for v in variants
     ]
@@ -106,6 +110,7 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
     sizes = byte_scale(v.size_bytes for v in variants)
     rate = rate_scale(x for v in variants for x in (v.algorithm_bytes_per_s, v.bus_bytes_per_s))
     compared = _compared(study)
+    demanded = any(v.link_demand is not None for v in variants)
     columns = [
         Column("variant", numeric=False),
         Column("collective", numeric=False),
@@ -117,6 +122,7 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
         Column("efficiency", "%", hint="Lower bound over time"),
         *(column for column, _ in compared),
         Column("links busy", "%", hint="Mean over all links and the whole run"),
+        *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]
     rows = [
         [
@@ -130,6 +136,7 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
             percent(ratio(v.lower_bound_s, v.time_s)).removesuffix(" %"),
             *(cell(v) for _, cell in compared),
             percent(v.link_share).removesuffix(" %"),
+            *([percent(v.link_demand).removesuffix(" %")] if demanded else []),
         ]
         for v in variants
     ]

@@ -185,8 +185,13 @@ class Variant:
 
     @cached_property
     def link_share(self) -> float | None:
-        """Mean busy share of the links."""
+        """Mean busy share of the links; nothing where the backend ignores contention."""
         return self._number("network", "mean_link_utilisation")
+
+    @cached_property
+    def link_demand(self) -> float | None:
+        """What the links would have to carry, over what they can, where the backend ignores contention."""
+        return self._number("network", "link_demand")
 
     def link_class(self, number: int) -> str:
         """The name of a class of links: a dimension of a product, or what the links of a machine are."""

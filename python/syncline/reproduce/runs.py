@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import threading
@@ -11,13 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from syncline import document, engine, studies
+from syncline import document, engine, estimate, studies
 from syncline.document import Node
 from syncline.engine import Result
-from syncline.errors import SimulationFailedError
+from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.load import Changes, Study, Variant, load_changed
 from syncline.schema.merge import parse_override
 
+LOOKED_AT: Final = 64
+"""Pieces of work, and up to twice as many, that are looked at before all are done."""
 READ: Final = ("links", "phases")
 """The tables that claims read; the others would only fill the memory."""
 
@@ -87,6 +90,37 @@ class Runs:
             name = " ".join([run.study, run.variant, *run.settings, *self._changes])
             raise SimulationFailedError(f"{name}: {error}") from None
         return Result(result.summary, {name: table for name, table in result.tables.items() if name in READ})
+
+
+class _LookedAtError(Exception):
+    """A simulation was looked at, and not run."""
+
+
+@dataclass(slots=True)
+class _Ahead(Runs):
+    """Estimates the first simulation that a piece of work asks for instead of running it."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def result(self, run: Run) -> Result:
+        variant = self.variant(run)
+        key = json.dumps(engine.specification(variant.experiment, variant.astra_text))
+        if key not in self.seconds:
+            self.seconds[key] = estimate.of(variant.experiment, engine.preview(variant)).time_s
+        raise _LookedAtError
+
+
+def estimated(tasks: Callable[[Runs], Sequence[tuple[str, Callable[[], object]]]]) -> list[float]:
+    """Seconds that pieces of work take, which `tasks` makes for runs: at least, since each may need more than one
+    simulation. Of many, some are looked at and stand for the others.
+    """
+    ahead = _Ahead()
+    found = tasks(ahead)
+    apart = max(1, len(found) // LOOKED_AT)
+    for _, task in found[::apart]:
+        with contextlib.suppress(_LookedAtError, InputError):
+            task()
+    return [seconds for seconds in ahead.seconds.values() for _ in range(apart)]
 
 
 def load_study(run: Run) -> Study:

@@ -45,7 +45,7 @@ def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
     except _core.SpecError as error:
         raise InputError([_refusal(loaded, str(error), root is not None)]) from None
     except BaseException as error:
-        if type(error).__name__ == "PanicException":
+        if type(error).__name__ in binding.PANICS:
             raise SimulationFailedError(f"the verifier has a defect: {error}") from None
         raise
     report: dict[str, Any] = json.loads(answer)

@@ -417,7 +417,7 @@ def _least_s(workload: CollectiveWorkload, topology: Fabric, ranks: int) -> floa
     all-reduce twice, over all its links. The engine knows better bounds; this one only tells how large numbers get.
     """
     passes = 2 if workload.collective == "all-reduce" else 1
-    return passes * (ranks - 1) * workload.size / (ranks * topology.fastest) if ranks > 1 else 0.0
+    return passes * (ranks - 1) * workload.size / (ranks * topology.fastest) if ranks > 1 and topology.fastest else 0.0
 
 
 def _ace(parts: Parts) -> Iterator[Violation]:

@@ -36,7 +36,7 @@ NETWORK: Final = (
     "achieved_wire_bandwidth_bytes_per_s",
     "payload_bandwidth_bytes_per_s",
     "wire_bandwidth_bytes_per_s",
-    *("mean_link_utilisation", "links", "link_bytes", "packet_hops"),
+    *("mean_link_utilisation", "link_demand", "links", "link_bytes", "packet_hops"),
 )
 ENDPOINT: Final = (
     *("memory_read_bytes", "memory_write_bytes", "loaded_bytes"),

@@ -50,10 +50,15 @@ class Simulation:
     variant: Variant
     key: str
     """Equal for two simulations if and only if they are of the same experiment and by the same engine."""
-    events: int
-    """Events that are expected; 0 if nothing is."""
+    expected: estimate.Estimate | None = None
+    """What it will take, where that is known."""
     refusal: str | None = None
     """Why the engine will not simulate it."""
+
+    @property
+    def events(self) -> int:
+        """Events that are expected; 0 if nothing is."""
+        return 0 if self.expected is None else self.expected.events
 
     @property
     def name(self) -> str:
@@ -149,15 +154,15 @@ def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Proble
     """A variant at a point, and what the engine refuses it for. Algorithms are chosen when it runs."""
     untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
     variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
-    key, events = _key(variant), 0
+    key = _key(variant)
     if variant.experiment.has_open_algorithms:
-        return Simulation(point, variant, key, events), []
+        return Simulation(point, variant, key), []
     try:
-        events = estimate.of(variant.experiment, engine.preview(variant)).events
+        expected = estimate.of(variant.experiment, engine.preview(variant))
     except InputError as error:
         refusal = "; ".join(problem.message for problem in error.problems)
-        return Simulation(point, variant, key, events, refusal), list(error.problems)
-    return Simulation(point, variant, key, events), []
+        return Simulation(point, variant, key, refusal=refusal), list(error.problems)
+    return Simulation(point, variant, key, expected), []
 
 
 def _key(variant: Variant) -> str:

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from syncline import inputs, interrupts, parquet, rundir
+from syncline import estimate, inputs, interrupts, memory, parquet, rundir
 from syncline.errors import InputError
 from syncline.sweep import pool
 from syncline.sweep.journal import Entry, Journal
@@ -29,6 +29,11 @@ def simulate(
     todo = {s.key: s for s in simulations if s.key not in entries}
     already = len({s.key for s in simulations}) - len(todo)
     jobs = [(key, s.variant) for key, s in todo.items()]
+    expected = [s.expected for s in todo.values() if s.expected is not None]
+    threads = memory.at_once(threads, (each.memory_bytes for each in expected))
+    long = estimate.warning_of_many("the sweep", [each.time_s for each in expected], threads)
+    if long is not None and not quiet:
+        print(f"warning: {long}", file=sys.stderr, flush=True)
     try:
         with (
             SweepProgress({key: s.events for key, s in todo.items()}, already, quiet=quiet) as progress,

@@ -127,7 +127,7 @@ impl<'v, 'a> Run<'v, 'a> {
         if !stuck.is_empty() {
             return Err(Flaw::Deadlock { stuck });
         }
-        debug_assert!(self.mail.iter().all(BTreeMap::is_empty), "a message is for a step, and all steps are done");
+        assert!(self.mail.iter().all(BTreeMap::is_empty), "a message is for a step, and all steps are done");
         match &mut self.data {
             Data::Vectors(vectors) => vectors.check(self.v),
             Data::Tokens(tokens) => tokens.check(),
@@ -279,7 +279,7 @@ impl<'v, 'a> Run<'v, 'a> {
 
     /// Local data to be sent.
     fn local(&mut self, work: &Work) -> Result<Sets, Flaw> {
-        debug_assert_eq!(work.step.op, Op::Send);
+        assert_eq!(work.step.op, Op::Send);
         let clocks = &mut self.clocks[work.rank as usize];
         clocks.begin(work.at);
         work.cells().try_for_each(|cell| clocks.touch(work.at, cell as usize, false))?;

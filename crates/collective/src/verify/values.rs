@@ -102,7 +102,7 @@ impl Vectors {
         for rank in 0..ranks {
             let [(offset, len), _] = v.ends(rank);
             // Who had an element at first has to be in all results: one rank, or in sums all of them.
-            debug_assert!(!sums || len == v.elements);
+            assert!(!sums || len == v.elements);
             for set in &mut expected[offset as usize..(offset + len) as usize] {
                 set[rank as usize / 64] |= 1 << (rank % 64);
             }

@@ -125,7 +125,7 @@ impl Sub for Share {
     type Output = Share;
     #[inline(always)]
     fn sub(self, rhs: Share) -> Share {
-        debug_assert!(self.0 >= rhs.0, "more than the whole was shared out");
+        assert!(self.0 >= rhs.0, "more than the whole was shared out");
         Share(self.0 - rhs.0)
     }
 }

@@ -73,7 +73,7 @@ impl Ace {
     ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        debug_assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
+        assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
         let (seq, phase) = ((tag >> 8) as u32, (tag & Self::PHASE_MASK) as u8);
         let len = segment.len.0 as u32;
         let number = (tag >> Self::NUMBER) as u32;
@@ -169,7 +169,7 @@ impl Ace {
             (start, cause) = (alu_free, Some(&mut self.alus.usage));
         }
         if let Some(cause) = cause {
-            cause.wait += (start - now).0;
+            cause.wait += u128::from((start - now).0);
         }
         if reads {
             self.sram_read.occupy(npu, read, start, busy);

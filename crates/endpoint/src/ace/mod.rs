@@ -78,7 +78,7 @@ mod transit;
 pub use config::{AceConfig, AceError, FsmSplit, Transit};
 pub use event::AceEvent;
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key};
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, Occupancy, Report, chunk_key, told_apart};
 use crate::flights::Flights;
 use crate::layout::Layout;
 use crate::servers::{PoolServer, RateServer, ResourceUse};
@@ -473,7 +473,9 @@ impl<N: Network> Endpoint<N> for Ace {
     }
 
     fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool {
-        self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.brought(npu, chunk))
+        let engine = &self.engines[npu.index()];
+        told_apart(engine.base, engine.next)
+            && (self.layout.phases(chunk.plan) == 0 || self.partitions.fits(npu, 0, self.brought(npu, chunk)))
     }
 
     fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
@@ -562,7 +564,7 @@ impl<N: Network> Endpoint<N> for Ace {
             sent_by_switches: 0,
             transit: self.exchange.forwarded,
             messages: self.flights.count(),
-            network: Ps(self.flights.time(now)),
+            network: self.flights.time(now),
             buses: &["memory", "bus_tx", "bus_rx"],
             resources: servers.into_iter().chain(pools).chain(own).chain(transit).collect(),
             partitions: self.partitions.report(&self.layout),

@@ -182,8 +182,8 @@ impl Ace {
         let waited = now - chunk.waits_since;
         chunk.waits_since = now;
         match chunk.blocked {
-            Blocked::Room => self.sram_use.wait += waited.0,
-            Blocked::Fsm | Blocked::Turn => self.fsm_use.wait += waited.0,
+            Blocked::Room => self.sram_use.wait += u128::from(waited.0),
+            Blocked::Fsm | Blocked::Turn => self.fsm_use.wait += u128::from(waited.0),
         }
     }
 
@@ -266,7 +266,7 @@ impl Ace {
         let chunk = self.chunks[seq as usize];
         let p = *self.progress(npu, seq);
         let phase = usize::from(p.phase);
-        debug_assert!(p.room_due.is_none(), "a phase ends with its results stored");
+        assert!(p.room_due.is_none(), "a phase ends with its results stored");
         if self.traced.contains(npu) {
             ctx.out.push(EpOut::Phase { npu, seq, phase: p.phase, ready: p.ready, began: p.began });
         }

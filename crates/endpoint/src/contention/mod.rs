@@ -160,7 +160,7 @@ impl StepCost for Contended {
         npu.advance(now);
         npu.communicate(step, &mut self.out, q);
         npu.settle(&mut self.sharing, &mut self.out, q);
-        debug_assert!(self.out.said.is_empty(), "the timer, which goes first, ends the kernels that end now");
+        assert!(self.out.said.is_empty(), "the timer, which goes first, ends the kernels that end now");
     }
 
     fn compute<Q: Schedule<WorkDone>>(

@@ -175,7 +175,7 @@ impl Npu {
     /// Starts kernels on a stream that has none.
     pub fn compute(&mut self, stream: u8, kernels: &[Kernel]) {
         let stream = &mut self.streams[usize::from(stream)];
-        debug_assert!(!stream.computing, "one node per stream at a time");
+        assert!(!stream.computing, "one node per stream at a time");
         stream.kernels.extend(kernels.iter().filter(|k| k.alone > Ps::ZERO));
         stream.computing = true;
         stream.left = stream.kernels.front().map_or(Work::ZERO, |k| ALONE.work(k.alone));

@@ -199,7 +199,7 @@ impl Switches {
         let next = next.expect("an event for every piece that leaves");
         leaving.remove(&next);
         let (_, _, due, id) = next;
-        debug_assert_eq!((id.seq, id.thread, due), (seq, thread, ctx.now), "an event at the time of each piece");
+        assert_eq!((id.seq, id.thread, due), (seq, thread, ctx.now), "an event at the time of each piece");
         let line = &self.lines[id.line as usize];
         let view = self.view(id);
         let program = program(&view);

@@ -8,15 +8,15 @@ pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     pub(super) const PC_BITS: u32 = 23;
-    const THREAD_BITS: u32 = 4;
-    const PHASE_BITS: u32 = 5;
+    pub(super) const THREAD_BITS: u32 = 4;
+    pub(super) const PHASE_BITS: u32 = 5;
     const SLOT_BITS: u32 = Self::PC_BITS + Self::THREAD_BITS + Self::PHASE_BITS;
     /// Chunks that tags tell apart: one bit says that it is a [`Forwarding`]'s number.
     pub(super) const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
     pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
-        debug_assert!(
+        assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
         );

@@ -342,9 +342,9 @@ impl<F: Fabric> Network for Flow<F> {
 
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
         let m = &mut self.messages[id.index()];
-        debug_assert!(m.open, "fed a message that has all its bytes");
+        assert!(m.open, "fed a message that has all its bytes");
         m.fed += len.0;
-        debug_assert!(m.fed <= m.message.len.0, "fed more than the message holds");
+        assert!(m.fed <= m.message.len.0, "fed more than the message holds");
         let complete = m.fed == m.message.len.0;
         self.audit.injected += len.0;
         if complete {

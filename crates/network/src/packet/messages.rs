@@ -72,9 +72,9 @@ impl Messages {
     /// The network has got `len` more bytes; says whether these were the last.
     pub fn feed(&mut self, id: MsgId, len: Bytes) -> bool {
         let flight = &mut self.flights[id.index()];
-        debug_assert!(flight.state == State::Open, "fed a message that has all its bytes");
+        assert!(flight.state == State::Open, "fed a message that has all its bytes");
         flight.fed += len.0;
-        debug_assert!(flight.fed <= flight.message.len.0, "fed more than the message holds");
+        assert!(flight.fed <= flight.message.len.0, "fed more than the message holds");
         let complete = flight.fed == flight.message.len.0;
         if complete {
             flight.state = State::Fed;

@@ -255,7 +255,7 @@ impl<F: Fabric> Network for Packet<F> {
 
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
         let tail = self.messages.feed(id, len);
-        debug_assert!(len == self.packet || tail && len < self.packet, "fed something that is not a packet");
+        assert!(len == self.packet || tail && len < self.packet, "fed something that is not a packet");
         self.audit.injected += len.0;
         self.inject(now, id, 1, tail, len < self.packet, q);
     }
@@ -294,7 +294,7 @@ impl<F: Fabric> Network for Packet<F> {
         let id = self.link_into[self.link_at(at, port).index()];
         let link = &mut self.links[id.index()];
         let released = link.release(now, self.rule.channel_for(delivery));
-        debug_assert!(released, "released a slot that the NPU does not hold");
+        assert!(released, "released a slot that the NPU does not hold");
         if released && link.waiting > 0 {
             let wake = (now + link.latency).max(link.free);
             self.wake(wake, id, q);

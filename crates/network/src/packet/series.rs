@@ -17,7 +17,8 @@ impl Series {
         Series { first: at, gap: Ps::ZERO, count: 1 }
     }
 
-    /// Point number `i`.
+    /// Point number `i`. No series is longer than its message takes on its slowest link, which is refused before the start
+    /// where it does not fit: nothing overflows here.
     #[inline(always)]
     pub const fn at(&self, i: u64) -> Ps {
         Ps(self.first.0 + self.gap.0 * i)

@@ -17,7 +17,7 @@ impl Place {
     /// The beginning of a path, on channel 0.
     #[inline(always)]
     pub fn new(position: u32, tail: bool, short: bool) -> Place {
-        debug_assert!(position <= Self::POSITION, "more paths than a train can name");
+        assert!(position <= Self::POSITION, "more paths than a train can name");
         Place(position | if tail { Self::TAIL } else { 0 } | if short { Self::SHORT } else { 0 })
     }
 

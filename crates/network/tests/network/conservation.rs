@@ -74,6 +74,8 @@ fn a_message_that_is_not_fed_is_waited_for() {
     let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
     let net = half_fed(packets(&fabric, DeadlockRule::Bubble, None, true));
     assert!(net.audit().holds(), "what was fed has arrived");
+    let net = half_fed(Analytical::new(fabric.clone(), Ps(1_000_000)));
+    assert_eq!((net.audit().injected, net.audit().delivered), (0, 0), "nothing leaves before all is there");
     let net = half_fed(flows(&fabric));
     assert_eq!((net.audit().injected, net.audit().delivered), (P, 0), "a flow starts when all is there");
 }

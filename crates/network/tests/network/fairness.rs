@@ -203,7 +203,7 @@ fn a_shared_link_is_busy_for_its_part() {
         let link = fabric.first_link(NodeId(src));
         assert_eq!((usage.busy(link), usage.bytes(link)), (Ps(2_000 * NS), Bytes(2_000)));
     }
-    assert_eq!(usage.windows()[0].busy(), [2_000 * NS; 4], "one link and two halves in each microsecond");
+    assert_eq!(usage.windows()[0].busy(), [u128::from(2_000 * NS); 4], "one link and two halves in each microsecond");
 }
 
 /// A product of one or two dimensions of any kind.

@@ -182,7 +182,7 @@ impl<N: Network> Player<'_, N> {
         Outcome {
             waits: self.net.waits(),
             audit: self.net.audit(),
-            total_bytes: usage.total_bytes(),
+            total_bytes: usage.total_bytes() as u64,
             total_busy: (0..self.fabric.links()).map(|l| u128::from(usage.busy(l).0)).sum(),
             packet_hops: usage.packet_hops(),
             events: self.queue.popped(),

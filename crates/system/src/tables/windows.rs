@@ -3,7 +3,7 @@
 use super::{View, share};
 use crate::event::Timer;
 use crate::results::{Column, Table};
-use syncline_core::{Peaks, Ps, Windows};
+use syncline_core::{Peaks, Ps, Windows, stats};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
@@ -24,7 +24,7 @@ impl Grid {
         (0..self.count() as i64).map(move |w| w * self.length.0 as i64)
     }
 
-    fn busy(self, windows: &Windows) -> Vec<u64> {
+    fn busy(self, windows: &Windows) -> Vec<u128> {
         windows.in_windows_of(self.length).busy().to_vec()
     }
 
@@ -33,12 +33,12 @@ impl Grid {
     }
 
     /// The mean level of a window of which `busy` are the integrals, of one of `per`.
-    fn mean(self, busy: &[u64], window: usize, per: u64) -> f64 {
+    fn mean(self, busy: &[u128], window: usize, per: u64) -> f64 {
         let span = (self.end - window as u64 * self.length.0).min(self.length.0);
-        share(u128::from(busy.get(window).copied().unwrap_or(0)), u128::from(span) * u128::from(per))
+        share(busy.get(window).copied().unwrap_or(0), u128::from(span) * u128::from(per))
     }
 
-    fn means(self, busy: &[u64], per: u64) -> Column {
+    fn means(self, busy: &[u128], per: u64) -> Column {
         Column::Float((0..self.count()).map(|w| self.mean(busy, w, per)).collect())
     }
 }
@@ -58,9 +58,9 @@ where
         let parts = occupancy.iter().flat_map(|o| &o.partitions);
         let lengths = parts.flat_map(|(held, most)| [held.length(), most.length()]);
         let all = lengths.chain(levels.chain([compute]).chain(of_links).map(Windows::length));
-        // A long run joins windows; the tables have one length for all.
-        let length = all.max().unwrap_or(Ps(self.spec.output.window_ps));
-        Grid { end: self.outcome.end.0, length }
+        // A long run joins windows, whether or not anything is busy late in it; the tables have one length for all.
+        let longest = all.max().unwrap_or(Ps(self.spec.output.window_ps));
+        Grid { end: self.outcome.end.0, length: stats::covering(longest, self.outcome.end) }
     }
 
     /// Busy shares and levels.
@@ -68,7 +68,7 @@ where
         let occupancy = self.outcome.report.occupancy.as_ref();
         let usage = self.simulation.network().usage();
         let grid = self.grid();
-        let m = self.folded.multiplicity;
+        let m = u128::from(self.folded.multiplicity);
         // Links of a run that stops early may be booked beyond its end; a window is never more than full.
         let full = |c: Column| match c {
             Column::Float(v) => Column::Float(v.into_iter().map(|x| x.min(1.0)).collect()),
@@ -78,7 +78,7 @@ where
             let of_dim = self.copies.iter().zip(0..).filter(|&(_, l)| usize::from(usage.class(l)) == dim);
             of_dim.map(|(n, _)| n).sum()
         };
-        let mut all = vec![0u64; grid.count()];
+        let mut all = vec![0u128; grid.count()];
         for dim in usage.windows() {
             all.iter_mut().zip(grid.busy(dim)).for_each(|(sum, busy)| *sum += busy * m);
         }
@@ -93,7 +93,7 @@ where
             ["link_dim0", "link_dim1", "link_dim2", "link_dim3", "link_dim4", "link_dim5", "link_dim6", "link_dim7"];
         for (dim, windows) in usage.windows().iter().enumerate().take(DIMS.len()) {
             if links_of(dim) > 0 {
-                let busy: Vec<u64> = grid.busy(windows).into_iter().map(|b| b * m).collect();
+                let busy: Vec<u128> = grid.busy(windows).into_iter().map(|b| b * m).collect();
                 columns.push((DIMS[dim], full(grid.means(&busy, links_of(dim)))));
             }
         }
@@ -111,7 +111,7 @@ where
         let report = &self.outcome.report;
         let grid = self.grid();
         let occupancy = report.occupancy.as_ref();
-        let parts: Vec<(Vec<u64>, Vec<u64>)> = occupancy
+        let parts: Vec<(Vec<u128>, Vec<u64>)> = occupancy
             .iter()
             .flat_map(|o| &o.partitions)
             .map(|(held, most)| (grid.busy(held), grid.most(most)))

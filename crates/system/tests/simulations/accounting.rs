@@ -34,7 +34,7 @@ fn every_endpoint_sends_what_the_plan_says() {
         assert_eq!(s.endpoint.sent_bytes, 128 * per_npu);
         assert_eq!(s.network.injected_bytes, s.endpoint.sent_bytes);
         assert_eq!(s.network.delivered_bytes, s.endpoint.sent_bytes);
-        assert_eq!(s.network.link_bytes, s.endpoint.sent_bytes); // one hop each
+        assert_eq!(s.network.link_bytes, s.endpoint.sent_bytes.into()); // one hop each
     }
 }
 

@@ -69,12 +69,12 @@ fn one_chunk_of_a_baseline() {
             assert_eq!(summary.total_ps, expected, "{n} x {block}");
             let parts = summary.endpoint.breakdown;
             assert_eq!((parts.chunks, parts.chunk_queue_ps), (n, 0));
-            assert_eq!((parts.messages, parts.network_ps), (n * 2 * (n - 1), n * 2 * (n - 1) * wire));
-            assert_eq!(parts.bus_queue_ps, n * (n - 1) * apart);
+            assert_eq!((parts.messages, parts.network_ps), (n * 2 * (n - 1), u128::from(n * 2 * (n - 1) * wire)));
+            assert_eq!(parts.bus_queue_ps, (n * (n - 1) * apart).into());
             // Per NPU: what arrives and leaves over the NIC bus; writes, and two reads per reduction, one per other send.
             let (arrivals, sends) = (2 * (n - 1), 2 * (n - 1));
             let accesses = arrivals + 2 * (n - 1) + (n - 1);
-            assert_eq!(parts.bus_transfer_ps, n * ((arrivals + sends) * nic + accesses * memory));
+            assert_eq!(parts.bus_transfer_ps, (n * ((arrivals + sends) * nic + accesses * memory)).into());
         }
     }
 }
@@ -87,7 +87,7 @@ fn chunks_queue_for_those_before_them() {
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 3 };
     let parts = run(&spec).summary;
     let each = parts.total_ps / 3;
-    assert_eq!(parts.endpoint.breakdown.chunk_queue_ps, 4 * (each + 2 * each));
+    assert_eq!(parts.endpoint.breakdown.chunk_queue_ps, (4 * (each + 2 * each)).into());
 }
 
 /// The DMAs move a chunk as a train over both buses, at the pace of the slower one, to and fro.
@@ -158,7 +158,7 @@ fn costs_add_up() {
 fn plain_buses_are_not_affected() {
     let spec = all_reduce(vec![dim(4, 50, 500_000)], baseline(), 1 << 20);
     let parts = run(&spec).summary.endpoint;
-    let busy: u64 = parts.resources.iter().filter(|r| r.resource != "sm").map(|r| r.busy_ps).sum();
+    let busy: u128 = parts.resources.iter().filter(|r| r.resource != "sm").map(|r| r.busy_ps).sum();
     assert_eq!(parts.breakdown.bus_transfer_ps, busy);
     assert!(parts.resources.iter().all(|r| r.transfer_ps == r.busy_ps));
 }

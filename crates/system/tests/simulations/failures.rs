@@ -1,7 +1,12 @@
 //! What cannot work is refused, or fails with who waits for what.
 
 use crate::support::{ace_spec, ace_torus, all_reduce, dim, dims, ideal, packet, run};
-use syncline_system::spec::{AceSpec, DeadlockRule, EndpointSpec, NetworkSpec, Spec};
+use syncline_system::memory;
+use syncline_system::setup::RunPlan;
+use syncline_system::spec::{
+    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FoldSpec, GroupsSpec,
+    NetworkSpec, Spec,
+};
 use syncline_system::{RunError, check, run as run_json, run_spec};
 
 fn refusal(spec: &Spec) -> String {
@@ -97,4 +102,88 @@ fn the_smallest_buffers_suffice() {
         spec.network = packet(true);
         run(&spec);
     }
+}
+
+/// A message waits for the latency of every link on its way, so that few steps may take long.
+#[test]
+fn a_way_of_many_links_is_as_long_as_all_of_them() {
+    let mut spec = all_reduce(vec![dim(2, 25, 1), dim(8, 25, 1)], ideal(), 7);
+    spec.collectives.algorithm = AlgorithmSpec::Direct;
+    dims(&mut spec)[1].latency_ps = 3_000_000 * 1_000_000_000_000;
+    assert!(refusal(&spec).contains("days of simulated time; accepted: up to 106 days"), "four links in a row");
+    spec.groups = Some(GroupsSpec { members: vec![vec![0, 2]], grid: None });
+    assert!(run(&spec).summary.total_ps > 6_000_000 * 1_000_000_000_000, "one link, twice");
+}
+
+/// Links in the middle of a ring carry more than the bound of simulated time knows of: the run is ended, not wrong.
+#[test]
+fn a_run_that_outlasts_simulated_time_fails_with_its_name() {
+    let mut spec = all_reduce(vec![dim(64, 1, 1)], ideal(), 2_000_000);
+    spec.job = crate::support::collective_job(CollectiveKindSpec::AllToAll, 2_000_000);
+    spec.collectives.algorithm = AlgorithmSpec::Direct;
+    spec.network = NetworkSpec::Flow {};
+    dims(&mut spec)[0].rate_bytes_per_s = 1;
+    let Err(RunError::Simulation(message)) = run_spec(&spec, None) else { panic!("it ends in time") };
+    assert!(message.starts_with("simulated time is over"), "{message}");
+    assert!(message.contains("lies beyond 107 days (2^63 ps)"), "{message}");
+}
+
+#[test]
+fn what_messages_and_keys_cannot_name_is_refused_with_the_most() {
+    let mut spec = all_reduce(vec![dim(4, 25, 1)], ideal(), 1 << 30);
+    spec.collectives.algorithm = AlgorithmSpec::DoubleBinaryTree;
+    spec.collectives.slices = 1 << 23;
+    let message = refusal(&spec);
+    assert!(message.starts_with("collectives.slices: "), "{message}");
+    assert!(message.contains("steps of a rank in a phase; accepted: up to 8388607"), "{message}");
+    spec.collectives.algorithm = AlgorithmSpec::OneHopTrees;
+    spec.collectives.slices = 1 << 30;
+    assert!(refusal(&spec).contains("steps of a rank"), "the product is refused, too");
+
+    let mut spec = all_reduce(vec![dim(2, 25, 1); 17], ideal(), 1 << 20);
+    spec.collectives.algorithm = AlgorithmSpec::SixPhase;
+    let message = refusal(&spec);
+    assert!(message.contains("34 phases; accepted: up to 16"), "{message}");
+    dims(&mut spec).truncate(8);
+    assert_eq!(run(&spec).summary.steps, 16);
+
+    let mut spec = all_reduce(vec![dim(2, 25, 1)], ideal(), 1 << 32);
+    spec.collectives.chunking = crate::support::chunks_of(1);
+    let message = refusal(&spec);
+    assert!(message.starts_with("collectives.chunking: "), "{message}");
+    assert!(message.contains("accepted: up to 2147483647"), "{message}");
+}
+
+/// What a run takes is estimated before it is taken, whatever takes it: NPUs, folded or not, chunks, or those in flight.
+#[test]
+fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
+    let limited = |mut spec: Spec, bytes| {
+        spec.memory_limit_bytes = Some(bytes);
+        check_json(&spec)
+    };
+    let mut wide = all_reduce(vec![dim(256, 25, 1), dim(128, 25, 1), dim(128, 25, 1)], ideal(), 1 << 20);
+    let message = limited(wide.clone(), 1 << 30);
+    assert!(message.contains("4194304 simulated NPUs (which are not folded: folding is turned off) take"), "{message}");
+    assert!(message.contains("; accepted: about "), "{message}");
+    wide.fold = FoldSpec::On;
+    let message = limited(wide, 200_000_000);
+    assert!(message.contains("4194304 NPUs take about 253 MB of memory, of which 200 MB may be taken"), "{message}");
+    let mut crumbs = all_reduce(vec![dim(4, 25, 1)], ideal(), 1 << 30);
+    crumbs.collectives.chunking = crate::support::chunks_of(16);
+    let message = limited(crumbs, 1 << 30);
+    assert!(message.starts_with("collectives.chunking: the run takes about"), "{message}");
+    let mut flood = all_reduce(vec![dim(1 << 10, 25, 1)], ideal(), 1 << 30);
+    flood.fold = FoldSpec::Off;
+    flood.collectives.chunking = ChunkingSpec::Count { chunks: 4096 };
+    flood.collectives.inflight = 65_536;
+    let message = limited(flood, 1 << 30);
+    assert!(message.starts_with("collectives.inflight: the run takes about"), "{message}");
+    assert_eq!(limited(all_reduce(vec![dim(4, 25, 1)], ideal(), 1 << 20), 1 << 30), "");
+}
+
+/// What `check` refuses, if it does.
+fn check_json(spec: &Spec) -> String {
+    let plan = RunPlan::new(spec);
+    let previewed = plan.and_then(|plan| memory::check(spec, &plan.preview(spec)));
+    previewed.err().map_or(String::new(), |refused| refused.to_string())
 }

@@ -161,7 +161,7 @@ fn both_kinds_move_what_they_move_alone() {
     assert_eq!(both.endpoint.transit_bytes, exchange.endpoint.transit_bytes);
     let sum = |f: fn(&syncline_system::Summary) -> u64| (f(&both), f(&rings) + f(&exchange));
     for (both, apart) in [
-        sum(|s| s.network.link_bytes),
+        sum(|s| s.network.link_bytes as u64),
         sum(|s| s.endpoint.memory_read_bytes),
         sum(|s| s.endpoint.sent_bytes),
         sum(|s| s.endpoint.memory_write_bytes),

@@ -62,6 +62,7 @@ fn messages_of_switches_are_counted() {
         let parts = run(&spec).summary.endpoint.breakdown;
         let least = parts.messages * (LATENCY + piece * LINK / 2);
         assert_eq!(parts.messages, 2 * n * k);
+        let least = u128::from(least);
         assert!(if k == 1 { parts.network_ps == least } else { parts.network_ps > least }, "{parts:?} of {k} pieces");
         assert!(parts.bus_transfer_ps > 0);
     }

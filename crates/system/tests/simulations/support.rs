@@ -159,6 +159,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         },
         job: collective_job(CollectiveKindSpec::AllReduce, bytes),
         output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000, steady: false },
+        memory_limit_bytes: None,
     }
 }
 
@@ -175,7 +176,7 @@ pub fn fingerprint(results: &Results) -> String {
 pub fn resource(results: &Results, name: &str) -> (u64, u64) {
     let found = results.summary.endpoint.resources.iter().find(|r| r.resource == name);
     let found = found.unwrap_or_else(|| panic!("no resource {name}"));
-    (found.busy_ps, found.wait_ps)
+    (found.busy_ps as u64, found.wait_ps as u64)
 }
 
 /// The summary without what tells a folded run from one of the whole machine.

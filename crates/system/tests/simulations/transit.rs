@@ -46,7 +46,7 @@ fn the_baseline_reads_at_every_hop() {
             let all = npus * hops(sizes) * block;
             assert_eq!(summary.endpoint.memory_read_bytes, all, "{sizes:?}");
             assert_eq!(summary.endpoint.memory_write_bytes, all, "{sizes:?}");
-            assert_eq!((summary.network.injected_bytes, summary.network.link_bytes), (all, all));
+            assert_eq!((summary.network.injected_bytes, summary.network.link_bytes), (all, all.into()));
             assert_eq!(summary.endpoint.transit_bytes, all - pairs * block);
             assert_eq!(summary.endpoint.sent_bytes, pairs * block);
         }
@@ -71,7 +71,7 @@ fn an_ace_touches_memory_only_at_the_ends() {
                 assert_eq!(summary.endpoint.memory_read_bytes, pairs * block, "{sizes:?}");
                 assert_eq!(summary.endpoint.memory_write_bytes, pairs * block, "{sizes:?}");
                 assert_eq!(summary.endpoint.transit_bytes, forwarded);
-                assert_eq!(summary.network.link_bytes, npus * hops(sizes) * block);
+                assert_eq!(summary.network.link_bytes, (npus * hops(sizes) * block).into());
             }
         }
     }
@@ -258,7 +258,8 @@ fn what_endpoints_cannot_forward_is_refused() {
     for endpoint in [ideal(), baseline(), ace()] {
         spec.endpoint = forwarding(endpoint);
         let summary = run(&spec).summary;
-        assert_eq!(summary.endpoint.transit_bytes, summary.network.link_bytes - summary.endpoint.sent_bytes);
+        let forwarded = summary.network.link_bytes - u128::from(summary.endpoint.sent_bytes);
+        assert_eq!(u128::from(summary.endpoint.transit_bytes), forwarded);
         assert!(summary.endpoint.transit_bytes > 0);
     }
     // Dimension by dimension there is nothing to forward; other collectives over distant NPUs an ACE does not have.

@@ -1,0 +1,204 @@
+//! What counters of fixed width can hold: refused before a run starts, where they could overflow.
+
+use crate::build::baseline_config;
+use crate::contention::Contention;
+use crate::driver::CollectiveConfig;
+use crate::errors::{RunError, illegal};
+use crate::job::Job;
+use crate::pieces::Chunking;
+use crate::place::{Machine, Placement};
+use crate::spec::{BusSpec, EndpointSpec, Spec};
+use syncline_collective::{Algorithm, Plan, Program};
+use syncline_core::{Bytes, NodeId, Ps, Rate};
+use syncline_endpoint::Wires;
+use syncline_endpoint::message::{MAX_CHUNKS, MAX_PHASES, MAX_STEPS, MAX_THREADS};
+use syncline_topology::{Block, Dimension, Fabric, all_links};
+
+// A plan has no more phases than a message can name.
+const _: () = assert!(syncline_collective::plan::MAX_PHASES <= MAX_PHASES);
+
+fn too_many(field: &str, count: u64, what: &str, most: u64) -> RunError {
+    illegal(format!("collectives.{field}: {count} {what}; accepted: up to {most}"))
+}
+
+/// Refuses programs with more threads or steps than messages can name. (An engine beside the NPU counts the messages of a
+/// phase only modulo a power of two.)
+///
+/// # Errors
+/// [`RunError::Spec`] with the field, the number and the most.
+pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError> {
+    if matches!(spec.endpoint, EndpointSpec::Ace(_)) {
+        return Ok(());
+    }
+    let phases = placement.plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |phase| (plan, phase)));
+    for (plan, phase) in phases {
+        let (threads, steps) = threads_and_steps(plan, phase);
+        if threads > MAX_THREADS {
+            return Err(too_many("algorithm", threads.into(), "threads of a rank", MAX_THREADS.into()));
+        }
+        if steps >= u64::from(MAX_STEPS) {
+            let field = if spec.collectives.slices > 0 { "slices" } else { "algorithm" };
+            return Err(too_many(field, steps, "steps of a rank in a phase", u64::from(MAX_STEPS) - 1));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses runs with more chunks than messages can name.
+///
+/// # Errors
+/// [`RunError::Spec`] with the number and the most.
+pub fn check_chunks(placement: &Placement, job: &Job, config: &CollectiveConfig) -> Result<(), RunError> {
+    let mut chunks = 0u64;
+    for &kind in &job.kinds {
+        let Some(plan) = placement.plans.iter().find(|plan| plan.kind() == kind) else { continue };
+        let pieces = job.sizes(kind).map(|size| config.pieces(plan, Bytes(size)).count());
+        chunks = chunks.saturating_add(pieces.fold(0, u64::saturating_add));
+    }
+    match chunks.saturating_mul(job.iterations.into()) {
+        all if all < MAX_CHUNKS as u64 => Ok(()),
+        all => Err(too_many("chunking", all, "chunks of all collectives", MAX_CHUNKS as u64 - 1)),
+    }
+}
+
+/// The threads of a phase, and the most steps that one has; of programs on many ranks, that of some ranks.
+fn threads_and_steps(plan: &Plan, phase: usize) -> (u8, u64) {
+    const LOOKED_AT: u32 = 1 << 12;
+    let p = plan.phases()[phase];
+    if let Algorithm::OneHopTrees { slices } = p.algorithm {
+        let most = 4 * u64::from(slices) * u64::from(p.ranks);
+        if most > u64::from(u32::MAX) {
+            return (1, most);
+        }
+    }
+    let program: Program = plan.program(phase, true);
+    let threads = program.threads();
+    let apart = (p.ranks / LOOKED_AT).max(1) as usize;
+    let ranks = (0..p.ranks).step_by(apart).chain([p.root, p.ranks.saturating_sub(1)]);
+    let steps = ranks.flat_map(|rank| (0..threads).map(move |thread| (rank, thread)));
+    (threads, steps.map(|(rank, thread)| u64::from(program.steps(rank, thread))).max().unwrap_or(0))
+}
+
+/// The most links between two NPUs that work together: of a product no less than that, of a machine as many as any way
+/// has that is worth taking.
+pub fn longest_way(machine: &Machine, placement: &Placement) -> u32 {
+    const OF_MACHINE: u32 = 64;
+    let Machine::Product(product) = machine else { return OF_MACHINE.min(machine.fabric().nodes()) };
+    if !is_routed(placement) {
+        return 1;
+    }
+    // Along each dimension, how far the members of any group lie apart.
+    let mut apart: Vec<u32> = product.dims().iter().map(|d| d.size - 1).collect();
+    if let Some(groups) = &placement.space.groups {
+        let spread = |members: &[NodeId], dim| {
+            let places = || members.iter().map(|&npu| product.coordinate(npu, dim));
+            places().max().unwrap_or(0) - places().min().unwrap_or(0)
+        };
+        let of_all = |dim| groups.iter().map(|members| spread(members, dim)).max().unwrap_or(0);
+        apart = (0..apart.len()).map(of_all).collect();
+    }
+    let along = |(d, apart): (&Dimension, u32)| match d.block {
+        Block::Ring => apart.min(d.size / 2),
+        Block::FullyConnected => apart.min(1),
+        Block::Switch => 2 * apart.min(1),
+    };
+    product.dims().iter().zip(apart).map(along).sum::<u32>().max(1)
+}
+
+/// Whether messages go farther than to a neighbour along a ring.
+fn is_routed(placement: &Placement) -> bool {
+    let mut phases = placement.plans.iter().flat_map(Plan::phases);
+    phases.any(|p| {
+        let ring = matches!(p.algorithm, Algorithm::Ring | Algorithm::Chain { .. });
+        !ring || !matches!(placement.wires[usize::from(p.dim)], Wires::Ports(_))
+    })
+}
+
+/// The rates and latencies that links have: of a product, which may have millions, each at least once.
+fn link_kinds(machine: &Machine) -> Vec<(Rate, Ps)> {
+    match machine {
+        Machine::Product(product) => product.link_kinds().collect(),
+        Machine::Graph(graph) => {
+            let link = |(node, port)| graph.link(node, port);
+            all_links(&**graph).map(link).map(|l| (l.rate, l.latency)).collect()
+        }
+    }
+}
+
+/// Refuses runs that could outlast simulated time (2^63 ps are 106 days), by a bound that hardly any run exceeds: every
+/// byte through the slowest server four times per phase, in each of the endpoints that it passes, and one after the
+/// other, every step of every chunk waiting for the longest link as often as the longest way has links, `hops`. With
+/// `transit` endpoints forward at each of them. (The driver ends a run that exceeds it all the same.)
+///
+/// # Errors
+/// [`RunError::Spec`] with the time or the bytes.
+pub fn check_span(
+    spec: &Spec,
+    machine: &Machine,
+    placement: &Placement,
+    (job, config): (&Job, &CollectiveConfig),
+    contention: Option<&Contention>,
+    (hops, transit): (u32, bool),
+) -> Result<(), RunError> {
+    const SPAN: f64 = Ps::HORIZON.0 as f64;
+    let passes = if transit { hops } else { 1 };
+    let fabric = machine.fabric();
+    let links = link_kinds(machine);
+    let mut stretched = 1.0;
+    let mut slowest = links.iter().map(|l| l.0.bytes_per_s()).min().unwrap_or(u64::MAX);
+    let buses = match &spec.endpoint {
+        EndpointSpec::Ideal { .. } => BusSpec::Rate,
+        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
+            slowest = slowest.min(*m).min(*s).min(*b);
+            if let Some(contention) = contention {
+                let (rate, stretch) = contention.at_worst(baseline_config([*m, *s, *b], false)?);
+                slowest = slowest.min(rate as u64);
+                stretched = stretch;
+            }
+            *buses
+        }
+        EndpointSpec::Ace(ace) => {
+            slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
+            ace.buses
+        }
+        EndpointSpec::SwitchOffload(o) => {
+            slowest = slowest.min(o.memory_bytes_per_s).min(o.bus_bytes_per_s);
+            slowest = slowest.min(o.switch_reduce_bytes_per_s.unwrap_or(u64::MAX));
+            slowest = slowest.min(if o.sm_bytes_per_s > 0 { o.sm_bytes_per_s } else { u64::MAX });
+            BusSpec::Rate
+        }
+    };
+    // Every step crosses buses five times at most.
+    let (per_step, per_byte) = match buses {
+        BusSpec::Rate => (0.0, 0.0),
+        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
+            let apart = overhead_ps.max(gap_ps) as f64;
+            let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
+            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n.max(1) as f64))
+        }
+    };
+    let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
+    let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
+    let mut latency = links.iter().map(|l| l.1.0).max().unwrap_or(0) as f64;
+    if let EndpointSpec::SwitchOffload(o) = &spec.endpoint {
+        latency += o.switch_latency_ps as f64;
+    }
+    let bytes = job.total() as f64 * f64::from(job.iterations);
+    let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
+    let chunks = match config.chunking {
+        Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
+        Chunking::Count(n) => f64::from(n) * collectives,
+    };
+    let compute = job.compute_ps * f64::from(job.iterations) * stretched;
+    let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
+    if carried >= SPAN {
+        return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
+    }
+    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
+    let most = on_wires + chunks * steps * (f64::from(hops) * latency + f64::from(passes) * per_step) + compute;
+    if most < SPAN {
+        return Ok(());
+    }
+    let days = most / 1e12 / 86_400.0;
+    Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
+}

@@ -1,0 +1,267 @@
+//! What a run will do, known before its first event.
+//!
+//! Messages are counted on some NPUs and scaled to all: on the roots, and on a random sample of the others. Those of
+//! long programs are counted at some of their steps. So the counts are exact where NPUs are alike, and an estimate where
+//! they have different parts to play.
+
+use crate::memory;
+use crate::setup::RunPlan;
+use crate::spec::{NetworkSpec, Spec};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use syncline_collective::{Kind, Plan, Slot};
+use syncline_core::queue::SplitMix64;
+use syncline_core::{Bytes, NodeId, PortId};
+use syncline_endpoint::Chunk;
+use syncline_network::Route;
+
+/// NPUs that are looked at, unless they are fewer.
+const SAMPLE: u32 = 32;
+/// Steps of all NPUs after which no further NPU is looked at.
+const MOST_STEPS: u64 = 1 << 20;
+/// Steps of a thread that are looked at, and twice as many at most.
+const STEPS: u32 = 1 << 13;
+
+/// What a run will do. Counts of one NPU are those of the first that takes part; those of a run are of all simulated NPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// NPUs of the machine.
+    pub npus: u32,
+    /// NPUs that will be simulated.
+    pub simulated_npus: u32,
+    /// Links that will be simulated.
+    pub simulated_links: u32,
+    /// Why the run will not be folded, if it will not.
+    pub unfolded: Option<String>,
+    /// Rounds of messages of a chunk.
+    pub steps: u32,
+    /// Chunks of all collectives.
+    pub chunks: u64,
+    /// Bytes of the largest chunk.
+    pub chunk_bytes: u64,
+    /// Messages that the first NPU sends.
+    pub messages_per_npu: u64,
+    /// Bytes that it sends.
+    pub bytes_sent_per_npu: u64,
+    /// Bytes of all all-reduces of an iteration: in training, the gradients that an NPU holds.
+    pub gradient_bytes: u64,
+    /// Messages of the run.
+    pub messages: u64,
+    /// Messages times the links that they cross.
+    pub message_hops: u64,
+    /// Packets of the run; without packets, messages.
+    pub packets: u64,
+    /// Packets times the links that they cross.
+    pub packet_hops: u64,
+    /// Bytes times the links that they cross.
+    pub byte_hops: u64,
+    /// Compute nodes of all iterations on all simulated NPUs.
+    pub kernels: u64,
+    /// Bytes of memory that the engine will take.
+    pub memory_bytes: u64,
+    /// What no schedule of a single collective can beat.
+    pub lower_bound_ps: u64,
+    /// Of switch offload: what is done in switches, and what is left to the NPUs.
+    pub offloaded: Option<String>,
+    /// Remarks for people.
+    pub warnings: Vec<String>,
+}
+
+/// Messages, bytes and packets, and the same times the links that they cross.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    messages: f64,
+    bytes: f64,
+    packets: f64,
+    message_hops: f64,
+    byte_hops: f64,
+    packet_hops: f64,
+}
+
+impl Traffic {
+    fn add(&mut self, other: &Traffic, times: f64) {
+        self.messages += other.messages * times;
+        self.bytes += other.bytes * times;
+        self.packets += other.packets * times;
+        self.message_hops += other.message_hops * times;
+        self.byte_hops += other.byte_hops * times;
+        self.packet_hops += other.packet_hops * times;
+    }
+
+    /// Some messages of so many bytes over so many links each.
+    fn of(messages: f64, len: u64, hops: usize, packet: Option<u64>) -> Traffic {
+        let packets = messages * packet.map_or(1, |packet| len.div_ceil(packet).max(1)) as f64;
+        let (bytes, hops) = (messages * len as f64, hops as f64);
+        let (message_hops, byte_hops, packet_hops) = (messages * hops, bytes * hops, packets * hops);
+        Traffic { messages, bytes, packets, message_hops, byte_hops, packet_hops }
+    }
+}
+
+/// What an NPU sends, and what it receives.
+#[derive(Clone, Copy, Debug, Default)]
+struct Both {
+    sent: Traffic,
+    received: Traffic,
+}
+
+/// Looks at programs, and keeps what it has seen.
+struct Counter<'a> {
+    plan: &'a RunPlan,
+    packet: Option<u64>,
+    /// Steps that were looked at.
+    looked_at: u64,
+    path: Vec<PortId>,
+}
+
+impl Counter<'_> {
+    /// What an NPU sends and receives in all collectives of an iteration.
+    fn of_npu(&mut self, npu: NodeId) -> Both {
+        let mut all = Both::default();
+        let mut known: BTreeMap<(u8, u64), Both> = BTreeMap::new();
+        for (number, _, len, count) in self.plan.pieces() {
+            let chunk = Chunk { len: Bytes(len), plan: number, lane: 0 };
+            let of_chunk = *known.entry((number, len)).or_insert_with(|| self.of_chunk(npu, chunk));
+            all.sent.add(&of_chunk.sent, count as f64);
+            all.received.add(&of_chunk.received, count as f64);
+        }
+        all
+    }
+
+    fn of_chunk(&mut self, npu: NodeId, chunk: Chunk) -> Both {
+        let layout = &self.plan.layout;
+        let folded = layout.is_folded();
+        let mut both = Both::default();
+        for phase in 0..layout.phases(chunk.plan) {
+            let view = layout.view(npu, chunk, phase);
+            for thread in 0..view.threads() {
+                let steps = view.steps(thread);
+                let apart = (steps / STEPS).max(1);
+                let looked_at = steps.div_ceil(apart);
+                self.looked_at += u64::from(looked_at);
+                let each = f64::from(steps) / f64::from(looked_at.max(1));
+                for pc in (0..steps).step_by(apart as usize) {
+                    let (step, len) = view.step(Slot { thread, pc });
+                    if step.op.sends() {
+                        let hops = self.hops(npu, view.route(&step));
+                        both.sent.add(&Traffic::of(each, len, hops, self.packet), 1.0);
+                    }
+                    if step.op.receives() {
+                        let from = if folded { npu } else { view.sender(&step) };
+                        let hops = if folded || view.port().is_some() { 1 } else { self.hops(from, Route::To(npu)) };
+                        both.received.add(&Traffic::of(each, len, hops, self.packet), 1.0);
+                    }
+                }
+            }
+        }
+        both
+    }
+
+    /// Links on the way of a message.
+    fn hops(&mut self, from: NodeId, route: Route) -> usize {
+        let Route::To(node) = route else { return 1 };
+        self.path.clear();
+        self.plan.fabric.route(from, node, &mut self.path);
+        self.path.len()
+    }
+
+    /// What all NPUs send in all collectives of an iteration.
+    fn of_all(&mut self, first: Both) -> Traffic {
+        let layout = &self.plan.layout;
+        let active: Vec<NodeId> = (0..layout.npus()).map(NodeId).filter(|&n| layout.takes_part(n)).collect();
+        let rooted = layout.plans().any(|plan| plan.kind().is_rooted());
+        let is_root = |npu: NodeId| rooted && layout.rank(npu) == self.plan.job.root;
+        let (roots, others): (Vec<NodeId>, Vec<NodeId>) = active.iter().partition(|&&npu| is_root(npu));
+        // What is sent somewhere is received somewhere: where it is spread more evenly, the sample sees more of it.
+        let mut sent = Traffic::default();
+        let mut received = Traffic::default();
+        for members in [roots, others] {
+            let (sample, all) = (self.sample(&members, first), members.len() as f64);
+            let each = all / (sample.len() as f64).max(1.0);
+            for both in &sample {
+                sent.add(&both.sent, each);
+                received.add(&both.received, each);
+            }
+        }
+        if received.messages > sent.messages { received } else { sent }
+    }
+
+    /// What some of these NPUs send and receive; all of them if they are few. The first NPU is known.
+    fn sample(&mut self, members: &[NodeId], first: Both) -> Vec<Both> {
+        if self.plan.layout.is_folded() && members.len() == 1 {
+            return vec![first];
+        }
+        let mut random = SplitMix64(members.len() as u64);
+        let before = self.looked_at;
+        let count = members.len().min(SAMPLE as usize);
+        let mut found = Vec::new();
+        for i in 0..count {
+            let at = if members.len() > count { random.below(members.len()) } else { i };
+            found.push(self.of_npu(members[at]));
+            if self.looked_at - before > MOST_STEPS {
+                break;
+            }
+        }
+        found
+    }
+}
+
+impl RunPlan {
+    /// The pieces of all collectives of an iteration: number of their plan, its first one, length and count.
+    fn pieces(&self) -> Vec<(u8, &Plan, u64, u64)> {
+        let mut found: Vec<(u8, &Plan, u64, u64)> = Vec::new();
+        let mut kinds = Vec::new();
+        for (plan, number) in self.layout.plans().zip(0u8..) {
+            if kinds.contains(&plan.kind()) {
+                continue; // another order of dimensions
+            }
+            kinds.push(plan.kind());
+            for size in self.job.sizes(plan.kind()) {
+                let runs = self.config.pieces(plan, Bytes(size)).runs();
+                found.extend(runs.map(|(len, count)| (number, plan, len, count)));
+            }
+        }
+        found.retain(|&(_, _, _, count)| count > 0);
+        found
+    }
+
+    /// Looks ahead.
+    pub fn preview(&self, spec: &Spec) -> Preview {
+        let layout = &self.layout;
+        let packet = match spec.network {
+            NetworkSpec::Packet { packet_bytes, .. } => Some(u64::from(packet_bytes.max(1))),
+            NetworkSpec::Analytical {} | NetworkSpec::Flow {} => None,
+        };
+        let mut counter = Counter { plan: self, packet, looked_at: 0, path: Vec::new() };
+        let npu = layout.first();
+        let first = counter.of_npu(npu);
+        let all = counter.of_all(first);
+        let times = f64::from(self.job.iterations);
+        let chunks = self.pieces().iter().fold(0u64, |sum, piece| sum.saturating_add(piece.3));
+        let kernels = 3 * self.job.source.layers().len() as u64 * u64::from(self.job.iterations);
+        let count = |n: f64| (n * times).round() as u64; // the conversion saturates
+        let mut preview = Preview {
+            npus: self.folding.npus,
+            simulated_npus: layout.npus(),
+            simulated_links: self.fabric.links(),
+            unfolded: self.folding.unfolded.clone(),
+            steps: layout.plans().map(Plan::steps).max().unwrap_or(0),
+            chunks: chunks.saturating_mul(self.job.iterations.into()),
+            chunk_bytes: self.largest_chunk().0,
+            messages_per_npu: count(first.sent.messages),
+            bytes_sent_per_npu: count(first.sent.bytes),
+            gradient_bytes: self.job.sizes(Kind::AllReduce).fold(0, u64::saturating_add),
+            messages: count(all.messages),
+            message_hops: count(all.message_hops),
+            packets: count(all.packets),
+            packet_hops: count(all.packet_hops),
+            byte_hops: count(all.byte_hops),
+            kernels: kernels.saturating_mul(layout.npus().into()),
+            memory_bytes: 0,
+            lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
+            offloaded: self.folding.offloaded.clone(),
+            warnings: self.folding.remarks.clone(),
+        };
+        preview.memory_bytes = memory::of_run(spec, self, &preview);
+        preview
+    }
+}
