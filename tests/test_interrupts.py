@@ -187,3 +187,15 @@ def test_what_was_started_deaf_stays_deaf(folder: Path) -> None:
     assert process.poll() is None
     process.kill()
     process.communicate(timeout=PATIENCE_S)
+
+
+def test_an_interrupt_that_a_library_wraps(folder: Path) -> None:
+    """Pydantic, while it builds a model, makes an error of its own of every exception."""
+    code = (
+        "import os, signal\nfrom syncline import cli\n"
+        "def run(_):\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt:\n        raise RuntimeError('wrapped')\n"
+        "cli.run = run\ncli.main([])\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (130, "interrupted\n")

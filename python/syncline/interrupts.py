@@ -21,6 +21,14 @@ PATIENCE_S: Final = 3.0
 """How long the main thread may take to hear of an interrupt."""
 
 _heard = threading.Event()
+_happened = threading.Event()
+
+
+def happened() -> bool:
+    """Whether there was an interrupt. Libraries wrap the exception into others of their own, so that what comes out of
+    a command may look like something else.
+    """
+    return _happened.is_set()
 
 
 def leave(*_: object) -> NoReturn:
@@ -58,6 +66,7 @@ def held_back() -> Iterator[None]:
 
     def hold(number: int, _: FrameType | None) -> None:
         _heard.set()
+        _happened.set()
         held.append(number)
 
     before = signal.signal(signal.SIGINT, hold)
@@ -76,6 +85,7 @@ def _ignored() -> bool:
 
 def _interrupt(*_: object) -> NoReturn:
     _heard.set()
+    _happened.set()
     raise KeyboardInterrupt
 
 

@@ -86,8 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         interrupts.listen()
         status = run(sys.argv[1:] if arguments is None else arguments)
         interrupts.leave_at_once()
-    except KeyboardInterrupt:
-        interrupts.leave()
+        if interrupts.happened() and status not in (DONE, INTERRUPTED):
+            interrupts.leave()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or interrupts.happened():
+            interrupts.leave()
+        raise
     try:
         sys.stdout.flush()
         sys.stderr.flush()

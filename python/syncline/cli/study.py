@@ -84,7 +84,8 @@ def run(
     elif directory is not None:
         directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
     outcomes.raise_if_refused()
-    _print(document, directory, json=json, quiet=quiet, verbose=verbose)
+    if json or outcomes.results or not outcomes.interrupted:
+        _print(document, directory, json=json, quiet=quiet, verbose=verbose)
     for name, message in outcomes.failures:
         print(f"{name}: the simulation failed: {message}", file=sys.stderr)
     if outcomes.interrupted:
