@@ -16,16 +16,13 @@ from typing import Any, Final
 from syncline.engine import Preview
 from syncline.fabric.topologies import Wired
 from syncline.schema.experiment import AnalyticalNetwork, Experiment, PacketNetwork
+from syncline.schema.programs import AMONG_NEIGHBOURS
 from syncline.schema.workloads import CollectiveWorkload
 
 EVENTS_PER_PACKET: Final = 3
 EVENTS_PER_MESSAGE: Final = 3
 HOPS_IN_GRAPH: Final = 4
 """Between two NPUs of a machine: to a switch or NIC and from there, or somewhat more."""
-AMONG_NEIGHBOURS: Final = frozenset(
-    {"ring", "in-switch", "hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis"}
-)
-"""Algorithms whose messages stay within a dimension of a product."""
 EVENTS_PER_S: Final = 5_000_000
 MEMORY_AT_REST: Final = 64_000_000
 MEMORY_PER_NPU: Final = 2_000
