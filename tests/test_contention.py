@@ -86,7 +86,8 @@ class TestAssumptions:
     def test_only_what_has_a_meaning_is_listed(self) -> None:
         static = assumptions.of([variant(STATIC)])
         assert not any("warps" in line or "contention" in line for line in static)
-        shared = assumptions.of([variant(SHARED)])
+        assert not any("comm_warps" in line for line in assumptions.of([variant(SHARED)]))
+        shared = assumptions.of([variant(SHARED, beside(LOOKUP))])
         assert "endpoint.comm_warps = 16 (default)" in shared
         assert "endpoint.memory_bandwidth = npu.memory_bandwidth (default)" in shared
         assert not any("kernel_warps" in line or "comm_memory_bandwidth" in line for line in shared)

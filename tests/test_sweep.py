@@ -74,9 +74,13 @@ class TestPoints:
         assert rows[0]["iteration_time_s"] != rows[1]["iteration_time_s"]
 
     def test_fields_that_vary_together(self, syncline_command: Command, sweep: Path) -> None:
-        zipped = "zip: [{endpoint.alus: [1, 2, 4], npu.sms: [10, 20, 40]}]\n"
+        zipped = "zip: [{endpoint.alus: [1, 2, 4], training.compute_scale: [1.5, 2.5, 3.5]}]\n"
         rows = run(syncline_command, sweep, SWEEP.replace("  endpoint.fsms: [8, 16]\n", "") + zipped)
-        assert [(row["endpoint.alus"], row["npu.sms"]) for row in rows] == [(1, 10), (2, 20), (4, 40)] * 2
+        assert [(row["endpoint.alus"], row["training.compute_scale"]) for row in rows] == [
+            (1, 1.5),
+            (2, 2.5),
+            (4, 3.5),
+        ] * 2
 
     def test_several_bases(self, syncline_command: Command, sweep: Path) -> None:
         (sweep.parent / "other.yaml").write_text(THREE_SYSTEMS.replace("Ring(4)", "Ring(8)"))

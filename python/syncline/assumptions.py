@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from syncline.document import Mapping, Scalar
-from syncline.estimate import AMONG_NEIGHBOURS
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.quantities import SIZE
+from syncline.schema import effect, programs
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
@@ -24,14 +24,11 @@ from syncline.schema.experiment import (
     SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Variant
-from syncline.schema.npu import FIGURES, Npu
-from syncline.schema.rules import SHARED_FIELDS
-from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
+from syncline.schema.npu import FIGURES
+from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
-PIPELINED = frozenset({"double-binary-tree", "one-hop-trees"})
-"""Algorithms that cut chunks into slices, whatever the collective."""
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
     | {"gpu", "memory", "precision"}
@@ -79,6 +76,10 @@ def _of_one(variant: Variant) -> Iterator[str]:
     yield from _meant(variant)
     yield from _of_shares(variant)
     yield from _of_kernels(experiment)
+    for idle in effect.idle(experiment):
+        if _is_written(variant, idle):
+            path = ".".join(idle.path)
+            yield f"{path} = {_value_at(experiment, path)} has no effect: {idle.rule.why}"
     dumped = experiment.model_dump(mode="json")
     for section in type(experiment).model_fields:
         value = getattr(experiment, section)
@@ -89,6 +90,12 @@ def _of_one(variant: Variant) -> Iterator[str]:
             continue
         given = section in experiment.model_fields_set
         yield from _defaults(section, value, dumped[section], given=given, ignored=_without_effect(experiment, section))
+
+
+def _is_written(variant: Variant, idle: effect.Idle) -> bool:
+    """Whether a setting without effect is anybody's words."""
+    node = effect.written(variant.tree, idle.path)
+    return node is not None and not effect.is_brought(node.origin)
 
 
 def _of_topology(topology: Fabric) -> Iterator[str]:
@@ -165,17 +172,8 @@ def _meant(variant: Variant) -> Iterator[str]:
         for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
             yield f"npu.compute.{name} = {dumped[name]} (default)"
     chosen = isinstance(experiment.endpoint, SwitchOffloadEndpoint) or experiment.endpoint.transit is not None
-    if not chosen and _transit_matters(experiment):
+    if not chosen and programs.passes_npus(experiment):
         yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
-
-
-def _transit_matters(experiment: Experiment) -> bool:
-    """Whether messages may have to pass through NPUs."""
-    fabric = experiment.topology
-    used = {experiment.composition, *experiment.collective.algorithms.values()}
-    if used <= AMONG_NEIGHBOURS and experiment.groups is None:
-        return False
-    return isinstance(fabric, Wired) or fabric.forwards
 
 
 def _padding_matters(experiment: Experiment) -> bool:
@@ -192,50 +190,17 @@ def _padding_matters(experiment: Experiment) -> bool:
     return any(size % (ways * experiment.ranks * workload.element) for size in (workload.size, chunk))
 
 
-def _slices_matter(experiment: Experiment) -> bool:
-    """Whether anything is pipelined: trees, and rings of collectives with a root, which are chains."""
-    used = {experiment.collective.algorithm, *(experiment.collective.per_dimension or [])}
-    kind = experiment.workload.collective if isinstance(experiment.workload, CollectiveWorkload) else ""
-    return bool(used & PIPELINED) or (kind in ROOTED and used not in ({"direct"}, {"halving-doubling"}))
-
-
 def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
-    """Fields that the experiment does not use."""
-    if section == "collective":
-        idle = {
-            "lanes": experiment.lanes != experiment.collective.lanes,
-            "padding": not _padding_matters(experiment),
-            "slices": not _slices_matter(experiment),
-        }
-        return frozenset(name for name, unused in idle.items() if unused)
+    """Fields of a section that the experiment does not use, or whose defaults are nothing to speak of."""
+    names = type(getattr(experiment, section)).model_fields
+    found = {name for name in names if effect.broken(experiment, (section, name)) is not None}
+    if section == "collective" and not _padding_matters(experiment):
+        found.add("padding")
+    if section == "training" and experiment.strategy != "hybrid":
+        found.add("background_embedding")
     if section == "endpoint":
-        return _idle_in_endpoint(experiment)
-    if experiment.is_training:
-        training = experiment.training
-        beside = {"background_sms", "background_memory_bandwidth"}
-        if section == "training" and training.background_embedding and experiment.shares:
-            return frozenset(beside)
-        if section == "npu" and not isinstance(experiment.workload, ModelWorkload):
-            return frozenset({"peak", "memory"})
-        if section != "training" or training.background_embedding:
-            return frozenset()
-        return frozenset(beside if experiment.strategy == "hybrid" else {"background_embedding", *beside})
-    if section == "training":
-        return frozenset(Training.model_fields)
-    if section != "npu":
-        return frozenset()
-    if isinstance(experiment.endpoint, IdealEndpoint):
-        return frozenset(Npu.model_fields) - {"clock"}
-    return frozenset({"peak", "memory"})
-
-
-def _idle_in_endpoint(experiment: Experiment) -> frozenset[str]:
-    """Fields of the endpoint that its way of sharing the NPU has no use for."""
-    if not isinstance(experiment.endpoint, BaselineEndpoint):
-        return frozenset()
-    if not experiment.shares:
-        return SHARED_FIELDS | {"contention"}
-    return frozenset({"comm_memory_bandwidth", *(() if experiment.is_training else ("kernel_warps",))})
+        found.add("comm_memory_bandwidth" if experiment.shares else "contention")
+    return frozenset(found)
 
 
 def _defaults(

@@ -28,7 +28,7 @@ from syncline.schema.experiment import (
     SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Choice, Study, Variant
-from syncline.schema.rules import COMPOSITIONS
+from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.workloads import kinds_of
 from syncline.trials import Basis, Candidate
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from syncline import binding, memory
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
 from syncline.quantities import SIZE
+from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     AceEndpoint,
@@ -348,7 +349,12 @@ def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
 
 
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
-    """The engine's description of an experiment."""
+    """The engine's description of an experiment: of what acts in it."""
+    return described(effective(experiment), astra_text)
+
+
+def described(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
+    """The engine's description of all that an experiment says."""
     return {
         "fabric": _fabric(experiment),
         "groups": _groups(experiment),
@@ -468,7 +474,7 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
     if isinstance(endpoint, AceEndpoint):
         return {
             "kind": "ace",
-            "memory_bytes_per_s": endpoint.buses.memory or endpoint.comm_memory_bandwidth,
+            "memory_bytes_per_s": _bus_memory(endpoint.buses) or endpoint.comm_memory_bandwidth,
             "bus_bytes_per_s": npu.bus,
             "charge_writes": endpoint.charge_writes,
             "buses": _buses(endpoint.buses),
@@ -506,8 +512,13 @@ def _endpoint(experiment: Experiment) -> dict[str, Any]:
 
 def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:
     """Memory bandwidth of communication: of its bus, or what is set aside for it, or all there is to share."""
-    set_aside = endpoint.buses.memory or endpoint.comm_memory_bandwidth
+    set_aside = _bus_memory(endpoint.buses) or endpoint.comm_memory_bandwidth
     return set_aside or endpoint.memory_bandwidth or npu.memory_bandwidth
+
+
+def _bus_memory(buses: Buses) -> int | None:
+    """The bandwidth of the bus to memory, if it has one of its own."""
+    return buses.memory if buses.kind == "loggp" else None
 
 
 def _contention(endpoint: BaselineEndpoint, npu: Npu) -> dict[str, Any]:

@@ -25,10 +25,6 @@ from syncline.engine import Preview
 from syncline.schema.experiment import AceEndpoint, AnalyticalNetwork, Experiment, PacketNetwork
 from syncline.schema.workloads import CollectiveWorkload
 
-AMONG_NEIGHBOURS: Final = frozenset(
-    {"ring", "in-switch", "hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis"}
-)
-"""Algorithms whose messages stay within a dimension of a product."""
 PER_MESSAGE: Final = {"analytical": 2.6, "flow": 3.5, "packet": 1.5}
 PER_TRAIN: Final = 3.0
 PER_PACKET_OF_TRAIN: Final = 0.02

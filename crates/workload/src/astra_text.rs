@@ -20,7 +20,7 @@
 //! | 12 | update time, after the weight gradient's collective |
 //!
 //! Times are nanoseconds, as in ASTRA-sim 1.0 (2.x reads the same files as microseconds). They become
-//! [`Cost::Measured`]: no compute model changes them. Sizes are bytes. The file names no number
+//! [`Cost::Measured`]: no compute model changes them, only its scale. Sizes are bytes. The file names no number
 //! format, so [`Layer::params`] is zero.
 //!
 //! # What is accepted

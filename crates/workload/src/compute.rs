@@ -10,8 +10,7 @@
 //!
 //! `flops_per_s` and `memory_bytes_per_s` are what communication leaves of the NPU: with 74 of 80 SMs
 //! at 120 TFLOP/s and 450 of 900 GB/s, 111 TFLOP/s and 450 GB/s (ACE paper, Table VI). `scale`
-//! stretches every kernel alike; a calibrated profile may set it, and it leaves measured durations
-//! alone.
+//! stretches every kernel alike; a calibrated profile may set it. It stretches durations that a file states as well.
 //!
 //! # Operands that are read again
 //! How many bytes a matrix product moves depends on how long operands stay on the chip. At best each is read once; that
@@ -120,7 +119,7 @@ impl Npu {
     pub fn time(&self, cost: &Cost) -> Ps {
         match cost {
             Cost::Kernels(kernels) => Ps(kernels.iter().fold(0, |sum: u64, k| sum.saturating_add(self.kernel(*k).0))),
-            Cost::Measured(time) => *time,
+            Cost::Measured(time) => self.measured(*time),
         }
     }
 
@@ -130,7 +129,7 @@ impl Npu {
         let npu = *self;
         let (kernels, measured) = match cost {
             Cost::Kernels(kernels) => (&kernels[..], None),
-            Cost::Measured(time) => (&[][..], Some((*time, Bytes::ZERO))),
+            Cost::Measured(time) => (&[][..], Some((self.measured(*time), Bytes::ZERO))),
         };
         kernels.iter().map(move |&k| (npu.kernel(k), npu.moved(k))).chain(measured)
     }
@@ -148,6 +147,11 @@ impl Npu {
     }
 
     /// What a kernel moves between the NPU and main memory, operands that are read again included.
+    /// A time that a file states; exact where nothing is scaled.
+    fn measured(&self, time: Ps) -> Ps {
+        if self.scale == 1.0 { time } else { Ps((time.0 as f64 * self.scale).round() as u64) }
+    }
+
     fn moved(&self, demand: Demand) -> Bytes {
         let reread = match (self.tile, demand.gemm) {
             (Some(tile), Some(gemm)) => gemm.reread(tile.get().into()),
@@ -199,10 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_leaves_measured_durations_alone() {
+    fn the_scale_stretches_measured_durations_too() {
         let kernels = Cost::Kernels(vec![Demand::new(0, 900_000)]);
         assert_eq!(npu(0.25).time(&kernels), Ps(250_000));
-        assert_eq!(npu(0.25).time(&Cost::Measured(Ps(77))), Ps(77));
+        assert_eq!(npu(1.0).time(&Cost::Measured(Ps((1 << 60) + 1))), Ps((1 << 60) + 1));
+        assert_eq!(npu(0.25).time(&Cost::Measured(Ps(77))), Ps(19));
+        assert!(npu(3.0).kernels(&Cost::Measured(Ps(7))).eq([(Ps(21), Bytes::ZERO)]));
     }
 
     #[test]

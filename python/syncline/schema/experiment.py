@@ -194,7 +194,7 @@ class Collective(Section):
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
-    """Chunks that an NPU has in flight at most. ACE has its own limit and ignores it."""
+    """Chunks that an NPU has in flight at most; not of an ACE, which has limits of its own."""
     lanes: Literal["alternate", "split", "one"] = "alternate"
     """How chunks use the directions and parallel links of a ring: in turn, split over all, or only the first."""
 
@@ -507,7 +507,7 @@ class Experiment(Section):
     workload: Workload
     """What is run."""
     training: Training = Training()
-    """The training loop; without meaning for a single collective."""
+    """The training loop; there is none with a single collective."""
     collective: Collective = Collective()
     """How collectives are carried out."""
     endpoint: Endpoint = IdealEndpoint()

@@ -17,6 +17,7 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
 from syncline.schema import merge, rules
+from syncline.schema.effect import Uses
 from syncline.schema.experiment import (
     NAME_ACCEPTED,
     NAME_PATTERN,
@@ -93,6 +94,8 @@ class Changes:
     """The variants that are read, if not all; there must be one of them."""
     folders: dict[str, Path] = field(default_factory=dict)
     """Where relative paths start that are written in other files, from which changes come."""
+    uses: Uses | None = None
+    """Takes what acts and what does not, which is then not refused: in other readings of the file it may act."""
 
 
 @dataclass(slots=True)
@@ -145,6 +148,13 @@ def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Stud
         names = [name or variants[0].name for name, _ in trees]
         loading.problems += _calibrated_strangers(root, variants, names)
         loading.problems += _no_baseline(root, names)
+    uses = Uses()
+    for variant in variants if not loading.problems else ():
+        uses.add(variant.experiment, variant.tree)
+    if changes.uses is not None:
+        changes.uses.take(uses)
+    elif changes.only is None:  # what is not read may be where something acts
+        loading.problems += uses.problems()
     if loading.problems:
         raise InputError(loading.problems)
     base = variants[0].experiment

@@ -30,11 +30,11 @@ from syncline.schema.experiment import (
     SlowLink,
     SwitchOffloadEndpoint,
 )
-from syncline.schema.npu import Compute, Npu
+from syncline.schema.npu import Npu
+from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.workloads import (
     DISTRIBUTED,
     ROOTED,
-    SEQUENCES,
     CollectiveWorkload,
     ModelWorkload,
     Training,
@@ -54,14 +54,10 @@ U32_FIELDS: Final = {
     "endpoint": ("port_width", "message"),
     "npu": ("sm_read",),
 }
-COMPOSITIONS: Final = ("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
-"""Algorithms that may do something else along each dimension."""
 TABLES: Final = 64
 """Embedding tables of DLRM."""
 TABLE_COLUMNS: Final = 4096
 """Their columns, all together."""
-SHARED_FIELDS: Final = frozenset({"comm_warps", "kernel_warps", "memory_bandwidth"})
-"""Fields of a baseline that mean something with dynamic contention only."""
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
@@ -101,7 +97,6 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _strategy(parts)
     yield from _tables(parts)
     yield from _background(parts)
-    yield from _compute(parts)
     yield from _precision(parts)
     yield from _kinds(parts)
     yield from _number_widths(parts)
@@ -149,11 +144,7 @@ def _root(parts: Parts) -> Iterator[Violation]:
     if not isinstance(workload, CollectiveWorkload) or workload.root is None:
         return
     known, members = _members(parts)
-    if workload.collective not in ROOTED:
-        yield Violation(
-            ("workload", "root"), f"{workload.collective} has no root", f"one with {one_of(sorted(ROOTED))}"
-        )
-    elif known and parts.topology is not None:
+    if workload.collective in ROOTED and known and parts.topology is not None:
         ranks = parts.topology.npus if members is None else len(members[0])
         if workload.root >= ranks:
             message = f"there is no rank {workload.root}: {'a group' if members else 'the topology'} has {ranks}"
@@ -169,8 +160,6 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
         yield Violation(path, "auto chooses what dimensions do by itself", "an algorithm by name with it")
         return
     if collective.algorithm not in COMPOSITIONS:
-        message = f"{collective.algorithm} is the same in all dimensions"
-        yield Violation(path, message, f"{one_of(COMPOSITIONS)} with it")
         return
     known, members = _members(parts)
     dims = len(topologies.grid(parts.topology, members)) if known and parts.topology is not None else given
@@ -181,11 +170,9 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
 
 
 def _strategy(parts: Parts) -> Iterator[Violation]:
-    """Models are distributed as they can be, and have the options that they have."""
+    """Models are distributed as they can be."""
     workload, training = parts.workload, parts.training
     model = workload.model if isinstance(workload, ModelWorkload) else None
-    if isinstance(workload, ModelWorkload) and workload.sequence is not None and model not in SEQUENCES:
-        yield Violation(("workload", "sequence"), f"{model} has no sequences", f"only with {one_of(sorted(SEQUENCES))}")
     if training is None or workload is None:
         return
     needed = "hybrid" if model in DISTRIBUTED else "data-parallel"
@@ -231,16 +218,6 @@ def _background(parts: Parts) -> Iterator[Violation]:
             yield Violation(("training", "background_memory_bandwidth"), message, most)
 
 
-def _compute(parts: Parts) -> Iterator[Violation]:
-    """An array is described only where there is one."""
-    if parts.npu is None or parts.npu.compute.kind != "roofline":
-        return
-    compute, default = parts.npu.compute, Compute()
-    for name in type(compute).model_fields.keys() - {"tile"}:
-        if getattr(compute, name) != getattr(default, name):
-            yield Violation(("npu", "compute", name), "a roofline has no array", "none, or npu.compute.kind systolic")
-
-
 def _precision(parts: Parts) -> Iterator[Violation]:
     """A data type decides on the peak of a GPU that has units for it, or at least on the width of elements."""
     npu, workload = parts.npu, parts.workload
@@ -263,15 +240,13 @@ def _precision(parts: Parts) -> Iterator[Violation]:
 
 
 def _kinds(parts: Parts) -> Iterator[Violation]:
-    """Algorithms and priorities are those of collectives that the run has."""
+    """Kinds of collectives have algorithms that one kind can have, and priorities are of kinds that the run has."""
     collective, workload = parts.collective, parts.workload
     if collective is None or workload is None:
         return
     kinds = kinds_of(workload)
     for kind, algorithm in collective.algorithms.items():
-        if kind not in kinds:
-            yield Violation(("collective", "algorithms", kind), "the run has no such collective", one_of(kinds))
-        elif algorithm == "ring-unidirectional":
+        if kind in kinds and algorithm == "ring-unidirectional":
             message = "one lane is for all kinds or for none"
             yield Violation(("collective", "algorithms", kind), message, "ring, with collective.lanes one")
     for index, kind in enumerate(collective.priority):
@@ -312,15 +287,11 @@ def _shares(parts: Parts) -> bool:
 
 
 def _contention(parts: Parts) -> Iterator[Violation]:
-    """A baseline either has bandwidth set aside or shares what there is."""
+    """Where an NPU is shared, nothing is set aside, and there is enough to share."""
     endpoint, npu = parts.endpoint, parts.npu
     if not isinstance(endpoint, BaselineEndpoint):
         return
     if not _shares(parts):
-        for name in sorted(SHARED_FIELDS):
-            if getattr(endpoint, name) != type(endpoint).model_fields[name].default:
-                message = "this is for NPUs that are shared, and here the split is static"
-                yield Violation(("endpoint", name), message, "none, or endpoint.contention dynamic")
         return
     if endpoint.comm_memory_bandwidth is not None:
         message = "nothing is set aside where contention is dynamic"
@@ -339,11 +310,7 @@ def _beside(parts: Parts) -> Iterator[Violation]:
     workload, endpoint, npu = parts.workload, parts.endpoint, parts.npu
     if not isinstance(workload, CollectiveWorkload) or not workload.beside or endpoint is None:
         return
-    if not _shares(parts):
-        accepted = "none, or the endpoint {kind: baseline, contention: dynamic}"
-        yield Violation(("workload", "beside"), "nothing is shared with what runs beside", accepted)
-        return
-    if npu is None:
+    if npu is None or not _shares(parts):
         return
     memory = endpoint.memory_bandwidth or npu.memory_bandwidth
     for index, load in enumerate(workload.beside):
@@ -436,7 +403,7 @@ def _ace(parts: Parts) -> Iterator[Violation]:
 
 
 def _buses(parts: Parts) -> Iterator[Violation]:
-    """LogGP needs its three parameters; plain buses have none."""
+    """LogGP needs its three parameters."""
     endpoint = parts.endpoint
     if not isinstance(endpoint, BaselineEndpoint | AceEndpoint):
         return
@@ -444,9 +411,6 @@ def _buses(parts: Parts) -> Iterator[Violation]:
     for name in ("latency", "overhead", "gap"):
         if buses.kind == "loggp" and getattr(buses, name) is None:
             yield Violation(("endpoint", "buses", name), "loggp needs it", TIME.accepted)
-    for name in type(buses).model_fields:
-        if buses.kind == "rate" and name != "kind" and getattr(buses, name) is not None:
-            yield Violation(("endpoint", "buses", name), "kind: rate has no such cost", "kind: loggp with it")
     npu = parts.npu
     if npu is not None and buses.memory is not None and buses.memory > npu.memory_bandwidth:
         most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"

@@ -130,4 +130,5 @@ class Training(Section):
     stragglers: Annotated[list[Straggler], Field(max_length=100_000)] = Field(default=[])
     """NPUs that compute more slowly."""
     compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
-    """Factor on every compute time; a fitted value is declared under `calibration`."""
+    """Factor on every compute time, those of a text workload included; a fitted value is declared under
+    `calibration`."""

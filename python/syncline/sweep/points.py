@@ -20,6 +20,7 @@ from syncline.document import Node, Scalar
 from syncline.errors import InputError, Problem, one_of
 from syncline.schema import load as experiments
 from syncline.schema import merge
+from syncline.schema.effect import Uses
 from syncline.schema.explain import UNKNOWN_KEY
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
@@ -77,10 +78,11 @@ def simulations(sweep: Sweep, checked: Callable[[int], None] = lambda _: None) -
     warnings: dict[str, None] = {}
     problems: list[tuple[str, Problem]] = []
     refusals: list[tuple[str, Problem]] = []
+    uses = Uses()
     for point, base, settings in _points(sweep):
         checked(point.index)
         try:
-            study = _study(base, settings, sweep, _chosen(sweep, base))
+            study = _study(base, settings, sweep, _chosen(sweep, base), uses)
         except InputError as error:
             problems += _attributed(error, point, sweep, base, settings)
             continue
@@ -92,6 +94,10 @@ def simulations(sweep: Sweep, checked: Callable[[int], None] = lambda _: None) -
             refusals += [(_place(point), problem) for problem in refused]
     if problems:
         raise InputError(_with_points(problems))
+    # A variant of a base that is not simulated may be the one in which something acts.
+    besides = () if sweep.variants is None else {base.label for base in sweep.bases}
+    if idle := list(uses.problems(besides)):
+        raise InputError(idle)
     if all(simulation.refusal is not None for simulation in found):
         raise InputError(_with_points(refusals))
     return found, list(warnings)
@@ -109,7 +115,9 @@ def _points(sweep: Sweep) -> Iterator[tuple[Point, Base, list[Override]]]:
         yield point, base, [*sweep.settings, *(Override(path, value) for path, value in values)]
 
 
-def _study(base: Base, settings: Sequence[Override], sweep: Sweep, only: Sequence[str] | None) -> experiments.Study:
+def _study(
+    base: Base, settings: Sequence[Override], sweep: Sweep, only: Sequence[str] | None, uses: Uses
+) -> experiments.Study:
     own = [Override(s.path, document.copied(s.value)) for s in settings]
     of_variants = [s for s in own if s.path[0] == "variants"]
     of_all = [s for s in own if s.path[0] != "variants"]
@@ -118,6 +126,7 @@ def _study(base: Base, settings: Sequence[Override], sweep: Sweep, only: Sequenc
         forced=of_all,
         only=only,
         folders={sweep.label: sweep.folder},
+        uses=uses,
     )
     return experiments.load_changed(document.copied(base.root), base.label, base.folder, changes)
 
@@ -182,7 +191,7 @@ def _attributed(
     """The problems of a point, with the variant that has them where it is not said by their place."""
     for name in _chosen(sweep, base) or []:
         try:
-            _study(base, settings, sweep, [name])
+            _study(base, settings, sweep, [name], Uses())
         except InputError as own:
             yield from ((f"{_place(point)}, variant {name}", problem) for problem in own.problems)
     yield from ((_place(point), problem) for problem in error.problems)

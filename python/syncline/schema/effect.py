@@ -1,0 +1,385 @@
+"""Which settings act, and where they do not.
+
+Everything that an experiment says either changes what is simulated or is refused: [`RULES`] says of every field when it
+acts, and what it needs. A field that no rule names always acts; the fields of [`RECORDED`] change no result. What has
+no effect in any variant for which it was written is refused; where it acts in some, the others list it among their
+assumptions. The engine is told of nothing that does not act ([`effective`]).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from syncline.document import Mapping, Node, Origin
+from syncline.errors import Problem, one_of
+from syncline.schema import programs
+from syncline.schema.experiment import (
+    AceEndpoint,
+    BaselineEndpoint,
+    Experiment,
+    IdealEndpoint,
+    PacketNetwork,
+    SwitchOffloadEndpoint,
+)
+from syncline.schema.npu import Npu
+from syncline.schema.workloads import DISTRIBUTED, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, kinds_of
+
+RECORDED: Final = frozenset(
+    {
+        "name",  # what people call it
+        "description",
+        "calibration",  # says where a value is from
+        "output",  # what is recorded of a run
+        "fold",  # whether equal NPUs are simulated once, which is exact or refused
+        "npu.memory",  # what needs more than there is is warned of, and no slower
+        "network.mode",  # how packets are moved, which is exact
+    }
+)
+"""Fields that change no result, whatever they are."""
+NEEDED: Final = frozenset({"comm_memory_bandwidth", "comm_sms"})
+"""Fields that an endpoint cannot be described without; they are never refused for having no effect."""
+BROUGHT: Final = "--endpoint"
+"""Where values come from that an endpoint brings which is named on the command line: they are nobody's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a field acts."""
+
+    path: str
+    """The field, or the section with all its fields."""
+    acts: Callable[[Experiment], bool]
+    why: str
+    """Why it does not, where it does not."""
+    needs: str
+    """What would make it act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A setting without effect."""
+
+    path: tuple[str, ...]
+    value: Any
+    rule: Rule
+
+
+def _trains(e: Experiment) -> bool:
+    return e.is_training
+
+
+def _computes(e: Experiment) -> bool:
+    """Whether the compute model of the NPU gives the time of anything."""
+    return isinstance(e.workload, ModelWorkload)
+
+
+def _exceeds(e: Experiment, most: int, *names: str) -> bool:
+    """Whether what the endpoint takes is more than an NPU has by default, so that it is bounded by what is given."""
+    taken = [getattr(e.endpoint, name, None) or 0 for name in names]
+    return max(taken) > most
+
+
+def _contends(e: Experiment) -> bool:
+    """Whether communication shares the NPU with anything."""
+    beside = isinstance(e.workload, CollectiveWorkload) and bool(e.workload.beside)
+    return e.shares and (e.is_training or beside)
+
+
+def _is_routed(e: Experiment) -> bool:
+    """Whether packets for others pass routers, or an ACE's pools, so that they could wait for each other; or buffers
+    are as small as they may be with no rule only.
+    """
+    network = e.network
+    if isinstance(network, PacketNetwork) and network.buffer is not None and network.buffer < 2 * network.packet:
+        return True
+    return programs.passes_npus(e) and (e.transit == "network" or isinstance(e.endpoint, AceEndpoint))
+
+
+def _is_static(e: Experiment) -> bool:
+    """Whether what communication takes of the NPU is set aside, and compute runs beside it."""
+    return _computes(e) and e.training.overlap and not isinstance(e.endpoint, IdealEndpoint) and not e.shares
+
+
+def _sms_count(e: Experiment) -> bool:
+    """Whether it matters how many SMs there are in all: the peak rate is that of all of them together."""
+    taken = _is_static(e) and getattr(e.endpoint, "comm_sms", 0) > 0
+    background = _has_background(e) and not e.shares
+    return _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (_computes(e) and (taken or background))
+
+
+def _memory_counts(e: Experiment) -> bool:
+    if isinstance(e.endpoint, BaselineEndpoint) and e.shares:
+        return e.endpoint.memory_bandwidth is None or _exceeds(e, Npu().memory_bandwidth, "memory_bandwidth")
+    buses = getattr(e.endpoint, "buses", None)
+    through_buses = 0 if buses is None else buses.memory or 0
+    taken = _exceeds(e, Npu().memory_bandwidth, "comm_memory_bandwidth")
+    return _computes(e) or taken or through_buses > Npu().memory_bandwidth
+
+
+def _clock_counts(e: Experiment) -> bool:
+    compute = e.npu.compute
+    of_array = _computes(e) and compute.kind == "systolic" and compute.clock is None
+    if isinstance(e.endpoint, IdealEndpoint):
+        return of_array or e.endpoint.step_latency is None
+    if isinstance(e.endpoint, AceEndpoint):
+        return of_array or e.endpoint.clock is None
+    return of_array or _sms_drive(e)
+
+
+def _sms_drive(e: Experiment) -> bool:
+    """Whether SMs drive anything."""
+    endpoint = e.endpoint
+    return isinstance(endpoint, BaselineEndpoint) or (
+        isinstance(endpoint, SwitchOffloadEndpoint) and endpoint.comm_sms > 0 and _leaves_something(e)
+    )
+
+
+def _has_background(e: Experiment) -> bool:
+    model = e.workload.model if isinstance(e.workload, ModelWorkload) else ""
+    return model in DISTRIBUTED and e.training.background_embedding
+
+
+def _uses_switches(e: Experiment) -> bool:
+    return any(p.name == programs.IN_SWITCH for p in programs.of(e))
+
+
+def _leaves_something(e: Experiment) -> bool:
+    """Whether anything is done by NPUs beside switches that add."""
+    return any(p.name != programs.IN_SWITCH for p in programs.of(e))
+
+
+def _adds_in_switches(e: Experiment) -> bool:
+    return any(p.name == programs.IN_SWITCH and p.kind in programs.SUMS for p in programs.of(e))
+
+
+def _has_chunks(e: Experiment) -> bool:
+    """Whether there may be more than one chunk at a time."""
+    if not isinstance(e.workload, CollectiveWorkload):
+        return True
+    return programs.chunks(e) > 1
+
+
+def _follows(e: Experiment) -> bool:
+    """Whether some kind of collectives has no algorithm of its own."""
+    return any(kind not in e.collective.algorithms for kind in kinds_of(e.workload))
+
+
+def _composes(e: Experiment) -> bool:
+    return _follows(e) and e.collective.algorithm in (*programs.COMPOSITIONS, "auto")
+
+
+def _loggp(e: Experiment) -> bool:
+    return getattr(getattr(e.endpoint, "buses", None), "kind", "rate") == "loggp"
+
+
+def _charges_memory(e: Experiment) -> bool:
+    """Whether the bandwidth that is set aside for communication bounds it, or is taken from compute."""
+    buses = getattr(e.endpoint, "buses", None)
+    return not _loggp(e) or buses is None or buses.memory is None or _is_static(e)
+
+
+MODEL: Final = "workload.model"
+TRAINING: Final = "a workload with a training loop (workload.model or workload.astra_text)"
+_FILE: Final = "compute times are those of the file, or there are none"
+_ALONE: Final = "a single collective has no training loop"
+_ROOFLINE: Final = "a roofline has no array"
+_STATIC: Final = "this is for NPUs that are shared, and here the split is static"
+_DYNAMIC: Final = "endpoint {kind: baseline, contention: dynamic}"
+_IN_SWITCHES: Final = "nothing goes through switches that add"
+_SWITCHED: Final = "a dimension with switches, and in-switch or a composition over the dimensions"
+
+
+def _dynamic(e: Experiment) -> bool:
+    return e.shares
+
+
+def _figures_count(e: Experiment) -> bool:
+    """Whether any figure of the NPU matters."""
+    figures = ("peak", "sms", "clock", "memory_bandwidth", "bus")
+    return any(broken(e, ("npu", name)) is None for name in figures)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("npu.gpu", _figures_count, "no figure of the NPU matters", "a workload or an endpoint that uses the NPU"),
+    Rule("npu.peak", lambda e: _computes(e) and e.npu.compute.kind == "roofline",
+         "no kernel's time comes from the peak rate", f"{MODEL} with npu.compute.kind roofline"),
+    Rule("npu.sms", _sms_count, "nothing is set aside or shared: the peak rate is that of all SMs together",
+         f"{MODEL} with SMs set aside (endpoint.comm_sms), or {_DYNAMIC}"),
+    Rule("npu.clock", _clock_counts, "nothing runs at this clock: what there is has a clock or latency of its own",
+         "SMs that drive collectives, or an endpoint without a clock or latency of its own"),
+    Rule("npu.memory_bandwidth", _memory_counts, "no kernel's time depends on it",
+         f"{MODEL}, or {_DYNAMIC} without endpoint.memory_bandwidth"),
+    Rule("npu.bus", lambda e: not isinstance(e.endpoint, IdealEndpoint), "an ideal endpoint crosses no bus",
+         "endpoint baseline, ace or switch-offload"),
+    Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
+    Rule("npu.compute", _computes, _FILE, MODEL),
+    *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _ROOFLINE, "npu.compute.kind systolic")
+      for name in ("rows", "columns", "dataflow", "clock")),
+    Rule("network.deadlock_rule", _is_routed, "no packet passes a router that it could hold up others at",
+         "messages for distant NPUs on rings, with endpoint.transit network or an ACE"),
+    Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
+         f"workload.model {one_of(sorted(SEQUENCES))}"),
+    Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",
+         f"workload.collective {one_of(sorted(ROOTED))}"),
+    Rule("workload.beside", _dynamic, "nothing is shared with what runs beside", _DYNAMIC),
+    Rule("training", _trains, _ALONE, TRAINING),
+    *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
+           f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
+      for name in ("background_sms", "background_memory_bandwidth")),
+    *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention the background shares what there is",
+           "endpoint.contention static, or another endpoint")
+      for name in ("background_sms", "background_memory_bandwidth")),
+    Rule("collective.algorithm", _follows, "every kind of collectives has an algorithm of its own",
+         "a kind without one in collective.algorithms"),
+    Rule("collective.per_dimension", _composes, "no algorithm does something else along each dimension",
+         f"algorithm {one_of(programs.COMPOSITIONS)} with it"),
+    Rule("collective.slices", programs.has_pipelines, "nothing is cut into slices",
+         "double-binary-tree or one-hop-trees, or rings of a collective with a root"),
+    Rule("collective.lanes", programs.has_lanes, "nothing goes around rings with several lanes, or one is used anyway",
+         "algorithm ring, or a composition, over rings or fully connected dimensions"),
+    Rule("collective.scheduling", _trains, "there is one collective, and nothing to choose from", TRAINING),
+    Rule("collective.priority", lambda e: len(kinds_of(e.workload)) > 1, "there is one kind of collectives",
+         "a workload with several, such as dlrm"),
+    Rule("collective.inflight", lambda e: not isinstance(e.endpoint, AceEndpoint), "an ACE has limits of its own",
+         "another endpoint; or endpoint.fsms and endpoint.sram"),
+    Rule("collective.inflight", _has_chunks, "the collective is one chunk", "several: a smaller chunk, or more chunks"),
+    Rule("endpoint.transit", programs.passes_npus, "no message passes an NPU that it is not for",
+         "an algorithm that is not among neighbours only, on rings or fully connected dimensions"),
+    *(Rule(f"endpoint.{name}", lambda e: not isinstance(e.endpoint, BaselineEndpoint) or e.shares, _STATIC,
+           "endpoint.contention dynamic") for name in ("comm_warps", "kernel_warps")),
+    Rule("endpoint.comm_warps", _contends, "nothing runs beside communication", f"{TRAINING}, or workload.beside"),
+    Rule("endpoint.kernel_warps", _trains, "there are no kernels; those of workload.beside have warps of their own",
+         TRAINING),
+    Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
+    Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory stands in its place",
+         "none there, or workload.model with overlap, from which it is taken"),
+    Rule("endpoint.comm_sms", lambda e: _sms_drive(e) or _is_static(e),
+         "nothing is driven by SMs, or taken from compute", f"{MODEL} with training.overlap"),
+    *(Rule(f"endpoint.buses.{name}", _loggp, "kind: rate has no such cost", "kind: loggp with it")
+      for name in ("latency", "overhead", "gap", "message", "memory")),
+    Rule("endpoint.fsm_split", programs.has_phases, "there is one phase", "an algorithm with several phases"),
+    *(Rule(f"endpoint.{name}", lambda e: not isinstance(e.endpoint, SwitchOffloadEndpoint) or _uses_switches(e),
+           _IN_SWITCHES, _SWITCHED) for name in ("switch_memory", "switch_latency")),
+    Rule("endpoint.switch_reduce_bandwidth", _adds_in_switches, "no switch adds",
+         f"{_SWITCHED}, of a collective that adds"),
+    Rule("endpoint.message", lambda e: not isinstance(e.endpoint, SwitchOffloadEndpoint) or _uses_switches(e),
+         _IN_SWITCHES, _SWITCHED),
+)  # fmt: skip
+"""When fields act; of several rules for a field the first that fails is said."""
+
+
+def leaves(section: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The fields below a section: path, value and default. Lists and mappings of names are one field; the kinds of
+    collectives that have algorithms of their own are one each.
+    """
+    for name, info in type(section).model_fields.items():
+        value, here = getattr(section, name), (*path, name)
+        if isinstance(value, BaseModel):
+            yield from leaves(value, here)
+        elif here == ("collective", "algorithms"):
+            yield from (((*here, kind), algorithm, None) for kind, algorithm in value.items())
+        else:
+            yield here, value, None if info.is_required() else info.get_default(call_default_factory=True)
+
+
+def idle(experiment: Experiment) -> list[Idle]:
+    """The settings of an experiment that differ from their defaults and change nothing."""
+    found: list[Idle] = []
+    for path, value, default in leaves(experiment):
+        rule = None if value in (default, _worked_out(experiment, path)) else broken(experiment, path)
+        if rule is not None:
+            found.append(Idle(path, value, rule))
+    return found
+
+
+def _worked_out(experiment: Experiment, path: tuple[str, ...]) -> Any:
+    """What a field without a value comes to, where that depends on the experiment."""
+    return _without(experiment, path).transit if path == ("endpoint", "transit") else None
+
+
+def broken(experiment: Experiment, path: tuple[str, ...]) -> Rule | None:
+    """The rule by which a field does not act, whatever its value; nothing if it acts."""
+    for rule in (*_of_algorithm(experiment, path), *RULES):
+        parts = tuple(rule.path.split("."))
+        if path[: len(parts)] == parts and not rule.acts(experiment):
+            return rule
+    return None
+
+
+def _of_algorithm(experiment: Experiment, path: tuple[str, ...]) -> Sequence[Rule]:
+    """The rule of an algorithm of a kind of collectives."""
+    if path[:2] != ("collective", "algorithms") or len(path) < 3:
+        return ()
+    kinds = kinds_of(experiment.workload)
+    return (Rule(".".join(path), lambda _: path[2] in kinds, "the run has no such collective", one_of(kinds)),)
+
+
+def effective(experiment: Experiment) -> Experiment:
+    """The experiment without the settings that change nothing."""
+    for entry in idle(experiment):
+        if entry.path[-1] not in NEEDED:
+            experiment = _without(experiment, entry.path)
+    return experiment
+
+
+def _without(section: Any, path: tuple[str, ...]) -> Any:
+    """A section with one field at its default."""
+    name, *rest = path
+    if isinstance(section, dict):
+        return {key: value for key, value in section.items() if key != name}
+    if rest:
+        return section.model_copy(update={name: _without(getattr(section, name), tuple(rest))})
+    default = type(section).model_fields[name].get_default(call_default_factory=True)
+    return section.model_copy(update={name: default})
+
+
+@dataclass(slots=True)
+class Uses:
+    """What was written, and whether it acts anywhere."""
+
+    acting: set[Origin] = field(default_factory=set)
+    idle: dict[Origin, tuple[Idle, Any]] = field(default_factory=dict)
+
+    def add(self, experiment: Experiment, tree: Mapping) -> None:
+        """Takes an experiment into account, and the tree that it was written as."""
+        without = {entry.path: entry for entry in idle(experiment) if entry.path[-1] not in NEEDED}
+        for path, _, _ in leaves(experiment):
+            node = written(tree, path)
+            if node is None or is_brought(node.origin):
+                continue
+            if path in without:
+                self.idle.setdefault(node.origin, (without[path], node))
+            else:
+                self.acting.add(node.origin)
+
+    def take(self, other: Uses) -> None:
+        """Takes what else was read into account."""
+        self.acting |= other.acting
+        for origin, entry in other.idle.items():
+            self.idle.setdefault(origin, entry)
+
+    def problems(self, besides: Iterable[str] = ()) -> Iterator[Problem]:
+        """A problem for everything that acts nowhere, but for what is written in the files `besides`."""
+        from syncline import document
+
+        for origin, (entry, node) in self.idle.items():
+            if origin not in self.acting and origin.file not in besides:
+                message = f"this has no effect: {entry.rule.why}"
+                yield origin.problem(message, document.plain(node), f"none, or {entry.rule.needs}")
+
+
+def is_brought(origin: Origin) -> bool:
+    """Whether a value came with an endpoint that was named on the command line."""
+    return BROUGHT in (origin.file, origin.path)
+
+
+def written(tree: Node, path: tuple[str, ...]) -> Node | None:
+    """The value at a path, if it was written."""
+    node: Node | None = tree
+    for key in path:
+        node = node.entries.get(key) if isinstance(node, Mapping) else None
+    return node

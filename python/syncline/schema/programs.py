@@ -1,0 +1,122 @@
+"""What NPUs do along each dimension for each kind of collectives, as far as a description tells.
+
+The engine decides it in `crates/system/src/place.rs`; this is what of that decides which settings act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from syncline.fabric.topologies import Wired
+from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Experiment, SwitchOffloadEndpoint
+from syncline.schema.workloads import ROOTED, CollectiveWorkload, kinds_of
+
+COMPOSITIONS: Final = ("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
+"""Algorithms that may do something else along each dimension."""
+FLAT: Final = frozenset({"direct", "halving-doubling", "double-binary-tree", "one-hop-trees"})
+"""Algorithms that see a group as a line, whatever its shape."""
+TREES: Final = frozenset({"double-binary-tree", "one-hop-trees"})
+IN_SWITCH: Final = "in-switch"
+IN_SWITCHES: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce"})
+"""Collectives that have a sum or a copy for a switch to make."""
+SUMS: Final = frozenset({"all-reduce", "reduce-scatter", "reduce"})
+"""Collectives that have a sum."""
+AMONG_NEIGHBOURS: Final = frozenset({"ring", "ring-unidirectional", "in-switch", *COMPOSITIONS})
+"""Algorithms whose messages stay within a dimension of a product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the NPUs of a line do for a kind of collectives."""
+
+    kind: str
+    algorithm: str
+    name: str
+    block: str
+    """What connects the line; `line` for a group of any shape."""
+    lanes: int
+    """Ways to go around, if it is a ring; more than one if that is not known."""
+
+
+def algorithms(experiment: Experiment, kind: str) -> list[str]:
+    """The algorithms that a kind may have: one, or all where it is left to be chosen."""
+    collective = experiment.collective
+    name = next((own for of, own in collective.algorithms.items() if of == kind), collective.algorithm)
+    if name != "auto":
+        return [name]
+    return [other for other in get_args(Algorithm) if other != "auto"]
+
+
+def of(experiment: Experiment) -> Iterator[Program]:
+    """What is done along every dimension of more than one NPU, for every kind of collectives."""
+    for kind in kinds_of(experiment.workload):
+        for algorithm in algorithms(experiment, kind):
+            yield from _along(experiment, kind, algorithm)
+
+
+def chunks(experiment: Experiment) -> int:
+    """Chunks of a single collective."""
+    collective, workload = experiment.collective, experiment.workload
+    assert isinstance(workload, CollectiveWorkload)
+    if collective.chunks is not None:
+        return collective.chunks
+    return -(-workload.size // (collective.chunk or DEFAULT_CHUNK))
+
+
+def has_pipelines(experiment: Experiment) -> bool:
+    """Whether anything is cut into slices: trees, and rings of collectives with a root, which are chains."""
+    return any(p.name in TREES or (p.name == "ring" and p.kind in ROOTED) for p in of(experiment))
+
+
+def has_lanes(experiment: Experiment) -> bool:
+    """Whether a ring can go around in several ways, among which `lanes` chooses."""
+    if experiment.collective.algorithm == "ring-unidirectional":
+        return False
+    return any(p.name == "ring" and p.lanes > 1 for p in of(experiment))
+
+
+def has_phases(experiment: Experiment) -> bool:
+    """Whether a collective has more than one phase."""
+    found = list(of(experiment))
+    composed = any(p.algorithm in COMPOSITIONS and p.algorithm != "hierarchical" for p in found)
+    return len(found) > 1 or (composed and any(p.kind == "all-reduce" for p in found))
+
+
+def passes_npus(experiment: Experiment) -> bool:
+    """Whether messages may pass NPUs that they are not for."""
+    fabric = experiment.topology
+    used = {name for kind in kinds_of(experiment.workload) for name in algorithms(experiment, kind)}
+    if used <= AMONG_NEIGHBOURS and experiment.groups is None:
+        return False
+    return isinstance(fabric, Wired) or fabric.forwards
+
+
+def _along(experiment: Experiment, kind: str, algorithm: str) -> Iterator[Program]:
+    fabric, members = experiment.topology, experiment.members
+    whole = None if isinstance(fabric, Wired) or members is not None else fabric
+    ring = algorithm in ("ring", "ring-unidirectional")
+    if algorithm in FLAT or (ring and whole is None):
+        yield Program(kind, algorithm, "ring" if ring else algorithm, "line", 2)
+        return
+    per_dimension = experiment.collective.per_dimension
+    own = kind in experiment.collective.algorithms
+    offloads = isinstance(experiment.endpoint, SwitchOffloadEndpoint) and kind in IN_SWITCHES
+    for index, size in enumerate(experiment.grid):
+        if size == 1:
+            continue
+        dim = None if whole is None else whole.dims[index]
+        block = "line" if dim is None else dim.block
+        lanes = 1
+        if dim is not None and dim.block == "ring":
+            lanes = 2
+        elif dim is not None and dim.block == "fully-connected":
+            lanes = (size - 1) * dim.links
+        name = "ring" if ring else algorithm
+        if algorithm in COMPOSITIONS:
+            suits = "ring" if block in ("line", "ring") else "direct"
+            if offloads and (dim is None or dim.block == "switch"):
+                suits = IN_SWITCH
+            name = per_dimension[index] if per_dimension is not None and not own else suits
+        yield Program(kind, algorithm, name, block, lanes)

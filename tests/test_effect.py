@@ -1,0 +1,340 @@
+"""Every setting acts, is refused or is listed as without effect, with every kind of workload, endpoint and backend."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from syncline import assumptions, document, engine
+from syncline.errors import InputError
+from syncline.schema import effect
+from syncline.schema.experiment import Experiment
+from syncline.schema.load import Variant, load
+from syncline.schema.merge import parse_override
+from syncline.sweep import file, points
+
+TEXT: Final = (
+    "DATA\n2\nfirst -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 376320 3229\n"
+    "second -1 16416 NONE 0 27708 NONE 0 9220 ALLREDUCE 819200 922\n"
+)
+WORKLOADS: Final = (
+    "{model: resnet18, batch: 4}",
+    "{model: gnmt, batch: 4}",
+    "{model: dlrm, batch: 16}",
+    "{astra_text: workload.txt}",
+    "{collective: all-reduce, size: 3MB}",
+    "{collective: all-gather, size: 3MB}",
+    "{collective: all-to-all, size: 3MB}",
+    "{collective: broadcast, size: 3MB}",
+)
+ENDPOINTS: Final = (
+    "ideal",
+    "{kind: baseline, comm_memory_bandwidth: 200GB/s, comm_sms: 4}",
+    "{kind: baseline, comm_memory_bandwidth: 200GB/s, comm_sms: 4, "
+    "buses: {kind: loggp, latency: 40ns, overhead: 20ns, gap: 30ns, message: 64KiB}}",
+    "{kind: baseline, contention: dynamic, comm_sms: 4}",
+    "{kind: ace, comm_memory_bandwidth: 100GB/s}",
+    "{kind: switch-offload, comm_memory_bandwidth: 200GB/s, comm_sms: 4}",
+)
+BACKENDS: Final = ("packet", "flow", "analytical")
+FABRICS: Final = (
+    ("Ring(4, rate=100GB/s)_Ring(2, rate=50GB/s)", "six-phase"),
+    ("Ring(2, rate=100GB/s)_Switch(4, rate=50GB/s)", "hierarchical"),
+    ("Ring(8, rate=100GB/s)", "direct"),
+    ("FullyConnected(4, rate=50GB/s)_Ring(2, rate=50GB/s)", "ring"),
+)
+OTHER: Final[dict[str, Any]] = {
+    "topology": "Ring(4, rate=30GB/s)_Ring(2, rate=30GB/s)",
+    "gpus": "0-3",
+    "groups": "size 2",
+    "slow_links": [{"npu": 0, "dim": 0, "way": "up", "rate": "1GB/s"}],
+    "npu.gpu": "b200",
+    "npu.peak": "10TFLOP/s",
+    "npu.sms": 60,
+    "npu.clock": "300MHz",
+    "npu.memory_bandwidth": "210GB/s",
+    "npu.bus": "20GB/s",
+    "npu.sm_read": "2B",
+    "npu.compute.kind": "systolic",
+    "npu.compute.rows": 16,
+    "npu.compute.columns": 16,
+    "npu.compute.dataflow": "weight-stationary",
+    "npu.compute.clock": "100MHz",
+    "npu.compute.tile": 4,
+    "network.packet": "512B",
+    "network.buffer": "2KiB",
+    "network.deadlock_rule": "dateline",
+    "workload.batch": 8,
+    "workload.element": "8B",
+    "workload.precision": "fp32",
+    "workload.kernels": "weighted",
+    "workload.sequence": 7,
+    "workload.size": "5MB",
+    "workload.root": 3,
+    "workload.beside": [{"name": "x", "warps": 32, "memory_bandwidth": "100GB/s"}],
+    "training.strategy": "hybrid",
+    "training.iterations": 3,
+    "training.overlap": False,
+    "training.tail": "drain",
+    "training.update": False,
+    "training.background_embedding": True,
+    "training.background_sms": 20,
+    "training.background_memory_bandwidth": "20GB/s",
+    "training.stragglers": [{"npu": 1, "factor": 3.0}],
+    "training.compute_scale": 5.0,
+    "collective.algorithm": "halving-doubling",
+    "collective.algorithms": {"all-reduce": "double-binary-tree"},
+    "collective.per_dimension": ["direct", "halving-doubling"],
+    "collective.slices": 3,
+    "collective.padding": "none",
+    "collective.scheduling": "fifo",
+    "collective.priority": ["all-to-all"],
+    "collective.chunk": "100kB",
+    "collective.chunks": 3,
+    "collective.inflight": 1,
+    "collective.lanes": "one",
+    "endpoint.step_latency": "3us",
+    "endpoint.forwarding": "packets",
+    "endpoint.transit": "network",
+    "endpoint.comm_memory_bandwidth": "20GB/s",
+    "endpoint.comm_sms": 2,
+    "endpoint.comm_warps": 1,
+    "endpoint.kernel_warps": 1.0,
+    "endpoint.memory_bandwidth": "100GB/s",
+    "endpoint.charge_writes": True,
+    "endpoint.buses.kind": "rate",
+    "endpoint.buses.latency": "4us",
+    "endpoint.buses.overhead": "2us",
+    "endpoint.buses.gap": "3us",
+    "endpoint.buses.message": "1KiB",
+    "endpoint.buses.memory": "40GB/s",
+    "endpoint.clock": "200MHz",
+    "endpoint.sram": "1MiB",
+    "endpoint.banks": 1,
+    "endpoint.port_width": "8B",
+    "endpoint.alus": 1,
+    "endpoint.fsms": 8,
+    "endpoint.fsm_split": "need",
+    "endpoint.message": "1KiB",
+    "endpoint.port_buffer": "512B",
+    "endpoint.switch_reduce_bandwidth": "1GB/s",
+    "endpoint.switch_memory": "16KiB",
+    "endpoint.switch_latency": "5us",
+}
+"""For every field another value than its default, and than that of the experiments here."""
+FILLS: Final = frozenset({"npu.gpu", "workload.precision"})
+"""Fields that decide on others where these are not stated."""
+BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
+    "training.strategy": lambda experiment: experiment.strategy,
+    "endpoint.transit": lambda experiment: experiment.transit,
+}
+"""Fields whose default is worked out; what is given may be the same."""
+KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text", "collective"})
+"""What tells experiments of this test apart."""
+
+
+MORE: Final = (
+    "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-to-all, size: 3MB}\n"
+    "network: {backend: packet, buffer: 1KiB}\nendpoint: {kind: ideal, transit: network}\n"
+    "collective: {algorithm: direct}\n",
+    "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
+    "npu: {compute: {kind: systolic}}\n",
+    "name: a\ntopology: dgx-h100\nworkload: {model: resnet18, batch: 4, element: 2B}\nnetwork: analytical\n"
+    "collective: {chunk: 4MiB}\n",
+    "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: dlrm, batch: 512}\nnetwork: analytical\n"
+    "training: {background_embedding: true}\ncollective: {chunk: 16MiB}\n",
+)
+"""Experiments in which fields act that need another one."""
+
+
+def base(workload: str, endpoint: str, backend: str, fabric: tuple[str, str]) -> str:
+    shape, algorithm = fabric
+    own = ", algorithms: {all-to-all: direct}" if "dlrm" in workload else ""
+    algorithm = "direct" if "all-to-all" in workload else algorithm
+    return (
+        f'name: a\ntopology: "{shape}"\nnetwork: {backend}\nworkload: {workload}\nendpoint: {endpoint}\n'
+        f"collective: {{algorithm: {algorithm}, chunk: 256KiB, inflight: 4{own}}}\n"
+    )
+
+
+def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
+    """Experiments of all kinds that the engine carries out; `rotated` ones have each pair of kinds somewhere."""
+    for number, (workload, endpoint) in enumerate(itertools.product(WORKLOADS, ENDPOINTS)):
+        backends = [BACKENDS[number % 3]] if rotated else BACKENDS
+        for backend in backends:
+            text = base(workload, endpoint, backend, FABRICS[(number + number // 6) % 4])
+            try:
+                (variant,) = loaded(text).variants
+                engine.preview(variant)
+            except InputError:
+                continue
+            yield text, variant
+    for text in MORE:
+        yield text, loaded(text).variants[0]
+
+
+@pytest.fixture(autouse=True)
+def workload_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "workload.txt").write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+
+
+def loaded(text: str, *settings: str) -> Any:
+    overrides = [parse_override(setting) for setting in settings]
+    return load(document.read(text, "file.yaml"), "file.yaml", Path(), overrides)
+
+
+def fields(experiment: Experiment) -> list[str]:
+    """The fields that an experiment of these kinds has and that change results, as paths."""
+    found = dict.fromkeys(
+        ".".join(path[:2] if path[1:2] == ("algorithms",) else path) for path, _, _ in leaves(experiment)
+    )
+    return [path for path in found if not is_recorded(path) and path.rpartition(".")[2] not in KINDS]
+
+
+def leaves(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    yield from effect.leaves(experiment)
+    yield ("collective", "algorithms"), None, None
+
+
+def is_recorded(path: str) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in effect.RECORDED)
+
+
+def changed(text: str, path: str) -> Variant:
+    """The experiment with another value of a field. Raises [`InputError`] if it is refused."""
+    value = OTHER[path]
+    variant: Variant = loaded(text, f"{path}={value if isinstance(value, str) else json.dumps(value)}").variants[0]
+    return variant
+
+
+def test_every_field_has_another_value_here() -> None:
+    missing = {path for _, variant in experiments(rotated=True) for path in fields(variant.experiment)} - OTHER.keys()
+    assert not missing
+
+
+def test_what_is_accepted_is_told_to_the_engine_and_what_is_refused_is_named() -> None:
+    ignored: list[str] = []
+    for text, variant in experiments(rotated=False):
+        told = engine.specification(variant.experiment, TEXT)
+        for path in fields(variant.experiment):
+            try:
+                other = changed(text, path)
+            except InputError as error:
+                assert all(problem.accepted for problem in error.problems), error.as_text()
+                assert any(path.split(".")[0] in p.field for p in error.problems), (path, error.as_text())
+                continue
+            if path == "training.background_embedding" and variant.experiment.training.background_embedding:
+                continue
+            if path in BY_DEFAULT and BY_DEFAULT[path](other.experiment) == BY_DEFAULT[path](variant.experiment):
+                continue
+            same = engine.specification(other.experiment, TEXT) == told
+            listed = any(f"{path} = " in line and "no effect" in line for line in assumptions.of([other]))
+            ignored += [f"{path} is ignored\n{text}"] if same and not listed else []
+    assert not ignored, ignored[0]
+
+
+def outcome(experiment: Experiment) -> Any:
+    """All that a simulation of all that is said says, but for how it is simulated; nothing if the engine refuses it."""
+    from syncline import _core
+
+    try:
+        result = _core.run(json.dumps(engine.described(experiment, TEXT)))
+    except (_core.SpecError, _core.SimulationError):
+        return None
+    summary = json.loads(result["summary"])
+    for name in ("events", "unfolded", "simulated_npus", "warnings", "offloaded"):
+        summary.pop(name)
+    return summary
+
+
+def test_what_has_no_effect_changes_nothing_and_everything_else_something_somewhere() -> None:
+    acted: set[str] = set()
+    seen: set[str] = set()
+    wrong: list[str] = []
+    for text, variant in experiments(rotated=True):
+        before = outcome(variant.experiment)
+        for path in fields(variant.experiment):
+            seen.add(path)
+            raw = with_value(text, variant, path)
+            if raw is None:
+                continue
+            after = outcome(raw.experiment)
+            idle = any(".".join(entry.path).startswith(path) for entry in effect.idle(raw.experiment))
+            if idle:
+                wrong += [] if after in (before, None) else [f"{path} is said to have no effect\n{text}"]
+            elif after != before and after is not None:
+                acted.add(path)
+    assert not wrong, wrong[0]
+    assert seen - acted == {"training.strategy"}  # of which each model has one
+
+
+def with_value(text: str, variant: Variant, path: str) -> Variant | None:
+    """The variant with another value, whether or not that would be refused for having no effect."""
+    if path in FILLS:
+        try:
+            return changed(text, path)
+        except InputError:
+            return None
+    dumped = variant.experiment.model_dump(mode="json")
+    *sections, name = path.split(".")
+    at = dumped
+    for section in sections:
+        at = at[section]
+    at[name] = OTHER[path]
+    if path == "collective.chunks":
+        dumped["collective"]["chunk"] = None
+    try:
+        return replace(variant, experiment=Experiment.model_validate(dumped))
+    except ValueError:
+        return None
+
+
+SHARED: Final = (
+    "name: a\ntopology: Ring(4)\nworkload: {model: resnet18, batch: 4}\ncollective: {inflight: 3}\nvariants:\n"
+    "  - {name: ACE, endpoint: {kind: ace, comm_memory_bandwidth: 100GB/s}}\n"
+)
+
+
+def test_what_acts_in_one_variant_may_stand_above_all() -> None:
+    with pytest.raises(InputError) as refused:
+        loaded(SHARED)
+    assert "file.yaml:4: collective.inflight: this has no effect: an ACE has limits of its own" in str(
+        refused.value.as_text()
+    )
+    both = loaded(SHARED + "  - {name: Ideal}\n").variants
+    assert "collective.inflight = 3 has no effect: an ACE has limits of its own (ACE)" in assumptions.of(both)
+    with pytest.raises(InputError) as own:
+        loaded(SHARED + "  - {name: Ideal, collective: {slices: 7}}\n")
+    assert "variants.1.collective.slices: this has no effect: nothing is cut into slices" in own.value.as_text()
+
+
+def test_defaults_are_harmless_wherever_they_are_written() -> None:
+    assert loaded(SHARED.replace("inflight: 3", "inflight: 16, slices: auto")).variants
+
+
+@pytest.mark.parametrize(("axis", "acts"), [("collective.inflight: [3, 4]", False), ("endpoint.fsms: [8, 16]", True)])
+def test_an_axis_over_what_has_no_effect_is_refused(tmp_path: Path, axis: str, acts: bool) -> None:
+    (tmp_path / "base.yaml").write_text(SHARED.replace("collective: {inflight: 3}\n", ""))
+    (tmp_path / "s.sweep.yaml").write_text(f"name: s\nbase: base.yaml\naxes: {{{axis}}}\n")
+    sweep = file.load(tmp_path / "s.sweep.yaml", "s.sweep.yaml")
+    if acts:
+        assert len(points.simulations(sweep)[0]) == 2
+        return
+    with pytest.raises(InputError) as refused:
+        points.simulations(sweep)
+    assert "this has no effect: an ACE has limits of its own" in refused.value.as_text()
+
+
+def test_the_scale_of_compute_holds_for_text_workloads() -> None:
+    times = [
+        engine.run(loaded(base("{astra_text: workload.txt}", "ideal", "analytical", FABRICS[0]), *setting).variants[0])
+        for setting in ((), ("training.compute_scale=2.5",))
+    ]
+    assert times[1].summary["compute_ps"] == pytest.approx(2.5 * times[0].summary["compute_ps"], rel=1e-9)
