@@ -205,40 +205,34 @@ impl<F: Fabric> Flow<F> {
         let m = &mut self.messages[id.index()];
         (m.open, m.stays, m.dst, m.dst_port) = (false, self.path.is_empty(), at, arrives_by);
         (m.sent, m.order) = (now, order);
-        if len == Bytes::ZERO || self.uses.is_empty() {
+        let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
+        let way = match route {
+            Route::Port(_) => Way::Link(first),
+            Route::To(dst) => Way::Between(src, dst),
+        };
+        // A message of no bytes waits for those before it on its connection, and for nobody else.
+        if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(way).is_none() {
             if let Some(receipt) = self.messages[id.index()].message.receipt {
                 self.receipts.add(src.0, src, receipt);
                 q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(src)));
             }
             return self.on_its_way(now + latency, id, q);
         }
-        let first = self.fabric.first_link(src) + u32::from(self.path[0].0);
-        self.start(now, id, first, latency);
-        self.share_at(now, q);
+        self.queue(now, id, way, first, latency, q);
     }
 
-    /// A flow starts. It has no rate until they are found anew.
-    fn start(&mut self, now: Ps, id: MsgId, first_link: u32, latency: Ps) {
-        let Message { src, route, len, .. } = self.messages[id.index()].message;
-        let way = match route {
-            Route::Port(_) => Way::Link(first_link),
-            Route::To(dst) => Way::Between(src, dst),
-        };
-        let group = match self.bundles.find(way) {
-            Some(group) => {
-                self.pool.join(group);
-                group
-            }
-            None => {
-                let group = self.pool.add(&self.uses, Share::UNLIMITED);
-                self.bundles.open(group, way, first_link, latency);
-                group
-            }
-        };
-        let work = Work::of(len);
-        self.ports[first_link as usize].start(now, work);
-        self.bundles[group].start(now, id, work);
-        self.stale.push(group);
+    /// A message stands in line on its connection; one that is new has no rate until rates are found anew.
+    fn queue(&mut self, now: Ps, id: MsgId, way: Way, first_link: u32, latency: Ps, q: &mut impl Schedule<Event>) {
+        let work = Work::of(self.messages[id.index()].message.len);
+        let bundle = self.bundles.find(way).unwrap_or_else(|| {
+            let bundle = self.pool.add(&self.uses, Share::UNLIMITED);
+            self.bundles.open(bundle, way, first_link, latency);
+            self.stale.push(bundle);
+            self.share_at(now, q);
+            bundle
+        });
+        let added = self.bundles[bundle].queue(now, id, work);
+        self.ports[first_link as usize].start(now, added);
     }
 
     /// Asks for rates to be found anew at `time`, unless that happens earlier anyway.
@@ -277,17 +271,17 @@ impl<F: Fabric> Flow<F> {
         for group in due.drain(..).map(GroupId) {
             let (first_link, latency) = (self.bundles[group].first_link as usize, self.bundles[group].latency);
             self.bundles[group].advance(now);
-            while let Some((id, excess)) = self.bundles[group].take_drained() {
-                self.ports[first_link].drained(excess);
-                self.pool.leave(group);
+            while let Some(id) = self.bundles[group].take_drained() {
                 let Message { src: at, receipt, .. } = self.messages[id.index()].message;
                 self.left.extend(receipt.map(|receipt| (receipt, at)));
                 self.on_its_way(now + latency, id, q);
             }
             let bundle = &mut self.bundles[group];
             if bundle.is_empty() {
+                self.ports[first_link].drained(bundle.excess());
                 bundle.set_rate(now, Share::ZERO);
                 self.ports[first_link].change(now, bundle);
+                self.pool.leave(group);
                 self.deadlines.set(group.index(), Ps::MAX);
                 self.bundles.close(group);
             } else {
