@@ -11,8 +11,8 @@ use syncline_core::{NodeId, Ps};
 pub(super) enum Way {
     /// One hop over a link.
     Link(u32),
-    /// The route from a node to another.
-    Between(NodeId, NodeId),
+    /// The route from a node to another, or the other one that is as good.
+    Between(NodeId, NodeId, bool),
 }
 
 /// A connection: messages with the same route, served in the order in which they were sent.
@@ -96,7 +96,7 @@ pub(super) struct Bundles {
     bundles: Vec<Bundle>,
     /// Per link, the bundle of messages that take no other.
     one_hop: Vec<Option<GroupId>>,
-    between: BTreeMap<(NodeId, NodeId), GroupId>,
+    between: BTreeMap<(NodeId, NodeId, bool), GroupId>,
 }
 
 impl Bundles {
@@ -108,7 +108,7 @@ impl Bundles {
     pub fn find(&self, way: Way) -> Option<GroupId> {
         match way {
             Way::Link(link) => self.one_hop[link as usize],
-            Way::Between(src, dst) => self.between.get(&(src, dst)).copied(),
+            Way::Between(src, dst, around) => self.between.get(&(src, dst, around)).copied(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Bundles {
         }
         match way {
             Way::Link(link) => self.one_hop[link as usize] = Some(id),
-            Way::Between(src, dst) => _ = self.between.insert((src, dst), id),
+            Way::Between(src, dst, around) => _ = self.between.insert((src, dst, around), id),
         }
     }
 
@@ -139,7 +139,7 @@ impl Bundles {
     pub fn close(&mut self, id: GroupId) {
         match self[id].way {
             Way::Link(link) => self.one_hop[link as usize] = None,
-            Way::Between(src, dst) => _ = self.between.remove(&(src, dst)),
+            Way::Between(src, dst, around) => _ = self.between.remove(&(src, dst, around)),
         }
     }
 }

@@ -248,7 +248,8 @@ impl<F: Fabric> Network for Packet<F> {
     fn open(&mut self, message: Message) -> MsgId {
         let path = match message.route {
             Route::Port(port) => Some(self.paths.through(port)),
-            Route::To(dst) => self.paths.between(&self.fabric, message.src, dst),
+            Route::To(dst) => self.paths.between(&self.fabric, message.src, (dst, false)),
+            Route::Around(dst) => self.paths.between(&self.fabric, message.src, (dst, true)),
         };
         self.messages.add(message, path)
     }

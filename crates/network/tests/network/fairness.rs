@@ -256,10 +256,7 @@ fn random_fabric(rng: &mut SplitMix64) -> Product {
 /// The links of a message's way.
 fn links_of(fabric: &Product, play: &Play) -> Vec<(u32, Rate)> {
     let mut path = Vec::new();
-    match play.route {
-        Route::Port(port) => path.push(port),
-        Route::To(dst) => fabric.route(play.src, dst, &mut path),
-    }
+    play.route.append(fabric, play.src, &mut path);
     let mut at = play.src;
     let mut link = |&port: &PortId| {
         let link = (fabric.first_link(at) + u32::from(port.0), fabric.link(at, port).rate);
