@@ -123,19 +123,18 @@ def test_what_is_scarce_sets_the_pace(kind: str, scarce: dict[str, int], resourc
 
 
 @pytest.mark.parametrize("endpoint", [Ideal(inflight=64), Engine(memory=900 * GB)])
-@pytest.mark.parametrize(("size", "share"), [(2, 1.0), (4, 3 / 4), (8, 5 / 8)])
-def test_an_all_to_all_takes_one_way_where_both_are_as_short(size: int, share: float, endpoint: Ideal | Engine) -> None:
-    """An even ring has NPUs opposite each other. All that is for them goes up, so that links up carry this share of
-    what goes through the ring, rather than half of it, and an all-to-all takes so much longer than its links need."""
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_an_all_to_all_uses_both_ways_round_an_even_ring(size: int, endpoint: Ideal | Engine) -> None:
+    """Half of what is for the opposite NPU goes each way, so that an all-to-all takes what its links need."""
     run = Run((Ring(size, 25 * GB, 400 * NS),), "all-to-all", 8 << 20, 64 << 10, endpoint)
     bound = run.bounds()["links of dimension 0"]
-    assert time_ps(run) / bound == pytest.approx(2 * share, rel=0.02)
+    assert time_ps(run) / bound < 1.05
 
 
-@pytest.mark.parametrize("sizes", [(4, 4, 4), (2, 8), (6, 4)])
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (2, 8), (6, 4), (4, 3)])
 def test_an_all_to_all_uses_both_ways_round_a_torus(sizes: tuple[int, ...]) -> None:
-    """What is for the opposite NPU of a ring goes up or down by where it lies in the other dimensions, so that links of
-    both directions carry the same and the slowest dimension takes as long as its links need."""
+    """What is for the opposite NPU of a ring goes up or down by where it lies in the other dimensions, or half each way,
+    so that links of both directions carry the same and the slowest dimension takes as long as its links need."""
     run = Run(
         tuple(Ring(n, 25 * GB, 400 * NS) for n in sizes), "all-to-all", 16 << 20, 64 << 10, Engine(memory=900 * GB)
     )

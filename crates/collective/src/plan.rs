@@ -275,10 +275,11 @@ impl Plan {
         Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates, shape: None })
     }
 
-    /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances.
+    /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances. `rings` says along
+    /// which of its dimensions there are two ways to every rank.
     #[must_use]
-    pub fn on_grid(self, sizes: &[u32]) -> Plan {
-        Plan { shape: Grid::new(sizes), ..self }
+    pub fn on_grid(self, sizes: &[u32], rings: &[bool]) -> Plan {
+        Plan { shape: Grid::new(sizes, rings), ..self }
     }
 
     /// The same for a single line of ranks that lies along another dimension than the first.

@@ -71,10 +71,10 @@ impl Forwarding {
         }
     }
 
-    /// A message sets out for a node, given by its number in the whole machine; `None` if it is there.
-    pub fn depart(&mut self, fabric: &dyn Fabric, dst: NodeId, message: Message) -> Option<Leg> {
-        let Message { src, tag, len, delivery, .. } = message;
-        let position = self.paths.between(fabric, src, dst)?;
+    /// A message sets out for a node, given by its number in the whole machine; `None` if it is there, or goes by a port.
+    pub fn depart(&mut self, fabric: &dyn Fabric, message: Message) -> Option<Leg> {
+        let Message { src, tag, len, delivery, route, .. } = message;
+        let position = self.paths.between(fabric, src, route.end()?)?;
         Some(self.leg(Journey { tag, len, delivery, position, onward: None, left: len }))
     }
 

@@ -173,9 +173,11 @@ impl<'a> PhaseView<'a> {
         self.layout.split.share(self.vector, self.lane.program.parts(), block).1
     }
 
-    /// Bytes of the vector that are the NPU's own share: what an all-to-all leaves where it is.
+    /// Bytes of the vector that are the NPU's own share, of one or more blocks: what an all-to-all leaves where it is.
     pub fn kept(&self) -> u64 {
-        self.share(self.rank)
+        let parts = self.lane.program.parts();
+        let each = parts / self.lane.program.ranks();
+        self.layout.split.run(self.vector, parts, self.rank * each, each)
     }
 
     /// The port by which everything leaves, if it is the same throughout the phase.
@@ -196,6 +198,7 @@ impl<'a> PhaseView<'a> {
         let ring = self.ring();
         match ring.and_then(|ring| ring.ports.as_ref()) {
             Some(ports) => Route::Port(ports[self.rank as usize]),
+            None if self.lane.program.goes_around(step) => Route::Around(self.node(step.to)),
             None => Route::To(self.node(step.to)),
         }
     }

@@ -287,7 +287,9 @@ impl<C: StepCost> MessageEndpoint<C> {
             let following = bursts.then(|| view.step(next).0).filter(|next| next.op == Op::Send);
             t.most_leaving = match following {
                 None => 0,
-                Some(next) if next.to != step.to && view.program().spreads() => self.most_leaving[npu.index()],
+                Some(next) if view.program().spreads() && view.route(&next) != t.route => {
+                    self.most_leaving[npu.index()]
+                }
                 Some(_) => 1,
             };
         }
@@ -351,10 +353,7 @@ impl<C: StepCost> MessageEndpoint<C> {
 
     /// A message as it takes its first hop.
     fn on_its_way(&mut self, message: Message) -> Message {
-        let leg = match (&mut self.forwarding, message.route) {
-            (Some(f), Route::To(dst)) => f.depart(self.layout.fabric(), dst, message),
-            _ => None,
-        };
+        let leg = self.forwarding.as_mut().and_then(|f| f.depart(self.layout.fabric(), message));
         leg.map_or(message, |leg| self.hop(message.src, leg, message.receipt))
     }
 

@@ -76,10 +76,7 @@ impl<F: Fabric> Analytical<F> {
     fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
         let Message { src, route, len, receipt, .. } = self.messages[id.index()].message;
         self.path.clear();
-        match route {
-            Route::Port(port) => self.path.push(port),
-            Route::To(dst) => self.fabric.route(src, dst, &mut self.path),
-        }
+        route.append(&self.fabric, src, &mut self.path);
         self.audit.injected += len.0;
         let (mut start, mut latency, mut bottleneck) = (now, Ps::ZERO, Rate::UNLIMITED);
         let (mut at, mut arrives_by) = (src, PortId(0));
@@ -105,7 +102,7 @@ impl<F: Fabric> Analytical<F> {
         match route {
             // Empty messages take no time to follow one another.
             Route::Port(_) if len > Bytes::ZERO => q.at(time, Key::new(class::ARRIVAL, local), Event::Arrival(id)),
-            Route::Port(_) | Route::To(_) => self.expect(time, now, id, q),
+            Route::Port(_) | Route::To(_) | Route::Around(_) => self.expect(time, now, id, q),
         }
         if let Some(receipt) = receipt {
             // What stays at its node leaves by no link.

@@ -8,10 +8,10 @@
 //!   room(port) ◀── NetOut::Room                    release(port, n) ◀─┘
 //! ```
 //!
-//! * Bytes enter through a *port* of the source in the order in which they become available: a port
-//!   is a first-come first-served queue. What is not on the wire yet is the port's backlog; an
-//!   endpoint that models a finite port buffer asks [`Network::room`] before it feeds. (Messages of the
-//!   flow backend share their port instead, from the time when they are complete.)
+//! * Bytes enter through a *port* of the source in the order in which they become available. What goes to one place
+//!   is a *connection*, a first-come first-served queue; how those of a port share it is the backend's. What is not on
+//!   the wire yet is the port's backlog; an endpoint that models a finite port buffer asks [`Network::room`] before it
+//!   feeds. (A message of the flow backend takes its place in line when it is complete.)
 //! * With [`Delivery::Whole`] the destination hears once, when the last byte has arrived, and the
 //!   network frees the buffer itself (the data went to a memory that always has room). With
 //!   [`Delivery::Stream`] it hears of every segment when its first packet has arrived, and must give
@@ -27,6 +27,7 @@
 
 use crate::usage::LinkUsage;
 use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait, id_type};
+use syncline_topology::Fabric;
 
 id_type!(
     /// A message in flight. Numbers are reused once a message has arrived.
@@ -41,6 +42,30 @@ pub enum Route {
     Port(PortId),
     /// To a node, along the fabric's deterministic route.
     To(NodeId),
+    /// To a node, the other way round rings where both are equally long ([`Fabric::other_route`]).
+    Around(NodeId),
+}
+
+impl Route {
+    /// The node, and whether it is reached the other way round; `None` of a port.
+    #[inline]
+    pub fn end(self) -> Option<(NodeId, bool)> {
+        match self {
+            Route::Port(_) => None,
+            Route::To(dst) => Some((dst, false)),
+            Route::Around(dst) => Some((dst, true)),
+        }
+    }
+
+    /// Appends the ports that a message takes from `src`.
+    #[inline]
+    pub fn append(self, fabric: &(impl Fabric + ?Sized), src: NodeId, path: &mut Vec<PortId>) {
+        match self {
+            Route::Port(port) => path.push(port),
+            Route::To(dst) => fabric.route(src, dst, path),
+            Route::Around(dst) => fabric.other_route(src, dst, path),
+        }
+    }
 }
 
 /// How the destination learns of a message.

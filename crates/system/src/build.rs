@@ -12,7 +12,7 @@ use crate::preview::Preview;
 use crate::results::Results;
 use crate::setup::{Folded, RunPlan};
 use crate::spec::{
-    AceSpec, BusSpec, DeadlockRule, EndpointSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
+    AceSpec, BusSpec, DeadlockRule, EndpointSpec, FabricSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
     SwitchOffloadSpec,
 };
 use crate::{steady, tables};
@@ -154,7 +154,9 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
             // port buffers, which are first come, first served.
             let in_phases = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() != (true, false);
             let turns = plan.layout.is_routed() && !plan.transit && !in_phases;
-            let config = packet::PacketConfig { packet, buffer: buffer_packets, at_least, rule, trains, turns, window };
+            let in_rounds = matches!(spec.fabric, FabricSpec::Graph { .. });
+            let buffer = buffer_packets;
+            let config = packet::PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
         }

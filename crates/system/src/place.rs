@@ -240,8 +240,9 @@ impl Placement {
                     let (composition, order) = (chosen.composition(), order.as_deref());
                     let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
                         .map_err(illegal)?;
-                    if chosen.flat && whole.is_some() {
-                        plan = plan.on_grid(&grid);
+                    if let Some(product) = whole.filter(|_| chosen.flat) {
+                        let rings: Vec<bool> = product.dims().iter().map(|d| d.block == Block::Ring).collect();
+                        plan = plan.on_grid(&grid, &rings);
                     }
                     if chosen.flat && beside {
                         plan = plan.along(grid.len() as u8);

@@ -58,6 +58,11 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
     /// Appends the ports that a message takes from `src` to `dst` under the fabric's deterministic
     /// routing. Nothing is appended when they are the same node.
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>);
+    /// Appends the ports of the way that is as good as that of [`Fabric::route`] and goes round every ring in the other
+    /// direction where both are equally long; the same way where there is no such ring.
+    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        self.route(src, dst, path);
+    }
     /// A name for a node in messages to people, e.g. `NPU 17 (1,0,2)`.
     fn node_name(&self, node: NodeId) -> String;
     /// A name for a port in messages to people, e.g. `dim 1 up`.
@@ -115,6 +120,10 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         (**self).route(src, dst, path);
+    }
+
+    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        (**self).other_route(src, dst, path);
     }
 
     fn node_name(&self, node: NodeId) -> String {

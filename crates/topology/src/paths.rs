@@ -43,10 +43,18 @@ impl Paths {
         u32::from(port.0)
     }
 
-    /// The path between two nodes; `None` when they are the same.
-    pub fn between(&mut self, fabric: &(impl Fabric + ?Sized), src: NodeId, dst: NodeId) -> Option<u32> {
+    /// The path between two nodes, or the other one that is as good; `None` when they are the same.
+    pub fn between(
+        &mut self,
+        fabric: &(impl Fabric + ?Sized),
+        src: NodeId,
+        (dst, other): (NodeId, bool),
+    ) -> Option<u32> {
         self.scratch.clear();
-        fabric.route(src, dst, &mut self.scratch);
+        match other {
+            false => fabric.route(src, dst, &mut self.scratch),
+            true => fabric.other_route(src, dst, &mut self.scratch),
+        }
         if self.scratch.is_empty() {
             return None;
         }

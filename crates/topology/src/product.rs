@@ -14,12 +14,15 @@
 //! dimension and line; their ports lead to the NPUs of the line in order.
 //!
 //! Messages are routed dimension by dimension in order (XYZ); on a ring the shorter way round. When both ways are equally
-//! long, a message goes up if its displacements in the other dimensions add up to an even number, and else down, so
-//! that both ways carry the same in an all-to-all. (On a single ring all of these messages go up: which way they go
-//! depends on the displacement alone, so that routes look alike from every NPU.) Which of several parallel links a
-//! message takes depends on its displacement in the dimension.
+//! long, a message goes up or down by its displacement alone, so that routes look alike from every NPU, and one with the
+//! mirrored displacement goes the other way: both ways carry the same in an all-to-all. What is its own mirror image
+//! goes to the far side of one or more dimensions of even size. Where there are several such dimensions, these messages
+//! are as many up as down. Where a ring is the only one, there is one such message per NPU, and either way of it
+//! ([`Fabric::other_route`]) is as good as the other. Which of several parallel links a message takes depends on its
+//! displacement in the dimension.
 
 use crate::fabric::{Fabric, LinkSpec};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use syncline_core::{NodeId, PortId, Ps, Rate};
@@ -283,10 +286,49 @@ impl Product {
         (self.coordinate(dst, dim) + size - self.coordinate(src, dim)) % size
     }
 
-    /// Which way a message takes along a dimension in which both are equally long.
+    /// Which way a message takes along a dimension in which both are equally long: up if its displacement comes before
+    /// the mirrored one, in the order of numbers. If it is its own mirror image, the other dimensions in which it goes
+    /// half-way decide.
     fn tie_goes_down(&self, src: NodeId, dst: NodeId, dim: usize) -> bool {
-        let others = (0..self.dims.len()).filter(|&other| other != dim);
-        others.fold(0, |sum, other| sum ^ self.displacement(src, dst, other)) & 1 == 1
+        let mut half_ways = 0;
+        for (other, d) in self.dims.iter().enumerate().rev().filter(|&(other, _)| other != dim) {
+            let away = self.displacement(src, dst, other);
+            match (2 * away).cmp(&d.size) {
+                _ if away == 0 => {}
+                Ordering::Less => return false,
+                Ordering::Greater => return true,
+                Ordering::Equal => half_ways += 1,
+            }
+        }
+        half_ways % 2 == 1
+    }
+
+    /// Appends the ports of the shortest way; where both ways round a ring are equally long, of the `other` one.
+    fn path(&self, src: NodeId, dst: NodeId, other: bool, path: &mut Vec<PortId>) {
+        for (dim, d) in self.dims.iter().enumerate() {
+            let away = self.displacement(src, dst, dim);
+            if away == 0 {
+                continue;
+            }
+            let parallel = (away % u32::from(d.links)) as u16;
+            let first = self.first_port[dim];
+            match d.block {
+                Block::Ring => {
+                    let (hops, port) = match d.size - away {
+                        down if down < away || down == away && self.tie_goes_down(src, dst, dim) != other => {
+                            (down, first + 2 * (down % u32::from(d.links)) as u16 + 1)
+                        }
+                        _ => (away, first + 2 * parallel),
+                    };
+                    path.extend((0..hops).map(|_| PortId(port)));
+                }
+                Block::FullyConnected => path.push(PortId(first + (away - 1) as u16 * d.links + parallel)),
+                Block::Switch => {
+                    let member = self.coordinate(dst, dim) as u16;
+                    path.extend([PortId(first + parallel), PortId(member * d.links + parallel)]);
+                }
+            }
+        }
     }
 
     /// The dimension and line of a switch, and the NPU of the line with coordinate 0.
@@ -396,30 +438,11 @@ impl Fabric for Product {
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
-        for (dim, d) in self.dims.iter().enumerate() {
-            let away = self.displacement(src, dst, dim);
-            if away == 0 {
-                continue;
-            }
-            let parallel = (away % u32::from(d.links)) as u16;
-            let first = self.first_port[dim];
-            match d.block {
-                Block::Ring => {
-                    let (hops, port) = match d.size - away {
-                        down if down < away || down == away && self.tie_goes_down(src, dst, dim) => {
-                            (down, first + 2 * (down % u32::from(d.links)) as u16 + 1)
-                        }
-                        _ => (away, first + 2 * parallel),
-                    };
-                    path.extend((0..hops).map(|_| PortId(port)));
-                }
-                Block::FullyConnected => path.push(PortId(first + (away - 1) as u16 * d.links + parallel)),
-                Block::Switch => {
-                    let member = self.coordinate(dst, dim) as u16;
-                    path.extend([PortId(first + parallel), PortId(member * d.links + parallel)]);
-                }
-            }
-        }
+        self.path(src, dst, false, path);
+    }
+
+    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        self.path(src, dst, true, path);
     }
 
     fn node_name(&self, node: NodeId) -> String {
@@ -520,30 +543,34 @@ mod tests {
             prop_assert_eq!(path.len() as u32, shortest);
         }
 
-        /// Both ways round a ring carry the same of an all-to-all, but for an odd message where all other dimensions
-        /// are odd; on a single ring all messages that could go either way go up.
+        /// Both ways round a ring carry the same of an all-to-all, if half of what goes to the far side of the only even
+        /// dimension takes the other route.
         #[test]
         fn all_to_alls_use_both_ways_round(dims in dims(), links in 1u16..3) {
             let t = product(&dims, links);
             let mut hops = vec![[0u32; 2]; dims.len()];
+            let even = dims.iter().filter(|d| d.1 % 2 == 0).count();
             for dst in (0..t.npus()).map(NodeId) {
-                let (mut path, mut at) = (Vec::new(), NodeId(0));
-                t.route(at, dst, &mut path);
-                for port in path {
-                    let used = (at.0 < t.npus()).then(|| t.port_uses()[port.index()]);
-                    match used.map(|used| (used.way, usize::from(used.dim))) {
-                        Some((Way::Up, dim)) => hops[dim][0] += 1,
-                        Some((Way::Down, dim)) => hops[dim][1] += 1,
-                        _ => {}
+                let alone = even == 1 && (0..dims.len()).all(|d| {
+                    let away = t.displacement(NodeId(0), dst, d);
+                    away == 0 || 2 * away == dims[d].1
+                });
+                for other in [false, true] {
+                    let (mut path, mut at) = (Vec::new(), NodeId(0));
+                    if alone && other { t.other_route(at, dst, &mut path) } else { t.route(at, dst, &mut path) }
+                    for port in path {
+                        let used = (at.0 < t.npus()).then(|| t.port_uses()[port.index()]);
+                        match used.map(|used| (used.way, usize::from(used.dim))) {
+                            Some((Way::Up, dim)) => hops[dim][0] += 1,
+                            Some((Way::Down, dim)) => hops[dim][1] += 1,
+                            _ => {}
+                        }
+                        at = t.next(at, port).0;
                     }
-                    at = t.next(at, port).0;
+                    prop_assert_eq!(at, dst);
                 }
             }
-            for (dim, [up, down]) in hops.into_iter().enumerate() {
-                let (block, size) = dims[dim];
-                let odd_message = block == Block::Ring && size % 2 == 0 && t.npus() / size % 2 == 1;
-                prop_assert_eq!(up - down, if odd_message { size / 2 } else { 0 });
-            }
+            prop_assert!(hops.iter().all(|[up, down]| up == down), "{:?}", hops);
         }
 
         #[test]

@@ -188,6 +188,16 @@ impl Quotient {
     pub fn representatives(&self) -> &[NodeId] {
         &self.representatives[..self.npus as usize]
     }
+
+    /// Makes ports of the folded fabric of those that a path takes in the whole one.
+    fn translate(&self, src: NodeId, path: &mut [PortId]) {
+        let mut at = self.representatives[src.index()];
+        for port in path {
+            let next = self.whole.next(at, *port).0;
+            *port = self.port_of(at, *port);
+            at = next;
+        }
+    }
 }
 
 impl Fabric for Quotient {
@@ -237,14 +247,15 @@ impl Fabric for Quotient {
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
-        let mut at = self.representatives[src.index()];
         let from = path.len();
-        self.whole.route(at, dst, path);
-        for port in &mut path[from..] {
-            let next = self.whole.next(at, *port).0;
-            *port = self.port_of(at, *port);
-            at = next;
-        }
+        self.whole.route(self.representatives[src.index()], dst, path);
+        self.translate(src, &mut path[from..]);
+    }
+
+    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        let from = path.len();
+        self.whole.other_route(self.representatives[src.index()], dst, path);
+        self.translate(src, &mut path[from..]);
     }
 
     fn node_name(&self, node: NodeId) -> String {

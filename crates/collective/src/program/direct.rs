@@ -1,8 +1,8 @@
 //! Direct algorithms: whoever has something for a rank sends it there at once, without relays.
 //!
-//! Rank `r` serves the others in the order `r + 1, r + 2, ...` (a *rotated* schedule), so that at any
-//! time every rank is the destination of one other. An all-reduce is a reduce-scatter followed by an
-//! all-gather. On a torus the distances are those of its [`Grid`].
+//! Rank `r` serves the others in the order `r + 1, r - 1, r + 2, ...` (a *rotated* schedule), so that at any
+//! time every rank is the destination of one other, and as much goes one way round as the other. An all-reduce is a
+//! reduce-scatter followed by an all-gather. On a torus the distances are those of its [`Grid`].
 //!
 //! | | rounds | bytes sent by a rank |
 //! |---|---|---|
@@ -39,52 +39,89 @@ pub fn steps(kind: Kind, ranks: u32, root: u32, rank: u32) -> u32 {
 #[inline]
 pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, pc: u32) -> Step {
     let below = |n: u32| if n >= ranks { n - ranks } else { n };
-    let k = pc % (ranks - 1) + 1;
-    let peers = (below(rank + k), below(rank + ranks - k));
+    let turns = ranks - 1;
+    let by = displacement(ranks, pc % turns);
+    let peers = (below(rank + by), below(rank + ranks - by));
     match kind.is_rooted() {
-        false => exchange(kind, ranks, rank, pc, peers),
+        false => exchange(kind, (pc / turns, pc % turns, turns), rank, peers, |rank| (rank, 1)),
         // The root serves the others in turn, each of them only the root.
-        true if rank == root => rooted(kind, root, rank, (peers.0, k - 1)),
-        true => rooted(kind, root, rank, (root, below(rank + ranks - root) - 1)),
+        true if rank == root => rooted(kind, root, rank, (peers.0, pc % turns)),
+        true => rooted(kind, root, rank, (root, turn_of(ranks, below(rank + ranks - root)))),
     }
 }
 
-/// Step `pc` of `rank` on a grid, where `r + k` means: as many coordinates further along every dimension
-/// as `k` has itself. So the schedule looks the same from every place of a torus. Peers that follow one
-/// another lie in different directions ([`Grid::displacement`]).
+/// How far up the rank is that has a turn on a line: 1, then `ranks - 1`, then 2, ...
 #[inline]
-pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
-    let ranks = grid.ranks();
-    let by = grid.displacement(pc % (ranks - 1) + 1);
-    exchange(kind, ranks, rank, pc, (grid.ahead(rank, by), grid.behind(rank, by)))
+fn displacement(ranks: u32, turn: u32) -> u32 {
+    if turn.is_multiple_of(2) { turn / 2 + 1 } else { ranks - turn.div_ceil(2) }
 }
 
-/// The sizes of a grid of ranks, the first dimension innermost.
+/// The turn of a displacement.
+#[inline]
+fn turn_of(ranks: u32, by: u32) -> u32 {
+    if 2 * by <= ranks { 2 * by - 2 } else { 2 * (ranks - by) - 1 }
+}
+
+/// Steps of a rank on a grid.
+#[inline]
+pub fn steps_on_grid(kind: Kind, grid: Grid) -> u32 {
+    if kind == Kind::AllReduce { 4 * grid.turns() } else { 2 * grid.turns() }
+}
+
+/// Step `pc` of `rank` on a grid, where `r + k` means: as many coordinates further along every dimension
+/// as `k` has itself. So the schedule looks the same from every place of a torus, and keeps all directions of it busy
+/// ([`Grid`]).
+#[inline]
+pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
+    let turns = grid.turns();
+    let (by, half) = grid.displacement(pc % turns);
+    let each = grid.parts() / grid.ranks();
+    let blocks = |rank: u32| match half {
+        None => (rank * each, each),
+        Some(half) => (rank * each + half, 1),
+    };
+    exchange(kind, (pc / turns, pc % turns, turns), rank, (grid.ahead(rank, by), grid.behind(rank, by)), blocks)
+}
+
+/// The sizes of a grid of ranks, the first dimension innermost, and the order in which a rank serves the others.
+///
+/// *Displacements* are numbers of ranks: where a rank is that rank 0 sends to. One follows its mirror image, which lies as
+/// far the other way along every dimension, so that on a torus the load of both directions of every ring is the same at
+/// any time. Those that are their own mirror images, on the far side of dimensions of even size, come first. On a line
+/// the distances fall, so that the last messages are soon there; on a grid the pairs are scattered, so that those that
+/// follow one another lie in different dimensions.
+///
+/// Where a ring is the only dimension of even size, its one rank on the far side gets half a block each way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     sizes: [u32; Grid::MOST],
-    /// From the displacement of a turn to that of the next; coprime to the number of ranks.
+    /// From a pair of displacements to the next; coprime to the number of pairs. On a line 0: one by one.
     stride: u32,
+    /// Whether blocks are halves, of which the rank on the far side gets one each way round.
+    halved: bool,
 }
 
 impl Grid {
     /// The most dimensions.
     pub const MOST: usize = 8;
 
-    /// A grid; `None` if it has more than [`Grid::MOST`] dimensions of two or more ranks.
-    pub fn new(sizes: &[u32]) -> Option<Grid> {
-        let mut grid = Grid { sizes: [1; Self::MOST], stride: 1 };
+    /// A grid whose dimensions are `rings` or not; `None` if it has more than [`Grid::MOST`] dimensions of two or more
+    /// ranks.
+    pub fn new(sizes: &[u32], rings: &[bool]) -> Option<Grid> {
+        let mut grid = Grid { sizes: [1; Self::MOST], stride: 0, halved: false };
         let longer = sizes.iter().filter(|&&size| size > 1);
         for (i, &size) in longer.enumerate() {
             *grid.sizes.get_mut(i)? = size;
         }
         // The golden section of a circle scatters best; a line needs no scattering.
-        let ranks = u64::from(grid.ranks());
-        if grid.sizes[1] > 1 {
-            let golden = (ranks * 618 / 1000).max(1);
-            let coprime = (golden..).find(|&s| greatest_common_divisor(s, ranks) == 1);
-            grid.stride = coprime.map_or(1, |s| (s % ranks) as u32);
+        let pairs = u64::from(grid.pairs());
+        if grid.sizes[1] > 1 && pairs > 0 {
+            let golden = (pairs * 618 / 1000).max(1);
+            let coprime = (golden..).find(|&s| greatest_common_divisor(s, pairs) == 1);
+            grid.stride = coprime.map_or(1, |s| (s % pairs).max(1) as u32);
         }
+        let mut even = sizes.iter().zip(rings).filter(|(size, _)| size.is_multiple_of(2));
+        grid.halved = even.next().is_some_and(|(_, ring)| *ring) && even.next().is_none();
         Some(grid)
     }
 
@@ -94,13 +131,89 @@ impl Grid {
         self.sizes.iter().product()
     }
 
-    /// The displacement of a turn, from 1 on: every one but zero has its turn.
+    /// Blocks of the vector.
     #[inline]
-    pub fn displacement(self, turn: u32) -> u32 {
-        if self.stride == 1 {
-            return turn;
+    pub fn parts(self) -> u32 {
+        self.ranks() * (1 + u32::from(self.halved))
+    }
+
+    /// Messages of a rank in a round.
+    #[inline]
+    pub fn turns(self) -> u32 {
+        self.ranks() - 1 + u32::from(self.halved)
+    }
+
+    /// Whether a message of these blocks goes round the ring the other way.
+    #[inline]
+    pub fn goes_around(self, blocks: Blocks) -> bool {
+        self.halved && blocks.count == 1 && blocks.first % 2 == 1
+    }
+
+    /// Displacements that are their own mirror images: those along any of the dimensions of even size.
+    #[inline]
+    fn far_sides(self) -> u32 {
+        (1 << self.sizes.iter().filter(|size| size.is_multiple_of(2)).count()) - 1
+    }
+
+    /// Displacements that come before their mirror images.
+    #[inline]
+    fn pairs(self) -> u32 {
+        (self.ranks() - 1 - self.far_sides()) / 2
+    }
+
+    /// The displacement of a turn: every one but zero has its turn; that of halves has two, and then which of them.
+    #[inline]
+    pub fn displacement(self, turn: u32) -> (u32, Option<u32>) {
+        if self.halved && turn < 2 {
+            return (self.far_side(1), Some(turn));
         }
-        (u64::from(turn) * u64::from(self.stride) % u64::from(self.ranks())) as u32
+        let first = self.far_sides() + u32::from(self.halved);
+        if turn < first {
+            return (self.far_side(turn + 1), None);
+        }
+        let (pair, mirrored, pairs) = ((turn - first) / 2, (turn - first) % 2 == 1, self.pairs());
+        let pair = match self.stride {
+            0 => pairs - 1 - pair,
+            stride => (u64::from(pair) * u64::from(stride) % u64::from(pairs)) as u32,
+        };
+        let by = self.before_its_mirror(pair);
+        (if mirrored { self.behind(0, by) } else { by }, None)
+    }
+
+    /// The displacement half-way along those dimensions of even size whose bits are set.
+    fn far_side(self, mut bits: u32) -> u32 {
+        let (mut stride, mut by) = (1, 0);
+        for size in self.sizes {
+            if size.is_multiple_of(2) {
+                by += bits % 2 * (size / 2) * stride;
+                bits /= 2;
+            }
+            stride *= size;
+        }
+        by
+    }
+
+    /// Displacement number `index`, from 0, of those that come before their mirror images: in the last dimension along
+    /// which they go neither not at all nor half-way, they go less than half-way.
+    fn before_its_mirror(self, mut index: u32) -> u32 {
+        // For every number of dimensions, the ranks there, and how many of their displacements are of that kind.
+        let (mut ranks, mut known) = ([1; Self::MOST + 1], [0; Self::MOST + 1]);
+        for (d, size) in self.sizes.into_iter().enumerate() {
+            ranks[d + 1] = ranks[d] * size;
+            known[d + 1] = (size - 1) / 2 * ranks[d] + (1 + u32::from(size.is_multiple_of(2))) * known[d];
+        }
+        let mut by = 0;
+        for d in (0..Self::MOST).rev() {
+            let less_than_half_way = (self.sizes[d] - 1) / 2 * ranks[d];
+            if index < less_than_half_way {
+                return by + ranks[d] + index;
+            }
+            index -= less_than_half_way;
+            if index >= known[d] {
+                (index, by) = (index - known[d], by + self.sizes[d] / 2 * ranks[d]);
+            }
+        }
+        by
     }
 
     /// The rank whose coordinates are those of `rank`, each moved by what `step` makes of it.
@@ -131,24 +244,28 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// A step of a collective without a root, between a rank and the peers ahead of it and behind it.
+/// A step of a collective without a root, between a rank and the peers ahead of it and behind it, in a half of a round
+/// and one of its turns. `of` names the blocks of a rank that have the turn: the first of them, and how many.
 #[inline]
-fn exchange(kind: Kind, ranks: u32, rank: u32, pc: u32, (ahead, behind): (u32, u32)) -> Step {
-    let others = ranks - 1;
-    // The half of a round that the step is in, and the turn of its peer.
-    let (half, turn) = (pc / others, pc % others);
-    let slot = |half: u32| Slot { thread: 0, pc: half * others + turn };
-    let part = |origin, block| Blocks { origin, first: block, count: 1 };
+fn exchange(
+    kind: Kind,
+    (half, turn, turns): (u32, u32, u32),
+    rank: u32,
+    (ahead, behind): (u32, u32),
+    of: impl Fn(u32) -> (u32, u32),
+) -> Step {
+    let slot = |half: u32| Slot { thread: 0, pc: half * turns + turn };
+    let blocks = |origin, (first, count)| Blocks { origin, first, count };
     match (kind, half) {
-        (Kind::AllReduce | Kind::ReduceScatter, 0) => Step::send(Blocks::one(ahead), ahead, slot(1)),
-        (Kind::AllReduce | Kind::ReduceScatter, 1) => Step::receive(Op::RecvReduce, Blocks::one(rank), behind),
-        (Kind::AllReduce, 2) => Step::send(Blocks::one(rank), ahead, slot(3)),
-        (Kind::AllReduce, _) => Step::receive(Op::Recv, Blocks::one(behind), behind),
-        (Kind::AllGather, 0) => Step::send(Blocks::one(rank), ahead, slot(1)),
-        (Kind::AllGather, _) => Step::receive(Op::Recv, Blocks::one(behind), behind),
-        (Kind::AllToAll, 0) => Step::send(part(rank, ahead), ahead, slot(1)),
+        (Kind::AllReduce | Kind::ReduceScatter, 0) => Step::send(blocks(0, of(ahead)), ahead, slot(1)),
+        (Kind::AllReduce | Kind::ReduceScatter, 1) => Step::receive(Op::RecvReduce, blocks(0, of(rank)), behind),
+        (Kind::AllReduce, 2) => Step::send(blocks(0, of(rank)), ahead, slot(3)),
+        (Kind::AllReduce, _) => Step::receive(Op::Recv, blocks(0, of(behind)), behind),
+        (Kind::AllGather, 0) => Step::send(blocks(0, of(rank)), ahead, slot(1)),
+        (Kind::AllGather, _) => Step::receive(Op::Recv, blocks(0, of(behind)), behind),
+        (Kind::AllToAll, 0) => Step::send(blocks(rank, of(ahead)), ahead, slot(1)),
         // The second half of an all-to-all.
-        _ => Step::receive(Op::Recv, part(behind, rank), behind),
+        _ => Step::receive(Op::Recv, blocks(behind, of(rank)), behind),
     }
 }
 
@@ -183,6 +300,47 @@ mod tests {
                 };
                 assert_eq!(sent_blocks(&Program::Direct { kind, ranks, root }, rank), expected, "{kind}");
             }
+        }
+    }
+
+    /// Every displacement has its turn, next to its mirror image; halves have two.
+    #[test]
+    fn displacements_come_in_pairs() {
+        let grids: [&[u32]; 12] = [
+            &[1],
+            &[2],
+            &[3],
+            &[8],
+            &[31],
+            &[2, 2],
+            &[4, 3],
+            &[3, 5],
+            &[4, 8, 4],
+            &[2, 3, 5],
+            &[6, 1, 7],
+            &[2, 2, 2, 3],
+        ];
+        for (sizes, ring) in grids.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
+            let grid = Grid::new(sizes, &vec![ring; sizes.len()]).expect("few dimensions");
+            let even = sizes.iter().filter(|size| size.is_multiple_of(2)).count();
+            assert_eq!(grid.turns(), grid.ranks() - 1 + u32::from(ring && even == 1), "{sizes:?}");
+            let turns: Vec<_> = (0..grid.turns()).map(|turn| grid.displacement(turn)).collect();
+            let alone = turns.iter().take_while(|(by, _)| grid.behind(0, *by) == *by).count();
+            let mut seen: Vec<u32> = turns.iter().filter(|(_, half)| *half != Some(1)).map(|(by, _)| *by).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, (1..grid.ranks()).collect::<Vec<_>>(), "{sizes:?}");
+            for pair in turns[alone..].chunks(2) {
+                assert!(pair[1].0 == grid.behind(0, pair[0].0) && pair[0].0 != pair[1].0, "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_root_serves_both_ways_in_turn() {
+        for ranks in 2..20 {
+            let order: Vec<u32> = (0..ranks - 1).map(|turn| displacement(ranks, turn)).collect();
+            assert!(order.iter().zip(0..).all(|(&by, turn)| turn_of(ranks, by) == turn), "{order:?}");
+            assert!(order.chunks(2).all(|two| two.len() == 1 || two[0] + two[1] == ranks), "{order:?}");
         }
     }
 }

@@ -270,7 +270,7 @@ impl Program {
             Program::Ring { ranks, .. } | Program::Relay { ranks, .. } => ranks,
             Program::Chain { kind, ranks, slices, .. } => chain::parts(kind, ranks, slices),
             Program::Direct { kind, ranks, .. } => direct::parts(kind, ranks),
-            Program::DirectOnGrid { kind, grid } => direct::parts(kind, grid.ranks()),
+            Program::DirectOnGrid { grid, .. } => grid.parts(),
             Program::HalvingDoubling { kind, ranks } => halving::parts(kind, ranks),
             Program::Binomial { kind, ranks, .. } => binomial::parts(kind, ranks),
             Program::DoubleBinaryTree { slices, .. } => 2 * slices,
@@ -300,7 +300,7 @@ impl Program {
             Program::Relay { ranks, .. } => relay::steps(ranks),
             Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root, slices, up, rank),
             Program::Direct { kind, ranks, root } => direct::steps(kind, ranks, root, rank),
-            Program::DirectOnGrid { kind, grid } => direct::steps(kind, grid.ranks(), 0, rank),
+            Program::DirectOnGrid { kind, grid } => direct::steps_on_grid(kind, grid),
             Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank),
             Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root, rank),
             Program::DoubleBinaryTree { kind, ranks, root, slices } => {
@@ -350,6 +350,21 @@ impl Program {
     #[inline]
     pub const fn spreads(&self) -> bool {
         matches!(self, Program::Direct { .. } | Program::DirectOnGrid { .. } | Program::OneHopTrees { .. })
+    }
+
+    /// Messages that a rank of a direct algorithm sends in a round: one to every other, or two to one of them.
+    #[inline]
+    pub fn turns(&self) -> u32 {
+        match self {
+            Program::DirectOnGrid { grid, .. } => grid.turns(),
+            _ => self.ranks() - 1,
+        }
+    }
+
+    /// Whether what a step sends goes round a ring the other way than other messages to that rank.
+    #[inline]
+    pub fn goes_around(&self, step: &Step) -> bool {
+        matches!(self, Program::DirectOnGrid { grid, .. } if grid.goes_around(step.blocks))
     }
 
     /// Whether a thread may send several messages of its own in a row.

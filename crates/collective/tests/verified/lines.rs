@@ -84,14 +84,17 @@ fn double_trees_of_every_number_of_ranks() {
 /// Direct algorithms by the distances of a grid.
 #[test]
 fn direct_on_grids() {
-    for sizes in [&[2, 3][..], &[3, 1, 2], &[4, 2, 2], &[1], &[5]] {
+    let grids = [&[2, 3][..], &[3, 1, 2], &[4, 2, 2], &[1], &[2], &[5], &[6], &[5, 4, 3], &[3, 5]];
+    for (sizes, ring) in grids.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
         let ranks: u32 = sizes.iter().product();
         for kind in Kind::ALL {
             let axes = [Axis { size: ranks, algorithm: Algorithm::Direct }];
             let request = Request { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
-            let plan = Plan::new(request).expect("a program exists").on_grid(sizes);
+            let plan = Plan::new(request).expect("a program exists").on_grid(sizes, &vec![ring; sizes.len()]);
             for elements in [0, 1, u64::from(2 * ranks) + 3] {
-                let verdict = Verifier::new(&plan, &[ranks], elements, true, SLOT).verify();
+                // A rank on the far side of a ring gets a message each way: a slot for each.
+                let slots = Buffering::Slots(plan.program(0, true).turns().saturating_sub(ranks - 1) + 1);
+                let verdict = Verifier::new(&plan, &[ranks], elements, true, slots).verify();
                 assert_eq!(verdict, Ok(()), "{kind} on {sizes:?}");
             }
         }

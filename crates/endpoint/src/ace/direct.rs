@@ -30,7 +30,7 @@ impl Ace {
     {
         let (chunk, view) = self.running(npu, seq);
         let (phase, kind) = (chunk.phase, self.kind(seq, usize::from(chunk.phase)));
-        let (mine, others) = (view.share(view.rank), u64::from(view.program().ranks()) - 1);
+        let (mine, others) = (view.kept(), u64::from(view.program().ranks()) - 1);
         let due = match kind {
             Kind::AllReduce => [mine * others, view.vector - mine],
             Kind::ReduceScatter => [mine * others, 0],
@@ -74,14 +74,9 @@ impl Ace {
     }
 
     fn first_port(&self, npu: NodeId, route: Route) -> PortId {
-        match route {
-            Route::Port(port) => port,
-            Route::To(node) => {
-                let mut path = Vec::new();
-                self.layout.fabric().route(npu, node, &mut path);
-                path[0]
-            }
-        }
+        let mut path = Vec::new();
+        route.append(self.layout.fabric(), npu, &mut path);
+        path[0]
     }
 
     /// Whether the own message that is set up can be sent: the sum when all of it is there.

@@ -79,13 +79,13 @@ impl Ace {
         let mut steps = (pc..view.steps(0)).map(|pc| (pc, view.step(Slot { thread: 0, pc })));
         let Some((pc, (step, len))) = steps.find(|(_, (step, len))| step.op.sends() && *len > 0) else { return false };
         let route = view.route(&step);
-        let position = match route {
-            Route::Port(port) => self.exchange.paths.through(port),
-            Route::To(dst) => {
-                let path = self.exchange.paths.between(self.layout.fabric(), npu, dst);
-                path.expect("a peer is another NPU")
-            }
+        let paths = &mut self.exchange.paths;
+        let path = match route {
+            Route::Port(port) => Some(paths.through(port)),
+            Route::To(dst) => paths.between(self.layout.fabric(), npu, (dst, false)),
+            Route::Around(dst) => paths.between(self.layout.fabric(), npu, (dst, true)),
         };
+        let position = path.expect("a peer is another NPU");
         let share = self.share(npu, seq);
         (share.pc, share.block, share.left) = (pc, len, len);
         (share.route, share.position) = (route, position);

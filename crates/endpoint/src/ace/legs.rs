@@ -66,7 +66,7 @@ pub fn messages(view: &PhaseView<'_>) -> (u32, u32) {
     match Shape::of(view.program()) {
         Shape::Ring => (1, view.steps(0) - 1),
         Shape::Relay => (ranks - 1, ranks * (ranks - 1) / 2),
-        Shape::Direct => (ranks - 1, 0),
+        Shape::Direct => (view.program().turns(), 0),
     }
 }
 
@@ -180,7 +180,7 @@ impl Ace {
     /// where it stays at its place.
     pub(super) fn kept(&self, npu: NodeId, seq: u32) -> u64 {
         let (chunk, view) = self.running(npu, seq);
-        if chunk.shape == Shape::Ring { 0 } else { view.share(view.rank) }
+        if chunk.shape == Shape::Ring { 0 } else { view.kept() }
     }
 }
 

@@ -1,8 +1,7 @@
 //! Messages that are under way between the same nodes.
 
 use crate::api::MsgId;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 use syncline_core::share::{GroupId, Share, Work};
 use syncline_core::{NodeId, Ps};
@@ -12,11 +11,11 @@ use syncline_core::{NodeId, Ps};
 pub(super) enum Way {
     /// One hop over a link.
     Link(u32),
-    /// The route from a node to another.
-    Between(NodeId, NodeId),
+    /// The route from a node to another, or the other one that is as good.
+    Between(NodeId, NodeId, bool),
 }
 
-/// Flows with the same route and therefore the same rate.
+/// A connection: messages with the same route, served in the order in which they were sent.
 #[derive(Clone, Debug)]
 pub(super) struct Bundle {
     way: Way,
@@ -27,67 +26,77 @@ pub(super) struct Bundle {
     pub noted: Share,
     /// When `given` was up to date.
     since: Ps,
-    /// What a flow has been given that has been there since the bundle began.
+    /// What has been given since the bundle began, and what that will be when the last message has drained.
     given: Work,
-    /// What `given` will be when a flow has drained.
-    flows: BinaryHeap<Reverse<(Work, MsgId)>>,
+    end: Work,
+    /// What `given` will be when a message has drained, in the order of sending.
+    messages: VecDeque<(Work, MsgId)>,
 }
 
 impl Bundle {
     pub fn is_empty(&self) -> bool {
-        self.flows.is_empty()
+        self.messages.is_empty()
     }
 
-    /// Gives the flows what is theirs until now.
+    /// Gives the messages, one after the other, what is theirs until now.
     #[inline]
     pub fn advance(&mut self, now: Ps) {
         self.given = self.given + self.rate.work(now - self.since);
         self.since = now;
     }
 
-    /// Another flow starts.
-    pub fn start(&mut self, now: Ps, id: MsgId, work: Work) {
+    /// Another message is sent, which drains after those before it. Says what it adds to all that the bundle was ever to
+    /// be given: its work, and what has been given to nobody since the one before it drained within this picosecond.
+    pub fn queue(&mut self, now: Ps, id: MsgId, work: Work) -> Work {
         self.advance(now);
-        self.flows.push(Reverse((self.given + work, id)));
+        let added = self.excess() + work;
+        self.end = self.end + added;
+        self.messages.push_back((self.end, id));
+        added
     }
 
-    /// Each flow has this rate from now on.
+    /// What has been given after the end of the last message.
+    pub fn excess(&self) -> Work {
+        self.given.less(self.end)
+    }
+
+    /// The messages have this rate from now on.
     pub fn set_rate(&mut self, now: Ps, rate: Share) {
         self.advance(now);
         self.rate = rate;
     }
 
-    /// The rate of all flows together.
-    pub fn together(&self) -> Share {
-        self.rate.times(self.flows.len() as u64)
+    /// The rate of what is being sent.
+    pub fn rate(&self) -> Share {
+        if self.is_empty() { Share::ZERO } else { self.rate }
     }
 
-    /// When the next flow has drained at this rate, if nothing changes.
+    /// When the first message has drained at this rate, if nothing changes.
     pub fn drains_at(&self) -> Ps {
-        let Some(Reverse((end, _))) = self.flows.peek() else { return Ps::MAX };
+        let Some(&(end, _)) = self.messages.front() else { return Ps::MAX };
         let rest = self.rate.time(end.less(self.given)).unwrap_or(Ps::MAX);
         Ps(self.since.0.saturating_add(rest.0))
     }
 
-    /// Takes out a flow that has drained, with what it has been given beyond its end: in its last
-    /// picosecond it drains at the full rate.
-    pub fn take_drained(&mut self) -> Option<(MsgId, Work)> {
-        let end = self.flows.peek()?.0.0;
+    /// Takes out the first message if it has drained. It does at a whole picosecond; what it did not need of that was for
+    /// the next one.
+    pub fn take_drained(&mut self) -> Option<MsgId> {
+        let &(end, id) = self.messages.front()?;
         if end > self.given {
             return None;
         }
-        let Reverse((_, id)) = self.flows.pop()?;
-        Some((id, self.given.less(end)))
+        self.messages.pop_front();
+        Some(id)
     }
 }
 
-/// The bundles, by the numbers of their groups in the pool of links.
+/// The bundles, by the numbers of their flows in the pool of links.
 #[derive(Clone, Debug)]
 pub(super) struct Bundles {
     bundles: Vec<Bundle>,
     /// Per link, the bundle of messages that take no other.
     one_hop: Vec<Option<GroupId>>,
-    between: BTreeMap<(NodeId, NodeId), GroupId>,
+    between: BTreeMap<(NodeId, NodeId, bool), GroupId>,
 }
 
 impl Bundles {
@@ -99,13 +108,13 @@ impl Bundles {
     pub fn find(&self, way: Way) -> Option<GroupId> {
         match way {
             Way::Link(link) => self.one_hop[link as usize],
-            Way::Between(src, dst) => self.between.get(&(src, dst)).copied(),
+            Way::Between(src, dst, around) => self.between.get(&(src, dst, around)).copied(),
         }
     }
 
     /// Begins a bundle.
     pub fn open(&mut self, id: GroupId, way: Way, first_link: u32, latency: Ps) {
-        let fresh = |flows| Bundle {
+        let fresh = |messages| Bundle {
             way,
             first_link,
             latency,
@@ -113,23 +122,24 @@ impl Bundles {
             noted: Share::ZERO,
             since: Ps::ZERO,
             given: Work::ZERO,
-            flows,
+            end: Work::ZERO,
+            messages,
         };
         match self.bundles.get_mut(id.index()) {
-            Some(old) => *old = fresh(std::mem::take(&mut old.flows)),
-            None => self.bundles.push(fresh(BinaryHeap::new())),
+            Some(old) => *old = fresh(std::mem::take(&mut old.messages)),
+            None => self.bundles.push(fresh(VecDeque::new())),
         }
         match way {
             Way::Link(link) => self.one_hop[link as usize] = Some(id),
-            Way::Between(src, dst) => _ = self.between.insert((src, dst), id),
+            Way::Between(src, dst, around) => _ = self.between.insert((src, dst, around), id),
         }
     }
 
-    /// Ends a bundle that has no flows.
+    /// Ends a bundle that has no messages.
     pub fn close(&mut self, id: GroupId) {
         match self[id].way {
             Way::Link(link) => self.one_hop[link as usize] = None,
-            Way::Between(src, dst) => _ = self.between.remove(&(src, dst)),
+            Way::Between(src, dst, around) => _ = self.between.remove(&(src, dst, around)),
         }
     }
 }

@@ -1,25 +1,34 @@
 //! The flow backend: messages as fluid, links shared max-min fairly.
 //!
 //! # The model
-//! * A message is a *flow* along its route. It starts when it is sent, or when the last of its bytes has
-//!   been fed, holds all links of its route at once and drains at one rate, that of its max-min fair
-//!   share ([`syncline_core::share`]). All shares are found anew whenever flows come or go, once for each
-//!   point in time, after everything else that happens then.
+//! * A *connection* is what a node sends to one place: out of one of its ports to the neighbour there, or along a
+//!   route to a node. Its messages go one after the other, in the order in which they were sent, or in which the last of
+//!   their bytes was fed. A queue pair of a NIC, a DMA engine and the port of an engine between neighbours do that.
+//! * The message whose turn it is is a *flow*: it holds all links of its route at once and drains at one rate, that of
+//!   its connection's max-min fair share ([`syncline_core::share`]), however many messages wait behind it. All shares are
+//!   found anew whenever connections fall busy or idle, once for each point in time, after everything else that
+//!   happens then.
 //! * Its last byte arrives the sum of the latencies after it has drained. So alone it takes
 //!   `S / r_min + sum of latencies` (the first term rounded up to 1 ps), which is what the analytical
 //!   backend says; the packet backend adds a packet's time for every further hop.
-//! * A message of no bytes takes the latencies, a message to the node itself no time; the latter is
-//!   reported on port 0. Links of [`Rate::UNLIMITED`] limit nothing.
-//! * All messages that a node has sent share its port from the beginning; there is no first come, first
-//!   served. `k` equal messages that share a link all take `k` times as long.
+//! * A message of no bytes takes the latencies, behind those before it on its connection; a message to the node itself
+//!   takes no time and is reported on port 0. Links of [`Rate::UNLIMITED`] limit nothing.
 //! * A route that takes a link twice has half of it: on a folded fabric a link stands for several.
 //!
 //! Work that remains is counted exactly, in fixed point, so that times do not drift as rates change. A flow
-//! drains at a whole picosecond, the first one by which all is done. Shares are rounded down by less than
-//! `1 / Share::PER_UNIT` B/s, which at 1 GB/s makes up a picosecond in 6000 s.
+//! drains at a whole picosecond, the first one by which all is done; what it did not need of that is for the next message.
+//! Shares are rounded down by less than `1 / Share::PER_UNIT` B/s, which at 1 GB/s makes up a picosecond in 6000 s.
+//!
+//! # What is shared, and what queues
+//! *Between connections links are shared fairly*, those of one sender included: the queue pairs of a NIC take turns,
+//! packet by packet, so that no message stands behind one that goes elsewhere and is held up there. An all-to-all
+//! through one port of a switch is that case. *What goes to the same place queues*: it would gain nothing from sharing,
+//! and the first of its messages would come as late as the last. Chunks of a collective that follow one another around
+//! a ring are that case: shared, all of them would finish a dimension at the end, and the next one would lie idle until then.
+//! The packet backend does the same, but for engines whose ports are first come, first served wherever messages go.
 //!
 //! # What senders are told
-//! A port's backlog is what its flows have left; bytes of a message that is not complete do not count.
+//! A port's backlog is what its connections have left; bytes of a message that is not complete do not count.
 //! [`Room::At`] takes for granted that rates stay as they are, or, for what has just been sent, that the
 //! link is all there is: whoever is told a time asks again then. It is late only if rates rise meanwhile.
 //!
@@ -34,35 +43,32 @@
 //! under way since the last change is missing.
 //!
 //! # How far it is from packets
-//! Under load the two differ where a fluid is no picture of queues. Of 600 random loads (20 to 220 messages
-//! of up to 100 kB between random nodes of small tori, meshes and switches, sent within 0, 1 or 10 us) the
-//! packet backend finishes the last message after 0.88 to 1.82 times the time of this backend, whether
-//! its buffers are never full or automatic, with bubbles or a dateline; the median is 1.00 to 1.02, one
-//! load in ten takes more than 1.31 to 1.37 times as long. The reasons:
-//! * Order. A port sends one message after the other, so most of them are there sooner than if all
-//!   shared it, but the links further on fall idle while it is not their turn.
+//! Where neighbours send to each other the two agree to a packet's time. Over several hops they differ where a fluid is
+//! no picture of queues: random loads take 0.85 to 1.9 times as long with packets, in the median as long (a test holds
+//! these bounds). The reasons:
+//! * Order. Packets that meet go one after the other, so the links further on fall idle while it is not their turn.
 //! * Waiting for others. A packet behind the head of an input queue waits even if its own output is
-//!   idle, and a short message waits for the long one before it.
+//!   idle, and a buffer that is full of packets for one output keeps out those for another.
 //!
 //! # How it is computed
-//! Messages between the same nodes form a *bundle*: they have the same rate, so it is enough to know what
-//! each of them has been given so far, and the one with the least to go is the next to drain. A
-//! tree of minima holds the next drain of every bundle, and one timer the first of all.
+//! A *bundle* is a connection that has messages. It is enough to know what it has been given since it fell busy: a message
+//! has drained when that is what the messages up to this one need. So a message that finds its connection busy costs
+//! nothing but its place in line. A tree of minima holds the next drain of every bundle, and one timer the first of all.
 //!
-//! Finding rates costs time in proportion to the flows that share links, directly or through others, with
+//! Finding rates costs time in proportion to the connections that share links, directly or through others, with
 //! one that comes or goes, except those that are slower than all that come and go. So loads are cheap whose
 //! flows end together or are apart: a million equal flows, all to all on one switch, are two changes. Dear
 //! are flows that are all connected and all different.
 //!
 //! | module | |
 //! |---|---|
-//! | `bundle` | flows between the same nodes |
+//! | `bundle` | connections |
 //! | `deadlines` | the first drain of all |
 //! | `port` | what a sender's port still has to send |
 //! | `meter` | how busy links are |
 //!
 //! # Left out
-//! Packets: a long message does not hold up a short one, and nothing waits for the head of a queue.
+//! Packets: a long message holds up a short one on its own connection only, and nothing waits for the head of a queue.
 //! Finite buffers: nothing pushes back on a sender but its share. The time that rates take to settle
 //! (round trips of a transport). A flow holds the last link from the start, though its first byte is not
 //! there yet, and leaves the first link at once with the last.
@@ -72,7 +78,7 @@ mod deadlines;
 mod meter;
 mod port;
 
-use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Segment, class};
 use crate::arrivals::{self, Arrivals, Due};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -96,7 +102,7 @@ const _: () = assert!(size_of::<Event>() <= 8);
 enum Timer {
     /// Messages are complete at this port.
     Arrive(arrivals::Slot),
-    /// Flows have come or gone. A timer with an older number than the last one means nothing.
+    /// Connections fall busy or idle. A timer with an older number than the last one means nothing.
     Share(u32),
     /// A message that takes no time has left this node.
     Left(NodeId),
@@ -128,7 +134,7 @@ pub struct Flow<F> {
     pool: Pool,
     bundles: Bundles,
     deadlines: Deadlines,
-    /// Bundles that have got or lost flows since rates were found.
+    /// Bundles that are new or have another message to send since rates were found.
     stale: Vec<GroupId>,
     /// Bundles of which a flow has drained.
     due: Vec<u32>,
@@ -185,10 +191,7 @@ impl<F: Fabric> Flow<F> {
     fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
         let Message { src, route, len, .. } = self.messages[id.index()].message;
         self.path.clear();
-        match route {
-            Route::Port(port) => self.path.push(port),
-            Route::To(dst) => self.fabric.route(src, dst, &mut self.path),
-        }
+        route.append(&self.fabric, src, &mut self.path);
         self.uses.clear();
         let (mut at, mut arrives_by, mut latency) = (src, PortId(0), Ps::ZERO);
         for &port in &self.path {
@@ -205,40 +208,31 @@ impl<F: Fabric> Flow<F> {
         let m = &mut self.messages[id.index()];
         (m.open, m.stays, m.dst, m.dst_port) = (false, self.path.is_empty(), at, arrives_by);
         (m.sent, m.order) = (now, order);
-        if len == Bytes::ZERO || self.uses.is_empty() {
+        let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
+        let way = route.end().map_or(Way::Link(first), |(dst, around)| Way::Between(src, dst, around));
+        // A message of no bytes waits for those before it on its connection, and for nobody else.
+        if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(way).is_none() {
             if let Some(receipt) = self.messages[id.index()].message.receipt {
                 self.receipts.add(src.0, src, receipt);
                 q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(src)));
             }
             return self.on_its_way(now + latency, id, q);
         }
-        let first = self.fabric.first_link(src) + u32::from(self.path[0].0);
-        self.start(now, id, first, latency);
-        self.share_at(now, q);
+        self.queue(now, id, way, first, latency, q);
     }
 
-    /// A flow starts. It has no rate until they are found anew.
-    fn start(&mut self, now: Ps, id: MsgId, first_link: u32, latency: Ps) {
-        let Message { src, route, len, .. } = self.messages[id.index()].message;
-        let way = match route {
-            Route::Port(_) => Way::Link(first_link),
-            Route::To(dst) => Way::Between(src, dst),
-        };
-        let group = match self.bundles.find(way) {
-            Some(group) => {
-                self.pool.join(group);
-                group
-            }
-            None => {
-                let group = self.pool.add(&self.uses, Share::UNLIMITED);
-                self.bundles.open(group, way, first_link, latency);
-                group
-            }
-        };
-        let work = Work::of(len);
-        self.ports[first_link as usize].start(now, work);
-        self.bundles[group].start(now, id, work);
-        self.stale.push(group);
+    /// A message stands in line on its connection; one that is new has no rate until rates are found anew.
+    fn queue(&mut self, now: Ps, id: MsgId, way: Way, first_link: u32, latency: Ps, q: &mut impl Schedule<Event>) {
+        let work = Work::of(self.messages[id.index()].message.len);
+        let bundle = self.bundles.find(way).unwrap_or_else(|| {
+            let bundle = self.pool.add(&self.uses, Share::UNLIMITED);
+            self.bundles.open(bundle, way, first_link, latency);
+            self.stale.push(bundle);
+            self.share_at(now, q);
+            bundle
+        });
+        let added = self.bundles[bundle].queue(now, id, work);
+        self.ports[first_link as usize].start(now, added);
     }
 
     /// Asks for rates to be found anew at `time`, unless that happens earlier anyway.
@@ -250,7 +244,7 @@ impl<F: Fabric> Flow<F> {
         }
     }
 
-    /// Flows that have drained go, and all that are left get their rates.
+    /// Messages that have drained go, and connections get their rates.
     fn share(&mut self, now: Ps, q: &mut impl Schedule<Event>, out: &mut Vec<NetOut>) {
         self.drain(now, q, out);
         self.pool.recompute();
@@ -270,24 +264,24 @@ impl<F: Fabric> Flow<F> {
         self.share_at(self.deadlines.first(), q);
     }
 
-    /// Takes out the flows that have drained by now.
+    /// Takes out the messages that have drained by now.
     fn drain(&mut self, now: Ps, q: &mut impl Schedule<Event>, out: &mut Vec<NetOut>) {
         let mut due = std::mem::take(&mut self.due);
         self.deadlines.until(now, &mut due);
         for group in due.drain(..).map(GroupId) {
             let (first_link, latency) = (self.bundles[group].first_link as usize, self.bundles[group].latency);
             self.bundles[group].advance(now);
-            while let Some((id, excess)) = self.bundles[group].take_drained() {
-                self.ports[first_link].drained(excess);
-                self.pool.leave(group);
+            while let Some(id) = self.bundles[group].take_drained() {
                 let Message { src: at, receipt, .. } = self.messages[id.index()].message;
                 self.left.extend(receipt.map(|receipt| (receipt, at)));
                 self.on_its_way(now + latency, id, q);
             }
             let bundle = &mut self.bundles[group];
             if bundle.is_empty() {
+                self.ports[first_link].drained(bundle.excess());
                 bundle.set_rate(now, Share::ZERO);
                 self.ports[first_link].change(now, bundle);
+                self.pool.leave(group);
                 self.deadlines.set(group.index(), Ps::MAX);
                 self.bundles.close(group);
             } else {

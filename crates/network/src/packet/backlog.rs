@@ -5,7 +5,7 @@
 
 use super::series::Series;
 use super::trains::Train;
-use crate::api::Room;
+use crate::api::{Room, Route};
 use std::collections::VecDeque;
 use syncline_core::{Bytes, Ps};
 
@@ -18,9 +18,10 @@ pub(super) struct Backlog {
     blocked: u64,
     /// A sender was told [`Room::Unknown`] and waits to be told more; the capacity it asked with.
     asked: Option<Bytes>,
-    /// Packets that have not requested the port: messages in the order of their turns, trains of a message
-    /// one behind the other. And whether one before them has requested and not started.
-    pub line: VecDeque<Train>,
+    /// Packets that have not requested the port: connections, which are what goes to one place, in the order of their
+    /// turns, and the trains of each in the order in which they were fed. And whether a packet before them has
+    /// requested and not started.
+    pub line: VecDeque<(Route, Train)>,
     pub has_head: bool,
 }
 
@@ -47,22 +48,21 @@ impl Backlog {
         self.blocked -= u64::from(packets);
     }
 
-    /// Packets stand in line, behind those of their message.
-    pub fn line_up(&mut self, train: Train) {
-        match self.line.iter().rposition(|t| t.msg == train.msg) {
-            Some(last) => self.line.insert(last + 1, train),
-            None => self.line.push_back(train),
+    /// Packets stand in line, behind those of their connection.
+    pub fn line_up(&mut self, connection: Route, train: Train) {
+        match self.line.iter().rposition(|&(c, _)| c == connection) {
+            Some(last) => self.line.insert(last + 1, (connection, train)),
+            None => self.line.push_back((connection, train)),
         }
     }
 
-    /// What is left of a message that has had its turn goes behind the other messages; `rest` was first in
-    /// line.
-    pub fn go_behind(&mut self, rest: Train) {
+    /// What is left of a connection that has had its turn goes behind the others; `rest` was first in line.
+    pub fn go_behind(&mut self, connection: Route, rest: Train) {
         if rest.packets > 0 {
-            self.line.push_front(rest);
+            self.line.push_front((connection, rest));
         }
-        // Trains of a message are neighbours: all that are at the front go to the back together.
-        let own = self.line.iter().take_while(|t| t.msg == rest.msg).count();
+        // Trains of a connection are neighbours: all that are at the front go to the back together.
+        let own = self.line.iter().take_while(|&&(c, _)| c == connection).count();
         self.line.rotate_left(own);
     }
 

@@ -17,14 +17,34 @@
 //! * An output serves requests in the order in which they were made. Among requests of one instant,
 //!   those of arriving packets come before those of new heads, each by input port; packets of the
 //!   local NPU come when the NPU acts, or last. What the NPU has fed stands in line as well, one queue
-//!   per output port, in which messages take turns packet by packet and whose head requests the port when
-//!   the packet before it starts; without `turns` all of it has requested at once, in order.
+//!   per output port, in which *connections* take turns packet by packet and whose head requests the port when
+//!   the packet before it starts; without `turns` all of it has requested at once, in order. A connection is
+//!   what an NPU sends to one place, in the order in which it is fed: the queue pairs of a NIC take turns, and
+//!   each of them works off one request after the other.
+//! * With `in_rounds` the outputs of switches serve connections in turn, packet by packet, instead of requests in order
+//!   (`rounds`); see below.
 //! * Rings are kept free of deadlock by a [`DeadlockRule`].
 //! * A message to the node itself takes no time and is reported on port 0.
 //!
+//! # Routers and switches
+//! *Routers of NPUs*, on rings and tori, have a queue per input port and virtual channel, as in Garnet: a packet behind the
+//! head waits for it. *Switches* have virtual output queues, which is what PCIe switches (the data book of PLX's PEX 8532),
+//! Ethernet and InfiniBand switches do: no packet waits for one that goes elsewhere. What is left is that packets for
+//! different outputs share an input's buffer, as they share the credits of a lane or the pause of a priority class:
+//! one output that is overloaded for long can fill it.
+//!
+//! *Who gets an output.* Where each input of a switch is one sender, order of requests is fair. Machines have several
+//! GPUs behind an input: on their way to a NIC those on its own PCIe switch compete with one link from the CPU that
+//! carries what all others send. Served by input, the near GPUs are done early, and then the link between the sockets,
+//! slower than the NIC, is all that is left. Hosts do not share their NICs like that: a NIC fetches what it sends from the
+//! memory of the GPUs, for one queue pair after the other, so that how far a GPU is away does not matter; and transports with
+//! congestion control even out what meets further on. `in_rounds` models this. It needs to tell senders apart, so
+//! that it is for fabrics that are not folded; products keep the order of requests.
+//!
 //! # How it is computed
 //! The start of a packet is decided as soon as it is certain: when its request is the first of its
-//! port and the credits it needs are known to be there by the time the wire is free. Then the only
+//! port and the credits it needs are known to be there by the time the wire is free (where connections take turns, when
+//! it is free). Then the only
 //! event of the packet is its arrival at the next node. Otherwise it waits in a *lane* of its port
 //! (`rule`), and the port wakes up when the wire or a credit may let it go.
 //!
@@ -41,6 +61,7 @@
 //! |---|---|
 //! | `router` | the way of a packet |
 //! | `port` | a link: its output port and the buffer behind it |
+//! | `rounds` | whose turn it is at a switch |
 //! | `rule` | deadlock rules |
 //! | `credits` | which slots are free, and when |
 //! | `backlog` | bytes at a port that are not on the wire |
@@ -59,6 +80,7 @@ mod credits;
 mod loopback;
 mod messages;
 mod port;
+mod rounds;
 mod router;
 mod rule;
 mod series;
@@ -92,10 +114,13 @@ pub struct PacketConfig {
     pub rule: DeadlockRule,
     /// Whether packets that follow each other are handled as one. Gives the same times, sooner.
     pub trains: bool,
-    /// Whether messages take turns at their sender's port, packet by packet, with each other and with what is
-    /// in transit there. If not, they go one after the other and ahead of transit: for traffic between
+    /// Whether connections take turns at their sender's port, packet by packet, with each other and with what is
+    /// in transit there. If not, messages go one after the other and ahead of transit: for traffic between
     /// neighbours, whose engines decide themselves what goes when, and of which trains can be made.
     pub turns: bool,
+    /// Whether connections take turns at the outputs of switches as well, where they do at their sender's port. For
+    /// fabrics whose nodes all stand for themselves.
+    pub in_rounds: bool,
     /// The length of the windows in which link usage is collected.
     pub window: Ps,
 }
@@ -109,6 +134,7 @@ impl PacketConfig {
         rule: DeadlockRule::Bubble,
         trains: true,
         turns: true,
+        in_rounds: false,
         window: Ps(1_000_000),
     };
 }
@@ -204,7 +230,7 @@ impl<F: Fabric> Packet<F> {
     /// # Errors
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
-        let PacketConfig { packet, buffer, at_least, rule, trains, turns, window } = config;
+        let PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, window } = config;
         if packet == Bytes::ZERO {
             return Err(PacketError::EmptyPackets);
         }
@@ -214,8 +240,9 @@ impl<F: Fabric> Packet<F> {
         if let Some(packets) = buffer.filter(|&b| b < rule.smallest_buffer()) {
             return Err(PacketError::SmallBuffer { packets, rule });
         }
-        let links: Vec<Link> =
-            all_links(&fabric).map(|from| Link::new(&fabric, rule, packet, (buffer, at_least), from)).collect();
+        let links: Vec<Link> = all_links(&fabric)
+            .map(|from| Link::new(&fabric, rule, packet, (buffer, at_least), in_rounds && turns, from))
+            .collect();
         let mut link_into = vec![LinkId::LOCAL; links.len()];
         for (id, link) in links.iter().enumerate() {
             link_into[link.onward as usize + link.input.index()] = LinkId(id as u32);
@@ -248,7 +275,8 @@ impl<F: Fabric> Network for Packet<F> {
     fn open(&mut self, message: Message) -> MsgId {
         let path = match message.route {
             Route::Port(port) => Some(self.paths.through(port)),
-            Route::To(dst) => self.paths.between(&self.fabric, message.src, dst),
+            Route::To(dst) => self.paths.between(&self.fabric, message.src, (dst, false)),
+            Route::Around(dst) => self.paths.between(&self.fabric, message.src, (dst, true)),
         };
         self.messages.add(message, path)
     }

@@ -1,6 +1,7 @@
 //! One link: the output port that feeds it, and the input buffer at its other end.
 
 use super::credits::Credits;
+use super::rounds::{Connection, Rounds};
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Train, Wire};
@@ -75,6 +76,8 @@ pub(super) struct Link {
     pub wraps: bool,
     /// Whether packets leave the buffer behind it in any order: that of a switch.
     pub sorted: bool,
+    /// Of a switch where connections take turns: whose turn it is.
+    pub rounds: Option<Box<Rounds>>,
     pub channels: [Channel; 2],
     /// From the start of a packet that is not in transit until its credit is back, in packets.
     pub round_trip: u64,
@@ -92,6 +95,7 @@ impl Link {
         rule: DeadlockRule,
         packet: Bytes,
         (buffer, at_least): (Option<u32>, u32),
+        in_rounds: bool,
         (from, out): (NodeId, PortId),
     ) -> Link {
         let (to, input) = fabric.next(from, out);
@@ -119,6 +123,7 @@ impl Link {
             onward: fabric.first_link(to),
             wraps: fabric.closes_ring(from, out),
             sorted: to.0 >= fabric.npus(),
+            rounds: (in_rounds && from.0 >= fabric.npus()).then(Box::default),
             channels: [Channel::new(slots - second), Channel::new(second)],
             lanes: Default::default(),
             requests: 0,
@@ -166,9 +171,28 @@ impl Link {
         self.waiting += 1;
     }
 
+    /// A packet of a connection joins a lane where connections take turns.
+    pub fn wait_for_turn(&mut self, lane: Lane, train: Train, input: LinkId, connection: Connection) {
+        let Some(rounds) = &mut self.rounds else { return self.wait(lane, train, input) };
+        let number = rounds.join(connection);
+        let lane = &mut self.lanes[lane.index()];
+        let at = lane.partition_point(|request| request.number <= number);
+        lane.insert(at, Request { number, train, input });
+        self.waiting += 1;
+    }
+
+    /// Whether a start is decided no sooner than the wire is free, since another request may come first until then.
+    #[inline(always)]
+    pub fn decides_late(&self, now: Ps) -> bool {
+        self.rounds.is_some() && self.free > now
+    }
+
     /// Of the first train of a lane only `rest` still waits.
     pub fn leave(&mut self, lane: Lane, rest: Train) {
         let lane = &mut self.lanes[lane.index()];
+        if let (Some(rounds), Some(request)) = (&mut self.rounds, lane.front()) {
+            rounds.served(request.number);
+        }
         if rest.packets == 0 {
             lane.pop_front();
             self.waiting -= 1;

@@ -7,7 +7,7 @@ use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Place, Train};
 use super::{Event, Packet, Timer};
-use crate::api::{MsgId, NetOut, Room, Segment, class};
+use crate::api::{Message, MsgId, NetOut, Room, Segment, class};
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
 use syncline_topology::{Fabric, Hop};
 
@@ -81,7 +81,8 @@ impl<F: Fabric> Packet<F> {
             return self.stand_in_line(now, out, train, q);
         }
         let mut demand = self.demand(out, train, input);
-        if self.links[out.index()].waiting == 0 {
+        let link = &self.links[out.index()];
+        if link.waiting == 0 && !link.decides_late(now) {
             while self.start(now, out, &mut demand, u32::MAX, q).is_some() {
                 if demand.train.packets == 0 {
                     return;
@@ -94,9 +95,10 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of the local NPU stand in line for an output port where they take turns with transit.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
+        let connection = self.messages.get(train.msg).message.route;
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(train.packets);
-        backlog.line_up(train);
+        backlog.line_up(connection, train);
         if !backlog.has_head {
             self.next_local(now, out, q);
         }
@@ -111,17 +113,18 @@ impl<F: Fabric> Packet<F> {
 
     fn request_local(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
         self.backlogs[out.index()].has_head = false;
-        while let Some(mut first) = self.backlogs[out.index()].line.pop_front() {
+        while let Some((connection, mut first)) = self.backlogs[out.index()].line.pop_front() {
             let packet = first.split(1);
-            self.backlogs[out.index()].go_behind(first);
+            self.backlogs[out.index()].go_behind(connection, first);
             let mut demand = self.demand(out, packet, LinkId::LOCAL);
-            let start = match self.links[out.index()].waiting {
-                0 => self.start(now, out, &mut demand, 1, q),
+            let link = &self.links[out.index()];
+            let start = match link.waiting {
+                0 if !link.decides_late(now) => self.start(now, out, &mut demand, 1, q),
                 _ => None,
             };
             let Some(start) = start else {
                 self.backlogs[out.index()].has_head = true;
-                self.links[out.index()].wait(demand.lane, packet, LinkId::LOCAL);
+                self.wait(out, &demand);
                 return self.arbitrate(now, out, q);
             };
             self.backlogs[out.index()].unblock(packet.packets);
@@ -138,13 +141,24 @@ impl<F: Fabric> Packet<F> {
     }
 
     fn enqueue(&mut self, out: LinkId, demand: Demand) {
-        self.links[out.index()].wait(demand.lane, demand.train, demand.input);
+        self.wait(out, &demand);
         if demand.input == LinkId::LOCAL {
             self.backlog(out, demand.vc).block(demand.train.packets);
         } else {
             let vc = demand.train.place.channel();
             self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
         }
+    }
+
+    fn wait(&mut self, out: LinkId, demand: &Demand) {
+        let &Demand { train, input, lane, .. } = demand;
+        let link = &mut self.links[out.index()];
+        if link.rounds.is_none() {
+            return link.wait(lane, train, input);
+        }
+        // What goes by a port goes one hop: it is the switch's own.
+        let Message { src, route, .. } = self.messages.get(train.msg).message;
+        link.wait_for_turn(lane, train, input, (src, route.end().map_or(src, |end| end.0)));
     }
 
     /// Starts whatever waiting train can start, in order of request, and arranges to be called again.
@@ -154,7 +168,7 @@ impl<F: Fabric> Packet<F> {
     #[cold]
     fn arbitrate(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
         while let Some(first) = self.links[out.index()].first_lane() {
-            if self.grant(now, out, first, u32::MAX, q) {
+            if !self.links[out.index()].decides_late(now) && self.grant(now, out, first, u32::MAX, q) {
                 continue;
             }
             let start = now.max(self.links[out.index()].free);
@@ -196,7 +210,8 @@ impl<F: Fabric> Packet<F> {
             }
             let (credits, needed) = (&mut link.channels[rule.channel_of(lane)].credits, rule.slots_needed(lane));
             let usable = credits.usable_at(start);
-            debug_assert!(usable < needed || lane == second, "the first lane could have started");
+            let late = link.rounds.is_some();
+            debug_assert!(usable < needed || lane == second || late, "the first lane could have started");
             let at = if usable >= needed { Some(start) } else { credits.time_of(needed) };
             chance = [chance, at].into_iter().flatten().min();
         }

@@ -1,4 +1,4 @@
-//! Flows share links max-min fairly.
+//! Connections share links max-min fairly, each of which sends one message after the other.
 
 use crate::support::{Outcome, Play, Supply, below, flows, packets, play, play_shuffled, star, torus};
 use syncline_core::queue::SplitMix64;
@@ -28,24 +28,52 @@ fn drained(outcome: &Outcome, hops: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn k_messages_on_a_link_take_k_times_as_long() {
-    let fabric = line(8);
+fn k_connections_on_a_link_take_k_times_as_long() {
+    let fabric = star(17, RATE, LATENCY);
     for k in 1..=16 {
-        let outcome = play(flows(&fabric), &fabric, &vec![message(0, 0, 1, 720_720); k as usize]).finished();
-        assert_eq!(drained(&outcome, &vec![1; k as usize]), vec![k * 720_720; k as usize]);
-        assert_eq!(outcome.total_busy, u128::from(k * 720_720 * NS));
+        let plays: Vec<Play> = (1..=k).map(|dst| message(0, 0, dst, 720_720)).collect();
+        let outcome = play(flows(&fabric), &fabric, &plays).finished();
+        assert_eq!(drained(&outcome, &vec![2; k as usize]), vec![u64::from(k) * 720_720; k as usize]);
+        assert_eq!(outcome.total_busy, 2 * u128::from(u64::from(k) * 720_720 * NS));
     }
 }
 
 #[test]
-fn messages_that_start_one_after_the_other_finish_as_worked_out() {
+fn messages_of_a_connection_go_one_after_the_other() {
+    // Over a port, and to a node over several hops: with the whole rate, in the order of sending, as by packets.
+    let fabric = line(8);
+    let lens = [700, 0, 1_234, 4_321, 0];
+    for (route, hops) in [(Route::Port(PortId(0)), 1), (Route::To(NodeId(3)), 3)] {
+        let plays = lens.map(|len| Play::whole(0, route, len));
+        let outcome = play(flows(&fabric), &fabric, &plays).finished();
+        assert_eq!(drained(&outcome, &[hops; 5]), [700, 700, 1_934, 6_255, 6_255], "{route:?}");
+        assert!(outcome.reports.iter().any(|told| told == &[0, 1, 2, 3, 4]));
+    }
+}
+
+#[test]
+fn a_connection_has_one_share_however_much_it_has_to_send() {
+    // Four messages to a node and one to another: a half each, and all of the link once the one has drained.
+    let fabric = star(3, RATE, LATENCY);
+    let mut plays = vec![message(0, 0, 1, 1_000); 4];
+    plays.push(message(0, 0, 2, 1_500));
+    let outcome = play(flows(&fabric), &fabric, &plays).finished();
+    assert_eq!(drained(&outcome, &[2; 5]), [2_000, 3_500, 4_500, 5_500, 3_000]);
+    // A message that finds its connection busy changes nobody's rate.
+    plays.push(message(500, 0, 1, 1_000));
+    let outcome = play(flows(&fabric), &fabric, &plays).finished();
+    assert_eq!(drained(&outcome, &[2; 6]), [2_000, 3_500, 4_500, 5_500, 3_000, 6_500]);
+}
+
+#[test]
+fn connections_that_start_one_after_the_other_finish_as_worked_out() {
     // 0 to 1 us: A alone has 1000 B done. To 4 us: A and B at a half, 1500 B each. To 7.6 us: A, B and C
     // at a third; A (3700 B) has 1200 to go and is done at 7.6 us. Then B (3300 B) has 600 to go at a
     // half and is done at 8.8 us; C (2000 B) has 800 to go, 600 of them next to B, the rest alone.
-    let fabric = line(4);
-    let plays = [message(0, 0, 1, 3_700), message(1_000, 0, 1, 3_300), message(4_000, 0, 1, 2_000)];
+    let fabric = star(4, RATE, LATENCY);
+    let plays = [message(0, 0, 1, 3_700), message(1_000, 0, 2, 3_300), message(4_000, 0, 3, 2_000)];
     let outcome = play(flows(&fabric), &fabric, &plays).finished();
-    assert_eq!(drained(&outcome, &[1; 3]), [7_600, 8_800, 9_000]);
+    assert_eq!(drained(&outcome, &[2; 3]), [7_600, 8_800, 9_000]);
 }
 
 #[test]
@@ -61,7 +89,8 @@ fn a_long_flow_meets_one_on_each_of_its_links() {
 fn what_a_bottleneck_leaves_goes_to_the_others() {
     // Three flows on the first link have a third each; the flow on the second has what one of them leaves.
     let fabric = line(8);
-    let plays = [message(0, 0, 2, 300), message(0, 0, 1, 300), message(0, 0, 1, 300), message(0, 1, 2, 600)];
+    let through = Play { route: Route::Port(PortId(0)), ..message(0, 0, 1, 300) };
+    let plays = [message(0, 0, 2, 300), message(0, 0, 1, 300), through, message(0, 1, 2, 600)];
     let outcome = play(flows(&fabric), &fabric, &plays).finished();
     assert_eq!(drained(&outcome, &[2, 1, 1, 1]), [900, 900, 900, 900]);
 }
@@ -119,19 +148,23 @@ fn messages_that_arrive_together_are_reported_as_they_were_sent() {
 
 #[test]
 fn a_message_is_a_flow_once_it_is_fed_completely() {
-    let fabric = line(4);
+    let fabric = star(3, RATE, LATENCY);
     let fed = Play { supply: Supply::Every(Ps(100 * NS)), ..message(0, 0, 1, 4 * 256) };
-    let outcome = play(flows(&fabric), &fabric, &[fed, message(0, 0, 1, 1_000)]).finished();
+    let outcome = play(flows(&fabric), &fabric, &[fed, message(0, 0, 2, 1_000)]).finished();
     // The last packet is fed after 300 ns; then both drain at a half until the second is done.
-    assert_eq!(drained(&outcome, &[1, 1]), [2_024, 1_700]);
+    assert_eq!(drained(&outcome, &[2, 2]), [2_024, 1_700]);
+    // On one connection the order is that of completion.
+    let outcome = play(flows(&fabric), &fabric, &[fed, message(0, 0, 1, 1_000)]).finished();
+    assert_eq!(drained(&outcome, &[2, 2]), [2_024, 1_000]);
 }
 
 #[test]
 fn times_do_not_drift_over_thousands_of_changes() {
-    // One long message, and short ones that come and go: the link is never idle.
+    // One long message, and short ones of another connection that come and go: the link is never idle.
     let fabric = line(4);
     let mut plays = vec![message(0, 0, 1, 10_000_000)];
-    plays.extend((0..3_000).map(|i| message(i * 997, 0, 1, 500 + i % 7)));
+    let through = |i: u64| Play { route: Route::Port(PortId(0)), ..message(i * 997, 0, 1, 500 + i % 7) };
+    plays.extend((0..3_000).map(through));
     let short: u64 = plays[1..].iter().map(|p| p.len).sum();
     let outcome = play(flows(&fabric), &fabric, &plays).finished();
     let last = outcome.arrivals.iter().max().expect("arrivals").0 - LATENCY;
@@ -223,10 +256,7 @@ fn random_fabric(rng: &mut SplitMix64) -> Product {
 /// The links of a message's way.
 fn links_of(fabric: &Product, play: &Play) -> Vec<(u32, Rate)> {
     let mut path = Vec::new();
-    match play.route {
-        Route::Port(port) => path.push(port),
-        Route::To(dst) => fabric.route(play.src, dst, &mut path),
-    }
+    play.route.append(fabric, play.src, &mut path);
     let mut at = play.src;
     let mut link = |&port: &PortId| {
         let link = (fabric.first_link(at) + u32::from(port.0), fabric.link(at, port).rate);

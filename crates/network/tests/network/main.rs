@@ -9,6 +9,7 @@ mod degenerate;
 mod fairness;
 mod ordering;
 mod room;
+mod rounds;
 mod sharing;
 mod trains;
 mod unloaded;

@@ -271,14 +271,9 @@ impl<N: Network> Player<'_, N> {
     }
 
     fn first_port(&self, play: &Play) -> Option<PortId> {
-        match play.route {
-            Route::Port(port) => Some(port),
-            Route::To(dst) => {
-                let mut path = Vec::new();
-                self.fabric.route(play.src, dst, &mut path);
-                path.first().copied()
-            }
-        }
+        let mut path = Vec::new();
+        play.route.append(self.fabric, play.src, &mut path);
+        path.first().copied()
     }
 }
 

@@ -1,9 +1,13 @@
 //! Runs that must agree: modes, backends, orders of simultaneous events.
 
-use crate::support::{ace, ace_torus, all_reduce, baseline, chunks_of, dim, fingerprint, ideal, packet, run};
+use crate::support::{
+    ace, ace_torus, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, ideal, packet, run,
+};
 use proptest::prelude::*;
 use syncline_system::run_spec;
-use syncline_system::spec::{AlgorithmSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec};
+use syncline_system::spec::{
+    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
+};
 
 fn endpoints() -> [EndpointSpec; 3] {
     [ideal(), baseline(), ace()]
@@ -93,5 +97,46 @@ proptest! {
         prop_assert_eq!(fast.summary.total_ps, run(&reference(&spec)).summary.total_ps);
         let shuffled = run_spec(&spec, Some(1)).expect("it ran before");
         prop_assert_eq!(fingerprint(&shuffled), fingerprint(&fast));
+    }
+}
+
+/// What goes to one neighbour queues with flows as it does with packets, so that chunks overlap their dimensions alike.
+#[test]
+fn flows_agree_with_packets_between_neighbours() {
+    use AlgorithmSpec::{AceFourPhase, Ring, SixPhase, Themis};
+    for sizes in [&[4, 4][..], &[3, 5], &[4, 2, 3], &[8]] {
+        let dims: Vec<_> = (20..).step_by(15).zip(sizes).map(|(rate, &n)| dim(n, rate, 300_000)).collect();
+        for (algorithm, chunks) in [AceFourPhase, Ring, SixPhase, Themis].into_iter().flat_map(|a| [(a, 3), (a, 16)]) {
+            let mut spec = all_reduce(dims.clone(), ideal(), 8 << 20);
+            spec.collectives.algorithm = algorithm;
+            spec.collectives.chunking = ChunkingSpec::Count { chunks };
+            let packets = run(&spec).summary.total_ps as f64;
+            let flows = run(&Spec { network: NetworkSpec::Flow {}, ..spec }).summary.total_ps as f64;
+            assert!((flows / packets - 1.0).abs() < 0.01, "{sizes:?} {algorithm:?}: {flows} against {packets}");
+        }
+    }
+}
+
+/// Connections of one sender share its port; the messages of each go one after the other, with packets and with flows.
+#[test]
+fn flows_agree_with_packets_through_a_switch() {
+    use AlgorithmSpec::{Direct, HalvingDoubling, Ring};
+    for (ranks, chunks) in [(8, 1), (8, 8), (4, 13)] {
+        let line = DimSpec { block: BlockSpec::Switch, ..dim(ranks, 50, 500_000) };
+        for (kind, algorithm) in [
+            (CollectiveKindSpec::AllReduce, Ring),
+            (CollectiveKindSpec::AllReduce, HalvingDoubling),
+            (CollectiveKindSpec::AllReduce, Direct),
+            (CollectiveKindSpec::AllToAll, Direct),
+            (CollectiveKindSpec::Gather, Direct),
+        ] {
+            let mut spec = all_reduce(vec![line.clone()], ideal(), 8 << 20);
+            spec.job = collective_job(kind, 8 << 20);
+            spec.collectives.algorithm = algorithm;
+            spec.collectives.chunking = ChunkingSpec::Count { chunks };
+            let packets = run(&spec).summary.total_ps as f64;
+            let flows = run(&Spec { network: NetworkSpec::Flow {}, ..spec }).summary.total_ps as f64;
+            assert!((flows / packets - 1.0).abs() < 0.02, "{kind:?} {algorithm:?} {chunks}: {flows} against {packets}");
+        }
     }
 }

@@ -123,10 +123,10 @@ fn without_overlap_everything_is_exposed() {
     let blocked: i64 = [0, 3].iter().map(|&i| took(i) + took(i + 1).max(took(i + 2))).sum();
     assert_eq!(issued[1], issued[2]);
     assert_eq!(s.exposed_ps as i64, blocked);
-    // Of the first exchange, a quarter goes one hop each way, and a quarter two hops, by the same links as one of
-    // the others: three blocks at 10 ps per byte, after two hops of latency.
+    // Of the first exchange, a quarter goes one hop each way, and of another quarter half goes two hops each way: two
+    // blocks at 10 ps per byte on every link, the last of them after a hop of latency.
     let block = 64 * 64 * 64 * 2 / 4;
-    let bound = 3 * block * 10 + 200_000;
+    let bound = 2 * block * 10 + 100_000;
     assert!((bound..bound + 10 * CYCLE_PS as i64).contains(&took(0)), "{}", took(0));
 }
 

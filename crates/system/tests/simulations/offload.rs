@@ -73,7 +73,7 @@ fn messages_of_switches_are_counted() {
 fn closed_forms() {
     use CollectiveKindSpec::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
     for n in [2u64, 3, 8, 16] {
-        for network in [NetworkSpec::Analytical {}, packet(true), packet(false)] {
+        for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
             let (piece, k) = (4096, 8);
             let bytes = piece * k;
             let overhead = 90_000 + 2 * LATENCY;
@@ -96,23 +96,16 @@ fn closed_forms() {
     }
 }
 
-/// Messages of the flow backend share their port: pieces that are under way together arrive together, so the first
-/// one of each slot waits for all others. A large vector takes as long as elsewhere.
+/// Pieces leave a port one after the other with flows as well, so that those of a large vector follow one another closely.
 #[test]
-fn pieces_share_their_port_in_the_flow_backend() {
-    let (piece, k) = (4096, 8);
-    let mut spec = spec(&[(SWITCH, 8)], KINDS[0], piece * k);
-    let alone = run(&spec).summary.total_ps;
-    spec.network = NetworkSpec::Flow {};
-    let shared = run(&spec).summary.total_ps;
-    assert!((alone..alone + k * piece * LINK / 2).contains(&shared), "{shared} after {alone}");
-    let mut large = spec;
-    large.job = collective_job(KINDS[0], 16 << 20);
+fn pieces_queue_at_their_port_in_the_flow_backend() {
+    let mut large = spec(&[(SWITCH, 8)], KINDS[0], 16 << 20);
+    large.network = NetworkSpec::Flow {};
     large.collectives.chunking = chunks_of(65_536);
     large.collectives.inflight = 16;
     let wire = (16u64 << 20) * LINK / 2;
     let time = run(&large).summary.total_ps;
-    assert!((wire..wire + wire / 10).contains(&time), "{time} of {wire}");
+    assert!((wire..wire + wire / 50).contains(&time), "{time} of {wire}");
 }
 
 /// ALUs that are slower than the links set the pace.

@@ -145,6 +145,34 @@ fn neighbours_need_no_transit() {
     }
 }
 
+/// Both directions of every ring are busy at any time, whoever forwards: an all-to-all takes what its links need, and
+/// little more. Routers of packets, whose local packets take turns with those in transit, fill the buffers of long rings,
+/// and what moves then is holes.
+#[test]
+fn an_all_to_all_keeps_both_directions_busy() {
+    for (sizes, most) in [(&[2][..], 1.05), (&[4], 1.05), (&[7], 1.05), (&[16], 1.1), (&[32], 1.1), (&[6, 3], 1.2)] {
+        let npus: u64 = sizes.iter().map(|&s| u64::from(s)).product();
+        let longest = u64::from(*sizes.iter().max().expect("a ring"));
+        let block = 96 * KIB;
+        // Hops along the longest dimension, over both of its directions.
+        let load = npus * hops(&[longest as u32]) / longest * block / 2;
+        for (network, forwards) in backends().into_iter().flat_map(|n| [(n.clone(), false), (n, true)]) {
+            if matches!(network, NetworkSpec::Analytical {}) && !forwards {
+                continue; // it knows no links but the first
+            }
+            let mut spec = exchange(sizes, ideal(), block);
+            if !forwards {
+                spec.endpoint = ideal();
+            }
+            spec.network = network;
+            let most = if matches!(spec.network, NetworkSpec::Packet { .. }) && !forwards { 1.45 } else { most };
+            let time = run(&spec).summary.total_ps - longest.div_ceil(2) * 100_000;
+            let ratio = time as f64 / (load * 40) as f64;
+            assert!(ratio < most, "{sizes:?} {:?} {forwards}: {ratio}", spec.network);
+        }
+    }
+}
+
 /// The outcome of a run with the least SRAM that the engine accepts, in chunks of `chunk` bytes.
 fn squeezed(
     sizes: &[u32],
