@@ -20,7 +20,7 @@ use super::legs::{Shape, messages};
 use super::{AceConfig, FsmSplit};
 use crate::api::Chunk;
 use crate::layout::Layout;
-use syncline_core::{Bytes, NodeId, PortId, Ps, Rate};
+use syncline_core::{Bytes, PortId, Ps, Rate};
 
 /// FSMs of each phase, for chunks of at most `chunk` bytes in packets of `packet`. No phase has none if there are as
 /// many FSMs as phases.
