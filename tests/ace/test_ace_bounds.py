@@ -133,8 +133,8 @@ def test_an_all_to_all_uses_both_ways_round_an_even_ring(size: int, endpoint: Id
 
 @pytest.mark.parametrize("sizes", [(4, 4, 4), (2, 8), (6, 4), (4, 3)])
 def test_an_all_to_all_uses_both_ways_round_a_torus(sizes: tuple[int, ...]) -> None:
-    """What is for the opposite NPU of a ring goes up or down by where it lies in the other dimensions, or half each way,
-    so that links of both directions carry the same and the slowest dimension takes as long as its links need."""
+    """What is for the opposite NPU of a ring goes up or down by where it lies in the other dimensions, or half each
+    way, so that links of both directions carry the same and the slowest dimension takes as long as its links need."""
     run = Run(
         tuple(Ring(n, 25 * GB, 400 * NS) for n in sizes), "all-to-all", 16 << 20, 64 << 10, Engine(memory=900 * GB)
     )
