@@ -85,8 +85,9 @@ def test_a_small_size_time(syncline_command: Command) -> None:
 
 def test_a_mesh_has_its_warnings(syncline_command: Command) -> None:
     ended = syncline_command("bench", "all-to-all", "--machine", "dgx1v", "--gpus", "0-2", "--sizes", "1MiB")
-    assert "warning: some GPUs of a hybrid cube mesh" in ended.err
-    assert "warning: some pairs of a hybrid cube mesh" in ended.err
+    assert "warning: what goes directly between GPUs of a hybrid cube mesh was not compared" in ended.err
+    apart = syncline_command("bench", "all-reduce", "--machine", "dgx1v", "--gpus", "1,4", "--sizes", "1MiB")
+    assert "warning: no ring of NVLinks leads through these GPUs" in apart.err
     assert syncline_command("bench", "all-reduce", "--machine", "dgx1v", "--sizes", "1MiB").err == ""
 
 
