@@ -241,7 +241,10 @@ impl Placement {
                     let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
                         .map_err(illegal)?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
-                        let rings: Vec<bool> = product.dims().iter().map(|d| d.block == Block::Ring).collect();
+                        // Two halves of a share are that share only where blocks are padded to be equal.
+                        let halves = spec.collectives.padding || kind == Kind::AllReduce;
+                        let rings: Vec<bool> =
+                            product.dims().iter().map(|d| halves && d.block == Block::Ring).collect();
                         plan = plan.on_grid(&grid, &rings);
                     }
                     if chosen.flat && beside {

@@ -198,7 +198,7 @@ impl<'v, 'a> Run<'v, 'a> {
         let tokens = line.kind == Kind::AllToAll;
         let least = u32::from(!program.has_switch()); // a switch also says that it is done
         let fits = blocks.first < parts && (least..=parts).contains(&blocks.count);
-        if !fits || tokens && (parts != line.ranks || blocks.origin >= parts) {
+        if !fits || tokens && (!parts.is_multiple_of(line.ranks) || blocks.origin >= line.ranks) {
             return Err(Flaw::NoSuchBlocks { rank, phase, at, blocks });
         }
         if step.op.reduces() && (tokens || blocks.count == 0) {

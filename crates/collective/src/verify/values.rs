@@ -137,7 +137,8 @@ pub(super) struct Tokens {
     held: Vec<Vec<Token>>,
     /// Per phase and rank: what its blocks were when it entered.
     blocks: Vec<Vec<Vec<Vec<Token>>>>,
-    /// Per rank: which blocks of which ranks of its line it has, in the current phase.
+    /// Per rank: which blocks of which ranks of its line it has, in the current phase. What is for a rank is one block, or
+    /// as many as a program makes of it.
     present: Vec<Vec<bool>>,
 }
 
@@ -158,14 +159,19 @@ impl Tokens {
             blocks[v.coordinate(token.to, p.dim) as usize].push(token);
         }
         self.blocks[phase as usize][rank as usize] = blocks;
-        let own = v.coordinate(rank, p.dim);
-        self.present[rank as usize] = (0..p.ranks * p.ranks).map(|cell| cell / p.ranks == own).collect();
+        let (own, parts) = (v.coordinate(rank, p.dim), v.programs[phase as usize].parts());
+        self.present[rank as usize] = (0..p.ranks * parts).map(|cell| cell / parts == own).collect();
     }
 
     pub(super) fn leave(&mut self, v: &Verifier<'_>, rank: u32, phase: u32) {
         let p = v.plan.phases()[phase as usize];
-        let own = v.coordinate(rank, p.dim);
-        for origin in (0..p.ranks).filter(|o| self.present[rank as usize][(o * p.ranks + own) as usize]) {
+        let (own, parts) = (v.coordinate(rank, p.dim), v.programs[phase as usize].parts());
+        let each = parts / p.ranks;
+        let whole = |origin: &u32| {
+            let first = (origin * parts + own * each) as usize;
+            self.present[rank as usize][first..first + each as usize].iter().all(|&present| present)
+        };
+        for origin in (0..p.ranks).filter(whole) {
             let origin = v.peer(rank, p.dim, origin);
             let arrived = &self.blocks[phase as usize][origin as usize][own as usize];
             self.held[rank as usize].extend_from_slice(arrived);
