@@ -258,12 +258,6 @@ impl Placement {
             plans = plans_with(offload.slots(spec, &plans, chunk, split)?)?;
             offload.check_steps(&plans)?;
         }
-        let balance = (orders.len() > 1).then(|| Balance {
-            kinds: balanced,
-            rates: (0..sizes.len()).map(|dim| rate_along(whole, &*machine.fabric(), dim)).collect(),
-            orders: orders.into_iter().flatten().collect(),
-            sizes: sizes.clone(),
-        });
         let mut wires: Vec<Wires> = match (whole, flat) {
             (Some(product), false) => (0..sizes.len()).map(|dim| wires_of(product, dim)).collect(),
             (Some(product), true) if product.dims().len() == 1 => vec![wires_of(product, 0)],
@@ -279,6 +273,12 @@ impl Placement {
         if c.lanes == LanesSpec::One {
             wires.iter_mut().for_each(first_lane);
         }
+        let balance = (orders.len() > 1).then(|| Balance {
+            lanes: lane_rates(whole, &*machine.fabric(), &plans, &wires[..sizes.len()], balanced[0]),
+            kinds: balanced,
+            orders: orders.into_iter().flatten().collect(),
+            sizes: sizes.clone(),
+        });
         let switch_ports = offload.map(Offload::into_ports).unwrap_or_default();
         let space = Space { sizes, groups, representatives: None };
         Ok(Placement { space, plans, balance, wires, switch_ports, split })
@@ -287,7 +287,7 @@ impl Placement {
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> u32 {
         let phases = self.plans.iter().flat_map(|p| p.phases());
-        let rings = phases.filter(|p| matches!(p.algorithm, Algorithm::Ring | Algorithm::Chain { .. }));
+        let rings = phases.filter(|p| p.algorithm.goes_round());
         let lanes = rings.map(|p| match &self.wires[usize::from(p.dim)] {
             Wires::Routed => 1,
             Wires::Ports(ports) => ports.len(),
@@ -375,13 +375,34 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
     Ok(orders.into_iter().map(Some).collect())
 }
 
-/// What a rank sends along a dimension in a second.
-fn rate_along(whole: Option<&Product>, fabric: &dyn Fabric, dim: usize) -> Rate {
+/// Per dimension, what a rank sends in a second over each of the lanes that chunks of a kind take in turn: the port of
+/// each lane of a ring, all ports of the dimension together where chunks take whatever leads to a peer.
+fn lane_rates(
+    whole: Option<&Product>,
+    fabric: &dyn Fabric,
+    plans: &[Plan],
+    wires: &[Wires],
+    kind: Kind,
+) -> Vec<Vec<Rate>> {
     let node = NodeId(0);
-    let of_dim = |port: &PortId| whole.is_none() || usize::from(fabric.link(node, *port).class) == dim;
-    let ports = (0..fabric.ports(node)).map(PortId).filter(of_dim);
-    let sum: u64 = ports.map(|port| fabric.link(node, port).rate.bytes_per_s()).fold(0, u64::saturating_add);
-    Rate::new(sum).unwrap_or(Rate::UNLIMITED)
+    let rate = |port: PortId| fabric.link(node, port).rate;
+    let phases = || plans.iter().filter(move |p| p.kind() == kind).flat_map(|p| p.phases());
+    let goes_round = |dim: usize| phases().any(|p| usize::from(p.dim) == dim && p.algorithm.goes_round());
+    let lanes = |(dim, wires): (usize, &Wires)| match wires {
+        Wires::Ports(ports) if goes_round(dim) => ports.iter().map(|&(port, _)| rate(port)).collect(),
+        Wires::Orders(lanes) if goes_round(dim) && lanes.iter().flatten().all(|ring| ring.ports.is_some()) => {
+            let port = |lane: &Vec<RingOrder>| lane[0].ports.as_ref().map_or(PortId(0), |ports| ports[0]);
+            lanes.iter().map(|lane| rate(port(lane))).collect()
+        }
+        _ => {
+            let of_dim = |port: &PortId| whole.is_none() || usize::from(fabric.link(node, *port).class) == dim;
+            let ports = (0..fabric.ports(node)).map(PortId).filter(of_dim);
+            let sum = ports.map(|port| rate(port).bytes_per_s()).fold(0, u64::saturating_add);
+            let lanes = if let (Wires::Orders(lanes), true) = (wires, goes_round(dim)) { lanes.len() } else { 1 };
+            vec![Rate::new(sum / lanes as u64).unwrap_or(Rate::UNLIMITED); lanes]
+        }
+    };
+    wires.iter().enumerate().map(lanes).collect()
 }
 
 /// What the length of pipelines depends on.

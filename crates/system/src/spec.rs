@@ -441,7 +441,8 @@ pub enum AlgorithmSpec {
     HierarchicalOptimal,
     /// Reduce-scatter in every dimension, then all-gather in reverse order.
     SixPhase,
-    /// The same, every chunk through the dimensions in the order that balances their load.
+    /// The same, every chunk through the dimensions in the order that balances their load. Where dimensions are unequal
+    /// or three, the balance of all chunks is not that of any few of them, and few in flight leave ports idle.
     Themis,
 }
 

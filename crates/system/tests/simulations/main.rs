@@ -19,5 +19,6 @@ mod offload;
 mod stalls;
 mod steady;
 mod support;
+mod themis;
 mod training;
 mod transit;
