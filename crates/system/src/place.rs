@@ -4,13 +4,14 @@ use crate::admission::Balance;
 use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::offload::Offload;
+use crate::pipeline::Pipelined;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
     GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Rate};
+use syncline_core::{NodeId, PortId, Ps, Rate};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Way};
@@ -224,30 +225,36 @@ impl Placement {
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let split = Split { element: c.element_bytes };
         let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
+        let members = groups.as_ref().map_or(1, |g| g.len() as u64) * u64::from(ranks);
         let plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
             let mut plans = Vec::new();
             for chosen in &chosen {
                 let kind = chosen.kind;
                 let chunk = job.largest_chunk(kind, c);
-                let pipeline = Pipeline { slices: c.slices, chunk, fabric: &*machine.fabric() };
-                let axes = if chosen.flat { &[ranks][..] } else { &sizes };
-                let through = Through { offload: offload.as_ref(), sizes: axes, slots };
-                let algorithms = algorithms(chosen, whole, &pipeline, &through)?;
-                let axes: Vec<Axis> =
-                    axes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
-                let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
-                for order in orders {
-                    let (composition, order) = (chosen.composition(), order.as_deref());
+                let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
+                let through = Through { offload: offload.as_ref(), sizes: sizes_of, slots };
+                let plan = |slices: u32, order: Option<&[u8]>| -> Result<Plan, RunError> {
+                    let algorithms = algorithms(chosen, whole, (slices, chunk), &through)?;
+                    let axes = sizes_of.iter().zip(algorithms);
+                    let axes: Vec<Axis> = axes.map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+                    let composition = chosen.composition();
                     let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
                         .map_err(illegal)?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
                         let rings: Vec<bool> = product.dims().iter().map(|d| d.block == Block::Ring).collect();
                         plan = plan.on_grid(&grid, &rings);
                     }
-                    if chosen.flat && beside {
-                        plan = plan.along(grid.len() as u8);
+                    Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan })
+                };
+                let slices = match c.slices {
+                    0 => {
+                        Pipelined { spec, kind, root: job.root, chunk, plan: &plan(1, None)?, ranks: members }.slices()
                     }
-                    plans.push(plan);
+                    given => given,
+                };
+                let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
+                for order in orders {
+                    plans.push(plan(slices, order.as_deref())?);
                 }
             }
             Ok(plans)
@@ -405,35 +412,6 @@ fn lane_rates(
     wires.iter().enumerate().map(lanes).collect()
 }
 
-/// What the length of pipelines depends on.
-struct Pipeline<'a> {
-    /// Blocks of a pipeline, if they are given.
-    slices: u32,
-    /// Bytes of the largest chunk.
-    chunk: u64,
-    fabric: &'a dyn Fabric,
-}
-
-impl Pipeline<'_> {
-    /// Blocks of a pipeline of `stages` stages, each tree of which carries one of `share` parts of a chunk.
-    ///
-    /// `k` blocks of `S/k` bytes take `(stages + k)` times (latency + S/k / rate); that is least at
-    /// `k = sqrt(stages S / (latency rate))`.
-    fn slices(&self, stages: u32, share: u64) -> u32 {
-        const MOST: u32 = 4096;
-        if self.slices > 0 {
-            return self.slices;
-        }
-        let node = NodeId(0);
-        let links = || (0..self.fabric.ports(node)).map(|p| self.fabric.link(node, PortId(p)));
-        let latency = links().map(|l| l.latency.0).max().unwrap_or(0).max(1);
-        let rate = links().map(|l| l.rate).max().unwrap_or(Rate::UNLIMITED);
-        let carried = u128::from(rate.time(Bytes(self.chunk / share.max(1))).0);
-        let square = u128::from(stages) * carried / u128::from(latency);
-        square.isqrt().clamp(1, MOST.into()) as u32
-    }
-}
-
 /// What can go through switches.
 struct Through<'a> {
     /// The switches, if the endpoint makes use of them.
@@ -463,26 +441,21 @@ impl Through<'_> {
 fn algorithms(
     chosen: &Chosen<'_>,
     whole: Option<&Product>,
-    pipeline: &Pipeline<'_>,
+    (slices, chunk): (u32, u64),
     through: &Through<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
-    let Chosen { kind, flat, .. } = *chosen;
+    let kind = chosen.kind;
     let dims = through.sizes.len();
-    let (product, fabric) = (whole.map(Product::dims), pipeline.fabric);
-    let ranks = |dim: usize| match product {
-        Some(dims) if !flat => dims[dim].size,
-        _ => fabric.npus(),
-    };
+    let product = whole.map(Product::dims);
     let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| {
-        let depth = u32::BITS - ranks(dim).leading_zeros();
         Ok(match a {
-            DimAlgorithmSpec::InSwitch => through.algorithm(dim, chosen.composition(), pipeline.chunk)?,
-            DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices: pipeline.slices(ranks(dim), 1) },
+            DimAlgorithmSpec::InSwitch => through.algorithm(dim, chosen.composition(), chunk)?,
+            DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices },
             DimAlgorithmSpec::Ring => Algorithm::Ring,
             DimAlgorithmSpec::Direct => Algorithm::Direct,
             DimAlgorithmSpec::HalvingDoubling => Algorithm::HalvingDoubling,
-            DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices: pipeline.slices(2 * depth, 2) },
-            DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices: pipeline.slices(2, ranks(dim).into()) },
+            DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices },
+            DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices },
         })
     };
     let everywhere = match chosen.algorithm {

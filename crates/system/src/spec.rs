@@ -394,7 +394,7 @@ pub struct CollectiveSpec {
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
-    /// Blocks that trees and chains are pipelined over; 0 for as many as suit the chunk and the links.
+    /// Blocks that trees and chains are pipelined over; 0 for as many as trials say are best.
     #[serde(default)]
     pub slices: u32,
     /// Whether every chunk is padded so that all blocks are equal.

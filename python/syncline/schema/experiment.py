@@ -181,7 +181,8 @@ class Collective(Section):
     ) = None
     """What a composition does along each dimension; what suits the dimension if not given."""
     slices: Slices = None
-    """Blocks that a chunk is cut into where trees and chains pipeline it; `auto`: as many as suit chunk and links."""
+    """Blocks that a chunk is cut into where trees and chains pipeline it; `auto`: as many as trials with a few of them
+    say are fastest, no more than needed."""
     padding: Literal["equal", "none"] = "equal"
     """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no byte more
     than there is."""

@@ -16,6 +16,7 @@ mod mixed;
 mod monotone;
 mod odd_sizes;
 mod offload;
+mod slices;
 mod stalls;
 mod steady;
 mod support;
