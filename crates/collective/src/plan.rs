@@ -77,6 +77,11 @@ impl Algorithm {
         }
     }
 
+    /// Whether messages go from neighbour to neighbour of a ring, and so along the lanes that it has.
+    pub const fn goes_round(self) -> bool {
+        matches!(self, Algorithm::Ring | Algorithm::Chain { .. })
+    }
+
     /// The blocks of its pipeline, if it has one.
     pub const fn slices(self) -> Option<u32> {
         match self {

@@ -6,7 +6,7 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{Algorithm, Phase, Plan, Program, Slot, Split, Step};
+use syncline_collective::{Phase, Plan, Program, Slot, Split, Step};
 use syncline_core::{Bytes, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -519,7 +519,7 @@ fn lanes(plan: &Plan, phase: usize, wires: &Wires) -> Vec<Lane> {
     let Phase { algorithm, kind, root, .. } = plan.phases()[phase];
     match wires {
         // Only what goes from neighbour to neighbour goes along wires.
-        _ if !matches!(algorithm, Algorithm::Ring | Algorithm::Chain { .. }) => {
+        _ if !algorithm.goes_round() => {
             vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
         }
         Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }],

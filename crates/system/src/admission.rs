@@ -34,17 +34,27 @@ pub struct Balance {
     pub orders: Vec<Vec<u8>>,
     /// Ranks along each dimension.
     pub sizes: Vec<u32>,
-    /// What a rank sends along each dimension in a second.
-    pub rates: Vec<Rate>,
+    /// Along each dimension, what a rank sends in a second over each of the lanes that chunks take in turn.
+    pub lanes: Vec<Vec<Rate>>,
 }
 
+/// Time that every lane of each dimension is busy with the chunks so far, in ps.
+type Loads = Vec<Vec<u128>>;
+
 impl Balance {
-    /// The place among the orders of that for the next chunk, whose load is added.
-    fn next(&self, loads: &mut [u128], len: Bytes, kind: Kind) -> u8 {
-        let order = next_order(loads, &self.sizes, &self.rates, len, kind);
-        let matters = |d: &u8| self.sizes[usize::from(*d)] > 1;
-        let order: Vec<u8> = order.into_iter().filter(matters).collect();
-        self.orders.iter().position(|o| *o == order).unwrap_or(0) as u8
+    fn idle(&self) -> Loads {
+        self.lanes.iter().map(|lanes| vec![0; lanes.len()]).collect()
+    }
+
+    /// What a chunk finds in the lanes that it takes.
+    fn of_lane<T: Copy>(lane: u32, dims: &[Vec<T>]) -> Vec<T> {
+        dims.iter().map(|lanes| lanes[lane as usize % lanes.len()]).collect()
+    }
+
+    /// The place among the orders of that for the next chunk, and the load that it adds to its lane of each dimension.
+    fn next(&self, loads: &Loads, lane: u32, len: Bytes, kind: Kind) -> (usize, Vec<u128>) {
+        let (loads, rates) = (Self::of_lane(lane, loads), Self::of_lane(lane, &self.lanes));
+        next_order(&loads, &self.orders, &self.sizes, &rates, len, kind)
     }
 }
 
@@ -76,8 +86,8 @@ pub struct Admission {
     /// Kinds that go first, the foremost first.
     priority: Vec<Kind>,
     balance: Option<Balance>,
-    /// With a balance, time that each dimension is busy with the chunks so far, in ps.
-    loads: Vec<u128>,
+    /// With a balance, how busy the dimensions are.
+    loads: Loads,
     collectives: Vec<Collective>,
     /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue.
     open: Vec<CollectiveId>,
@@ -100,7 +110,7 @@ impl Admission {
     /// An empty log for `npus` NPUs. Kinds of `priority` go before all others; those of a `balance` have as
     /// many plans as it has orders.
     pub fn new(policy: Policy, priority: Vec<Kind>, balance: Option<Balance>, npus: u32) -> Admission {
-        let loads = vec![0; balance.as_ref().map_or(0, |b| b.sizes.len())];
+        let loads = balance.as_ref().map_or_else(Vec::new, Balance::idle);
         let npus = vec![Follower::default(); npus as usize];
         let (collectives, open, log) = (Vec::new(), Vec::new(), Vec::new());
         Admission { policy, priority, balance, loads, collectives, open, log, npus }
@@ -162,8 +172,8 @@ impl Admission {
         let c = &self.collectives[collective as usize];
         let (len, lane) = c.pieces.piece(c.next);
         let lane = lane.unwrap_or(self.log.len() as u32);
-        let order = self.balance_of(c.kind).map_or(0, |b| b.next(&mut self.loads.clone(), Bytes(len), c.kind));
-        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan + order, lane }, new: true })
+        let order = self.balance_of(c.kind).map_or(0, |b| b.next(&self.loads, lane, Bytes(len), c.kind).0);
+        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan + order as u8, lane }, new: true })
     }
 
     /// Enters a chunk that [`Admission::next`] proposed.
@@ -171,7 +181,11 @@ impl Admission {
         self.log.push((id, chunk));
         let c = &mut self.collectives[id as usize];
         if let Some(balance) = self.balance.as_ref().filter(|b| b.kinds.contains(&c.kind)) {
-            balance.next(&mut self.loads, chunk.len, c.kind);
+            let added = balance.next(&self.loads, chunk.lane, chunk.len, c.kind).1;
+            for (lanes, added) in self.loads.iter_mut().zip(added) {
+                let taken = chunk.lane as usize % lanes.len();
+                lanes[taken] += added;
+            }
         }
         c.next += 1;
         c.entered += 1;

@@ -22,6 +22,7 @@ pub mod limits;
 pub mod memory;
 pub mod offload;
 pub mod pieces;
+pub mod pipeline;
 pub mod place;
 pub mod preview;
 pub mod results;

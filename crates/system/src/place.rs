@@ -4,13 +4,14 @@ use crate::admission::Balance;
 use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::offload::Offload;
+use crate::pipeline::Pipelined;
 use crate::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, CollectiveSpec, DimAlgorithmSpec, DimSpec, FabricSpec, GraphLinkSpec,
     GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
 };
 use std::sync::Arc;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Rate};
+use syncline_core::{NodeId, PortId, Ps, Rate};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Way};
@@ -224,20 +225,19 @@ impl Placement {
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let split = Split { element: c.element_bytes };
         let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
+        let members = groups.as_ref().map_or(1, |g| g.len() as u64) * u64::from(ranks);
         let plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
             let mut plans = Vec::new();
             for chosen in &chosen {
                 let kind = chosen.kind;
                 let chunk = job.largest_chunk(kind, c);
-                let pipeline = Pipeline { slices: c.slices, chunk, fabric: &*machine.fabric() };
-                let axes = if chosen.flat { &[ranks][..] } else { &sizes };
-                let through = Through { offload: offload.as_ref(), sizes: axes, slots };
-                let algorithms = algorithms(chosen, whole, &pipeline, &through)?;
-                let axes: Vec<Axis> =
-                    axes.iter().zip(algorithms).map(|(&size, algorithm)| Axis { size, algorithm }).collect();
-                let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
-                for order in orders {
-                    let (composition, order) = (chosen.composition(), order.as_deref());
+                let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
+                let through = Through { offload: offload.as_ref(), sizes: sizes_of, slots };
+                let plan = |slices: u32, order: Option<&[u8]>| -> Result<Plan, RunError> {
+                    let algorithms = algorithms(chosen, whole, (slices, chunk), &through)?;
+                    let axes = sizes_of.iter().zip(algorithms);
+                    let axes: Vec<Axis> = axes.map(|(&size, algorithm)| Axis { size, algorithm }).collect();
+                    let composition = chosen.composition();
                     let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
                         .map_err(illegal)?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
@@ -247,10 +247,17 @@ impl Placement {
                             product.dims().iter().map(|d| halves && d.block == Block::Ring).collect();
                         plan = plan.on_grid(&grid, &rings);
                     }
-                    if chosen.flat && beside {
-                        plan = plan.along(grid.len() as u8);
+                    Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan })
+                };
+                let slices = match c.slices {
+                    0 => {
+                        Pipelined { spec, kind, root: job.root, chunk, plan: &plan(1, None)?, ranks: members }.slices()
                     }
-                    plans.push(plan);
+                    given => given,
+                };
+                let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
+                for order in orders {
+                    plans.push(plan(slices, order.as_deref())?);
                 }
             }
             Ok(plans)
@@ -261,12 +268,6 @@ impl Placement {
             plans = plans_with(offload.slots(spec, &plans, chunk, split)?)?;
             offload.check_steps(&plans)?;
         }
-        let balance = (orders.len() > 1).then(|| Balance {
-            kinds: balanced,
-            rates: (0..sizes.len()).map(|dim| rate_along(whole, &*machine.fabric(), dim)).collect(),
-            orders: orders.into_iter().flatten().collect(),
-            sizes: sizes.clone(),
-        });
         let mut wires: Vec<Wires> = match (whole, flat) {
             (Some(product), false) => (0..sizes.len()).map(|dim| wires_of(product, dim)).collect(),
             (Some(product), true) if product.dims().len() == 1 => vec![wires_of(product, 0)],
@@ -282,6 +283,12 @@ impl Placement {
         if c.lanes == LanesSpec::One {
             wires.iter_mut().for_each(first_lane);
         }
+        let balance = (orders.len() > 1).then(|| Balance {
+            lanes: lane_rates(whole, &*machine.fabric(), &plans, &wires[..sizes.len()], balanced[0]),
+            kinds: balanced,
+            orders: orders.into_iter().flatten().collect(),
+            sizes: sizes.clone(),
+        });
         let switch_ports = offload.map(Offload::into_ports).unwrap_or_default();
         let space = Space { sizes, groups, representatives: None };
         Ok(Placement { space, plans, balance, wires, switch_ports, split })
@@ -290,7 +297,7 @@ impl Placement {
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> u32 {
         let phases = self.plans.iter().flat_map(|p| p.phases());
-        let rings = phases.filter(|p| matches!(p.algorithm, Algorithm::Ring | Algorithm::Chain { .. }));
+        let rings = phases.filter(|p| p.algorithm.goes_round());
         let lanes = rings.map(|p| match &self.wires[usize::from(p.dim)] {
             Wires::Routed => 1,
             Wires::Ports(ports) => ports.len(),
@@ -378,42 +385,34 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
     Ok(orders.into_iter().map(Some).collect())
 }
 
-/// What a rank sends along a dimension in a second.
-fn rate_along(whole: Option<&Product>, fabric: &dyn Fabric, dim: usize) -> Rate {
+/// Per dimension, what a rank sends in a second over each of the lanes that chunks of a kind take in turn: the port of
+/// each lane of a ring, all ports of the dimension together where chunks take whatever leads to a peer.
+fn lane_rates(
+    whole: Option<&Product>,
+    fabric: &dyn Fabric,
+    plans: &[Plan],
+    wires: &[Wires],
+    kind: Kind,
+) -> Vec<Vec<Rate>> {
     let node = NodeId(0);
-    let of_dim = |port: &PortId| whole.is_none() || usize::from(fabric.link(node, *port).class) == dim;
-    let ports = (0..fabric.ports(node)).map(PortId).filter(of_dim);
-    let sum: u64 = ports.map(|port| fabric.link(node, port).rate.bytes_per_s()).fold(0, u64::saturating_add);
-    Rate::new(sum).unwrap_or(Rate::UNLIMITED)
-}
-
-/// What the length of pipelines depends on.
-struct Pipeline<'a> {
-    /// Blocks of a pipeline, if they are given.
-    slices: u32,
-    /// Bytes of the largest chunk.
-    chunk: u64,
-    fabric: &'a dyn Fabric,
-}
-
-impl Pipeline<'_> {
-    /// Blocks of a pipeline of `stages` stages, each tree of which carries one of `share` parts of a chunk.
-    ///
-    /// `k` blocks of `S/k` bytes take `(stages + k)` times (latency + S/k / rate); that is least at
-    /// `k = sqrt(stages S / (latency rate))`.
-    fn slices(&self, stages: u32, share: u64) -> u32 {
-        const MOST: u32 = 4096;
-        if self.slices > 0 {
-            return self.slices;
+    let rate = |port: PortId| fabric.link(node, port).rate;
+    let phases = || plans.iter().filter(move |p| p.kind() == kind).flat_map(|p| p.phases());
+    let goes_round = |dim: usize| phases().any(|p| usize::from(p.dim) == dim && p.algorithm.goes_round());
+    let lanes = |(dim, wires): (usize, &Wires)| match wires {
+        Wires::Ports(ports) if goes_round(dim) => ports.iter().map(|&(port, _)| rate(port)).collect(),
+        Wires::Orders(lanes) if goes_round(dim) && lanes.iter().flatten().all(|ring| ring.ports.is_some()) => {
+            let port = |lane: &Vec<RingOrder>| lane[0].ports.as_ref().map_or(PortId(0), |ports| ports[0]);
+            lanes.iter().map(|lane| rate(port(lane))).collect()
         }
-        let node = NodeId(0);
-        let links = || (0..self.fabric.ports(node)).map(|p| self.fabric.link(node, PortId(p)));
-        let latency = links().map(|l| l.latency.0).max().unwrap_or(0).max(1);
-        let rate = links().map(|l| l.rate).max().unwrap_or(Rate::UNLIMITED);
-        let carried = u128::from(rate.time(Bytes(self.chunk / share.max(1))).0);
-        let square = u128::from(stages) * carried / u128::from(latency);
-        square.isqrt().clamp(1, MOST.into()) as u32
-    }
+        _ => {
+            let of_dim = |port: &PortId| whole.is_none() || usize::from(fabric.link(node, *port).class) == dim;
+            let ports = (0..fabric.ports(node)).map(PortId).filter(of_dim);
+            let sum = ports.map(|port| rate(port).bytes_per_s()).fold(0, u64::saturating_add);
+            let lanes = if let (Wires::Orders(lanes), true) = (wires, goes_round(dim)) { lanes.len() } else { 1 };
+            vec![Rate::new(sum / lanes as u64).unwrap_or(Rate::UNLIMITED); lanes]
+        }
+    };
+    wires.iter().enumerate().map(lanes).collect()
 }
 
 /// What can go through switches.
@@ -445,26 +444,21 @@ impl Through<'_> {
 fn algorithms(
     chosen: &Chosen<'_>,
     whole: Option<&Product>,
-    pipeline: &Pipeline<'_>,
+    (slices, chunk): (u32, u64),
     through: &Through<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
-    let Chosen { kind, flat, .. } = *chosen;
+    let kind = chosen.kind;
     let dims = through.sizes.len();
-    let (product, fabric) = (whole.map(Product::dims), pipeline.fabric);
-    let ranks = |dim: usize| match product {
-        Some(dims) if !flat => dims[dim].size,
-        _ => fabric.npus(),
-    };
+    let product = whole.map(Product::dims);
     let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| {
-        let depth = u32::BITS - ranks(dim).leading_zeros();
         Ok(match a {
-            DimAlgorithmSpec::InSwitch => through.algorithm(dim, chosen.composition(), pipeline.chunk)?,
-            DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices: pipeline.slices(ranks(dim), 1) },
+            DimAlgorithmSpec::InSwitch => through.algorithm(dim, chosen.composition(), chunk)?,
+            DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices },
             DimAlgorithmSpec::Ring => Algorithm::Ring,
             DimAlgorithmSpec::Direct => Algorithm::Direct,
             DimAlgorithmSpec::HalvingDoubling => Algorithm::HalvingDoubling,
-            DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices: pipeline.slices(2 * depth, 2) },
-            DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices: pipeline.slices(2, ranks(dim).into()) },
+            DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices },
+            DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices },
         })
     };
     let everywhere = match chosen.algorithm {

@@ -394,7 +394,7 @@ pub struct CollectiveSpec {
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
-    /// Blocks that trees and chains are pipelined over; 0 for as many as suit the chunk and the links.
+    /// Blocks that trees and chains are pipelined over; 0 for as many as trials say are best.
     #[serde(default)]
     pub slices: u32,
     /// Whether every chunk is padded so that all blocks are equal.
@@ -441,7 +441,8 @@ pub enum AlgorithmSpec {
     HierarchicalOptimal,
     /// Reduce-scatter in every dimension, then all-gather in reverse order.
     SixPhase,
-    /// The same, every chunk through the dimensions in the order that balances their load.
+    /// The same, every chunk through the dimensions in the order that balances their load. Where dimensions are unequal
+    /// or three, the balance of all chunks is not that of any few of them, and few in flight leave ports idle.
     Themis,
 }
 

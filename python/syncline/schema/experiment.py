@@ -166,8 +166,9 @@ class Collective(Section):
     Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`:
     all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
-    then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions.
-    `auto`: the one of these that is fastest when they are tried, with the rest as it is."""
+    then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions, which
+    takes some hundred chunks, and 64 in flight where dimensions are unequal. `auto`: the one of these that is fastest
+    when they are tried, with the rest as it is."""
     algorithms: dict[Kind, Algorithm] = Field(default={})
     """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`, or
     `{all-to-all: auto}` for what is fastest for that kind."""
@@ -180,7 +181,8 @@ class Collective(Section):
     ) = None
     """What a composition does along each dimension; what suits the dimension if not given."""
     slices: Slices = None
-    """Blocks that a chunk is cut into where trees and chains pipeline it; `auto`: as many as suit chunk and links."""
+    """Blocks that a chunk is cut into where trees and chains pipeline it; `auto`: as many as trials with a few of them
+    say are fastest, no more than needed."""
     padding: Literal["equal", "none"] = "equal"
     """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no byte more
     than there is."""

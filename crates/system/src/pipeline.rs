@@ -1,0 +1,171 @@
+//! How many slices a pipeline has that nobody has said.
+//!
+//! Trees and chains pass a chunk of `S` bytes on in `k` slices of `m = S/k`. Whatever the fabric, the last slice arrives
+//! after
+//!
+//! ```text
+//!   T(k) = fill(m) + k * period(m)
+//! ```
+//!
+//! `fill` is the way of one slice through all stages, `period` what another slice costs the slowest of them. More slices
+//! shorten the first, which has the latencies and `m` times the length of the way, and lengthen the second by what a
+//! message costs beside its bytes. The latency of links is no such cost: slices follow one another on their way. What is,
+//! and how many messages share a link, depends on endpoint, network and routes, so both are not computed but
+//! measured: the collective is simulated with up to 64 slices of that size, or more where that takes less than twice as
+//! long as one slice, and `T` is linear in their number beyond.
+//!
+//! Of all powers of two whose time is within 2 % of the best, the least is taken: slices cost events.
+//!
+//! Left out: several chunks in flight, which overlap one another's fill.
+
+use crate::build::run_spec;
+use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
+use std::collections::BTreeMap;
+use syncline_collective::{Algorithm, Kind, Phase, Plan};
+
+/// The most slices that are tried.
+const MOST: u64 = 4096;
+/// A block is simulated in packets with no more bytes than this, and a slice with no more than that many.
+const PACKETIZED: (u64, u64) = (4096, 16_384);
+/// Messages of a trial. Where a few slices have more, the machine is so large that trials would take longer than
+/// what they are for.
+const MESSAGES: u64 = 40_000;
+/// Slices of a trial after which another one costs what the next will.
+const SETTLED: u64 = 64;
+/// Slices when no trial can tell.
+const UNTRIED: u32 = 64;
+/// In percent, how much longer than the best time the time with fewer slices may be.
+const CLOSE: u128 = 102;
+
+/// What is to be pipelined.
+pub struct Pipelined<'a> {
+    /// The run.
+    pub spec: &'a Spec,
+    /// The collective.
+    pub kind: Kind,
+    /// Its root.
+    pub root: u32,
+    /// Bytes of the largest chunk.
+    pub chunk: u64,
+    /// Its plan with one slice.
+    pub plan: &'a Plan,
+    /// Ranks of all groups.
+    pub ranks: u64,
+}
+
+/// Trials that have been made: whether by flows, bytes of a slice and number of slices, and what they took.
+type Trials = BTreeMap<(bool, u64, u64), u128>;
+
+impl Pipelined<'_> {
+    /// The number of slices with which a chunk takes about the least time.
+    pub fn slices(&self) -> u32 {
+        let pipelines = |p: &Phase| match p.algorithm {
+            Algorithm::Chain { .. } => matches!(p.kind, Kind::Broadcast | Kind::Reduce),
+            Algorithm::InSwitch { .. } => false, // has pieces of a message
+            algorithm => algorithm.slices().is_some(),
+        };
+        let unit = self.plan.equal_blocks().saturating_mul(self.spec.collectives.element_bytes.into());
+        let most = (self.chunk / unit.max(1)).clamp(1, MOST);
+        if most == 1 || !self.plan.phases().iter().any(pipelines) {
+            return 1;
+        }
+        // Both ways through a tree are busy at once only when there are more slices than stages, and ports that take both in
+        // turn find their rhythm later.
+        let stages = u64::from(self.plan.steps()) + 1;
+        let few = (4 * stages).next_power_of_two().max(SETTLED).min(MESSAGES / self.messages().max(1));
+        self.best(most, few).unwrap_or(UNTRIED.min(most as u32))
+    }
+
+    /// Messages of a slice, roughly.
+    fn messages(&self) -> u64 {
+        let of_rank = |phase: &Phase| match phase.algorithm {
+            Algorithm::OneHopTrees { .. } => 2 * u64::from(phase.ranks),
+            Algorithm::DoubleBinaryTree { .. } => 4,
+            _ => 1,
+        };
+        self.plan.phases().iter().map(of_rank).sum::<u64>().saturating_mul(self.ranks)
+    }
+
+    /// The least power of two up to `most` whose time is close to the best one's, by trials from `few` slices on.
+    fn best(&self, most: u64, few: u64) -> Option<u32> {
+        let few = 1 << few.checked_ilog2().filter(|&log| log > 0)?;
+        let mut trials = Trials::new();
+        let mut times: Vec<(u64, u128)> = Vec::new();
+        for k in (0..=most.ilog2()).map(|log| 1 << log) {
+            times.extend(self.time(k, few, &mut trials).map(|time| (k, time)));
+            // Beyond the best number the time only rises.
+            if times.len() > 3 && times[times.len() - 4..].is_sorted_by(|a, b| a.1 * 105 < b.1 * 100) {
+                break;
+            }
+        }
+        let best = times.iter().map(|t| t.1).min()?;
+        times.iter().find(|t| t.1 * 100 <= best * CLOSE).map(|t| t.0 as u32)
+    }
+
+    /// Time of the chunk in `k` slices, in ps; `None` if no trial can tell.
+    fn time(&self, k: u64, few: u64, trials: &mut Trials) -> Option<u128> {
+        let slice = self.chunk.div_ceil(k);
+        let largest = PACKETIZED.0.saturating_mul(self.plan.equal_blocks()).max(PACKETIZED.1);
+        if slice <= largest || !matches!(self.spec.network, NetworkSpec::Packet { .. }) {
+            return self.time_of(false, slice, k, few, trials);
+        }
+        // More bytes cost packets what they cost flows, for which they need no events.
+        let more = self.time_of(true, slice, k, few, trials)?;
+        let more = more.saturating_sub(self.time_of(true, largest, k, few, trials)?);
+        Some(self.time_of(false, largest, k, few, trials)? + more)
+    }
+
+    /// Time of `k` slices of so many bytes.
+    fn time_of(&self, flows: bool, slice: u64, k: u64, few: u64, trials: &mut Trials) -> Option<u128> {
+        let mut few = few;
+        while few < k {
+            let (half, full) = (self.trial(flows, slice, few / 2, trials)?, self.trial(flows, slice, few, trials)?);
+            // The first slices have long arrived, and what comes back meets what goes out.
+            if half >= 2 * self.trial(flows, slice, 1, trials)? {
+                let more = full.saturating_sub(half) * u128::from(k - few);
+                return Some(full + more / u128::from(few - few / 2));
+            }
+            few *= 2;
+            if few > MESSAGES / self.messages().max(1) {
+                return None;
+            }
+        }
+        self.trial(flows, slice, k, trials)
+    }
+
+    /// What a chunk of `k` slices of `slice` bytes takes in the simulation.
+    fn trial(&self, flows: bool, slice: u64, k: u64, trials: &mut Trials) -> Option<u128> {
+        if let Some(&time) = trials.get(&(flows, slice, k)) {
+            return Some(time);
+        }
+        let mut spec = self.spec.clone();
+        let bytes = slice.checked_mul(k)?;
+        spec.job = JobSpec::Collective { collective: named(self.kind), bytes, root: self.root, beside: Vec::new() };
+        spec.collectives.slices = k as u32;
+        spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+        spec.output.trace_npus.clear();
+        if flows {
+            spec.network = NetworkSpec::Flow {};
+        }
+        if spec.fold == FoldSpec::On {
+            spec.fold = FoldSpec::Auto;
+        }
+        let time = run_spec(&spec, None).ok()?.summary.total_ps.into();
+        trials.insert((flows, slice, k), time);
+        Some(time)
+    }
+}
+
+/// A collective by the name that descriptions have for it.
+fn named(kind: Kind) -> CollectiveKindSpec {
+    match kind {
+        Kind::AllReduce => CollectiveKindSpec::AllReduce,
+        Kind::ReduceScatter => CollectiveKindSpec::ReduceScatter,
+        Kind::AllGather => CollectiveKindSpec::AllGather,
+        Kind::AllToAll => CollectiveKindSpec::AllToAll,
+        Kind::Broadcast => CollectiveKindSpec::Broadcast,
+        Kind::Reduce => CollectiveKindSpec::Reduce,
+        Kind::Gather => CollectiveKindSpec::Gather,
+        Kind::Scatter => CollectiveKindSpec::Scatter,
+    }
+}

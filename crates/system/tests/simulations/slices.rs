@@ -1,0 +1,98 @@
+//! How many slices pipelines have when nobody says: about as good as the best number.
+
+use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, packet, run};
+use proptest::prelude::*;
+use syncline_system::spec::{
+    AlgorithmSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
+};
+
+const PIPELINED: [(AlgorithmSpec, CollectiveKindSpec); 8] = [
+    (AlgorithmSpec::DoubleBinaryTree, CollectiveKindSpec::AllReduce),
+    (AlgorithmSpec::DoubleBinaryTree, CollectiveKindSpec::Broadcast),
+    (AlgorithmSpec::DoubleBinaryTree, CollectiveKindSpec::Reduce),
+    (AlgorithmSpec::OneHopTrees, CollectiveKindSpec::AllReduce),
+    (AlgorithmSpec::OneHopTrees, CollectiveKindSpec::Broadcast),
+    (AlgorithmSpec::OneHopTrees, CollectiveKindSpec::Reduce),
+    (AlgorithmSpec::Ring, CollectiveKindSpec::Broadcast),
+    (AlgorithmSpec::Ring, CollectiveKindSpec::Reduce),
+];
+
+fn spec(
+    dims: Vec<DimSpec>,
+    (algorithm, kind): (AlgorithmSpec, CollectiveKindSpec),
+    network: NetworkSpec,
+    bytes: u64,
+) -> Spec {
+    let mut spec = all_reduce(dims, ideal(), bytes);
+    spec.collectives.algorithm = algorithm;
+    spec.collectives.chunking = chunks_of(bytes);
+    spec.collectives.lanes = LanesSpec::Split;
+    spec.collectives.padding = true;
+    spec.network = network;
+    spec.job = collective_job(kind, bytes);
+    spec
+}
+
+/// Time with a number of slices, or with as many as suit (0).
+fn time(spec: &Spec, slices: u32) -> u64 {
+    let mut spec = spec.clone();
+    spec.collectives.slices = slices;
+    run(&spec).summary.total_ps
+}
+
+fn best(spec: &Spec, most: u32) -> (u64, u32) {
+    let powers = (0..=most.max(1).ilog2()).map(|log| 1 << log);
+    powers.map(|slices| (time(spec, slices), slices)).min().expect("at least one slice")
+}
+
+/// Links' latency is no cost of a slice: many are on their way together.
+#[test]
+fn long_links_do_not_make_slices_few() {
+    let tree = (AlgorithmSpec::OneHopTrees, CollectiveKindSpec::Broadcast);
+    let spec = spec(vec![dim(8, 50, 500_000)], tree, NetworkSpec::Flow {}, 1_000_000);
+    let (auto, (best, slices)) = (time(&spec, 0), best(&spec, 1024));
+    assert!(auto <= best + best / 10, "{auto} ps, {best} ps with {slices} slices");
+}
+
+/// Nor does a link without latency make slices free.
+#[test]
+fn short_links_do_not_make_slices_tiny() {
+    for latency in [0, 1] {
+        for case in PIPELINED {
+            let dims = vec![DimSpec { block: BlockSpec::FullyConnected, ..dim(4, 50, latency) }];
+            let spec = spec(dims, case, NetworkSpec::Analytical {}, 4000);
+            let (auto, (best, slices)) = (time(&spec, 0), best(&spec, 512));
+            assert!(auto <= best + best / 10, "{case:?}: {auto} ps, {best} ps with {slices} slices");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn no_power_of_two_is_a_tenth_faster(
+        block in 0usize..4, size in 2u32..9, case in 0usize..8, network in 0usize..3, log in 10f64..19.0,
+        latency in prop::sample::select(&[0u64, 1000, 50_000, 500_000, 5_000_000][..]), gbs in 10u64..200,
+        endpoint in 0usize..3,
+    ) {
+        let along = |block, size| DimSpec { block, ..dim(size, gbs, latency) };
+        let dims = match block {
+            0 => vec![along(BlockSpec::Ring, size)],
+            1 => vec![along(BlockSpec::FullyConnected, size)],
+            2 => vec![along(BlockSpec::Switch, size)],
+            _ => vec![along(BlockSpec::Ring, size.min(4)), along(BlockSpec::Ring, 3)],
+        };
+        let network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
+        let bytes = log.exp2() as u64;
+        let mut spec = spec(dims, PIPELINED[case], network, bytes);
+        match (&mut spec.endpoint, endpoint) {
+            (EndpointSpec::Ideal { step_latency_ps, .. }, 1) => *step_latency_ps = 200_000,
+            (ours, 2) => *ours = baseline(),
+            _ => {}
+        }
+        let most = (bytes / 4).min(1024) as u32;
+        let (auto, (best, slices)) = (time(&spec, 0), best(&spec, most));
+        prop_assert!(auto <= best + best / 10, "{} ps, {} ps with {} slices", auto, best, slices);
+    }
+}
