@@ -169,7 +169,7 @@ impl Tokens {
         let each = parts / p.ranks;
         let whole = |origin: &u32| {
             let first = (origin * parts + own * each) as usize;
-            self.present[rank as usize][first..first + each as usize].iter().all(|&present| present)
+            each > 0 && self.present[rank as usize][first..first + each as usize].iter().all(|&present| present)
         };
         for origin in (0..p.ranks).filter(whole) {
             let origin = v.peer(rank, p.dim, origin);
