@@ -303,23 +303,23 @@ SHARED: Final = (
 
 
 def test_what_acts_in_one_variant_may_stand_above_all() -> None:
-    with pytest.raises(InputError) as refused:
-        loaded(SHARED)
-    assert "file.yaml:4: collective.inflight: this has no effect: an ACE has limits of its own" in str(
-        refused.value.as_text()
-    )
     both = loaded(SHARED + "  - {name: Ideal}\n").variants
     assert "collective.inflight = 3 has no effect: an ACE has limits of its own (ACE)" in assumptions.of(both)
     with pytest.raises(InputError) as own:
-        loaded(SHARED + "  - {name: Ideal, collective: {slices: 7}}\n")
-    assert "variants.1.collective.slices: this has no effect: nothing is cut into slices" in own.value.as_text()
+        loaded(SHARED + "  - {name: Ideal, npu: {compute: {rows: 9}}}\n")
+    assert "variants.1.npu.compute.rows: this has no effect: a roofline has no array" in own.value.as_text()
+
+
+def test_limits_and_facts_that_do_not_matter_are_listed() -> None:
+    (ace,) = loaded(SHARED).variants
+    assert "collective.inflight = 3 has no effect: an ACE has limits of its own" in assumptions.of([ace])
 
 
 def test_defaults_are_harmless_wherever_they_are_written() -> None:
     assert loaded(SHARED.replace("inflight: 3", "inflight: 16, slices: auto")).variants
 
 
-@pytest.mark.parametrize(("axis", "acts"), [("collective.inflight: [3, 4]", False), ("endpoint.fsms: [8, 16]", True)])
+@pytest.mark.parametrize(("axis", "acts"), [("npu.compute.rows: [3, 4]", False), ("endpoint.fsms: [8, 16]", True)])
 def test_an_axis_over_what_has_no_effect_is_refused(tmp_path: Path, axis: str, acts: bool) -> None:
     (tmp_path / "base.yaml").write_text(SHARED.replace("collective: {inflight: 3}\n", ""))
     (tmp_path / "s.sweep.yaml").write_text(f"name: s\nbase: base.yaml\naxes: {{{axis}}}\n")
@@ -329,7 +329,7 @@ def test_an_axis_over_what_has_no_effect_is_refused(tmp_path: Path, axis: str, a
         return
     with pytest.raises(InputError) as refused:
         points.simulations(sweep)
-    assert "this has no effect: an ACE has limits of its own" in refused.value.as_text()
+    assert "this has no effect: a roofline has no array" in refused.value.as_text()
 
 
 def test_the_scale_of_compute_holds_for_text_workloads() -> None:

@@ -155,12 +155,15 @@ class Run:
 
     @property
     def chunks(self) -> list[int]:
-        """Lengths of the chunks: multiples of what divides evenly into blocks everywhere, the last one padded."""
-        parts = [p.divisor * p.ring.size for p in self.phases] or [self.npus]
+        """Lengths of the chunks: multiples of what divides evenly into blocks everywhere, as equal as they can be; an
+        all-to-all halves its blocks where one ring only has an NPU on the far side.
+        """
+        far_sides = sum(ring.size % 2 == 0 for ring in self.rings)
+        parts = [p.divisor * p.ring.size for p in self.phases] or [self.npus * (2 if far_sides == 1 else 1)]
         unit = lcm(*parts) * self.element
-        whole = max(1, self.chunk // unit) * unit
-        full, rest = divmod(self.size, whole)
-        return [whole] * full + ([-(-rest // unit) * unit] if rest else [])
+        units = -(-self.size // unit)
+        count = min(-(-self.size // self.chunk), units)
+        return [(units // count + (i < units % count)) * unit for i in range(count)]
 
     @property
     def padded(self) -> int:

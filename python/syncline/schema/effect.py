@@ -1,9 +1,11 @@
 """Which settings act, and where they do not.
 
-Everything that an experiment says either changes what is simulated or is refused: [`RULES`] says of every field when it
-acts, and what it needs. A field that no rule names always acts; the fields of [`RECORDED`] change no result. What has
-no effect in any variant for which it was written is refused; where it acts in some, the others list it among their
-assumptions. The engine is told of nothing that does not act ([`effective`]).
+[`RULES`] says of every field when it acts, and what it needs. A field that no rule names always acts; the fields of
+[`RECORDED`] change no result. What a kind of workload, endpoint, contention or compute model does not know, and what
+therefore has no effect in any variant for which it was written, is refused. Where it acts in some variants, the others
+list it among their assumptions; so do all variants with facts about the hardware, and with limits and choices that
+just do not matter to the sizes, shapes and algorithms of the run ([`Rule.is_refused`]), so that an experiment stays
+legal when its size or its endpoint is changed. The engine is told of nothing that does not act ([`effective`]).
 """
 
 from __future__ import annotations
@@ -40,6 +42,16 @@ RECORDED: Final = frozenset(
     }
 )
 """Fields that change no result, whatever they are."""
+LISTED: Final = frozenset(
+    {
+        *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
+        "network.deadlock_rule",
+        *(f"collective.{name}" for name in ("slices", "lanes", "scheduling", "priority", "inflight")),
+        *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
+        *(f"endpoint.{name}" for name in ("switch_memory", "switch_latency", "switch_reduce_bandwidth")),
+    }
+)
+"""Facts about the hardware, and limits and choices that matter to some sizes, shapes and algorithms only."""
 NEEDED: Final = frozenset({"comm_memory_bandwidth", "comm_sms"})
 """Fields that an endpoint cannot be described without; they are never refused for having no effect."""
 BROUGHT: Final = "--endpoint"
@@ -57,6 +69,11 @@ class Rule:
     """Why it does not, where it does not."""
     needs: str
     """What would make it act."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the field is refused where it acts nowhere, rather than listed among the assumptions."""
+        return self.path not in LISTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +363,7 @@ class Uses:
 
     def add(self, experiment: Experiment, tree: Mapping) -> None:
         """Takes an experiment into account, and the tree that it was written as."""
-        without = {entry.path: entry for entry in idle(experiment) if entry.path[-1] not in NEEDED}
+        without = {entry.path: entry for entry in idle(experiment) if entry.rule.is_refused}
         for path, _, _ in leaves(experiment):
             node = written(tree, path)
             if node is None or is_brought(node.origin):
