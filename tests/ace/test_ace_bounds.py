@@ -122,13 +122,15 @@ def test_what_is_scarce_sets_the_pace(kind: str, scarce: dict[str, int], resourc
     assert 1 - ROUNDING <= ratio <= factor
 
 
-@pytest.mark.parametrize("endpoint", [Ideal(inflight=64), Engine(memory=900 * GB)])
+@pytest.mark.parametrize(("endpoint", "most"), [(Ideal(inflight=64), 1.05), (Engine(memory=900 * GB), 1.2)])
 @pytest.mark.parametrize("size", [2, 4, 8])
-def test_an_all_to_all_uses_both_ways_round_an_even_ring(size: int, endpoint: Ideal | Engine) -> None:
-    """Half of what is for the opposite NPU goes each way, so that an all-to-all takes what its links need."""
+def test_an_all_to_all_uses_both_ways_round_an_even_ring(size: int, endpoint: Ideal | Engine, most: float) -> None:
+    """Half of what is for the opposite NPU goes each way, so that an all-to-all takes what its links need; an engine
+    has one FSM at a time that sends messages of its own through a port, which costs most where rings are short.
+    """
     run = Run((Ring(size, 25 * GB, 400 * NS),), "all-to-all", 8 << 20, 64 << 10, endpoint)
     bound = run.bounds()["links of dimension 0"]
-    assert time_ps(run) / bound < 1.05
+    assert time_ps(run) / bound < most
 
 
 @pytest.mark.parametrize("sizes", [(4, 4, 4), (2, 8), (6, 4), (4, 3)])

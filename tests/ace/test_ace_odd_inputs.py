@@ -36,17 +36,18 @@ def torus(sizes: tuple[int, int, int]) -> tuple[Ring, ...]:
 @pytest.mark.parametrize("kind", ["all-reduce", "all-to-all"])
 @pytest.mark.parametrize("sizes", ODD_SHAPES, ids=str)
 def test_odd_tori_and_sizes(sizes: tuple[int, int, int], kind: str, endpoint: Engine | Baseline | Ideal) -> None:
-    times = []
+    times: dict[int, list[int]] = {}
     for size in ODD_SIZES:
         run = Run(torus(sizes), kind, size, 64 << 10, endpoint)
         summary = result(run).summary
-        times.append(summary["total_ps"])
+        times.setdefault(len(run.chunks), []).append(summary["total_ps"])
         if run.npus == 1:
             assert summary["total_ps"] == summary["network"]["link_bytes"] == 0
             continue
         assert summary["total_ps"] >= max(run.bounds().values()) * (1 - 1e-6)
         assert summary["endpoint"]["sent_bytes"] == round(run.npus * run.padded * run.sent_per_byte)
-    assert times == sorted(times)
+    # A second chunk goes the other way round, so that a byte more may take less time.
+    assert all(of_count == sorted(of_count) for of_count in times.values())
 
 
 @pytest.mark.parametrize("endpoint", ["ideal", "baseline", "ace"])
