@@ -146,8 +146,9 @@ impl Counter<'_> {
                         both.sent.add(&Traffic::of(each, len, hops, self.packet), 1.0);
                     }
                     if step.op.receives() {
-                        let from = if folded { npu } else { view.sender(&step) };
-                        let hops = if folded || view.port().is_some() { 1 } else { self.hops(from, Route::To(npu)) };
+                        // What comes through a port of a neighbour or a switch that adds has taken one link.
+                        let near = folded || view.port().is_some();
+                        let hops = if near { 1 } else { self.hops(view.sender(&step), Route::To(npu)) };
                         both.received.add(&Traffic::of(each, len, hops, self.packet), 1.0);
                     }
                 }

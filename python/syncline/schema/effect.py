@@ -46,7 +46,7 @@ LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
         "network.deadlock_rule",
-        *(f"collective.{name}" for name in ("slices", "lanes", "scheduling", "priority", "inflight")),
+        *(f"collective.{name}" for name in ("algorithm", "slices", "lanes", "scheduling", "priority", "inflight")),
         *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
         *(f"endpoint.{name}" for name in ("switch_memory", "switch_latency", "switch_reduce_bandwidth")),
     }
