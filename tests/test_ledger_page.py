@@ -170,7 +170,7 @@ def test_two_pages_are_equal(syncline_command: Command, tmp_path: Path, monkeypa
         written.append(target.read_text())
     assert written[0] == written[1]
     assert len(tables(written[0])) == len(sources.SOURCES) + len(quick) + 1
-    assert f"{len(claims) - 1} of {len(claims)}: 2.187\n" in written[0]
+    assert f"{len(claims) - 1} of {len(claims)}: 2.19\n" in written[0]
     for table in tables(written[0])[len(sources.SOURCES) : -1]:
         assert "\n".join(table) in COMMITTED
 

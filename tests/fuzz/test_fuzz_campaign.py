@@ -15,8 +15,8 @@ from .worker import Worker
 
 CASES = 300
 SEED = 20
-LONG_ONLY = {"hostile-size"}
-"""Takes gigabytes, which a test should not."""
+LONG_ONLY = {"hostile-size", "experiment"}
+"""Gigabytes in the one, and in the other a choice of `auto` that takes longer than a case has."""
 
 
 def test_a_short_campaign_finds_nothing() -> None:
