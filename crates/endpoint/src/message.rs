@@ -96,6 +96,7 @@ struct Thread {
     /// Bytes that it carries, where they go and which step takes them there.
     len: u64,
     route: Route,
+    queue: u8,
     into: Slot,
     /// Whether that step sends it on.
     goes_on: bool,
@@ -115,6 +116,7 @@ const FRESH: Thread = Thread {
     most_leaving: 0,
     len: 0,
     route: Route::Port(PortId(0)),
+    queue: 0,
     into: Slot { thread: 0, pc: 0 },
     goes_on: false,
     left: 0,
@@ -235,11 +237,11 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// What a thread's step sends.
     fn message_of(&mut self, npu: NodeId, seq: u32, thread: u8) -> Message {
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
-        let Thread { pc, len, route, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
+        let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
         let tag = Tag::new(seq, phase, into).0;
         let receipt = (most_leaving > 0).then(|| Tag::new(seq, phase, Slot { thread, pc: pc + 1 }).0);
         let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
-        Message { src: npu, route, len: Bytes(len), delivery, tag, receipt }
+        Message { src: npu, route, queue, len: Bytes(len), delivery, tag, receipt }
     }
 
     /// A thread's step is done: the next one begins, unless it sends and too many messages wait to leave.
@@ -280,6 +282,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
         if step.op.sends() {
             t.route = view.route(&step);
+            t.queue = view.program().queue(thread);
             (t.left, t.message) = (len, None);
             t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
             let next = Slot { thread, pc: t.pc + 1 };
@@ -362,7 +365,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let Leg { port, tag, len, delivery } = leg;
         let passes = self.packet.is_some() && Forwarding::is_passing(tag);
         let delivery = if passes { Delivery::Stored } else { delivery };
-        Message { src, route: Route::Port(port), len, delivery, tag, receipt }
+        Message { src, route: Route::Port(port), queue: 0, len, delivery, tag, receipt }
     }
 
     /// A message in transit, of so many bytes, is there for a stage of the work on it.

@@ -60,6 +60,7 @@ fn message(src: u32, route: Route, len: u64, sender: u32) -> Message {
     Message {
         src: NodeId(src),
         route,
+        queue: 0,
         len: Bytes(len),
         delivery: Delivery::Whole,
         tag: u64::from(sender),

@@ -97,6 +97,7 @@ fn main() {
     let message = |src, route, sender| Message {
         src: NodeId(src),
         route,
+        queue: 0,
         len: MESSAGE,
         delivery: Delivery::Whole,
         tag: u64::from(sender),

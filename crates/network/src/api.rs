@@ -9,7 +9,8 @@
 //! ```
 //!
 //! * Bytes enter through a *port* of the source in the order in which they become available. What goes to one place
-//!   is a *connection*, a first-come first-served queue; how those of a port share it is the backend's. What is not on
+//!   with the same [`Message::queue`] is a *connection*, first come, first served; how those of a port share it is the
+//!   backend's. What is not on
 //!   the wire yet is the port's backlog; an endpoint that models a finite port buffer asks [`Network::room`] before it
 //!   feeds. (A message of the flow backend takes its place in line when it is complete.)
 //! * With [`Delivery::Whole`] the destination hears once, when the last byte has arrived, and the
@@ -90,6 +91,8 @@ pub struct Message {
     pub src: NodeId,
     /// The way it goes.
     pub route: Route,
+    /// Which of the sender's connections to that place it takes: its queue pair, where that is a NIC's.
+    pub queue: u8,
     /// Its length; zero is legal.
     pub len: Bytes,
     /// How the destination hears of it.

@@ -292,6 +292,14 @@ impl Program {
         }
     }
 
+    /// Which of a rank's connections to a peer the messages of a thread take. Threads have connections of their own, as
+    /// the thread blocks of NCCL and MSCCL do: a tree's way up is not to wait for another tree's way down. Only pieces on
+    /// their way to a switch that reduces them go one after the other, so that it has them all soon.
+    #[inline]
+    pub const fn queue(&self, thread: u8) -> u8 {
+        if matches!(self, Program::InSwitch(_)) { 0 } else { thread }
+    }
+
     /// Number of steps of a thread of a rank.
     #[inline]
     pub fn steps(&self, rank: u32, thread: u8) -> u32 {

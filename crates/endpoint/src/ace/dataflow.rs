@@ -467,6 +467,7 @@ impl Ace {
                 let message = Message {
                     src: npu,
                     route: chunk.route,
+                    queue: 0,
                     len: Bytes(u64::from(left.unwrap_or(0))),
                     delivery: Delivery::Stream,
                     tag: Self::tag(seq, chunk.phase, chunk.gathers, number),

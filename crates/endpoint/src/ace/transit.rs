@@ -456,6 +456,7 @@ impl Ace {
         let message = Message {
             src: npu,
             route,
+            queue: 0,
             len: Bytes(packet.len.into()),
             delivery: Delivery::Passing,
             tag: tag(packet.seq, packet.position),

@@ -212,7 +212,8 @@ impl Switches {
             sent += len;
             let tag = Tag::new(seq, id.phase, step.into).0;
             let (src, route) = (node, Route::Port(port));
-            let message = Message { src, route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
+            let (len, delivery) = (Bytes(len), Delivery::Whole);
+            let message = Message { src, route, queue: 0, len, delivery, tag, receipt: None };
             flights.begin(ctx.now);
             ctx.net.send(ctx.now, message, ctx.q);
         }

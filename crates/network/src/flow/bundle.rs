@@ -7,7 +7,7 @@ use syncline_core::share::{GroupId, Share, Work};
 use syncline_core::{NodeId, Ps};
 
 /// What the messages of a bundle have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
     /// One hop over a link.
     Link(u32),
@@ -15,10 +15,13 @@ pub(super) enum Way {
     Between(NodeId, NodeId, bool),
 }
 
+/// A way, and which of the connections that take it.
+pub(super) type Connection = (Way, u8);
+
 /// A connection: messages with the same route, served in the order in which they were sent.
 #[derive(Clone, Debug)]
 pub(super) struct Bundle {
-    way: Way,
+    connection: Connection,
     pub first_link: u32,
     pub latency: Ps,
     rate: Share,
@@ -94,28 +97,28 @@ impl Bundle {
 #[derive(Clone, Debug)]
 pub(super) struct Bundles {
     bundles: Vec<Bundle>,
-    /// Per link, the bundle of messages that take no other.
+    /// Per link, the first connection of messages that take no other.
     one_hop: Vec<Option<GroupId>>,
-    between: BTreeMap<(NodeId, NodeId, bool), GroupId>,
+    others: BTreeMap<Connection, GroupId>,
 }
 
 impl Bundles {
     /// None, on so many links.
     pub fn new(links: u32) -> Bundles {
-        Bundles { bundles: Vec::new(), one_hop: vec![None; links as usize], between: BTreeMap::new() }
+        Bundles { bundles: Vec::new(), one_hop: vec![None; links as usize], others: BTreeMap::new() }
     }
 
-    pub fn find(&self, way: Way) -> Option<GroupId> {
-        match way {
-            Way::Link(link) => self.one_hop[link as usize],
-            Way::Between(src, dst, around) => self.between.get(&(src, dst, around)).copied(),
+    pub fn find(&self, connection: Connection) -> Option<GroupId> {
+        match connection {
+            (Way::Link(link), 0) => self.one_hop[link as usize],
+            other => self.others.get(&other).copied(),
         }
     }
 
     /// Begins a bundle.
-    pub fn open(&mut self, id: GroupId, way: Way, first_link: u32, latency: Ps) {
+    pub fn open(&mut self, id: GroupId, connection: Connection, first_link: u32, latency: Ps) {
         let fresh = |messages| Bundle {
-            way,
+            connection,
             first_link,
             latency,
             rate: Share::ZERO,
@@ -129,17 +132,17 @@ impl Bundles {
             Some(old) => *old = fresh(std::mem::take(&mut old.messages)),
             None => self.bundles.push(fresh(VecDeque::new())),
         }
-        match way {
-            Way::Link(link) => self.one_hop[link as usize] = Some(id),
-            Way::Between(src, dst, around) => _ = self.between.insert((src, dst, around), id),
+        match connection {
+            (Way::Link(link), 0) => self.one_hop[link as usize] = Some(id),
+            other => _ = self.others.insert(other, id),
         }
     }
 
     /// Ends a bundle that has no messages.
     pub fn close(&mut self, id: GroupId) {
-        match self[id].way {
-            Way::Link(link) => self.one_hop[link as usize] = None,
-            Way::Between(src, dst, around) => _ = self.between.remove(&(src, dst, around)),
+        match self[id].connection {
+            (Way::Link(link), 0) => self.one_hop[link as usize] = None,
+            other => _ = self.others.remove(&other),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The flow backend: messages as fluid, links shared max-min fairly.
 //!
 //! # The model
-//! * A *connection* is what a node sends to one place: out of one of its ports to the neighbour there, or along a
-//!   route to a node. Its messages go one after the other, in the order in which they were sent, or in which the last of
+//! * A *connection* is what a node sends to one place with the same [`Message::queue`]: out of one of its ports to the
+//!   neighbour there, or along a route to a node. Its messages go one after the other, in the order in which they were sent, or in which the last of
 //!   their bytes was fed. A queue pair of a NIC, a DMA engine and the port of an engine between neighbours do that.
 //! * The message whose turn it is is a *flow*: it holds all links of its route at once and drains at one rate, that of
 //!   its connection's max-min fair share ([`syncline_core::share`]), however many messages wait behind it. All shares are
@@ -83,7 +83,7 @@ use crate::arrivals::{self, Arrivals, Due};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::words;
-use bundle::{Bundles, Way};
+use bundle::{Bundles, Connection, Way};
 use deadlines::Deadlines;
 use meter::Meter;
 use port::Port;
@@ -189,7 +189,7 @@ impl<F: Fabric> Flow<F> {
 
     /// All bytes of a message are there.
     fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
-        let Message { src, route, len, .. } = self.messages[id.index()].message;
+        let Message { src, route, queue, len, .. } = self.messages[id.index()].message;
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
         self.uses.clear();
@@ -210,23 +210,32 @@ impl<F: Fabric> Flow<F> {
         (m.sent, m.order) = (now, order);
         let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
         let way = route.end().map_or(Way::Link(first), |(dst, around)| Way::Between(src, dst, around));
+        let connection = (way, queue);
         // A message of no bytes waits for those before it on its connection, and for nobody else.
-        if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(way).is_none() {
+        if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(connection).is_none() {
             if let Some(receipt) = self.messages[id.index()].message.receipt {
                 self.receipts.add(src.0, src, receipt);
                 q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(src)));
             }
             return self.on_its_way(now + latency, id, q);
         }
-        self.queue(now, id, way, first, latency, q);
+        self.queue(now, id, connection, first, latency, q);
     }
 
     /// A message stands in line on its connection; one that is new has no rate until rates are found anew.
-    fn queue(&mut self, now: Ps, id: MsgId, way: Way, first_link: u32, latency: Ps, q: &mut impl Schedule<Event>) {
+    fn queue(
+        &mut self,
+        now: Ps,
+        id: MsgId,
+        connection: Connection,
+        first_link: u32,
+        latency: Ps,
+        q: &mut impl Schedule<Event>,
+    ) {
         let work = Work::of(self.messages[id.index()].message.len);
-        let bundle = self.bundles.find(way).unwrap_or_else(|| {
+        let bundle = self.bundles.find(connection).unwrap_or_else(|| {
             let bundle = self.pool.add(&self.uses, Share::UNLIMITED);
-            self.bundles.open(bundle, way, first_link, latency);
+            self.bundles.open(bundle, connection, first_link, latency);
             self.stale.push(bundle);
             self.share_at(now, q);
             bundle

@@ -9,6 +9,9 @@ use crate::api::{Room, Route};
 use std::collections::VecDeque;
 use syncline_core::{Bytes, Ps};
 
+/// The way to a place, and which of the connections that take it.
+pub(super) type Connection = (Route, u8);
+
 /// The local packets of one output port that have not started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
@@ -21,7 +24,7 @@ pub(super) struct Backlog {
     /// Packets that have not requested the port: connections, which are what goes to one place, in the order of their
     /// turns, and the trains of each in the order in which they were fed. And whether a packet before them has
     /// requested and not started.
-    pub line: VecDeque<(Route, Train)>,
+    pub line: VecDeque<(Connection, Train)>,
     pub has_head: bool,
 }
 
@@ -49,7 +52,7 @@ impl Backlog {
     }
 
     /// Packets stand in line, behind those of their connection.
-    pub fn line_up(&mut self, connection: Route, train: Train) {
+    pub fn line_up(&mut self, connection: Connection, train: Train) {
         match self.line.iter().rposition(|&(c, _)| c == connection) {
             Some(last) => self.line.insert(last + 1, (connection, train)),
             None => self.line.push_back((connection, train)),
@@ -57,7 +60,7 @@ impl Backlog {
     }
 
     /// What is left of a connection that has had its turn goes behind the others; `rest` was first in line.
-    pub fn go_behind(&mut self, connection: Route, rest: Train) {
+    pub fn go_behind(&mut self, connection: Connection, rest: Train) {
         if rest.packets > 0 {
             self.line.push_front((connection, rest));
         }

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use syncline_core::NodeId;
 
-/// Where packets come from and where they go.
-pub(super) type Connection = (NodeId, NodeId);
+/// Where packets come from, where they go, and which of the connections between the two they take.
+pub(super) type Connection = (NodeId, NodeId, u8);
 
 /// The rounds of an output.
 #[derive(Clone, Debug, Default)]

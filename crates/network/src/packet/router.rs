@@ -95,10 +95,10 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of the local NPU stand in line for an output port where they take turns with transit.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
-        let connection = self.messages.get(train.msg).message.route;
+        let Message { route, queue, .. } = self.messages.get(train.msg).message;
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(train.packets);
-        backlog.line_up(connection, train);
+        backlog.line_up((route, queue), train);
         if !backlog.has_head {
             self.next_local(now, out, q);
         }
@@ -157,8 +157,8 @@ impl<F: Fabric> Packet<F> {
             return link.wait(lane, train, input);
         }
         // What goes by a port goes one hop: it is the switch's own.
-        let Message { src, route, .. } = self.messages.get(train.msg).message;
-        link.wait_for_turn(lane, train, input, (src, route.end().map_or(src, |end| end.0)));
+        let Message { src, route, queue, .. } = self.messages.get(train.msg).message;
+        link.wait_for_turn(lane, train, input, (src, route.end().map_or(src, |end| end.0), queue));
     }
 
     /// Starts whatever waiting train can start, in order of request, and arranges to be called again.

@@ -51,6 +51,7 @@ fn half_fed<N: Network>(mut net: N) -> N {
     let message = Message {
         src: NodeId(3),
         route: Route::Port(PortId(1)),
+        queue: 0,
         len: Bytes(2 * P),
         delivery: Delivery::Stream,
         tag: 0,

@@ -52,6 +52,20 @@ fn messages_of_a_connection_go_one_after_the_other() {
 }
 
 #[test]
+fn queues_between_the_same_two_are_connections_of_their_own() {
+    // A third each, over a port and through a switch; then the longer one has all.
+    for (fabric, route, other, hops) in [
+        (star(3, RATE, LATENCY), Route::To(NodeId(1)), Route::To(NodeId(2)), [2, 2, 2]),
+        (line(8), Route::Port(PortId(0)), Route::To(NodeId(3)), [1, 1, 3]),
+    ] {
+        let second = Play { queue: 1, ..Play::whole(0, route, 2_000) };
+        let plays = [Play::whole(0, route, 1_000), second, Play::whole(0, other, 1_000)];
+        let outcome = play(flows(&fabric), &fabric, &plays).finished();
+        assert_eq!(drained(&outcome, &hops), [3_000, 4_000, 3_000], "{route:?}");
+    }
+}
+
+#[test]
 fn a_connection_has_one_share_however_much_it_has_to_send() {
     // Four messages to a node and one to another: a half each, and all of the link once the one has drained.
     let fabric = star(3, RATE, LATENCY);
@@ -183,6 +197,7 @@ fn room_comes_as_the_backlog_drains() {
     let message = |tag| Message {
         src: NodeId(0),
         route: Route::Port(port),
+        queue: 0,
         len: Bytes(1_000),
         delivery: Delivery::Whole,
         tag,
@@ -221,8 +236,15 @@ fn a_shared_link_is_busy_for_its_part() {
     let mut queue: EventQueue<Event> = EventQueue::new();
     for src in [1, 2] {
         let route = Route::To(NodeId(0));
-        let message =
-            Message { src: NodeId(src), route, len: Bytes(2_000), delivery: Delivery::Whole, tag: 0, receipt: None };
+        let message = Message {
+            src: NodeId(src),
+            route,
+            len: Bytes(2_000),
+            queue: 0,
+            delivery: Delivery::Whole,
+            tag: 0,
+            receipt: None,
+        };
         net.send(Ps::ZERO, message, &mut queue);
     }
     let mut out = Vec::new();
@@ -392,7 +414,8 @@ fn a_link_that_stands_for_all_shares_like_all() {
     let (mut queue, mut out) = (EventQueue::<Event>::new(), Vec::new());
     for (hops, len) in (1..).zip(lens) {
         let (route, tag) = (Route::To(NodeId(hops)), u64::from(hops - 1));
-        let message = Message { src: NodeId(0), route, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
+        let message =
+            Message { src: NodeId(0), route, queue: 0, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
         net.send(Ps::ZERO, message, &mut queue);
     }
     let mut arrivals = [Ps::MAX; 3];

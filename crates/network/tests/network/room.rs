@@ -13,6 +13,7 @@ fn stream(len: u64) -> Message {
     Message {
         src: NodeId(0),
         route: Route::Port(PORT),
+        queue: 0,
         len: Bytes(len),
         delivery: Delivery::Stream,
         tag: 0,

@@ -23,6 +23,18 @@ fn messages_that_are_there_at_once_go_one_after_the_other() {
 }
 
 #[test]
+fn queues_between_the_same_two_take_turns() {
+    let fabric = torus(&[(8, RATE, 100_000)]);
+    let plays = [0, 1].map(|queue| Play { queue, ..Play::whole(0, UP, 20 * P) });
+    for trains in [false, true] {
+        let net = packets(&fabric, DeadlockRule::Bubble, None, trains);
+        let arrivals = play(net, &fabric, &plays).finished().arrivals;
+        // Two packets of the first have requested the port before the second is there.
+        assert_eq!(arrivals, [Ps(18 * 2 * PACKET + HOP), Ps(19 * 2 * PACKET + PACKET + HOP)]);
+    }
+}
+
+#[test]
 fn messages_that_are_fed_in_turn_take_turns() {
     let fabric = torus(&[(8, RATE, 100_000)]);
     let fed = Play { supply: Supply::Every(Ps(PACKET)), ..Play::whole(0, UP, 20 * P) };

@@ -29,6 +29,7 @@ pub struct Play {
     pub at: Ps,
     pub src: NodeId,
     pub route: Route,
+    pub queue: u8,
     pub len: u64,
     pub delivery: Delivery,
     pub supply: Supply,
@@ -43,6 +44,7 @@ impl Play {
             at: Ps::ZERO,
             src: NodeId(src),
             route,
+            queue: 0,
             len,
             delivery: Delivery::Whole,
             supply: Supply::AtOnce,
@@ -197,6 +199,7 @@ impl<N: Network> Player<'_, N> {
         let message = Message {
             src: play.src,
             route: play.route,
+            queue: play.queue,
             len: Bytes(play.len),
             delivery: play.delivery,
             tag: u64::from(i),

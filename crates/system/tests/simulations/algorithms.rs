@@ -118,8 +118,7 @@ fn double_binary_trees_keep_their_links_busy() {
         let s = run(&tree).summary;
         let wire = 2 * 256_000_000 * 5;
         assert!(s.total_ps > wire * 99 / 100 * (npus as u64 - 1) / npus as u64, "{npus}: {}", s.total_ps);
-        // What meets at a rank from its two trees shares the link into it, as with packets, which take as long.
-        assert!(s.total_ps < wire * 115 / 100, "{npus}: {} of {wire}", s.total_ps);
+        assert!(s.total_ps < wire * 110 / 100, "{npus}: {} of {wire}", s.total_ps);
     }
 }
 
