@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Commands hear Ctrl-C even if the tests run in the background of a shell, which has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with inputs."""
@@ -70,12 +79,10 @@ def start(folder: Path, *arguments: str, python: tuple[str, ...] = ()) -> subpro
     return subprocess.Popen(command, cwd=folder, start_new_session=True, **pipes)
 
 
-def listens(process: subprocess.Popen[str]) -> bool:
-    """Whether it has started so far that it watches for interrupts, which it does on a thread."""
-    try:
-        return "\nThreads:\t1\n" not in Path(f"/proc/{process.pid}/status").read_text()
-    except OSError:
-        return True
+def until_it_listens(process: subprocess.Popen[str]) -> None:
+    """Waits until it has started so far that it watches for interrupts, which it does on a thread, or has ended."""
+    while process.poll() is None and "\nThreads:\t1\n" in Path(f"/proc/{process.pid}/status").read_text():
+        time.sleep(0.002)
 
 
 def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -89,8 +96,7 @@ def test_one_line_whatever_the_command_is_at(name: str, folder: Path) -> None:
     chance = random.Random(name)
     for delay_s in (0.0, chance.uniform(0, 0.3), chance.uniform(0.3, 1.5)):
         process = start(folder, *COMMANDS[name], *(["--resume"] if (folder / "t.parquet.journal").exists() else []))
-        while not listens(process):
-            time.sleep(0.002)
+        until_it_listens(process)
         time.sleep(delay_s)
         if process.poll() is not None:  # some end before
             process.communicate()
@@ -150,8 +156,7 @@ def test_a_sweep_of_which_nothing_is_finished(folder: Path) -> None:
     for arguments in (["report", "t.parquet"], ["sweep", "batches.sweep.yaml", "--set", "training.tail=drain"]):
         again = start(folder, *arguments, *(["--out", "t.parquet", "--resume"] if arguments[0] == "sweep" else []))
         if arguments[0] == "sweep":
-            while not listens(again):
-                time.sleep(0.002)
+            until_it_listens(again)
             interrupted(again)
             assert again.returncode == 130
         else:
