@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +53,6 @@ COMMANDS: dict[str, list[str]] = {
     "topology": ["topology", "show", "--machine", "dgx-h100(nodes=64)"],
     "schema": ["schema"],
 }
-
-
-@pytest.fixture(autouse=True)
-def heard() -> Iterator[None]:
-    """Commands hear Ctrl-C even if the tests run in the background of a shell, which has them ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
