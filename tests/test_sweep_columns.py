@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 from support.experiments import study
+from syncline import quantities
+from syncline.schema.experiment import Experiment
+from syncline.schema.explain import accepted_text
 from syncline.sweep import measures
-from syncline.sweep.table import COST, LABELS
+from syncline.sweep.table import COST, LABELS, UNITS
 
 DOCS = Path(__file__).parent.parent / "docs/sweeps.md"
 COLLECTIVE = "name: one\ntopology: {topology}\nworkload: {{collective: {kind}, size: 1MiB}}\n"
@@ -89,3 +95,22 @@ def test_compute_beside_communication() -> None:
     assert isinstance(beside["compute_time_s"], float)
     assert isinstance(beside["compute_time_alone_s"], float)
     assert beside["compute_time_s"] > beside["compute_time_alone_s"]
+
+
+def models(kind: object) -> Iterator[type[BaseModel]]:
+    """The models in a type, and in those of their fields."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+        kinds: Sequence[object] = [info.annotation for info in kind.model_fields.values()]
+    else:
+        kinds = get_args(kind)
+    for inner in kinds:
+        yield from models(inner)
+
+
+def test_every_quantity_has_a_unit() -> None:
+    """Also where a field takes `auto` or nothing instead of one."""
+    kinds = (quantities.SIZE, quantities.RATE, quantities.TIME, quantities.FREQUENCY, quantities.COMPUTE)
+    texts = {accepted_text(info) or "" for model in set(models(Experiment)) for info in model.model_fields.values()}
+    assert {kind.accepted for kind in kinds} - texts == set()
+    assert [text for text in texts if text not in UNITS and any(kind.accepted in text for kind in kinds)] == []

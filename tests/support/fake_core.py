@@ -167,7 +167,7 @@ def run(spec_json: str) -> dict[str, Any]:
             memory * reuse,
             endpoint.get("sm_bytes_per_s", 10**15) / 1.5,
         )
-        or 1
+        or 10**6
     )
     comm_ps = int(sent / rate * 1e12)
     iterations = job.get("iterations", 0)
@@ -241,7 +241,7 @@ def run(spec_json: str) -> dict[str, Any]:
                 "network_ps": 100,
             },
             "fsm_peak": 0,
-            "fsms": 0,
+            "fsms": endpoint.get("fsms", 0),
         },
         "events": 1234,
         "lower_bound_by": "what all NPUs together have to send",

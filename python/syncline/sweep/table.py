@@ -21,7 +21,7 @@ from syncline import parquet, quantities
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Fabric
-from syncline.schema import documents, experiment
+from syncline.schema import documents, experiment, fields
 from syncline.schema.explain import accepted_text
 from syncline.sweep.file import as_text
 from syncline.sweep.journal import Entry
@@ -38,6 +38,7 @@ UNITS: Final = {
     quantities.SIZE.accepted: "_bytes",
     experiment.BUFFER_ACCEPTED: "_bytes",
     quantities.RATE.accepted: "_bytes_per_s",
+    fields.RATE_OR_AUTO_ACCEPTED: "_bytes_per_s",
     quantities.TIME.accepted: "_s",
     quantities.FREQUENCY.accepted: "_hz",
     quantities.COMPUTE.accepted: "_flops_per_s",
