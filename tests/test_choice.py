@@ -80,12 +80,12 @@ def backends(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[s
     """The backends that attempts were made on."""
     seen: list[str] = []
 
-    def attempt(spec: str, most_ps: int, most_events: int) -> str:
+    def attempt(spec: str, most_ps: int, most_work: int) -> str:
         described = json.loads(spec)
         seen.append(described["network"]["backend"])
-        found = json.loads(fake_core.attempt(spec, most_ps, most_events))
+        found = json.loads(fake_core.attempt(spec, most_ps, most_work))
         if seen[-1] in EXPENSIVE:
-            found |= {"ending": "costly", "events": most_events, "delivered_bytes": 0}
+            found |= {"ending": "costly", "events": most_work, "work": most_work, "delivered_bytes": 0}
         return json.dumps(found)
 
     monkeypatch.setattr(fake_engine, "attempt", attempt)

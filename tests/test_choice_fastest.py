@@ -108,8 +108,8 @@ def test_auto_is_as_fast_for_training_whose_kinds_have_algorithms_of_their_own(n
 
 
 def test_what_is_too_costly_to_be_run_is_still_among_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a hundredth of the events estimates decide, and are hardly ever wrong by more than they say."""
-    monkeypatch.setattr(trials, "EVENTS", {name: events // 100 for name, events in trials.EVENTS.items()})
+    """With a fraction of the work estimates decide, and are hardly ever wrong by more than they say."""
+    monkeypatch.setattr(trials, "WORK", trials.WORK // 40)
     ratios = sorted(ratio(text) for text in cases(40, seed=21))
     assert ratios[len(ratios) // 2] <= WORSE
     assert ratios[-2] <= trials.MARGIN, ratios
@@ -123,7 +123,7 @@ def test_attempts_end_where_they_are_told_to() -> None:
     assert (whole.ending, whole.time_ps, whole.events) == ("complete", summary["total_ps"], summary["events"])
     assert engine.attempt(variant, most_ps=whole.time_ps).ending == "complete"
     assert engine.attempt(variant, most_ps=whole.time_ps - 1).ending == "late"
-    costly = engine.attempt(variant, most_events=whole.events // 2)
+    costly = engine.attempt(variant, most_work=whole.work // 2)
     assert costly.ending == "costly"
     assert costly.time_ps < whole.time_ps
     assert 0 < costly.delivered_bytes < whole.delivered_bytes

@@ -4,7 +4,8 @@ Candidates run the collective or the training of the experiment as it is, on its
 to its end is estimated (`trials.py`). Where no candidate can be run to its end, they are compared on a cheaper backend:
 flow in place of packets, the analytical one in place of both. That one lets messages share a link without slowing each
 other, so that a time is then at least what the busiest link needs for all that it carries. Where even that takes too
-long, bytes over bandwidth plus latency decide. The choice depends on nothing but the experiment.
+long, bytes over bandwidth plus latency decide. All of it together costs a few seconds, however large the fabric is. The
+choice depends on nothing but the experiment.
 """
 
 from __future__ import annotations
@@ -106,9 +107,8 @@ def _choose(variant: Variant) -> tuple[Variant, Choice]:
     because: dict[str | None, str] = {}
     entries: dict[str | None, list[dict[str, Any]]] = {}
     for slot in slots:
-        found, how = _compared(
-            [(name, slot.filled(variant, name)) for name in candidates(variant.experiment, slot.kind)]
-        )
+        named = [(name, slot.filled(variant, name)) for name in candidates(variant.experiment, slot.kind)]
+        found, how = _compared(named, trials.WORK // len(slots))
         ranked = _ranked(found)
         if not ranked:
             raise _nothing_possible(variant, slot, found)
@@ -140,38 +140,44 @@ def _trial(variant: Variant) -> Variant:
     return replace(variant, experiment=experiment.model_copy(update=update))
 
 
-def _compared(variants: Sequence[tuple[str, Variant]]) -> tuple[list[Candidate], str]:
-    """The candidates with their times, and where these are from."""
+def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[Candidate], str]:
+    """The candidates with their times, and where these are from. Trials on the backend of the experiment may cost so
+    much work, those on a cheaper one a quarter of what those before it may.
+    """
     asked = variants[0][1].experiment
     found: list[Candidate] = []
     where = ""
     for network in _networks(asked):
         charged = isinstance(network, AnalyticalNetwork) and not isinstance(asked.network, AnalyticalNetwork)
-        entries = [(name, _on(_trial(variant), network)) for name, variant in variants]
-        raced = trials.race([trials.previewed(name, variant) for name, variant in entries], charged=charged)
-        if trials.best_time(found) is not None:
-            found = _supplemented(found, raced)
+        # Once there is a best one, others are compared with it.
+        best = _ranked([candidate for candidate in found if candidate.is_complete])[:1]
+        wanted = {c.name for c in (*best, *found) if not best or c is best[0] or _is_open(c)}
+        entries = [(name, _on(_trial(variant), network)) for name, variant in variants if not best or name in wanted]
+        raced = trials.race([trials.previewed(name, variant) for name, variant in entries], work, charged=charged)
+        work //= 4
+        if best:
+            found = _supplemented(found, raced, best[0])
         else:
             found, where = raced, _where(asked, network, charged=charged)
         if _is_decided(found):
             return found, where
+    if trials.best_time(found) is not None:
+        return [_guessed(c, asked.fabric) if c.picoseconds is None else c for c in found], where
     if all(candidate.picoseconds is not None for candidate in found if candidate.preview is not None):
         return found, where
     guessed = [_guessed(candidate, asked.fabric) for candidate in found]
     return guessed, "from bytes and steps: trying any would take too long"
 
 
-def _supplemented(found: Sequence[Candidate], cheaper: Sequence[Candidate]) -> list[Candidate]:
+def _supplemented(found: Sequence[Candidate], cheaper: Sequence[Candidate], best: Candidate) -> list[Candidate]:
     """The candidates, those that were too costly with times that relate to the best one's as on a cheaper backend."""
-    best = _ranked([candidate for candidate in found if candidate.is_complete])[0]
     there = {candidate.name: candidate for candidate in cheaper}
     measure = there[best.name]
     result: list[Candidate] = []
     for candidate in found:
-        other = there[candidate.name]
-        comparable = measure.is_complete and other.basis in (Basis.COMPLETE, Basis.LATE, Basis.PART)
-        wanted = candidate.basis in (Basis.PROGRESS, Basis.NOTHING)
-        if wanted and comparable and other.picoseconds and measure.picoseconds:
+        other = there[candidate.name] if _is_open(candidate) else candidate
+        known = other.basis in (Basis.COMPLETE, Basis.LATE, Basis.PART) and other is not candidate
+        if known and measure.is_complete and other.picoseconds and measure.picoseconds:
             picoseconds = (best.picoseconds or 0) * other.picoseconds // measure.picoseconds
             result.append(replace(candidate, picoseconds=picoseconds, basis=Basis.CHEAPER))
         else:
@@ -190,8 +196,12 @@ def _networks(asked: Experiment) -> Iterator[PacketNetwork | FlowNetwork | Analy
 
 def _is_decided(found: Sequence[Candidate]) -> bool:
     """Whether every candidate that can be carried out has a time, or an estimate that can be relied on."""
-    carried_out = [candidate for candidate in found if candidate.preview is not None]
-    return all(c.basis not in (Basis.PROGRESS, Basis.NOTHING) for c in carried_out)
+    return not any(_is_open(candidate) for candidate in found)
+
+
+def _is_open(candidate: Candidate) -> bool:
+    """Whether a candidate that can be carried out has neither a time nor an estimate that can be relied on."""
+    return candidate.preview is not None and candidate.basis in (Basis.PROGRESS, Basis.NOTHING)
 
 
 def _where(asked: Experiment, network: PacketNetwork | FlowNetwork | AnalyticalNetwork, *, charged: bool) -> str:
@@ -211,7 +221,8 @@ def _guessed(candidate: Candidate, fabric: Fabric) -> Candidate:
     preview = candidate.preview
     if preview is None:
         return candidate
-    transfer = preview.bytes_sent_per_npu * PS_PER_S // max(1, fabric.egress_rate)
+    most = max(preview.bytes_sent_per_npu, preview.bytes // max(1, preview.simulated_npus))
+    transfer = most * PS_PER_S // max(1, fabric.egress_rate)
     return replace(candidate, picoseconds=transfer + preview.steps * _hop(fabric), basis=Basis.NOTHING)
 
 
@@ -223,10 +234,11 @@ def _hop(fabric: Fabric) -> int:
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that may be taken, the best first, the simplest first among equals. Beside a run an estimate
-    counts for what it may be wrong by.
+    counts for what it may be wrong by, and a guess for nothing.
     """
     run = any(candidate.is_complete for candidate in found)
-    times = [(c.picoseconds, c) for c in found if c.picoseconds is not None and c.basis is not Basis.LATE]
+    worthless = (Basis.LATE, Basis.NOTHING) if run else (Basis.LATE,)
+    times = [(c.picoseconds, c) for c in found if c.picoseconds is not None and c.basis not in worthless]
     worst = [(time if not run or c.is_complete else round(trials.MARGIN * time), c) for time, c in times]
     return [candidate for _, candidate in sorted(worst, key=lambda entry: entry[0])]
 

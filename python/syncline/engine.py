@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 PS_PER_S: Final = 10**12
 NO_LIMIT: Final = 2**64 - 1
-"""Picoseconds and events that no run reaches."""
+"""Picoseconds and work that no run reaches."""
+LOOK_BYTES: Final = 10**9
+"""Memory of a look at an algorithm that may be suggested."""
 
 REFUSALS: Final = {
     "ACE SRAM": ("endpoint", "sram"),
@@ -112,6 +114,8 @@ class Preview:
     unfolded: str | None
     """Why the run will not be folded, if it will not."""
     steps: int
+    slices: int | None
+    """Of its pipelines, if it has any, and all have as many."""
     chunks: int
     """Chunks of all collectives."""
     chunk_bytes: int
@@ -122,8 +126,10 @@ class Preview:
     gradient_bytes: int
     """All all-reduces of an iteration: in training, the gradients that an NPU holds."""
     messages: int
-    """Messages of all simulated NPUs, and the same times the links that they cross."""
+    """Messages of all simulated NPUs."""
+    bytes: int
     message_hops: int
+    """Messages times the links that they cross."""
     packets: int
     """Their packets; without packets, messages."""
     packet_hops: int
@@ -145,6 +151,8 @@ class Attempt:
     ending: Literal["complete", "late", "costly"]
     time_ps: int
     events: int
+    work: int
+    """Those events, and what the network did beyond them, in events."""
     delivered_bytes: int
     busiest_link_ps: int
     """The longest that a link was busy, or was asked to be where backends ignore contention."""
@@ -194,14 +202,14 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
     return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
 
 
-def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_events: int = NO_LIMIT) -> Attempt:
-    """Runs a variant until it takes more simulated time, or more events, than it may. Raises as [`run`]."""
+def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_work: int = NO_LIMIT) -> Attempt:
+    """Runs a variant until it takes more simulated time, or more work, than it may. Raises as [`run`]."""
     binding.require()
     from syncline import _core
 
     request = _request(variant)
     with _explained(variant, request):
-        return Attempt(**json.loads(_core.attempt(request, most_ps, most_events)))
+        return Attempt(**json.loads(_core.attempt(request, most_ps, most_work)))
 
 
 @contextmanager
@@ -276,7 +284,7 @@ def _refusal(variant: Variant, text: str, *, suggest: bool = False) -> Problem:
 
 
 def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
-    """The algorithms that the engine takes in the place of the one at `path`."""
+    """The algorithms that the engine takes in the place of the one at `path`, and can look at without much memory."""
     from syncline import _core
 
     def is_taken(algorithm: str) -> bool:
@@ -286,8 +294,9 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
         else:
             update = {"algorithms": collective.algorithms | {path[-1]: algorithm}}
         changed = variant.experiment.model_copy(update={"collective": collective.model_copy(update=update)})
+        asked = specification(changed, variant.astra_text)
         try:
-            _core.check(json.dumps(specification(changed, variant.astra_text)))
+            _core.check(json.dumps(asked | {"memory_limit_bytes": min(LOOK_BYTES, memory.limit())}))
         except _core.SpecError:
             return False
         return True

@@ -8,6 +8,8 @@ packet              one per packet and link, and 1.5 per message; where endpoint
                     neighbours, of 3 per link and next to nothing for their packets
 ACE                 2.2 per packet and link, or per message of the engine
 forwarding          where endpoints forward, a message counts once per link that it crosses
+sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
+                    a run, which is carried out for that (`of_variant`)
 compute             one per kernel
 time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
 memory              what the engine expects to take, and Python
@@ -21,8 +23,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from syncline import engine
 from syncline.engine import Preview
-from syncline.schema.experiment import AceEndpoint, AnalyticalNetwork, Experiment, PacketNetwork
+from syncline.errors import InputError, SimulationFailedError
+from syncline.schema.experiment import AceEndpoint, AnalyticalNetwork, Experiment, FlowNetwork, PacketNetwork
+from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload
 
 PER_MESSAGE: Final = {"analytical": 2.6, "flow": 3.5, "packet": 1.5}
@@ -34,6 +39,11 @@ START_S: Final = 0.1
 LONG_S: Final = 600
 NOTICED_S: Final = 60
 """A command that takes longer says so before it begins."""
+PROBED_EVENTS: Final = 500_000
+"""Runs by flows that are shorter are not begun to see what shares of links cost, nor those that take more memory."""
+PROBED_BYTES: Final = 2 * 10**9
+PROBE: Final = 300_000
+"""Work of such a beginning, in events: a tenth of a second."""
 OPTIMISER_BYTES: Final = 12
 """State of the optimiser for each parameter."""
 TINY: Final = 256
@@ -63,10 +73,23 @@ class Estimate:
         return asdict(self)
 
 
-def of(experiment: Experiment, preview: Preview) -> Estimate:
-    """The estimate of an experiment that the engine has looked at."""
+def of_variant(variant: Variant, preview: Preview) -> Estimate:
+    """The estimate of a variant that the engine has looked at, with what shares of links cost at its beginning."""
+    expected = of(variant.experiment, preview)
+    by_flows = isinstance(variant.experiment.network, FlowNetwork)
+    if not by_flows or expected.events < PROBED_EVENTS or expected.memory_bytes > PROBED_BYTES:
+        return expected
+    try:
+        begun = engine.attempt(variant, most_work=PROBE)
+    except (InputError, SimulationFailedError):
+        return expected
+    return of(variant.experiment, preview, work_of_event=begun.work / max(1, begun.events))
+
+
+def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) -> Estimate:
+    """The estimate of an experiment that the engine has looked at; `work_of_event`: what an event costs, in events."""
     events = _events(experiment, preview)
-    time_s = round(START_S + events / EVENTS_PER_S[experiment.network.backend], 3)
+    time_s = round(START_S + events * work_of_event / EVENTS_PER_S[experiment.network.backend], 3)
     return Estimate(
         npus=preview.npus,
         simulated_npus=preview.simulated_npus,

@@ -1,12 +1,14 @@
 """How much memory a command may take: 80 % of what there is, or what is given.
 
 `SYNCLINE_MEMORY_LIMIT` in the environment, or `--memory-limit`, say otherwise. A process in a control group (of a
-container or a batch job) has no more than that allows. The engine refuses what would take more before it takes it.
+container or a batch job), or with a limit of its address space (`ulimit -v`), has no more than that allows. The engine
+refuses what would take more before it takes it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,7 @@ VARIABLE: Final = "SYNCLINE_MEMORY_LIMIT"
 SHARE: Final = 0.8
 CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
+TAKEN: Final = Path("/proc/self/statm")
 LEAST: Final = 150_000_000
 """Bytes that a small simulation takes, Python included."""
 ACCEPTED: Final = f"a size such as 8GB, {SIZE.format(LEAST)} or more"
@@ -44,9 +47,19 @@ def at_once(threads: int | None, needed: Iterable[int]) -> int:
 
 @cache
 def available() -> int:
-    """Bytes of memory that this process may have: those of the machine, or fewer in a control group."""
+    """Bytes of memory that this process may have: those of the machine, or fewer in a control group, or what is left of
+    its address space where that is limited.
+    """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *control_group_limits(MEMBERSHIP, CONTROL_GROUPS)])
+    return min([machine, *control_group_limits(MEMBERSHIP, CONTROL_GROUPS), *_address_space_left()])
+
+
+def _address_space_left() -> list[int]:
+    """What the limit of the address space leaves beside libraries and stacks, if there is one."""
+    limited, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _lines(TAKEN)[:1] or ["0"]
+    taken = int(pages[0].split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return [] if limited == resource.RLIM_INFINITY else [max(0, limited - taken)]
 
 
 def control_group_limits(membership: Path, mounted: Path) -> list[int]:

@@ -1,12 +1,14 @@
 """The fastest of several variants, without running each of them to its end.
 
-All candidates are run on the same backend, each for some events first. Of those that are not complete by then it is
+All candidates are run on the same backend, each for some work first. Of those that are not complete by then it is
 estimated what they take: a single collective from two smaller ones, since its time grows with its size as a straight
 line wherever it is long; training from two runs with larger chunks, whose cost is a straight line, too; else, for their
 order only, from the share of the bytes that have been delivered. Then candidates are run again, the most promising
-first, each until it is complete, or later than the best that is known, or the events of all together are used up. What
-is slower than the best is therefore known to be so; what was too costly has its estimate. Limits are in simulated time
-and events, so that the outcome does not depend on the machine.
+first, each until it is complete, or later than the best that is known, or the work of all together is used up; what
+would be none of this in the end, by how far it came, is not run again. What is slower than the best is therefore known
+to be so; what was too costly has its estimate. Limits are in simulated time and in work that the engine counts: its
+events, what shares of links cost the flow backend beyond them, and the NPUs and links that are set up. So the outcome
+does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from syncline import engine, runner
+from syncline import engine, estimate, memory, runner
 from syncline.engine import NO_LIMIT, Attempt, Preview
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.experiment import DEFAULT_CHUNK
@@ -26,10 +28,12 @@ from syncline.schema.load import Variant
 from syncline.schema.section import Section
 from syncline.schema.workloads import CollectiveWorkload
 
-EVENTS: Final = {"analytical": 20_000_000, "flow": 20_000_000, "packet": 80_000_000}
-"""Events that all candidates together may cost, by backend: some ten seconds on two processors."""
+WORK: Final = 24_000_000
+"""What all candidates together may cost on a backend, in events: some five seconds on two processors."""
 GLANCES: Final = 8
-"""The part of the events that is for a first look at all candidates is one over this."""
+"""The part of the work that is for a first look at all candidates is one over this."""
+HOPELESS: Final = 4
+"""What seems to need so many times the work that is left is not run again."""
 AT_ONCE: Final = 2
 """Candidates that are run side by side with the same best one to beat; a number of processors would be no constant."""
 MARGIN: Final = 1.5
@@ -83,7 +87,8 @@ class Candidate:
 def previewed(name: str, variant: Variant) -> Candidate:
     """A candidate, with what running it would be."""
     try:
-        return Candidate(name, variant, preview=engine.preview(variant))
+        preview = engine.preview(variant)
+        return Candidate(name, _with_slices(variant, preview), preview=preview)
     except InputError as error:
         return refused(Candidate(name, variant), error)
 
@@ -94,32 +99,32 @@ def refused(candidate: Candidate, error: InputError) -> Candidate:
     return replace(candidate, preview=None, basis=Basis.REFUSED, refused=error, reason=said)
 
 
-def race(candidates: Sequence[Candidate], *, charged: bool = False) -> list[Candidate]:
+def race(candidates: Sequence[Candidate], work: int = WORK, *, charged: bool = False) -> list[Candidate]:
     """The candidates, with what is known of their times, in the order in which they came.
 
-    `charged`: a time is at least what the busiest link needs, for a backend that lets links carry any number of
-    messages at once.
+    `work`: what all of them together may cost. `charged`: a time is at least what the busiest link needs, for a backend
+    that lets links carry any number of messages at once.
     """
     runners = [candidate for candidate in candidates if candidate.preview is not None]
     if not runners:
         return list(candidates)
-    left = EVENTS[runners[0].variant.experiment.network.backend]
+    left = work
     glance = max(1, left // (GLANCES * len(runners)))
     found: dict[str, Candidate] = {}
-    for look in _concurrently([(c.name, partial(_glanced, c, glance, charged=charged)) for c in runners]):
+    for look in _concurrently([(c, partial(_glanced, c, glance, charged=charged)) for c in _affordable(runners, left)]):
         found[look.candidate.name] = look.candidate
-        left -= look.events
+        left -= look.work
     waiting = sorted((c for c in found.values() if c.basis in OPEN), key=_promise)
     for at in range(0, len(waiting), AT_ONCE):
         best = best_time(list(found.values()))
-        together = [c for c in waiting[at : at + AT_ONCE] if _may_beat(c, best)]
-        most_events = left // max(1, len(together))
-        if most_events <= glance:
+        most_work = left // AT_ONCE
+        if most_work <= glance:
             break
-        limits = (NO_LIMIT if best is None else best, most_events)
-        for look in _concurrently([(c.name, partial(_tried, c, limits, charged=charged)) for c in together]):
+        together = [c for c in waiting[at : at + AT_ONCE] if _may_beat(c, best) and not _hopeless(c, best, most_work)]
+        limits = (NO_LIMIT if best is None else best, left // max(1, len(together)))
+        for look in _concurrently([(c, partial(_tried, c, limits, charged=charged)) for c in together]):
             found[look.candidate.name] = look.candidate
-            left -= look.events
+            left -= look.work
     return [found.get(candidate.name, candidate) for candidate in candidates]
 
 
@@ -130,10 +135,10 @@ def best_time(candidates: Sequence[Candidate]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A candidate, and the events that it cost to know more of it."""
+    """A candidate, and the work that it cost to know more of it."""
 
     candidate: Candidate
-    events: int
+    work: int
 
 
 def _promise(candidate: Candidate) -> tuple[bool, int]:
@@ -146,31 +151,60 @@ def _may_beat(candidate: Candidate, best: int | None) -> bool:
     return best is None or sure is None or sure < MARGIN * best
 
 
-def _concurrently(tasks: Sequence[tuple[str, partial[_Look]]]) -> list[_Look]:
-    """What the tasks about candidates return, in their order."""
-    place = {name: index for index, (name, _) in enumerate(tasks)}
-    return sorted(runner.concurrently(tasks), key=lambda look: place[look.candidate.name])
+def _affordable(runners: Sequence[Candidate], work: int) -> list[Candidate]:
+    """Those that can be set up and looked at: those with few messages where all take more than the work."""
+    found: list[Candidate] = []
+    for candidate in sorted(runners, key=lambda c: c.preview.messages if c.preview is not None else 0):
+        work -= 2 * _setup(candidate)
+        if work >= 0 or not found:
+            found.append(candidate)
+    return [candidate for candidate in runners if candidate in found]
 
 
-def _glanced(candidate: Candidate, most_events: int, *, charged: bool) -> _Look:
-    """The candidate after a number of events, and of smaller runs if it is not complete by then."""
-    look = _tried(candidate, (NO_LIMIT, most_events), charged=charged)
-    if look.candidate.basis not in OPEN:
+def _setup(candidate: Candidate) -> int:
+    """The work before the first event."""
+    return 0 if candidate.preview is None else candidate.preview.simulated_npus + candidate.preview.simulated_links
+
+
+def _hopeless(candidate: Candidate, best: int | None, work: int) -> bool:
+    """Whether by how far it came not even HOPELESS times the work would complete it, or see it later than the best."""
+    attempt, preview = candidate.attempt, candidate.preview
+    if attempt is None or preview is None:
+        return False
+    done = _progress(candidate, attempt)
+    whole = estimate.of(candidate.variant.experiment, preview).events * Fraction(attempt.work, max(1, attempt.events))
+    needed = attempt.work / done if done else whole
+    if best is not None and attempt.time_ps:
+        needed = min(needed, attempt.work * Fraction(best, attempt.time_ps))
+    return needed > HOPELESS * work
+
+
+def _concurrently(tasks: Sequence[tuple[Candidate, partial[_Look]]]) -> list[_Look]:
+    """What the tasks about candidates return, in their order; as many at once as memory has room for."""
+    place = {candidate.name: index for index, (candidate, _) in enumerate(tasks)}
+    threads = memory.at_once(None, (c.preview.memory_bytes for c, _ in tasks if c.preview is not None))
+    looks = runner.concurrently([(candidate.name, task) for candidate, task in tasks], threads)
+    return sorted(looks, key=lambda look: place[look.candidate.name])
+
+
+def _glanced(candidate: Candidate, most_work: int, *, charged: bool) -> _Look:
+    """The candidate after some work, and of smaller runs if it is not complete by then."""
+    look = _tried(candidate, (NO_LIMIT, most_work), charged=charged)
+    if look.candidate.basis not in OPEN or _setup(candidate) > most_work:
         return look
-    attempt, events = look.candidate.attempt, look.events
+    attempt, work = look.candidate.attempt, look.work
     times: list[tuple[Fraction, int]] = []
     for share, part in _parts(candidate, attempt) if attempt is not None else ():
-        small = _tried(replace(candidate, variant=part), (NO_LIMIT, most_events), charged=charged)
-        events += small.events
+        small = _tried(replace(candidate, variant=part), (NO_LIMIT, most_work), charged=charged)
+        work += small.work
         if not small.candidate.is_complete or small.candidate.picoseconds is None:
-            return replace(look, events=events)
+            return replace(look, work=work)
         times.append((share, small.candidate.picoseconds))
-    estimate = _extended(times)
-    return _Look(replace(look.candidate, picoseconds=estimate, basis=Basis.PART), events)
+    return _Look(replace(look.candidate, picoseconds=_extended(times), basis=Basis.PART), work)
 
 
 def _tried(candidate: Candidate, limits: tuple[int, int], *, charged: bool) -> _Look:
-    """The candidate after its run, or what it came to within limits of picoseconds and events."""
+    """The candidate after its run, or what it came to within limits of picoseconds and work."""
     try:
         attempt = engine.attempt(candidate.variant, *limits)
     except InputError as error:
@@ -186,13 +220,13 @@ def _tried(candidate: Candidate, limits: tuple[int, int], *, charged: bool) -> _
             seen = replace(seen, picoseconds=limits[0], basis=Basis.LATE)
         case _ if candidate.basis is not Basis.PART and (done := _progress(candidate, attempt)):
             seen = replace(seen, picoseconds=int(took / done), basis=Basis.PROGRESS)
-    return _Look(seen, attempt.events)
+    return _Look(seen, attempt.work + _setup(candidate))
 
 
 def _progress(candidate: Candidate, attempt: Attempt) -> Fraction:
     """The share of a run's bytes that an attempt delivered."""
     preview = candidate.preview
-    whole = 0 if preview is None else preview.bytes_sent_per_npu * preview.simulated_npus
+    whole = 0 if preview is None else preview.bytes
     return min(Fraction(1), Fraction(attempt.delivered_bytes, whole)) if whole else Fraction(0)
 
 
@@ -220,6 +254,14 @@ def _parts(candidate: Candidate, attempt: Attempt) -> Iterator[tuple[Fraction, V
             collective=collective.model_copy(update={"chunks": fewer}),
         )
         yield Fraction(size, workload.size), part
+
+
+def _with_slices(variant: Variant, preview: Preview) -> Variant:
+    """The variant with the slices that the engine has found for it, which it need not look for again."""
+    experiment = variant.experiment
+    if preview.slices is None or not isinstance(experiment.workload, CollectiveWorkload):
+        return variant
+    return _changed(variant, collective=experiment.collective.model_copy(update={"slices": preview.slices}))
 
 
 def _changed(variant: Variant, **sections: Section) -> Variant:

@@ -49,8 +49,10 @@ def main() -> int:
     took = ", ".join(f"{name} {ms / outcome.cases[name]:.0f}" for name, ms in outcome.milliseconds.most_common())
     print(f"milliseconds per case: {took}", file=sys.stderr)
     print(f"{found['cases']} cases, {found['failures']} failures, {outcome.wall_time_s:.0f} s", file=sys.stderr)
-    if given.record:
+    if given.record and outcome.cases.total() == given.cases:
         campaign.save(outcome, campaign.RECORD)
+    elif given.record:
+        print(f"{outcome.cases.total()} of {given.cases} cases are no record", file=sys.stderr)
     return 1 if outcome.failures else 0
 
 

@@ -21,6 +21,8 @@ from .case import GENERATORS, Case, Corpus, case_of, turn
 from .verdict import Ended, Flaw, judge
 from .worker import Worker
 
+SAID_EVERY: Final = 1000
+"""Cases after which a campaign says how far it is."""
 RECORD: Final = Path(__file__).with_name("record.json")
 
 
@@ -142,6 +144,8 @@ def _note(
 ) -> None:
     outcome.cases[name] += 1
     outcome.statuses[name, str(ends[-1].status)] += 1
+    if outcome.cases.total() % SAID_EVERY == 0:
+        print(f"{outcome.cases.total()} cases, {len(outcome.failures)} failures", file=sys.stderr, flush=True)
     for command, ended in zip(case.commands, ends, strict=False):
         flaw = judge(command, ended)
         if flaw is not None:

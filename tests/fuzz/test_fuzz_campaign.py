@@ -15,8 +15,8 @@ from .worker import Worker
 
 CASES = 300
 SEED = 20
-LONG_ONLY = {"hostile-size", "experiment"}
-"""Gigabytes in the one, and in the other a choice of `auto` that takes longer than a case has."""
+LONG_ONLY = {"hostile-size"}
+"""Takes gigabytes."""
 
 
 def test_a_short_campaign_finds_nothing() -> None:
@@ -73,6 +73,7 @@ def test_flaws_are_seen(kind: str) -> None:
         (["run"], Ended(2, b"", b"x: no\n1 error\n")),
         (["run", "--json"], Ended(2, b"", b"warning: slow\n" + OBJECT + b"\n")),
         (["run", "--json"], Ended(0, b"{}\n", b"")),
+        (["topology", "show", "Ring(2)", "--svg", "--json"], Ended(0, b"a table", b"")),  # a file of that name
     ],
 )
 def test_what_is_as_it_should_be(arguments: list[str], ended: Ended) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NoReturn
+
+from .lines import known
 
 STATUSES: Final = (0, 1, 2)
 LEAKS: Final = (
@@ -56,8 +59,21 @@ def judge(arguments: list[str], ended: Ended) -> Flaw | None:
     return _output(arguments, ended.status or 0, out, err)
 
 
+@cache
+def _taking_values() -> frozenset[str]:
+    """The options of any command that are followed by a value."""
+    options = [p for parameters, _ in known().values() for p in parameters if p.param_type_name == "option"]
+    return frozenset(name for option in options if not option.is_flag for name in option.opts)
+
+
+def is_as_json(arguments: list[str]) -> bool:
+    """Whether a document is asked for: `--json` stands there, and not as the value of an option."""
+    pairs = zip(["", *arguments], arguments, strict=False)
+    return any(word == "--json" and before not in _taking_values() for before, word in pairs)
+
+
 def _output(arguments: list[str], status: int, out: str, err: str) -> Flaw | None:
-    as_json = "--json" in arguments
+    as_json = is_as_json(arguments)
     if status == 2:
         if out:
             return Flaw("output beside an error", out[:500])

@@ -14,8 +14,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
+from functools import cache
 from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -26,11 +28,17 @@ from .case import Case
 from .verdict import Ended
 
 TIMEOUT_S: Final = 30.0
+"""Of processor time: how busy the machine is otherwise means nothing."""
+ASLEEP_S: Final = 120.0
+"""Of waiting without an end."""
+POLL_S: Final = 0.5
 MEMORY_BYTES: Final = 5 * 2**30
 """Of address space: libraries reserve more than they use."""
 MOST_EVENTS: Final = 30_000
 MOST_MEMORY_BYTES: Final = 2**29
 MOST_OUTPUT: Final = 2**24
+WORK_OF_TRIALS: Final = 400_000
+"""Of a choice of `auto`, which takes seconds otherwise."""
 
 
 class Worker:
@@ -48,7 +56,7 @@ class Worker:
         ends: list[Ended] = []
         for _ in case.commands:
             try:
-                if not connection.poll(TIMEOUT_S):
+                if not self._has_answered(connection):
                     self.end()
                     return [*ends, Ended(None, ended_by="hang", detail=f"not done after {TIMEOUT_S:.0f} s")]
                 ends.append(connection.recv())
@@ -56,6 +64,23 @@ class Worker:
                 detail = self._how_it_died()
                 return [*ends, Ended(None, ended_by="abort", detail=detail)]
         return ends
+
+    def _has_answered(self, connection: Connection) -> bool:
+        """Waits for the end of a command; not for one that takes too long."""
+        began, before = time.monotonic(), self._processor_time_s()
+        while not connection.poll(POLL_S):
+            if self._processor_time_s() - before > TIMEOUT_S or time.monotonic() - began > ASLEEP_S:
+                return False
+        return True
+
+    def _processor_time_s(self) -> float:
+        """What all threads of the process have taken so far."""
+        assert self._process is not None
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
         """Ends the process."""
@@ -94,8 +119,12 @@ def _work(connection: Connection) -> None:
     sys.stdout = TextIOWrapper(os.fdopen(1, "wb", closefd=False), "utf-8", "strict")
     sys.stderr = TextIOWrapper(os.fdopen(2, "wb", closefd=False), "utf-8", "backslashreplace", line_buffering=True)
     try:
+        from typer import main
+
         from syncline import cli
 
+        # The command line is the same for every case: that it is read from signatures takes more than most commands.
+        main.get_command = cache(main.get_command)
         _refuse_long_simulations()
         while True:
             case: Case = connection.recv()
@@ -149,8 +178,8 @@ def _run(command: Callable[[list[str]], int], arguments: list[str], out: int, er
 
 
 def _refuse_long_simulations() -> None:
-    """Has the engine refuse what its estimate says takes long."""
-    from syncline import engine, estimate
+    """Has the engine refuse what its estimate says takes long, and `auto` do with shorter trials."""
+    from syncline import engine, estimate, trials
     from syncline.errors import SimulationFailedError
     from syncline.schema.load import Variant
 
@@ -163,3 +192,4 @@ def _refuse_long_simulations() -> None:
         return run(variant, steady=steady)
 
     engine.run = short
+    trials.WORK = WORK_OF_TRIALS  # type: ignore[misc]

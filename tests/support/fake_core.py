@@ -84,6 +84,7 @@ def ahead(spec: dict[str, Any]) -> dict[str, Any]:
         "npus": npus,
         "simulated_npus": 1 if folded else npus,
         "unfolded": None if folded else "the fabric is not a product of dimensions",
+        "slices": None,
         "steps": 2 * (ranks - 1),
         "chunks": 7,
         "gradient_bytes": size,
@@ -109,6 +110,7 @@ def check(spec_json: str) -> str:
         "messages_per_npu": of_npu,
         "bytes_sent_per_npu": sent,
         **dict.fromkeys(("messages", "message_hops"), messages),
+        "bytes": simulated * sent,
         **dict.fromkeys(("packets", "packet_hops"), packets),
         "byte_hops": simulated * sent,
         "kernels": 0,
@@ -331,17 +333,18 @@ def run(spec_json: str) -> dict[str, Any]:
     return {"summary": json.dumps(summary), "tables": tables}
 
 
-def attempt(spec_json: str, most_ps: int, most_events: int) -> str:
+def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
     """As the engine's, of what the module's `run` returns."""
     result = sys.modules["syncline._core"].run(spec_json)
     summary = json.loads(result["summary"])
-    late, costly = summary["total_ps"] > most_ps, summary["events"] > most_events
+    late, costly = summary["total_ps"] > most_ps, summary["events"] > most_work
     _, busy = result["tables"]["links"]["busy_ps"]
     return json.dumps(
         {
             "ending": "late" if late else "costly" if costly else "complete",
             "time_ps": min(summary["total_ps"], most_ps),
-            "events": min(summary["events"], most_events),
+            "events": min(summary["events"], most_work),
+            "work": min(summary["events"], most_work),
             "delivered_bytes": summary["network"]["delivered_bytes"],
             "busiest_link_ps": max(struct.unpack(f"<{len(busy) // 8}q", busy)),
         }

@@ -204,6 +204,11 @@ pub trait Network {
     /// Bytes in and out. At the end of a run it must hold and nothing may be in flight.
     fn audit(&self) -> Conservation;
 
+    /// What has been done beyond a constant for every event and message, in the cost of an event.
+    fn further_work(&self) -> u64 {
+        0
+    }
+
     /// What every link carried.
     fn usage(&self) -> &LinkUsage;
 }

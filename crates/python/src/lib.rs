@@ -42,11 +42,11 @@ fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     serde_json::to_string(&preview).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-/// Runs the simulation that the JSON text describes until it has taken more simulated time or events than it may, and says
+/// Runs the simulation that the JSON text describes until it has taken more simulated time or work than it may, and says
 /// in JSON how it ended.
 #[pyfunction]
-fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_events: u64) -> PyResult<String> {
-    let limits = Limits { time_ps: most_ps, events: most_events };
+fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyResult<String> {
+    let limits = Limits { time_ps: most_ps, work: most_work };
     let attempt = guarded(py, || syncline_system::attempt(spec_json, limits))?.map_err(raised)?;
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }

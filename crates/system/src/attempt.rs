@@ -1,7 +1,8 @@
 //! A run that may be given up: of several ways to do something the fastest is wanted, and nothing of the others.
 //!
-//! An attempt ends with its run, or when simulated time is past that of a better one, or when it has cost more events
-//! than it is worth. All three are the same on every machine. It leaves no tables.
+//! An attempt ends with its run, or when simulated time is past that of a better one, or when it has cost more work
+//! than it is worth. All three are the same on every machine: work is counted, in events, to which a network adds what
+//! an event of its own may cost beyond one. It leaves no tables.
 
 use serde::Serialize;
 
@@ -10,13 +11,13 @@ use serde::Serialize;
 pub struct Limits {
     /// Picoseconds of simulated time after which it is given up.
     pub time_ps: u64,
-    /// Events after which it is given up.
-    pub events: u64,
+    /// Work after which it is given up.
+    pub work: u64,
 }
 
 impl Limits {
     /// Those of a run that goes on to its end.
-    pub const NONE: Limits = Limits { time_ps: u64::MAX, events: u64::MAX };
+    pub const NONE: Limits = Limits { time_ps: u64::MAX, work: u64::MAX };
 }
 
 /// Why an attempt ended.
@@ -27,7 +28,7 @@ pub enum Ending {
     Complete,
     /// It takes longer than the limit of simulated time.
     Late,
-    /// It costs more events than the limit.
+    /// It costs more work than the limit.
     Costly,
 }
 
@@ -40,6 +41,8 @@ pub struct Attempt {
     pub time_ps: u64,
     /// Events until then.
     pub events: u64,
+    /// Those events, and what the network did beyond them ([`syncline_network::Network::further_work`]).
+    pub work: u64,
     /// Bytes that the network delivered until then.
     pub delivered_bytes: u64,
     /// The longest that a link was busy; on a backend without contention a link may be asked for more than there is

@@ -63,6 +63,7 @@ pub fn lower_bound(
     task: Task,
 ) -> Bound {
     let fabric = machine.fabric();
+    let alike = groups.is_none() && matches!(machine, Machine::Product(product) if product.is_uniform());
     let everybody: [Vec<NodeId>; 1];
     let groups = match groups {
         Some(groups) => groups,
@@ -74,8 +75,12 @@ pub fn lower_bound(
     if groups[0].len() < 2 || task.bytes == 0 {
         return Bound { time: Ps::ZERO, by: "nothing to do".into() };
     }
-    let hop = all_links(&*fabric).map(|(n, p)| fabric.link(n, p).latency).min().unwrap_or(Ps::ZERO);
-    let mut search = Search { fabric: &*fabric, groups, task, hop, best: Bound { time: Ps::ZERO, by: String::new() } };
+    let hop = match machine {
+        Machine::Product(product) => product.link_kinds().map(|(_, latency)| latency).min(),
+        Machine::Graph(_) => all_links(&*fabric).map(|(n, p)| fabric.link(n, p).latency).min(),
+    };
+    let (hop, best) = (hop.unwrap_or(Ps::ZERO), Bound { time: Ps::ZERO, by: String::new() });
+    let mut search = Search { fabric: &*fabric, groups, alike, task, hop, best };
     search.npus();
     if !switches_add {
         search.totals();
@@ -91,6 +96,8 @@ pub fn lower_bound(
 struct Search<'a> {
     fabric: &'a dyn Fabric,
     groups: &'a [Vec<NodeId>],
+    /// There is one group, and all its NPUs have the same links.
+    alike: bool,
     task: Task,
     /// The shortest latency of any link.
     hop: Ps,
@@ -148,15 +155,18 @@ impl Search<'_> {
     /// Every NPU alone.
     fn npus(&mut self) {
         let n = self.ranks();
-        let mut alike = None; // neighbours in number are mostly alike
+        let mut last = None; // neighbours in number are mostly alike
         for members in self.groups {
             for (rank, &node) in (0u32..).zip(members) {
+                if self.alike && rank > 1 && rank != self.task.root {
+                    continue; // as the second one
+                }
                 let (out, into) = self.egress(node);
                 let root = rank == self.task.root;
-                if alike == Some((out, into, root)) {
+                if last == Some((out, into, root)) {
                     continue;
                 }
-                alike = Some((out, into, root));
+                last = Some((out, into, root));
                 let name = self.fabric.node_name(node);
                 self.cross(self.crossing(1, root), n, out, || format!("what {name} has to send"));
                 self.cross(self.crossing(n - 1, !root), n, into, || format!("what {name} has to receive"));
@@ -167,7 +177,10 @@ impl Search<'_> {
     /// All sends of an all-reduce.
     fn totals(&mut self) {
         if self.task.kind == Kind::AllReduce {
-            let rates: u128 = self.groups.iter().flatten().map(|&n| self.egress(n).0).sum();
+            let rates: u128 = match self.alike {
+                true => self.ranks() * self.egress(self.groups[0][0]).0,
+                false => self.groups.iter().flatten().map(|&n| self.egress(n).0).sum(),
+            };
             let sent = 2 * (self.ranks() - 1) * u128::from(self.task.bytes) * self.groups.len() as u128;
             self.cross(sent, 1, rates, || "what all NPUs together have to send".into());
         }

@@ -52,8 +52,15 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
 /// # Errors
 /// As [`run`].
 pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
-    let spec = serde_json::from_str(spec_json).map_err(illegal)?;
-    match build(&spec, RunPlan::new(&spec)?, Goal::Attempt(limits))? {
+    attempt_spec(&serde_json::from_str(spec_json).map_err(illegal)?, limits)
+}
+
+/// Runs a simulation until a limit is passed.
+///
+/// # Errors
+/// As [`run`].
+pub fn attempt_spec(spec: &Spec, limits: Limits) -> Result<Attempt, RunError> {
+    match build(spec, RunPlan::new(spec)?, Goal::Attempt(limits))? {
         Built::Attempted(attempt) => Ok(attempt),
         Built::Checked | Built::Ran(_) => unreachable!("an attempt was asked for"),
     }

@@ -226,6 +226,7 @@ where
             ending,
             time_ps: end.0,
             events: self.queue.0.popped(),
+            work: self.work(),
             delivered_bytes: self.net.audit().delivered,
             busiest_link_ps: (0..usage.links()).map(|link| usage.busy(link).0).max().unwrap_or(0),
         };
@@ -250,7 +251,7 @@ where
             if now.0 > limits.time_ps {
                 return Ok((now, Ending::Late));
             }
-            if self.queue.0.popped() > limits.events {
+            if self.work() > limits.work {
                 return Ok((now, Ending::Costly));
             }
             end = now;
@@ -258,6 +259,11 @@ where
             self.carry(now);
         }
         Ok((end, Ending::Complete))
+    }
+
+    /// What has been done so far, in events.
+    fn work(&self) -> u64 {
+        self.queue.0.popped().saturating_add(self.net.further_work())
     }
 
     /// The executor, for results.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use syncline_collective::{Plan, Program};
 use syncline_core::{NodeId, NodeSet, Ps};
 use syncline_endpoint::Wires;
-use syncline_topology::quotient::refine;
+use syncline_topology::quotient::{classes_of_uniform, refine};
 use syncline_topology::{Fabric, Product, Quotient};
 
 /// What comes of an attempt to fold.
@@ -62,7 +62,12 @@ fn try_fold(
     if let JobSpec::Training { stragglers, .. } = &spec.job {
         mark(&mut colours, stragglers);
     }
-    let colours = refine(&**product, &colours);
+    let colours = if product.is_uniform() && colours[..product.npus() as usize].iter().all(|&c| c == colours[0]) {
+        classes_of_uniform(product)
+    } else {
+        let many = || format!("{} NPUs are too many and too different to compare", product.npus());
+        refine(&**product, &colours).ok_or_else(many)?
+    };
     let quotient = Quotient::new(product.clone(), &colours);
     if quotient.npus() == product.npus() && product.npus() > 1 {
         return Err(format!("no two NPUs are alike{}", oddity(spec)));

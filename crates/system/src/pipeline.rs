@@ -18,7 +18,8 @@
 //!
 //! Left out: several chunks in flight, which overlap one another's fill.
 
-use crate::build::run_spec;
+use crate::attempt::{Ending, Limits};
+use crate::build::attempt_spec;
 use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
@@ -32,6 +33,8 @@ const PACKETIZED: (u64, u64) = (4096, 16_384);
 const MESSAGES: u64 = 40_000;
 /// Slices of a trial after which another one costs what the next will.
 const SETTLED: u64 = 64;
+/// Work of all trials together, a second at most.
+const WORK: u64 = 3_000_000;
 /// Slices when no trial can tell.
 const UNTRIED: u32 = 64;
 /// In percent, how much longer than the best time the time with fewer slices may be.
@@ -53,20 +56,29 @@ pub struct Pipelined<'a> {
     pub ranks: u64,
 }
 
-/// Trials that have been made: whether by flows, bytes of a slice and number of slices, and what they took.
-type Trials = BTreeMap<(bool, u64, u64), u128>;
+/// Trials that have been made.
+struct Trials {
+    /// Whether by flows, bytes of a slice and number of slices, and what they took.
+    times: BTreeMap<(bool, u64, u64), u128>,
+    /// Work that further ones may cost.
+    left: u64,
+}
+
+/// The slices in which a phase passes on a chunk, if it is a pipeline.
+pub fn slices_of(phase: &Phase) -> Option<u32> {
+    match phase.algorithm {
+        Algorithm::Chain { slices } => matches!(phase.kind, Kind::Broadcast | Kind::Reduce).then_some(slices),
+        Algorithm::InSwitch { .. } => None, // has pieces of a message
+        algorithm => algorithm.slices(),
+    }
+}
 
 impl Pipelined<'_> {
     /// The number of slices with which a chunk takes about the least time.
     pub fn slices(&self) -> u32 {
-        let pipelines = |p: &Phase| match p.algorithm {
-            Algorithm::Chain { .. } => matches!(p.kind, Kind::Broadcast | Kind::Reduce),
-            Algorithm::InSwitch { .. } => false, // has pieces of a message
-            algorithm => algorithm.slices().is_some(),
-        };
         let unit = self.plan.equal_blocks().saturating_mul(self.spec.collectives.element_bytes.into());
         let most = (self.chunk / unit.max(1)).clamp(1, MOST);
-        if most == 1 || !self.plan.phases().iter().any(pipelines) {
+        if most == 1 || self.plan.phases().iter().all(|p| slices_of(p).is_none()) {
             return 1;
         }
         // Both ways through a tree are busy at once only when there are more slices than stages, and ports that take both in
@@ -89,7 +101,7 @@ impl Pipelined<'_> {
     /// The least power of two up to `most` whose time is close to the best one's, by trials from `few` slices on.
     fn best(&self, most: u64, few: u64) -> Option<u32> {
         let few = 1 << few.checked_ilog2().filter(|&log| log > 0)?;
-        let mut trials = Trials::new();
+        let mut trials = Trials { times: BTreeMap::new(), left: WORK };
         let mut times: Vec<(u64, u128)> = Vec::new();
         for k in (0..=most.ilog2()).map(|log| 1 << log) {
             times.extend(self.time(k, few, &mut trials).map(|time| (k, time)));
@@ -135,7 +147,7 @@ impl Pipelined<'_> {
 
     /// What a chunk of `k` slices of `slice` bytes takes in the simulation.
     fn trial(&self, flows: bool, slice: u64, k: u64, trials: &mut Trials) -> Option<u128> {
-        if let Some(&time) = trials.get(&(flows, slice, k)) {
+        if let Some(&time) = trials.times.get(&(flows, slice, k)) {
             return Some(time);
         }
         let mut spec = self.spec.clone();
@@ -150,8 +162,13 @@ impl Pipelined<'_> {
         if spec.fold == FoldSpec::On {
             spec.fold = FoldSpec::Auto;
         }
-        let time = run_spec(&spec, None).ok()?.summary.total_ps.into();
-        trials.insert((flows, slice, k), time);
+        let attempt = attempt_spec(&spec, Limits { time_ps: u64::MAX, work: trials.left }).ok()?;
+        trials.left -= attempt.work.min(trials.left);
+        if attempt.ending != Ending::Complete {
+            return None;
+        }
+        let time = attempt.time_ps.into();
+        trials.times.insert((flows, slice, k), time);
         Some(time)
     }
 }

@@ -5,6 +5,7 @@
 //! they have different parts to play.
 
 use crate::memory;
+use crate::pipeline::slices_of;
 use crate::setup::RunPlan;
 use crate::spec::{NetworkSpec, Spec};
 use serde::Serialize;
@@ -35,6 +36,8 @@ pub struct Preview {
     pub unfolded: Option<String>,
     /// Rounds of messages of a chunk.
     pub steps: u32,
+    /// Slices of its pipelines, if it has any, and all have as many.
+    pub slices: Option<u32>,
     /// Chunks of all collectives.
     pub chunks: u64,
     /// Bytes of the largest chunk.
@@ -47,6 +50,8 @@ pub struct Preview {
     pub gradient_bytes: u64,
     /// Messages of the run.
     pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Messages times the links that they cross.
     pub message_hops: u64,
     /// Packets of the run; without packets, messages.
@@ -65,6 +70,12 @@ pub struct Preview {
     pub offloaded: Option<String>,
     /// Remarks for people.
     pub warnings: Vec<String>,
+}
+
+/// The number, if all are the same one.
+fn same(mut numbers: impl Iterator<Item = u32>) -> Option<u32> {
+    let first = numbers.next()?;
+    numbers.all(|number| number == first).then_some(first)
 }
 
 /// Messages, bytes and packets, and the same times the links that they cross.
@@ -246,12 +257,14 @@ impl RunPlan {
             simulated_links: self.fabric.links(),
             unfolded: self.folding.unfolded.clone(),
             steps: layout.plans().map(Plan::steps).max().unwrap_or(0),
+            slices: same(layout.plans().flat_map(|plan| plan.phases()).filter_map(slices_of)),
             chunks: chunks.saturating_mul(self.job.iterations.into()),
             chunk_bytes: self.largest_chunk().0,
             messages_per_npu: count(first.sent.messages),
             bytes_sent_per_npu: count(first.sent.bytes),
             gradient_bytes: self.job.sizes(Kind::AllReduce).fold(0, u64::saturating_add),
             messages: count(all.messages),
+            bytes: count(all.bytes),
             message_hops: count(all.message_hops),
             packets: count(all.packets),
             packet_hops: count(all.packet_hops),

@@ -65,7 +65,7 @@ impl Dimension {
         }
     }
 
-    fn has_switches(&self) -> bool {
+    pub(crate) fn has_switches(&self) -> bool {
         self.block == Block::Switch && self.size > 1
     }
 }
@@ -255,6 +255,11 @@ impl Product {
     pub fn link_kinds(&self) -> impl Iterator<Item = (Rate, Ps)> + '_ {
         let longer = self.dims.iter().filter(|d| d.size > 1).map(|d| (d.rate, d.latency));
         longer.chain(self.odd.values().copied())
+    }
+
+    /// Whether all links of a dimension are alike, so that the product looks the same from every NPU.
+    pub fn is_uniform(&self) -> bool {
+        self.odd.is_empty()
     }
 
     /// The coordinate of an NPU along a dimension.

@@ -15,6 +15,7 @@
 //! Left out: switches that are connected to switches, whose routes depend on more than classes.
 
 use crate::fabric::{Fabric, LinkSpec};
+use crate::product::Product;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_core::{NodeId, PortId};
@@ -33,11 +34,35 @@ fn view(fabric: &dyn Fabric, colours: &[u32], node: NodeId, port: PortId) -> Vie
     (rate.bytes_per_s(), latency.0, class, colours[there.index()], arrives)
 }
 
+/// Looks at ports after which nodes are too many and too different to compare: a second.
+const MOST_LOOKS: u64 = 1 << 26;
+/// What it costs to find a node's like, in looks at each of its ports.
+const FINDING: u64 = 8;
+/// Ports of nodes that differ which are kept at once.
+const MOST_KEPT: u64 = 1 << 21;
+
+/// The partition of a product whose NPUs are all of one colour, where all links of a dimension are alike: that of
+/// [`refine`], without a look around. Its NPUs are a class, and so are the switches of each dimension.
+pub fn classes_of_uniform(product: &Product) -> Vec<u32> {
+    let mut colours = vec![0; product.npus() as usize];
+    let switched = product.dims().iter().filter(|d| d.has_switches());
+    for (colour, d) in (1..).zip(switched) {
+        colours.resize(colours.len() + (product.npus() / d.size) as usize, colour);
+    }
+    colours
+}
+
 /// The coarsest equitable partition that is finer than `colours` (one per node): a colour per node,
-/// numbered from 0 in the order of first appearance.
-pub fn refine(fabric: &dyn Fabric, colours: &[u32]) -> Vec<u32> {
+/// numbered from 0 in the order of first appearance. `None` where nodes are too many and too different to compare.
+pub fn refine(fabric: &dyn Fabric, colours: &[u32]) -> Option<Vec<u32>> {
+    refine_within(fabric, colours, MOST_LOOKS, MOST_KEPT)
+}
+
+fn refine_within(fabric: &dyn Fabric, colours: &[u32], most_looks: u64, most_kept: u64) -> Option<Vec<u32>> {
     let mut colours = renumber(colours.iter().copied());
+    let mut looks = 0;
     loop {
+        let mut kept = 0;
         let count = colours.iter().max().map_or(0, |&c| c + 1);
         let mut around: Vec<View> = Vec::new();
         let mut seen: BTreeMap<Signature, u32> = BTreeMap::new();
@@ -56,18 +81,27 @@ pub fn refine(fabric: &dyn Fabric, colours: &[u32]) -> Vec<u32> {
                 && (*colour, *npu, &views[..]) == (own, is_npu, &around[..])
             {
                 next.push(*number);
+                looks += around.len() as u64;
                 continue;
             }
             let key = (own, is_npu, around.clone().into_boxed_slice());
             let new = seen.len() as u32;
             let number = *seen.entry(key.clone()).or_insert(new);
+            looks += FINDING * around.len() as u64;
+            kept += if number == new { around.len() as u64 } else { 0 };
+            if looks > most_looks || kept > most_kept {
+                return None;
+            }
             last = Some((key, number));
             next.push(number);
         }
         let found = seen.len() as u32;
         colours = renumber(next.into_iter());
         if found == count {
-            return colours;
+            return Some(colours);
+        }
+        if looks > most_looks {
+            return None;
         }
     }
 }
@@ -271,6 +305,7 @@ impl Fabric for Quotient {
 mod tests {
     use super::*;
     use crate::{Block, Dimension, Graph, GraphLink, GraphNode, Product};
+    use proptest::prelude::*;
     use syncline_core::{Ps, Rate};
 
     fn product(dims: &[(Block, u32)]) -> Arc<dyn Fabric> {
@@ -287,7 +322,7 @@ mod tests {
     #[test]
     fn a_product_folds_to_one_npu_and_a_slice_of_each_switch() {
         let whole = product(&[(Block::Ring, 4), (Block::FullyConnected, 3), (Block::Switch, 5)]);
-        let colours = refine(&*whole, &vec![0; whole.nodes() as usize]);
+        let colours = refine(&*whole, &vec![0; whole.nodes() as usize]).unwrap();
         let q = Quotient::new(whole.clone(), &colours);
         assert_eq!((q.nodes(), q.npus(), q.multiplicity(NodeId(0)), q.multiplicity(NodeId(1))), (2, 1, 60, 12));
         assert_eq!((q.ports(NodeId(0)), q.ports(NodeId(1)), q.links()), (5, 1, 6));
@@ -306,11 +341,11 @@ mod tests {
         let mut colours = vec![0; 6];
         colours[2] = 1;
         // Ports have directions, so the two neighbours of the marked node are not alike.
-        assert_eq!(refine(&*whole, &colours), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(refine(&*whole, &colours).unwrap(), [0, 1, 2, 3, 4, 5]);
         colours[5] = 1;
-        assert_eq!(refine(&*whole, &colours), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(refine(&*whole, &colours).unwrap(), [0, 1, 2, 0, 1, 2]);
         let half = product(&[(Block::Switch, 4)]);
-        let colours = refine(&*half, &[0, 0, 1, 1, 0]);
+        let colours = refine(&*half, &[0, 0, 1, 1, 0]).unwrap();
         assert_eq!(colours, [0, 0, 1, 1, 2]);
         let q = Quotient::new(half, &colours);
         assert_eq!((q.npus(), q.ports(NodeId(2)), q.link_multiplicity(NodeId(2), PortId(1))), (2, 2, 2));
@@ -327,6 +362,33 @@ mod tests {
         });
         let all: Vec<NodeId> = (0..4).map(NodeId).collect();
         let ring = Graph::new(nodes, 4, vec!["x".into()], links.collect(), &all).unwrap();
-        assert_eq!(refine(&ring, &[0; 4]).iter().max(), Some(&3));
+        assert_eq!(refine(&ring, &[0; 4]).unwrap().iter().max(), Some(&3));
+    }
+
+    #[test]
+    fn what_is_too_large_to_compare_is_not_compared() {
+        let whole = product(&[(Block::Ring, 64), (Block::Ring, 64)]);
+        let mut colours = vec![0; 4096];
+        colours[2] = 1;
+        assert!(refine_within(&*whole, &colours, 1 << 28, 1 << 21).is_some());
+        assert_eq!(refine_within(&*whole, &colours, 1 << 16, 1 << 21), None);
+        assert_eq!(refine_within(&*whole, &colours, 1 << 28, 1 << 13), None);
+    }
+
+    fn dims() -> impl Strategy<Value = Vec<(Block, u32)>> {
+        let block = prop::sample::select(vec![Block::Ring, Block::FullyConnected, Block::Switch]);
+        prop::collection::vec((block, 1u32..5), 1..5)
+    }
+
+    proptest! {
+        #[test]
+        fn a_uniform_product_needs_no_look_around(dims in dims(), links in 1u16..3) {
+            let rate = Rate::new(1_000_000_000).unwrap();
+            let dim = |&(block, size): &(Block, u32)| Dimension { block, size, rate, latency: Ps(1), links };
+            let whole = Product::new(dims.iter().map(dim).collect()).unwrap();
+            let looked_at = refine(&whole, &vec![0; whole.nodes() as usize]).unwrap();
+            prop_assert!(whole.is_uniform());
+            prop_assert_eq!(classes_of_uniform(&whole), looked_at);
+        }
     }
 }

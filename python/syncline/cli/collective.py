@@ -116,7 +116,7 @@ def collective(
     began = time.monotonic()
     study = options.settled(study)
     variant = study.variants[0]
-    expected = estimate.of(variant.experiment, engine.preview(variant, suggest=True))
+    expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
     options.warn(estimate.warning(kind, expected), quiet=quiet)
     outcomes = runner.run_all(study.variants, 1)
     outcomes.raise_if_refused()

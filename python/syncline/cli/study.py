@@ -72,7 +72,7 @@ def run(
     if directory is not None:
         directory.check()
     pairs = zip(study.variants, previews, strict=True)
-    expected = [estimate.of(variant.experiment, preview) for variant, preview in pairs]
+    expected = [estimate.of_variant(variant, preview) for variant, preview in pairs]
     for variant, each in zip(study.variants, expected, strict=True):
         options.warn(estimate.warning(variant.name, each), quiet=quiet)
     threads = memory.at_once(threads, (each.memory_bytes for each in expected))
@@ -131,7 +131,7 @@ def check(
     from syncline import estimate, results
 
     named = [(variant, preview) for variant, preview in zip(study.variants, previews, strict=True)]
-    estimates = [(variant.name, estimate.of(variant.experiment, preview)) for variant, preview in named]
+    estimates = [(variant.name, estimate.of_variant(variant, preview)) for variant, preview in named]
     warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
     warnings += filter(None, (estimate.warning(name, expected) for name, expected in estimates))
     seen = {variant.name: asdict(preview) for variant, preview in named}

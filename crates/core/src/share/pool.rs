@@ -88,6 +88,8 @@ pub struct Pool {
     alone: Vec<GroupId>,
     /// Recomputations so far.
     seen: u64,
+    /// Uses of resources that all of them looked at.
+    effort: u64,
     filling: Filling,
     /// The part that is being solved: resources and groups in the order of their numbers there.
     part: Vec<ResourceId>,
@@ -178,6 +180,11 @@ impl Pool {
         &self.solved
     }
 
+    /// What recomputations have cost so far: the uses of resources that they looked at.
+    pub fn effort(&self) -> u64 {
+        self.effort
+    }
+
     /// Shares everything out among the flows that are there now.
     pub fn recompute(&mut self) {
         self.changed.clear();
@@ -220,6 +227,7 @@ impl Pool {
         let mut next = 0;
         while next < self.part.len() {
             let resource = self.part[next];
+            self.effort += self.resources[resource.index()].users.len() as u64;
             for user in 0..self.resources[resource.index()].users.len() {
                 let id = self.resources[resource.index()].users[user].group;
                 let group = &mut self.groups[id.index()];

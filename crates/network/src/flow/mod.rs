@@ -91,6 +91,9 @@ use syncline_core::share::{GroupId, Pool, ResourceId, Share, Work};
 use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::{Fabric, all_links};
 
+/// Uses of links that are solved, or passed over, in the time of an event.
+const USES_OF_AN_EVENT: u64 = 8;
+
 /// A timer of the flow backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Event(Timer);
@@ -396,6 +399,10 @@ impl<F: Fabric> Network for Flow<F> {
 
     fn audit(&self) -> Conservation {
         self.audit
+    }
+
+    fn further_work(&self) -> u64 {
+        self.pool.effort() / USES_OF_AN_EVENT
     }
 
     fn usage(&self) -> &LinkUsage {

@@ -1,0 +1,64 @@
+"""What a choice of `auto` costs: a bounded amount of work, whatever it has to choose among."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.experiments import study
+from syncline import choice, engine, trials
+from syncline.engine import Attempt
+from syncline.schema.load import Variant
+
+DEAR = (
+    # Trees over all that share every link, whose shares cost the flow backend more than events.
+    'topology: "Torus(4,3)_Switch(5, efficiency=1%)_FullyConnected(4, latency=1ms)"\n'
+    "network: NETWORK\nworkload: {collective: all-reduce, size: 4KiB}\n",
+    # The root of a reduction sends nothing, and the others a lot.
+    'topology: "FullyConnected(4, rate=200GB/s)_Switch(8, rate=200GB/s)"\n'
+    "network: NETWORK\nworkload: {collective: reduce, size: 200MB}\n",
+)
+
+
+@pytest.mark.parametrize("network", ["flow", "packet"])
+@pytest.mark.parametrize("text", DEAR)
+def test_all_attempts_together_cost_what_they_may(text: str, network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a part of the work, so that much of it is used up."""
+    work = trials.WORK // 40
+    monkeypatch.setattr(trials, "WORK", work)
+    monkeypatch.setattr(choice, "_settled", {})
+    done: list[Attempt] = []
+    attempt = engine.attempt
+
+    def noted(variant: Variant, *limits: int) -> Attempt:
+        done.append(attempt(variant, *limits))
+        return done[-1]
+
+    monkeypatch.setattr(engine, "attempt", noted)
+    wanted = f"name: a\n{text.replace('NETWORK', network)}collective: {{algorithm: auto, chunks: 1}}\n"
+    (variant,) = choice.settled(study(wanted)).variants
+    assert variant.choice is not None
+    spent = sum(one.work for one in done)
+    assert 0 < spent <= work * (1 + 1 / 4 + 1 / 16)
+    assert "from bytes and steps" not in variant.choice.because  # what is known of some is not thrown away
+
+
+def test_shares_of_links_are_work() -> None:
+    """Each of many messages that cross one another's links costs more than its events."""
+    text = 'name: a\ntopology: "Torus(4,4,2)"\nnetwork: NETWORK\nworkload: {collective: all-to-all, size: 999999B}\n'
+    text += "collective: {algorithm: direct, chunks: 7, inflight: 3}\nfold: off\n"
+    flow, plain = (engine.attempt(study(text.replace("NETWORK", name)).variants[0]) for name in ("flow", "analytical"))
+    assert flow.work > flow.events
+    assert plain.work == plain.events
+    half = engine.attempt(study(text.replace("NETWORK", "flow")).variants[0], most_work=flow.work // 2)
+    assert half.ending == "costly"
+    assert half.work <= flow.work // 2 + flow.work // 10
+
+
+def test_slices_are_looked_for_once() -> None:
+    text = 'name: a\ntopology: "Ring(8)"\nnetwork: flow\nworkload: {collective: broadcast, size: 64MB}\n'
+    (variant,) = study(f"{text}collective: {{algorithm: one-hop-trees, chunks: 1}}\n").variants
+    candidate = trials.previewed("one-hop-trees", variant)
+    assert candidate.preview is not None
+    assert candidate.variant.experiment.collective.slices == candidate.preview.slices
+    assert (candidate.preview.slices or 0) > 1
+    assert engine.attempt(variant).time_ps == engine.attempt(candidate.variant).time_ps
