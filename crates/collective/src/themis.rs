@@ -14,6 +14,9 @@
 //! chunk is given the order that suits the lanes that it takes: loads of whole dimensions would alternate in step with the
 //! lanes, so that all chunks of a lane went the same way.
 //!
+//! Balanced loads are of no use while a port has nothing to send. Which chunk's message goes next where several wait is
+//! chosen by endpoints of whole messages (`endpoint::message::departures`).
+//!
 //! Left out of the paper: the fixed latency of a phase in its load, and the threshold below which loads
 //! count as equal.
 

@@ -24,6 +24,7 @@
 //! no more than a few messages of a thread of its own waiting (above), so neither kind starves the other.
 //! Without `transit` the network's routers forward.
 
+mod departures;
 mod packets;
 mod tag;
 mod work;
@@ -34,6 +35,7 @@ use crate::costs::StepCost;
 use crate::flights::Flights;
 use crate::forwarding::{Forwarding, Leg};
 use crate::layout::Layout;
+use departures::Departures;
 use packets::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
@@ -163,6 +165,8 @@ pub struct MessageEndpoint<C> {
     forwarding: Option<Forwarding>,
     /// Bytes of a packet, where what is sent on is worked on packet by packet.
     packet: Option<Bytes>,
+    /// What waits for its place in the network, if messages do not go in the order in which they come.
+    departures: Option<Departures>,
     sent: u64,
     /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
     pub(crate) flights: Flights,
@@ -180,6 +184,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             traced: NodeSet::new(npus, traced),
             forwarding: transit.then(|| Forwarding::new(layout.fabric())),
             packet: None,
+            departures: None,
             layout,
             cost,
             inflight,
@@ -188,6 +193,14 @@ impl<C: StepCost> MessageEndpoint<C> {
             sent: 0,
             flights: Flights::default(),
         }
+    }
+
+    /// The same, sending to each place what is shortest of the so many oldest chunks ([`departures`]). Packets go as they
+    /// come.
+    #[must_use]
+    pub fn shortest_first(mut self, urgent: Option<u32>) -> Self {
+        self.departures = urgent.map(Departures::new);
+        self
     }
 
     fn thread(&mut self, npu: NodeId, seq: u32, thread: u8) -> &mut Thread {
@@ -350,8 +363,15 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         self.sent += message.len.0;
         self.flights.begin(ctx.now);
-        let message = self.on_its_way(message);
-        ctx.net.send(ctx.now, message, ctx.q);
+        let (seq, message) = (Tag(message.tag).seq(), self.on_its_way(message));
+        let oldest = self.npus[message.src.index()].base;
+        let next = match self.departures.as_mut().filter(|_| self.packet.is_none()) {
+            Some(departures) => departures.ready(message, seq, oldest),
+            None => Some(message),
+        };
+        if let Some(message) = next {
+            ctx.net.send(ctx.now, message, ctx.q);
+        }
     }
 
     /// A message as it takes its first hop.
@@ -396,8 +416,26 @@ impl<C: StepCost> MessageEndpoint<C> {
         ctx.net.send(ctx.now, message, ctx.q);
     }
 
+    /// A message has left its NPU: the next one of its line goes, and the thread that wants to know hears of it.
+    fn left<N: Network, Q>(&mut self, npu: NodeId, receipt: u64, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        let oldest = self.npus[npu.index()].base;
+        let (receipt, next) = match &mut self.departures {
+            Some(departures) if Departures::is_line(receipt) => departures.left(receipt, oldest),
+            _ => (Some(receipt), None),
+        };
+        if let Some(message) = next {
+            ctx.net.send(ctx.now, message, ctx.q);
+        }
+        if let Some(receipt) = receipt {
+            self.thread_left(npu, Tag(receipt), ctx);
+        }
+    }
+
     /// A message of a thread has left its NPU.
-    fn left<N: Network, Q>(&mut self, npu: NodeId, tag: Tag, ctx: &mut Ctx<'_, N, Q>)
+    fn thread_left<N: Network, Q>(&mut self, npu: NodeId, tag: Tag, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -469,7 +507,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                     None => (at, Tag(tag), segment),
                 }
             }
-            NetOut::Left { at, receipt } => return self.left(at, Tag(receipt), ctx),
+            NetOut::Left { at, receipt } => return self.left(at, receipt, ctx),
             NetOut::Room { .. } => return,
         };
         let Slot { thread, pc } = tag.slot();

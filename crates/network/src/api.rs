@@ -36,7 +36,7 @@ id_type!(
 );
 
 /// How a message travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// One hop, out of this port, to whatever node is there. Needs no node number, so it is the same
     /// on every node of a symmetric fabric.

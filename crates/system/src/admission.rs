@@ -7,10 +7,10 @@
 //! scheduling policy; everybody else follows. Chunks in flight are never pre-empted. An NPU that comes to
 //! a collective it has not issued yet waits for its own training loop.
 
+use crate::balance::{Balance, Loads};
 use crate::pieces::Pieces;
 use syncline_collective::Kind;
-use syncline_collective::themis::next_order;
-use syncline_core::{Bytes, NodeId, Rate};
+use syncline_core::{Bytes, NodeId};
 use syncline_endpoint::Chunk;
 
 /// A collective of a run, numbered in the order of its graph node.
@@ -23,39 +23,6 @@ pub enum Policy {
     Fifo,
     /// The latest issued.
     Lifo,
-}
-
-/// How every chunk gets an order of dimensions of its own.
-#[derive(Clone, Debug)]
-pub struct Balance {
-    /// The kinds of collectives that have a plan for each order.
-    pub kinds: Vec<Kind>,
-    /// The orders, in that of the plans of one kind.
-    pub orders: Vec<Vec<u8>>,
-    /// Ranks along each dimension.
-    pub sizes: Vec<u32>,
-    /// Along each dimension, what a rank sends in a second over each of the lanes that chunks take in turn.
-    pub lanes: Vec<Vec<Rate>>,
-}
-
-/// Time that every lane of each dimension is busy with the chunks so far, in ps.
-type Loads = Vec<Vec<u128>>;
-
-impl Balance {
-    fn idle(&self) -> Loads {
-        self.lanes.iter().map(|lanes| vec![0; lanes.len()]).collect()
-    }
-
-    /// What a chunk finds in the lanes that it takes.
-    fn of_lane<T: Copy>(lane: u32, dims: &[Vec<T>]) -> Vec<T> {
-        dims.iter().map(|lanes| lanes[lane as usize % lanes.len()]).collect()
-    }
-
-    /// The place among the orders of that for the next chunk, and the load that it adds to its lane of each dimension.
-    fn next(&self, loads: &Loads, lane: u32, len: Bytes, kind: Kind) -> (usize, Vec<u128>) {
-        let (loads, rates) = (Self::of_lane(lane, loads), Self::of_lane(lane, &self.lanes));
-        next_order(&loads, &self.orders, &self.sizes, &rates, len, kind)
-    }
 }
 
 #[derive(Clone, Debug)]

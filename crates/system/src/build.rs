@@ -1,6 +1,7 @@
 //! From a description to a running simulation, and to its results.
 
 use crate::attempt::{Attempt, Limits};
+use crate::balance::Balance;
 use crate::contention::Contention;
 use crate::driver::{CollectiveConfig, Failure, Simulation};
 use crate::errors::{RunError, illegal};
@@ -220,6 +221,7 @@ where
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,
     };
+    let urgent = config.balance.as_ref().map(Balance::urgent);
     let mut run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps, forwarding, .. } => {
@@ -229,7 +231,8 @@ where
                 ForwardingSpec::Packets => (Ps::ZERO, run.net.packet_size()),
             };
             let cost = Ideal { step, own };
-            run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).packet_by_packet(packet))
+            let ideal = MessageEndpoint::new(layout, cost, inflight, transit, &traced);
+            run.with(ideal.packet_by_packet(packet).shortest_first(urgent))
         }
         EndpointSpec::Baseline {
             memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
@@ -237,11 +240,14 @@ where
             let rates = [*memory_bytes_per_s, *sm_bytes_per_s, *bus_bytes_per_s];
             let config = BaselineConfig { protocol: protocol(*buses)?, ..baseline_config(rates, *charge_writes)? };
             match contention {
-                None => run.with(MessageEndpoint::new(layout, Baseline::new(config, npus), inflight, transit, &traced)),
+                None => {
+                    let cost = Baseline::new(config, npus);
+                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent))
+                }
                 Some(Contention { config: shared, loads, kernel_warps }) => {
                     run.executor.contend(kernel_warps);
                     let cost = Contended::new(config, shared, loads, npus);
-                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced))
+                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent))
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
-use crate::admission::{Admission, Balance, CollectiveId, Next, Policy};
+use crate::admission::{Admission, CollectiveId, Next, Policy};
 use crate::attempt::{Attempt, Ending, Limits};
+use crate::balance::Balance;
 use crate::event::{Event, Queue, Timer};
 use crate::executor::{Action, Executor};
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};

@@ -9,6 +9,7 @@
 
 pub mod admission;
 pub mod attempt;
+pub mod balance;
 pub mod bound;
 pub mod build;
 pub mod contention;

@@ -12,7 +12,8 @@
 //! message costs beside its bytes. The latency of links is no such cost: slices follow one another on their way. What is,
 //! and how many messages share a link, depends on endpoint, network and routes, so both are not computed but
 //! measured: the collective is simulated with up to 64 slices of that size, or more where that takes less than twice as
-//! long as one slice, and `T` is linear in their number beyond.
+//! long as one slice, and `T` is linear in their number beyond. A long block goes in 16 to 64 larger packets instead
+//! of thousands: who waits for whom is the same, and each hop but the first takes up to such a part of the block longer.
 //!
 //! Of all powers of two whose time is within 2 % of the best, the least is taken: slices cost events.
 //!
@@ -20,21 +21,25 @@
 
 use crate::attempt::{Ending, Limits};
 use crate::build::attempt_spec;
-use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
 
 /// The most slices that are tried.
 const MOST: u64 = 4096;
-/// A block is simulated in packets with no more bytes than this, and a slice with no more than that many.
-const PACKETIZED: (u64, u64) = (4096, 16_384);
+/// Packets of a block in a trial, at least and at most, if the run has as many, and of all blocks of [`SETTLED`] slices.
+/// Where a block has more in the run, those of the trial are larger.
+const PACKETS: (u64, u64) = (16, 64);
+const PACKETS_OF_A_TRIAL: u64 = 1 << 19;
 /// Messages of a trial. Where a few slices have more, the machine is so large that trials would take longer than
 /// what they are for.
 const MESSAGES: u64 = 40_000;
 /// Slices of a trial after which another one costs what the next will.
 const SETTLED: u64 = 64;
-/// Work of all trials together, a second at most.
-const WORK: u64 = 3_000_000;
+/// Work of all trials together, a second or two.
+const WORK: u64 = 8_000_000;
+/// Packets of an input buffer with which rings move whatever is in their way.
+const LEAST_BUFFER: u32 = 4;
 /// Slices when no trial can tell.
 const UNTRIED: u32 = 64;
 /// In percent, how much longer than the best time the time with fewer slices may be.
@@ -58,8 +63,8 @@ pub struct Pipelined<'a> {
 
 /// Trials that have been made.
 struct Trials {
-    /// Whether by flows, bytes of a slice and number of slices, and what they took.
-    times: BTreeMap<(bool, u64, u64), u128>,
+    /// Bytes of a slice and number of slices, and what they took.
+    times: BTreeMap<(u64, u64), u128>,
     /// Work that further ones may cost.
     left: u64,
 }
@@ -104,7 +109,7 @@ impl Pipelined<'_> {
         let mut trials = Trials { times: BTreeMap::new(), left: WORK };
         let mut times: Vec<(u64, u128)> = Vec::new();
         for k in (0..=most.ilog2()).map(|log| 1 << log) {
-            times.extend(self.time(k, few, &mut trials).map(|time| (k, time)));
+            times.extend(self.time(self.chunk.div_ceil(k), k, few, &mut trials).map(|time| (k, time)));
             // Beyond the best number the time only rises.
             if times.len() > 3 && times[times.len() - 4..].is_sorted_by(|a, b| a.1 * 105 < b.1 * 100) {
                 break;
@@ -114,26 +119,12 @@ impl Pipelined<'_> {
         times.iter().find(|t| t.1 * 100 <= best * CLOSE).map(|t| t.0 as u32)
     }
 
-    /// Time of the chunk in `k` slices, in ps; `None` if no trial can tell.
-    fn time(&self, k: u64, few: u64, trials: &mut Trials) -> Option<u128> {
-        let slice = self.chunk.div_ceil(k);
-        let largest = PACKETIZED.0.saturating_mul(self.plan.equal_blocks()).max(PACKETIZED.1);
-        if slice <= largest || !matches!(self.spec.network, NetworkSpec::Packet { .. }) {
-            return self.time_of(false, slice, k, few, trials);
-        }
-        // More bytes cost packets what they cost flows, for which they need no events.
-        let more = self.time_of(true, slice, k, few, trials)?;
-        let more = more.saturating_sub(self.time_of(true, largest, k, few, trials)?);
-        Some(self.time_of(false, largest, k, few, trials)? + more)
-    }
-
-    /// Time of `k` slices of so many bytes.
-    fn time_of(&self, flows: bool, slice: u64, k: u64, few: u64, trials: &mut Trials) -> Option<u128> {
-        let mut few = few;
+    /// Time of `k` slices of so many bytes, in ps; `None` if no trial can tell.
+    fn time(&self, slice: u64, k: u64, mut few: u64, trials: &mut Trials) -> Option<u128> {
         while few < k {
-            let (half, full) = (self.trial(flows, slice, few / 2, trials)?, self.trial(flows, slice, few, trials)?);
+            let (half, full) = (self.trial(slice, few / 2, trials)?, self.trial(slice, few, trials)?);
             // The first slices have long arrived, and what comes back meets what goes out.
-            if half >= 2 * self.trial(flows, slice, 1, trials)? {
+            if half >= 2 * self.trial(slice, 1, trials)? {
                 let more = full.saturating_sub(half) * u128::from(k - few);
                 return Some(full + more / u128::from(few - few / 2));
             }
@@ -142,12 +133,23 @@ impl Pipelined<'_> {
                 return None;
             }
         }
-        self.trial(flows, slice, k, trials)
+        self.trial(slice, k, trials)
+    }
+
+    /// How many times larger packets are in a trial of slices of so many bytes. What an engine takes in has a size of its
+    /// own.
+    fn scale(&self, slice: u64, packet: u32) -> u32 {
+        let packets = PACKETS_OF_A_TRIAL / SETTLED / self.messages().max(1);
+        let of_block = slice / self.plan.equal_blocks().max(1) / u64::from(packet.max(1));
+        match self.spec.endpoint {
+            EndpointSpec::Ace(_) => 1,
+            _ => (of_block / packets.clamp(PACKETS.0, PACKETS.1)).clamp(1, u64::from(u32::MAX / packet.max(1))) as u32,
+        }
     }
 
     /// What a chunk of `k` slices of `slice` bytes takes in the simulation.
-    fn trial(&self, flows: bool, slice: u64, k: u64, trials: &mut Trials) -> Option<u128> {
-        if let Some(&time) = trials.times.get(&(flows, slice, k)) {
+    fn trial(&self, slice: u64, k: u64, trials: &mut Trials) -> Option<u128> {
+        if let Some(&time) = trials.times.get(&(slice, k)) {
             return Some(time);
         }
         let mut spec = self.spec.clone();
@@ -156,8 +158,10 @@ impl Pipelined<'_> {
         spec.collectives.slices = k as u32;
         spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
         spec.output.trace_npus.clear();
-        if flows {
-            spec.network = NetworkSpec::Flow {};
+        if let NetworkSpec::Packet { packet_bytes, buffer_packets, .. } = &mut spec.network {
+            let scale = self.scale(slice, *packet_bytes);
+            *packet_bytes = packet_bytes.saturating_mul(scale);
+            *buffer_packets = buffer_packets.map(|buffer| (buffer / scale).max(buffer.min(LEAST_BUFFER)));
         }
         if spec.fold == FoldSpec::On {
             spec.fold = FoldSpec::Auto;
@@ -168,7 +172,7 @@ impl Pipelined<'_> {
             return None;
         }
         let time = attempt.time_ps.into();
-        trials.times.insert((flows, slice, k), time);
+        trials.times.insert((slice, k), time);
         Some(time)
     }
 }

@@ -1,6 +1,6 @@
 //! From a description to a fabric, and to where collectives run on it.
 
-use crate::admission::Balance;
+use crate::balance::{Balance, lane_rates};
 use crate::errors::{RunError, illegal};
 use crate::job::Job;
 use crate::offload::Offload;
@@ -383,36 +383,6 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
         orders = orders.iter().flat_map(longer).collect();
     }
     Ok(orders.into_iter().map(Some).collect())
-}
-
-/// Per dimension, what a rank sends in a second over each of the lanes that chunks of a kind take in turn: the port of
-/// each lane of a ring, all ports of the dimension together where chunks take whatever leads to a peer.
-fn lane_rates(
-    whole: Option<&Product>,
-    fabric: &dyn Fabric,
-    plans: &[Plan],
-    wires: &[Wires],
-    kind: Kind,
-) -> Vec<Vec<Rate>> {
-    let node = NodeId(0);
-    let rate = |port: PortId| fabric.link(node, port).rate;
-    let phases = || plans.iter().filter(move |p| p.kind() == kind).flat_map(|p| p.phases());
-    let goes_round = |dim: usize| phases().any(|p| usize::from(p.dim) == dim && p.algorithm.goes_round());
-    let lanes = |(dim, wires): (usize, &Wires)| match wires {
-        Wires::Ports(ports) if goes_round(dim) => ports.iter().map(|&(port, _)| rate(port)).collect(),
-        Wires::Orders(lanes) if goes_round(dim) && lanes.iter().flatten().all(|ring| ring.ports.is_some()) => {
-            let port = |lane: &Vec<RingOrder>| lane[0].ports.as_ref().map_or(PortId(0), |ports| ports[0]);
-            lanes.iter().map(|lane| rate(port(lane))).collect()
-        }
-        _ => {
-            let of_dim = |port: &PortId| whole.is_none() || usize::from(fabric.link(node, *port).class) == dim;
-            let ports = (0..fabric.ports(node)).map(PortId).filter(of_dim);
-            let sum = ports.map(|port| rate(port).bytes_per_s()).fold(0, u64::saturating_add);
-            let lanes = if let (Wires::Orders(lanes), true) = (wires, goes_round(dim)) { lanes.len() } else { 1 };
-            vec![Rate::new(sum / lanes as u64).unwrap_or(Rate::UNLIMITED); lanes]
-        }
-    };
-    wires.iter().enumerate().map(lanes).collect()
 }
 
 /// What can go through switches.

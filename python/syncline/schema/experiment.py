@@ -166,8 +166,8 @@ class Collective(Section):
     Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`:
     all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
-    then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions, which
-    takes some hundred chunks, and 64 in flight where dimensions are unequal. `auto`: the one of these that is fastest
+    then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions, and of
+    the chunks that wait for a port the shortest first, which takes some hundred chunks. `auto`: the one of these that is fastest
     when they are tried, with the rest as it is."""
     algorithms: dict[Kind, Algorithm] = Field(default={})
     """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`, or

@@ -67,12 +67,28 @@ fn short_links_do_not_make_slices_tiny() {
     }
 }
 
+/// Long slices are tried in packets as well: flows know nothing of those that wait in the middle of a ring.
+#[test]
+fn long_slices_wait_for_one_another() {
+    let trees = |algorithm| (algorithm, CollectiveKindSpec::AllReduce);
+    let (one_hop, binary) = (trees(AlgorithmSpec::OneHopTrees), trees(AlgorithmSpec::DoubleBinaryTree));
+    for (dims, tree, bytes) in [
+        (vec![dim(4, 50, 1000), dim(3, 50, 1000)], one_hop, 3_012_321),
+        (vec![dim(3, 200, 50_000); 2], one_hop, 3_327_439),
+        (vec![dim(9, 10, 500_000)], binary, 2_261_625),
+    ] {
+        let spec = spec(dims, tree, packet(true), bytes);
+        let (auto, (best, slices)) = (time(&spec, 0), best(&spec, 1024));
+        assert!(auto <= best + best / 20, "{auto} ps, {best} ps with {slices} slices");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn no_power_of_two_is_much_faster(
-        block in 0usize..4, size in 2u32..9, case in 0usize..8, network in 0usize..3, log in 10f64..19.0,
+        block in 0usize..4, size in 2u32..9, case in 0usize..8, network in 0usize..3, log in 10f64..21.0,
         latency in prop::sample::select(&[0u64, 1000, 50_000, 500_000, 5_000_000][..]), gbs in 10u64..200,
         endpoint in 0usize..3,
     ) {
@@ -93,7 +109,6 @@ proptest! {
         }
         let most = (bytes / 4).min(1024) as u32;
         let (auto, (best, slices)) = (time(&spec, 0), best(&spec, most));
-        // Trials extend what they measure on a straight line: the worst of some hundred cases is 12 % off.
-        prop_assert!(auto <= best + best / 6, "{} ps, {} ps with {} slices", auto, best, slices);
+        prop_assert!(auto <= best + best / 10, "{} ps, {} ps with {} slices", auto, best, slices);
     }
 }
