@@ -31,13 +31,10 @@ def test_a_look_at_an_algorithm_takes_no_more_memory_than_it_may(
 
 
 def test_a_limit_of_the_address_space_is_one_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory.available.cache_clear()
-    whole = memory.available()
-    memory.available.cache_clear()
+    monkeypatch.delenv(memory.VARIABLE, raising=False)
+    whole = memory.limit()
     monkeypatch.setattr("resource.getrlimit", lambda _: (10**15, 10**15))
-    assert memory.available() == whole
-    memory.available.cache_clear()
+    assert memory.limit() == whole
     monkeypatch.setattr("resource.getrlimit", lambda _: (2**40, 2**40))
-    monkeypatch.setattr(memory, "_lines", lambda path: [str((2**40 - 10**9) // 4096)] if path == memory.TAKEN else [])
-    assert memory.available() <= 10**9 + 4096
-    memory.available.cache_clear()
+    monkeypatch.setattr(memory, "_lines", lambda _: [str((2**40 - 10**9) // 4096)])
+    assert memory.limit() <= memory.SHARE * (10**9 + 4096)

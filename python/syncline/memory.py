@@ -36,7 +36,8 @@ def set_limit(text: str) -> None:
 def limit() -> int:
     """Bytes that a simulation may take. Raises [`InputError`] where the environment names no size."""
     text = os.environ.get(VARIABLE)
-    return int(SHARE * available()) if text is None else _read(text, VARIABLE)
+    # What is left of the address space changes as the process grows.
+    return int(SHARE * min([available(), *_address_space_left()])) if text is None else _read(text, VARIABLE)
 
 
 def at_once(threads: int | None, needed: Iterable[int]) -> int:
@@ -47,11 +48,9 @@ def at_once(threads: int | None, needed: Iterable[int]) -> int:
 
 @cache
 def available() -> int:
-    """Bytes of memory that this process may have: those of the machine, or fewer in a control group, or what is left of
-    its address space where that is limited.
-    """
+    """Bytes of memory that this process may have: those of the machine, or fewer in a control group."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *control_group_limits(MEMBERSHIP, CONTROL_GROUPS), *_address_space_left()])
+    return min([machine, *control_group_limits(MEMBERSHIP, CONTROL_GROUPS)])
 
 
 def _address_space_left() -> list[int]:
