@@ -167,8 +167,8 @@ class Collective(Section):
     all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
     in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
     then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions, and of
-    the chunks that wait for a port the shortest first, which takes some hundred chunks. `auto`: the one of these that is fastest
-    when they are tried, with the rest as it is."""
+    the chunks that wait for a port the shortest first, which takes some hundred chunks. `auto`: the one of
+    these that is fastest when they are tried, with the rest as it is."""
     algorithms: dict[Kind, Algorithm] = Field(default={})
     """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`, or
     `{all-to-all: auto}` for what is fastest for that kind."""
