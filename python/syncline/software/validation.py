@@ -129,8 +129,8 @@ What differs:
   directly passes a third GPU where a pair has no link in common, as in NCCL; direct schedules of simulations cross
   PCIe there and take several times as long.
 
-`tests/software/test_bench_bounds.py` holds predicted times of all machines, collectives and random allocations against the
-lower bounds of the same graphs: none lies below. (With NVLS the bound is that of switches that add.)
+`tests/software/test_bench_bounds.py` holds predicted times of all machines, collectives and random allocations against
+the lower bounds of the same graphs: none lies below. (With NVLS the bound is that of switches that add.)
 """
 
 LIMITS_TEXT: Final = """## What it does not do
