@@ -87,16 +87,18 @@ pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
 ///
 /// *Displacements* are numbers of ranks: where a rank is that rank 0 sends to. One follows its mirror image, which lies as
 /// far the other way along every dimension, so that on a torus the load of both directions of every ring is the same at
-/// any time. Those that are their own mirror images, on the far side of dimensions of even size, come first. On a line
-/// the distances fall, so that the last messages are soon there; on a grid the pairs are scattered, so that those that
-/// follow one another lie in different dimensions.
+/// any time. Those that are their own mirror images, on the far side of dimensions of even size, come first.
+///
+/// Few messages of a rank are under way at a time, and a link is idle if none of them needs it. So the links of all
+/// dimensions are to be loaded alike at any time, and not only in the end: near and far displacements take turns along
+/// every dimension at once. With `x` steps along a ring of even size `n` go those with `x + n/2`, which are `n/2 - x` long:
+/// both together are twice the mean, along all dimensions. Along a ring of odd size steps of `(n-1)/2` from one to the next
+/// visit all places and do nearly the same. Neighbours come last, so that the last messages are soon there.
 ///
 /// Where a ring is the only dimension of even size, its one rank on the far side gets half a block each way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     sizes: [u32; Grid::MOST],
-    /// From a pair of displacements to the next; coprime to the number of pairs. On a line 0: one by one.
-    stride: u32,
     /// Whether blocks are halves, of which the rank on the far side gets one each way round.
     halved: bool,
 }
@@ -108,17 +110,10 @@ impl Grid {
     /// A grid whose dimensions are `rings` or not; `None` if it has more than [`Grid::MOST`] dimensions of two or more
     /// ranks.
     pub fn new(sizes: &[u32], rings: &[bool]) -> Option<Grid> {
-        let mut grid = Grid { sizes: [1; Self::MOST], stride: 0, halved: false };
+        let mut grid = Grid { sizes: [1; Self::MOST], halved: false };
         let longer = sizes.iter().filter(|&&size| size > 1);
         for (i, &size) in longer.enumerate() {
             *grid.sizes.get_mut(i)? = size;
-        }
-        // The golden section of a circle scatters best; a line needs no scattering.
-        let pairs = u64::from(grid.pairs());
-        if grid.sizes[1] > 1 && pairs > 0 {
-            let golden = (pairs * 618 / 1000).max(1);
-            let coprime = (golden..).find(|&s| greatest_common_divisor(s, pairs) == 1);
-            grid.stride = coprime.map_or(1, |s| (s % pairs).max(1) as u32);
         }
         let mut even = sizes.iter().zip(rings).filter(|(size, _)| size.is_multiple_of(2));
         grid.halved = even.next().is_some_and(|(_, ring)| *ring) && even.next().is_none();
@@ -149,16 +144,22 @@ impl Grid {
         self.halved && blocks.count == 1 && blocks.first % 2 == 1
     }
 
-    /// Displacements that are their own mirror images: those along any of the dimensions of even size.
+    /// Ranks along the first dimensions.
     #[inline]
-    fn far_sides(self) -> u32 {
-        (1 << self.sizes.iter().filter(|size| size.is_multiple_of(2)).count()) - 1
+    fn ranks_below(self, dims: usize) -> u32 {
+        self.sizes[..dims].iter().product()
     }
 
-    /// Displacements that come before their mirror images.
+    /// Displacements along the first dimensions that are their own mirror images: those along any of the ones of even size.
     #[inline]
-    fn pairs(self) -> u32 {
-        (self.ranks() - 1 - self.far_sides()) / 2
+    fn far_sides(self, dims: usize) -> u32 {
+        (1 << self.sizes[..dims].iter().filter(|size| size.is_multiple_of(2)).count()) - 1
+    }
+
+    /// Displacements along the first dimensions, of which each stands for its mirror image as well.
+    #[inline]
+    fn pairs(self, dims: usize) -> u32 {
+        (self.ranks_below(dims) - 1 - self.far_sides(dims)) / 2
     }
 
     /// The displacement of a turn: every one but zero has its turn; that of halves has two, and then which of them.
@@ -167,17 +168,12 @@ impl Grid {
         if self.halved && turn < 2 {
             return (self.far_side(1), Some(turn));
         }
-        let first = self.far_sides() + u32::from(self.halved);
+        let first = self.far_sides(Self::MOST) + u32::from(self.halved);
         if turn < first {
             return (self.far_side(turn + 1), None);
         }
-        let (pair, mirrored, pairs) = ((turn - first) / 2, (turn - first) % 2 == 1, self.pairs());
-        let pair = match self.stride {
-            0 => pairs - 1 - pair,
-            stride => (u64::from(pair) * u64::from(stride) % u64::from(pairs)) as u32,
-        };
-        let by = self.before_its_mirror(pair);
-        (if mirrored { self.behind(0, by) } else { by }, None)
+        let by = self.of_pair(Self::MOST, self.pairs(Self::MOST) - 1 - (turn - first) / 2);
+        (if (turn - first).is_multiple_of(2) { by } else { self.behind(0, by) }, None)
     }
 
     /// The displacement half-way along those dimensions of even size whose bits are set.
@@ -193,27 +189,68 @@ impl Grid {
         by
     }
 
-    /// Displacement number `index`, from 0, of those that come before their mirror images: in the last dimension along
-    /// which they go neither not at all nor half-way, they go less than half-way.
-    fn before_its_mirror(self, mut index: u32) -> u32 {
-        // For every number of dimensions, the ranks there, and how many of their displacements are of that kind.
-        let (mut ranks, mut known) = ([1; Self::MOST + 1], [0; Self::MOST + 1]);
-        for (d, size) in self.sizes.into_iter().enumerate() {
-            ranks[d + 1] = ranks[d] * size;
-            known[d + 1] = (size - 1) / 2 * ranks[d] + (1 + u32::from(size.is_multiple_of(2))) * known[d];
-        }
-        let mut by = 0;
-        for d in (0..Self::MOST).rev() {
-            let less_than_half_way = (self.sizes[d] - 1) / 2 * ranks[d];
-            if index < less_than_half_way {
-                return by + ranks[d] + index;
+    /// Half of the size along all of the first dimensions, rounded down, or along those of even size only.
+    fn half_way(self, dims: usize, odd_ones: bool) -> u32 {
+        let along = |d: usize| match odd_ones || self.sizes[d].is_multiple_of(2) {
+            true => self.sizes[d] / 2 * self.ranks_below(d),
+            false => 0,
+        };
+        (0..dims).map(along).sum()
+    }
+
+    /// The displacement that stands for pair number `index` along the first dimensions. Of consecutive ones, one is far
+    /// where the other is near.
+    fn of_pair(self, dims: usize, mut index: u32) -> u32 {
+        let last = dims - 1;
+        let (size, below) = (self.sizes[last], self.ranks_below(last));
+        let most = (size - 1) / 2;
+        if !size.is_multiple_of(2) {
+            // All places along the last dimension with every pair of the others, then those with the others' far sides.
+            let (pairs, far_sides) = (self.pairs(last), self.far_sides(last) + 1);
+            if index < pairs * size {
+                return self.of_pair(last, index % pairs) + place(size, pairs, index) * below;
             }
-            index -= less_than_half_way;
-            if index >= known[d] {
-                (index, by) = (index - known[d], by + self.sizes[d] / 2 * ranks[d]);
-            }
+            index -= pairs * size;
+            return self.far_side(from_both_ends(far_sides, index % far_sides))
+                + (1 + from_both_ends(most, index / far_sides)) * below;
         }
-        by
+        // All that are less than half-way along the last dimension: as near as the one, so far is the other.
+        let two_by_two = most / 2 * 2 * below;
+        if index < two_by_two {
+            let (others, by) = (index / 2 % below, 1 + index / 2 / below);
+            return match index.is_multiple_of(2) {
+                true => others + by * below,
+                false => self.ahead(others, self.half_way(last, true)) + (most + 1 - by) * below,
+            };
+        }
+        index -= two_by_two;
+        if most % 2 == 1 {
+            if index < below {
+                return self.scattered(last, index) + most.div_ceil(2) * below;
+            }
+            index -= below;
+        }
+        // The pairs of the other dimensions, not at all and half-way along the last one.
+        let others = self.of_pair(last, index / 2);
+        match index.is_multiple_of(2) {
+            true => others,
+            false => self.ahead(others, self.half_way(last, false)) + size / 2 * below,
+        }
+    }
+
+    /// Displacement number `index` along the first dimensions, of all that there are. Of consecutive ones, one is far where
+    /// the other is near.
+    fn scattered(self, dims: usize, index: u32) -> u32 {
+        let Some(last) = dims.checked_sub(1) else { return 0 };
+        let (size, below) = (self.sizes[last], self.ranks_below(last));
+        if !size.is_multiple_of(2) {
+            return self.scattered(last, index % below) + place(size, below, index) * below;
+        }
+        let (others, by) = (index / 2 % below, index / 2 / below);
+        match index.is_multiple_of(2) {
+            true => others + by * below,
+            false => self.ahead(others, self.half_way(last, true)) + (by + size / 2) * below,
+        }
     }
 
     /// The rank whose coordinates are those of `rank`, each moved by what `step` makes of it.
@@ -240,7 +277,20 @@ impl Grid {
     }
 }
 
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+/// The place along a ring of odd size, where all of its places meet all of so many other things, one of each from `index` to
+/// the next. Places follow one another in steps of just below half-way round, which visit all of them.
+fn place(size: u32, others: u32, index: u32) -> u32 {
+    let all_met = others / greatest_common_divisor(others, size) * size;
+    let (step, steps) = (u64::from(size / 2), u64::from(index + index / all_met));
+    (step * steps % u64::from(size)) as u32
+}
+
+/// The numbers below `count` in the order 0, `count - 1`, 1, `count - 2`, ...
+fn from_both_ends(count: u32, index: u32) -> u32 {
+    if index.is_multiple_of(2) { index / 2 } else { count - 1 - index / 2 }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 

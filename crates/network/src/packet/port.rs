@@ -31,6 +31,11 @@ pub(super) struct Request {
     pub input: LinkId,
 }
 
+impl Request {
+    /// In the number of a request: behind all without it.
+    const GIVES_WAY: u64 = 1 << 63;
+}
+
 /// One virtual channel: credits on the sender's side, a queue on the receiver's.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
@@ -151,29 +156,25 @@ impl Link {
         Key::new(class::INTERNAL, AFTER_ALL_PORTS + 2 * u32::from(self.input.0) + u32::from(vc))
     }
 
-    /// The key under which the next packet of the local NPU requests the port: after all heads.
-    #[inline(always)]
-    pub fn local_key(&self) -> Key {
-        const AFTER_ALL_HEADS: u32 = 1 << 18;
-        Key::new(class::INTERNAL, AFTER_ALL_HEADS + u32::from(self.out.0))
-    }
-
     /// The lane of the request that was made first.
     pub fn first_lane(&self) -> Option<Lane> {
         let number = |lane: &Lane| self.lanes[lane.index()].front().map(|r| r.number);
         Lane::ALL.into_iter().filter(|lane| number(lane).is_some()).min_by_key(number)
     }
 
-    /// A train joins a lane.
-    pub fn wait(&mut self, lane: Lane, train: Train, input: LinkId) {
-        self.lanes[lane.index()].push_back(Request { number: self.requests, train, input });
+    /// A train joins a lane, in order of request, but what gives way stays behind all that does not.
+    pub fn wait(&mut self, lane: Lane, train: Train, input: LinkId, gives_way: bool) {
+        let number = self.requests | if gives_way { Request::GIVES_WAY } else { 0 };
+        let lane = &mut self.lanes[lane.index()];
+        let at = lane.len() - lane.iter().rev().take_while(|request| request.number > number).count();
+        lane.insert(at, Request { number, train, input });
         self.requests += 1;
         self.waiting += 1;
     }
 
     /// A packet of a connection joins a lane where connections take turns.
     pub fn wait_for_turn(&mut self, lane: Lane, train: Train, input: LinkId, connection: Connection) {
-        let Some(rounds) = &mut self.rounds else { return self.wait(lane, train, input) };
+        let Some(rounds) = &mut self.rounds else { return self.wait(lane, train, input, false) };
         let number = rounds.join(connection);
         let lane = &mut self.lanes[lane.index()];
         let at = lane.partition_point(|request| request.number <= number);
@@ -185,6 +186,11 @@ impl Link {
     #[inline(always)]
     pub fn decides_late(&self, now: Ps) -> bool {
         self.rounds.is_some() && self.free > now
+    }
+
+    /// Whether the first request of a lane gives way to all that come before it starts.
+    pub fn gives_way(&self, lane: Lane) -> bool {
+        self.lanes[lane.index()].front().is_some_and(|request| request.number >= Request::GIVES_WAY)
     }
 
     /// Of the first train of a lane only `rest` still waits.

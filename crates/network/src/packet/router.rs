@@ -93,51 +93,28 @@ impl<F: Fabric> Packet<F> {
         self.arbitrate(now, out, q);
     }
 
-    /// Packets of the local NPU stand in line for an output port where they take turns with transit.
+    /// Packets of the local NPU stand in line for an output port where connections take turns and transit goes first.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
         let Message { route, queue, .. } = self.messages.get(train.msg).message;
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(train.packets);
         backlog.line_up((route, queue), train);
         if !backlog.has_head {
-            self.next_local(now, out, q);
+            self.next_in_line(out);
+            self.arbitrate(now, out, q);
         }
     }
 
-    /// The first packet in line requests its output port; it starts at once if nobody waits and its start
-    /// is certain.
-    pub(super) fn next_local(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
-        self.request_local(now, out, q);
-        self.promise_room(now, out, q);
-    }
-
-    fn request_local(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
-        self.backlogs[out.index()].has_head = false;
-        while let Some((connection, mut first)) = self.backlogs[out.index()].line.pop_front() {
-            let packet = first.split(1);
-            self.backlogs[out.index()].go_behind(connection, first);
-            let mut demand = self.demand(out, packet, LinkId::LOCAL);
-            let link = &self.links[out.index()];
-            let start = match link.waiting {
-                0 if !link.decides_late(now) => self.start(now, out, &mut demand, 1, q),
-                _ => None,
-            };
-            let Some(start) = start else {
-                self.backlogs[out.index()].has_head = true;
-                self.wait(out, &demand);
-                return self.arbitrate(now, out, q);
-            };
-            self.backlogs[out.index()].unblock(packet.packets);
-            if start > now {
-                return self.local_started(start, out, q);
-            }
-        }
-    }
-
-    /// A packet of the local NPU starts at a time, and then the next in line requests the port.
-    fn local_started(&mut self, start: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
-        self.backlogs[out.index()].has_head = true;
-        q.at(start, self.links[out.index()].local_key(), Event(Timer::Local(out)));
+    /// The first packet in line, if there is one, requests its output port.
+    fn next_in_line(&mut self, out: LinkId) {
+        let backlog = &mut self.backlogs[out.index()];
+        let next = backlog.line.pop_front();
+        backlog.has_head = next.is_some();
+        let Some((connection, mut rest)) = next else { return };
+        let packet = rest.split(1);
+        backlog.go_behind(connection, rest);
+        let demand = self.demand(out, packet, LinkId::LOCAL);
+        self.wait(out, &demand);
     }
 
     fn enqueue(&mut self, out: LinkId, demand: Demand) {
@@ -152,9 +129,10 @@ impl<F: Fabric> Packet<F> {
 
     fn wait(&mut self, out: LinkId, demand: &Demand) {
         let &Demand { train, input, lane, .. } = demand;
+        let gives_way = self.turns && input == LinkId::LOCAL;
         let link = &mut self.links[out.index()];
         if link.rounds.is_none() {
-            return link.wait(lane, train, input);
+            return link.wait(lane, train, input, gives_way);
         }
         // What goes by a port goes one hop: it is the switch's own.
         let Message { src, route, queue, .. } = self.messages.get(train.msg).message;
@@ -163,15 +141,17 @@ impl<F: Fabric> Packet<F> {
 
     /// Starts whatever waiting train can start, in order of request, and arranges to be called again.
     ///
-    /// A start in the future is decided only for the first request: nobody can overtake it. That a
-    /// later one overtakes, because the first lacks a slot, is decided when the wire is free.
+    /// A start in the future is decided only for the first request, if nobody can overtake it. That a
+    /// later one overtakes, because the first lacks a slot or gives way, is decided when the wire is free.
     #[cold]
     fn arbitrate(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
         while let Some(first) = self.links[out.index()].first_lane() {
-            if !self.links[out.index()].decides_late(now) && self.grant(now, out, first, u32::MAX, q) {
+            let link = &self.links[out.index()];
+            let start = now.max(link.free);
+            let undecided = link.decides_late(now) || start > now && link.gives_way(first);
+            if !undecided && self.grant(now, out, first, u32::MAX, q) {
                 continue;
             }
-            let start = now.max(self.links[out.index()].free);
             // Whoever overtakes gets a single packet through: the first may be able to start next.
             if start == now && self.grant(now, out, first.other(), 1, q) {
                 continue;
@@ -188,14 +168,16 @@ impl<F: Fabric> Packet<F> {
     fn grant(&mut self, now: Ps, out: LinkId, lane: Lane, most: u32, q: &mut impl Schedule<Event>) -> bool {
         let Some(&request) = self.links[out.index()].lanes[lane.index()].front() else { return false };
         let mut demand = self.demand(out, request.train, request.input);
-        let Some(start) = self.start(now, out, &mut demand, most, q) else { return false };
+        if self.start(now, out, &mut demand, most, q).is_none() {
+            return false;
+        }
         if request.input == LinkId::LOCAL {
             self.backlog(out, demand.vc).unblock(request.train.packets - demand.train.packets);
-            if self.turns {
-                self.local_started(start, out, q);
-            }
         }
         self.links[out.index()].leave(lane, demand.train);
+        if self.turns && request.input == LinkId::LOCAL {
+            self.next_in_line(out);
+        }
         true
     }
 
@@ -208,9 +190,10 @@ impl<F: Fabric> Packet<F> {
             if link.lanes[lane.index()].is_empty() {
                 continue;
             }
+            let waits = link.gives_way(lane);
             let (credits, needed) = (&mut link.channels[rule.channel_of(lane)].credits, rule.slots_needed(lane));
             let usable = credits.usable_at(start);
-            let late = link.rounds.is_some();
+            let late = link.rounds.is_some() || waits;
             debug_assert!(usable < needed || lane == second || late, "the first lane could have started");
             let at = if usable >= needed { Some(start) } else { credits.time_of(needed) };
             chance = [chance, at].into_iter().flatten().min();

@@ -1,6 +1,6 @@
 //! Saturated rings finish under both rules, and lock up without one.
 
-use crate::support::{Outcome, P, Play, any_fabric, below, packets, play, torus};
+use crate::support::{Outcome, P, Play, any_fabric, below, one_hop, packets, play, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{NodeId, Ps};
 use syncline_network::{DeadlockRule, Route};
@@ -88,7 +88,8 @@ fn without_a_rule_rings_lock_up() {
 #[test]
 fn without_a_rule_random_traffic_locks_up_too() {
     let fabric = product(&[8]);
-    let outcome = run(&fabric, &uniform(&fabric, 200), DeadlockRule::None, 2, false);
+    // If it does not give way to transit.
+    let outcome = play(one_hop(&fabric, DeadlockRule::None, Some(2), false), &fabric, &uniform(&fabric, 200));
     assert!(!outcome.audit.holds() && !outcome.waits.is_empty());
 }
 

@@ -63,16 +63,44 @@ fn transit_and_local_packets_take_turns() {
 }
 
 #[test]
-fn a_long_local_message_lets_transit_through() {
-    // The local message is at the port before the first packet in transit, all of it, and yet they take turns.
+fn a_local_message_gives_way_to_transit() {
+    // The local message is at the port before the first packet in transit, all of it; only what is on the wire goes before
+    // that.
     let fabric = torus(&[(8, RATE, 100_000)]);
     let n = 20;
     let transit = Play::whole(0, Route::To(NodeId(2)), n * P);
     let local = Play { at: Ps(HOP - 1), ..Play::whole(1, UP, n * P) };
-    let net = packets(&fabric, DeadlockRule::Bubble, None, false);
-    let arrivals = play(net, &fabric, &[transit, local]).finished().arrivals;
-    let first = HOP - 1 + HOP; // the first local packet is there, and the start of the second decided
-    assert_eq!(arrivals, [Ps(first + (2 * n - 1) * PACKET), Ps(first + (2 * n - 3) * PACKET)]);
+    for rule in [DeadlockRule::Bubble, DeadlockRule::Dateline, DeadlockRule::None] {
+        let net = packets(&fabric, rule, None, false);
+        let arrivals = play(net, &fabric, &[transit, local]).finished().arrivals;
+        let first = HOP - 1 + HOP;
+        assert_eq!(arrivals, [Ps(first + n * PACKET), Ps(first + (2 * n - 1) * PACKET)], "{rule:?}");
+    }
+}
+
+#[test]
+fn a_ring_that_everybody_fills_carries_what_its_links_can() {
+    // Everybody sends to all others, the opposite one half-way round both ways: 64 packets over 8 * 8 / 2 links each way.
+    // Were local packets to take turns with transit, buffers would fill all around, and the ring move by its holes.
+    let (npus, packets_each) = (16, 64);
+    let fabric = torus(&[(npus, RATE, 100_000)]);
+    let sends = |src: u32| {
+        let to = move |by| (NodeId((src + by) % npus), packets_each * P);
+        let other = move |by| Play::whole(src, Route::To(to(by).0), to(by).1);
+        let half = npus / 2;
+        let opposite = [Route::To(to(half).0), Route::Around(to(half).0)];
+        let halves = opposite.map(|route| Play::whole(src, route, packets_each / 2 * P));
+        (1..npus).filter(move |&by| by != half).map(other).chain(halves)
+    };
+    let plays: Vec<Play> = (0..npus).flat_map(sends).collect();
+    let least = u64::from(npus * npus / 8) * packets_each * PACKET;
+    for (rule, buffer) in
+        [(DeadlockRule::Bubble, None), (DeadlockRule::Bubble, Some(30)), (DeadlockRule::Dateline, None)]
+    {
+        let arrivals = play(packets(&fabric, rule, buffer, true), &fabric, &plays).finished().arrivals;
+        let ratio = arrivals.iter().max().expect("arrivals").0 as f64 / least as f64;
+        assert!((1.0..1.03).contains(&ratio), "{rule:?} {buffer:?}: {ratio}");
+    }
 }
 
 #[test]
