@@ -35,6 +35,8 @@ POLL_S: Final = 0.5
 MEMORY_BYTES: Final = 5 * 2**30
 """Of address space: libraries reserve more than they use."""
 MOST_EVENTS: Final = 30_000
+TIRED_BYTES: Final = 5 * 2**29
+"""Address space with which a worker is replaced."""
 MOST_MEMORY_BYTES: Final = 2**29
 MOST_OUTPUT: Final = 2**24
 WORK_OF_TRIALS: Final = 400_000
@@ -63,7 +65,18 @@ class Worker:
             except (EOFError, ConnectionError):
                 detail = self._how_it_died()
                 return [*ends, Ended(None, ended_by="abort", detail=detail)]
+        if self._address_space() > TIRED_BYTES:
+            self.end()
         return ends
+
+    def _address_space(self) -> int:
+        """What is left of it is what commands may take; what earlier ones have freed is not given back."""
+        assert self._process is not None
+        try:
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[0]
+        except OSError:
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def _has_answered(self, connection: Connection) -> bool:
         """Waits for the end of a command; not for one that takes too long."""

@@ -26,8 +26,9 @@ const MEMBER: u64 = 24;
 const NPU: u64 = 700;
 /// The same of an engine beside the NPU: its servers, queues and levels.
 const ENGINE: u64 = 3_000;
-/// A chunk of the run in the log and in the endpoint, and each of its phases on a traced NPU.
-const CHUNK: u64 = 64;
+/// A chunk of the run in the log and in the endpoint, both of which move as they grow, and each of its phases on a traced
+/// NPU.
+const CHUNK: u64 = 110;
 const PHASE: u64 = 56;
 /// A chunk in flight on an NPU, and each of its threads.
 const RUNNING: u64 = 240;
