@@ -43,8 +43,10 @@ impl From<packet::Event> for Event {
     }
 }
 
-/// What is sent: by how many senders per node, how many messages each, and the next one of a sender.
+/// What is sent and how: by how many senders per node, how many messages each, and the next one of a sender.
 struct Traffic<'a> {
+    /// Messages take one hop and go one after the other, as engines between neighbours have them; else in turns.
+    between_neighbours: bool,
     per_node: u32,
     messages: u32,
     next: &'a mut dyn FnMut(u32) -> Message,
@@ -53,7 +55,7 @@ struct Traffic<'a> {
 /// Every sender keeps [`WINDOW`] messages under way until it has sent all of its own.
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
 fn run(name: &str, trains: bool, traffic: Traffic) {
-    let config = PacketConfig { trains, ..PacketConfig::DEFAULT };
+    let config = PacketConfig { trains, turns: !traffic.between_neighbours, ..PacketConfig::DEFAULT };
     let fabric = torus();
     let senders = fabric.nodes() * traffic.per_node;
     let mut net = Packet::new(fabric, config).expect("a legal configuration");
@@ -105,7 +107,7 @@ fn main() {
     };
     for (name, trains) in [("one hop, packets", false), ("one hop, trains", true)] {
         let mut next = |sender| message(sender / ports, Route::Port(PortId((sender % ports) as u16)), sender);
-        run(name, trains, Traffic { per_node: ports, messages: 1_300, next: &mut next });
+        run(name, trains, Traffic { between_neighbours: true, per_node: ports, messages: 1_300, next: &mut next });
     }
     for (name, trains) in [("uniform random, packets", false), ("uniform random, trains", true)] {
         let mut rngs: Vec<_> = (0..u64::from(nodes)).map(SplitMix64).collect();
@@ -113,6 +115,6 @@ fn main() {
             let dst = NodeId(rngs[sender as usize].below(nodes as usize) as u32);
             message(sender, Route::To(dst), sender)
         };
-        run(name, trains, Traffic { per_node: 1, messages: 800, next: &mut next });
+        run(name, trains, Traffic { between_neighbours: false, per_node: 1, messages: 800, next: &mut next });
     }
 }
