@@ -150,13 +150,14 @@ def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[
     for network in _networks(asked):
         charged = isinstance(network, AnalyticalNetwork) and not isinstance(asked.network, AnalyticalNetwork)
         # Once there is a best one, others are compared with it.
-        best = _ranked([candidate for candidate in found if candidate.is_complete])[:1]
-        wanted = {c.name for c in (*best, *found) if not best or c is best[0] or _is_open(c)}
-        entries = [(name, _on(_trial(variant), network)) for name, variant in variants if not best or name in wanted]
+        best = next(iter(_ranked([candidate for candidate in found if candidate.is_complete])), None)
+        wanted = {c.name for c in found if c is best or _is_open(c)}
+        taken = [(name, variant) for name, variant in variants if best is None or name in wanted]
+        entries = [(name, _on(_trial(variant), network)) for name, variant in taken]
         raced = trials.race([trials.previewed(name, variant) for name, variant in entries], work, charged=charged)
         work //= 4
-        if best:
-            found = _supplemented(found, raced, best[0])
+        if best is not None:
+            found = _supplemented(found, raced, best)
         else:
             found, where = raced, _where(asked, network, charged=charged)
         if _is_decided(found):
