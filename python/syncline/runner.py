@@ -94,12 +94,12 @@ def run_all(
 
 def concurrently(tasks: Sequence[tuple[str, Callable[[], T]]], threads: int | None = None) -> Iterator[T]:
     """What the named tasks return, as they end. An exception of a task is raised here."""
-    todo: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
+    pending: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
     for task in tasks:
-        todo.put(task)
+        pending.put(task)
     for _ in range(min(threads or os.cpu_count() or 1, len(tasks))):
-        threading.Thread(target=_work, args=(todo, done), daemon=True).start()
+        threading.Thread(target=_work, args=(pending, done), daemon=True).start()
     with Progress([name for name, _ in tasks]) as progress:
         left = len(tasks)
         try:
@@ -115,16 +115,16 @@ def concurrently(tasks: Sequence[tuple[str, Callable[[], T]]], threads: int | No
                 progress.finished(name)
                 yield cast("T", value)
         finally:
-            _drain(todo)
+            _drain(pending)
 
 
 def _work(
-    todo: queue.SimpleQueue[tuple[str, Callable[[], T]]],
+    pending: queue.SimpleQueue[tuple[str, Callable[[], T]]],
     done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]],
 ) -> None:
     while True:
         try:
-            name, task = todo.get_nowait()
+            name, task = pending.get_nowait()
         except queue.Empty:
             return
         try:
@@ -142,10 +142,10 @@ def _one(index: int, variant: Variant, *, steady: bool) -> Outcome:
         return Outcome(index, variant, refused=error)
 
 
-def _drain(todo: queue.SimpleQueue[tuple[str, Callable[[], T]]]) -> None:
+def _drain(pending: queue.SimpleQueue[tuple[str, Callable[[], T]]]) -> None:
     while True:
         try:
-            todo.get_nowait()
+            pending.get_nowait()
         except queue.Empty:
             return
 

@@ -54,7 +54,7 @@ class _Pool:
     """Workers, and the jobs that none of them has yet."""
 
     def __init__(self, jobs: Sequence[Job], count: int) -> None:
-        self._todo = deque(jobs)
+        self._pending = deque(jobs)
         self._count = count
         self._workers: dict[Connection, tuple[BaseProcess, str]] = {}
         self._idle: list[BaseProcess] = []
@@ -81,7 +81,7 @@ class _Pool:
         except (EOFError, ConnectionError):
             del self._workers[connection]
             process.join()
-            if self._todo:
+            if self._pending:
                 self._hire()
             return key, WorkerDiedError(f"the process that simulated this is gone ({_how(process.exitcode)})")
         self._give(connection, process)
@@ -97,12 +97,12 @@ class _Pool:
 
     def _give(self, connection: Connection, process: BaseProcess) -> None:
         """Sends the next job, or tells the worker that there is none."""
-        if not self._todo:
+        if not self._pending:
             self._workers.pop(connection, None)
             self._idle.append(process)
             connection.close()
             return
-        key, variant = self._todo.popleft()
+        key, variant = self._pending.popleft()
         self._workers[connection] = (process, key)
         with suppress(ConnectionError):  # a worker that died is found when it is waited for
             connection.send(variant)
