@@ -48,7 +48,7 @@ def test_shares_of_links_are_work() -> None:
     text += "collective: {algorithm: direct, chunks: 7, inflight: 3}\nfold: off\n"
     flow, plain = (engine.attempt(study(text.replace("NETWORK", name)).variants[0]) for name in ("flow", "analytical"))
     assert flow.work > flow.events
-    assert plain.work == plain.events
+    assert plain.work < plain.events * 1.2  # links of routes
     half = engine.attempt(study(text.replace("NETWORK", "flow")).variants[0], most_work=flow.work // 2)
     assert half.ending == "costly"
     assert half.work <= flow.work // 2 + flow.work // 10

@@ -218,13 +218,14 @@ def _on(variant: Variant, network: PacketNetwork | FlowNetwork | AnalyticalNetwo
 
 
 def _guessed(candidate: Candidate, fabric: Fabric) -> Candidate:
-    """A candidate with a time from its bytes and steps."""
+    """A candidate with a time from its bytes and steps, and from the links that they cross."""
     preview = candidate.preview
     if preview is None:
         return candidate
-    most = max(preview.bytes_sent_per_npu, preview.bytes // max(1, preview.simulated_npus))
+    most = max(preview.bytes_sent_per_npu, preview.byte_hops // max(1, preview.simulated_npus))
     transfer = most * PS_PER_S // max(1, fabric.egress_rate)
-    return replace(candidate, picoseconds=transfer + preview.steps * _hop(fabric), basis=Basis.NOTHING)
+    latency = preview.steps * _hop(fabric) * preview.message_hops // max(1, preview.messages)
+    return replace(candidate, picoseconds=max(transfer + latency, preview.lower_bound_ps), basis=Basis.NOTHING)
 
 
 def _hop(fabric: Fabric) -> int:

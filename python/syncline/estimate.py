@@ -11,6 +11,7 @@ forwarding          where endpoints forward, a message counts once per link that
 sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
                     a run, which is carried out for that (`of_variant`)
 compute             one per kernel
+routes              looking up sixteen of their links takes the time of an event
 time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
 memory              what the engine expects to take, and Python
 
@@ -35,6 +36,7 @@ PER_TRAIN: Final = 3.0
 PER_PACKET_OF_TRAIN: Final = 0.02
 PER_PACKET_OF_ACE: Final = 2.2
 EVENTS_PER_S: Final = {"analytical": 6_000_000, "flow": 2_500_000, "packet": 6_000_000}
+LINKS_OF_AN_EVENT: Final = 16
 START_S: Final = 0.1
 LONG_S: Final = 600
 NOTICED_S: Final = 60
@@ -89,7 +91,8 @@ def of_variant(variant: Variant, preview: Preview) -> Estimate:
 def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) -> Estimate:
     """The estimate of an experiment that the engine has looked at; `work_of_event`: what an event costs, in events."""
     events = _events(experiment, preview)
-    time_s = round(START_S + events * work_of_event / EVENTS_PER_S[experiment.network.backend], 3)
+    work = events * work_of_event + preview.message_hops / LINKS_OF_AN_EVENT
+    time_s = round(START_S + work / EVENTS_PER_S[experiment.network.backend], 3)
     return Estimate(
         npus=preview.npus,
         simulated_npus=preview.simulated_npus,

@@ -178,6 +178,11 @@ pub trait Endpoint<N: Network> {
     /// Everything that waits, and for what.
     fn waits(&self) -> Vec<Wait>;
 
+    /// What has been done beyond a constant for every event, as [`Network::further_work`].
+    fn further_work(&self) -> u64 {
+        0
+    }
+
     /// What the endpoints did until `now`.
     fn report(&self, now: Ps) -> Report;
 }

@@ -71,6 +71,11 @@ impl Forwarding {
         }
     }
 
+    /// Links of the ways of all messages that have set out.
+    pub fn looked_up(&self) -> u64 {
+        self.paths.looked_up()
+    }
+
     /// A message sets out for a node, given by its number in the whole machine; `None` if it is there, or goes by a port.
     pub fn depart(&mut self, fabric: &dyn Fabric, message: Message) -> Option<Leg> {
         let Message { src, tag, len, delivery, route, .. } = message;

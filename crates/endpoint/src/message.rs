@@ -40,7 +40,7 @@ use packets::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
-use syncline_network::{Delivery, Message, MsgId, NetOut, Network, Route};
+use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route};
 pub(crate) use tag::Tag;
 pub use work::WorkDone;
 
@@ -556,6 +556,10 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.cost.compute(npu.index(), stream, kernels, ctx.now, ctx.q, ctx.out)
+    }
+
+    fn further_work(&self) -> u64 {
+        self.forwarding.as_ref().map_or(0, |f| f.looked_up() / LINKS_OF_AN_EVENT)
     }
 
     fn waits(&self) -> Vec<Wait> {

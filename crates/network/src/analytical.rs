@@ -7,7 +7,7 @@
 //!
 //! Left out: contention on every link but the first, packet overheads, finite buffers.
 
-use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::api::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, Segment, class};
 use crate::arrivals::{Arrivals, Due, Slot};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -44,6 +44,8 @@ pub struct Analytical<F> {
     messages: Vec<InFlight>,
     free: Vec<MsgId>,
     path: Vec<PortId>,
+    /// Links of all routes.
+    crossed: u64,
     /// Routed and empty messages on their way, several of which may reach a port at once; made for the
     /// first of them.
     arrivals: Option<Arrivals>,
@@ -65,6 +67,7 @@ impl<F: Fabric> Analytical<F> {
             messages: Vec::new(),
             free: Vec::new(),
             path: Vec::new(),
+            crossed: 0,
             arrivals: None,
             sent: Vec::new(),
             receipts: Receipts::default(),
@@ -77,6 +80,7 @@ impl<F: Fabric> Analytical<F> {
         let Message { src, route, len, receipt, .. } = self.messages[id.index()].message;
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
+        self.crossed += self.path.len() as u64;
         self.audit.injected += len.0;
         let (mut start, mut latency, mut bottleneck) = (now, Ps::ZERO, Rate::UNLIMITED);
         let (mut at, mut arrives_by) = (src, PortId(0));
@@ -205,6 +209,10 @@ impl<F: Fabric> Network for Analytical<F> {
 
     fn audit(&self) -> Conservation {
         self.audit
+    }
+
+    fn further_work(&self) -> u64 {
+        self.crossed / LINKS_OF_AN_EVENT
     }
 
     fn usage(&self) -> &LinkUsage {

@@ -69,6 +69,9 @@ impl Route {
     }
 }
 
+/// Links of routes that are looked up in the time of an event.
+pub const LINKS_OF_AN_EVENT: u64 = 16;
+
 /// How the destination learns of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {

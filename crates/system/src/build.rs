@@ -41,7 +41,7 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
     let spec = serde_json::from_str(spec_json).map_err(illegal)?;
     let plan = RunPlan::new(&spec)?;
     let preview = plan.preview(&spec);
-    memory::check(&spec, &preview)?;
+    memory::check(&spec, &plan, &preview)?;
     if is_built_for_nothing(&spec, &plan) {
         return Ok(preview);
     }
@@ -53,15 +53,16 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
 /// # Errors
 /// As [`run`].
 pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
-    attempt_spec(&serde_json::from_str(spec_json).map_err(illegal)?, limits)
+    let spec = serde_json::from_str(spec_json).map_err(illegal)?;
+    attempt_plan(&spec, RunPlan::new(&spec)?, limits)
 }
 
-/// Runs a simulation until a limit is passed.
+/// Runs a simulation that has been set up from a description, until a limit is passed.
 ///
 /// # Errors
 /// As [`run`].
-pub fn attempt_spec(spec: &Spec, limits: Limits) -> Result<Attempt, RunError> {
-    match build(spec, RunPlan::new(spec)?, Goal::Attempt(limits))? {
+pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits) -> Result<Attempt, RunError> {
+    match build(spec, plan, Goal::Attempt(limits))? {
         Built::Attempted(attempt) => Ok(attempt),
         Built::Checked | Built::Ran(_) => unreachable!("an attempt was asked for"),
     }

@@ -264,7 +264,7 @@ where
 
     /// What has been done so far, in events.
     fn work(&self) -> u64 {
-        self.queue.0.popped().saturating_add(self.net.further_work())
+        self.queue.0.popped().saturating_add(self.net.further_work()).saturating_add(self.ep.further_work())
     }
 
     /// The executor, for results.

@@ -8,7 +8,7 @@ use crate::errors::{RunError, illegal};
 use crate::place::Machine;
 use crate::preview::Preview;
 use crate::setup::RunPlan;
-use crate::spec::{EndpointSpec, FoldSpec, NetworkSpec, Spec};
+use crate::spec::{EndpointSpec, FabricSpec, FoldSpec, NetworkSpec, Spec};
 use syncline_collective::Program;
 use syncline_core::NodeId;
 use syncline_core::stats::MAX_WINDOWS;
@@ -35,6 +35,8 @@ const RUNNING: u64 = 240;
 const THREAD: u64 = 120;
 /// A message in flight, with the events that move it.
 const MESSAGE: u64 = 220;
+/// A link of a path: its hop, and its port in the table of known paths, both of which grow.
+const PATH_LINK: u64 = 12;
 /// A window of one quantity, and its place in the tables.
 const WINDOW: u64 = 60;
 
@@ -71,8 +73,22 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let series = 16 + plan.fabric.class_names().len() as u64;
     let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
     let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
-    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), chunks, running, messages, windows];
+    let paths = of_paths(spec, plan, preview);
+    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), chunks, running, messages, windows, paths];
     parts.into_iter().fold(AT_REST, u64::saturating_add)
+}
+
+/// Bytes of the paths between NPUs that are not neighbours, each of which is kept once by routers of packets and by
+/// endpoints that forward. On a product, pairs at the same displacement share theirs, of which there may be two.
+fn of_paths(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
+    if !plan.transit && !matches!(spec.network, NetworkSpec::Packet { .. }) {
+        return 0;
+    }
+    let npus = u64::from(preview.npus);
+    let pairs = if matches!(spec.fabric, FabricSpec::Product { .. }) { 2 * npus } else { npus * npus };
+    let paths = pairs.min(preview.messages / preview.chunks.max(1));
+    let links = paths as f64 * preview.message_hops as f64 / preview.messages.max(1) as f64;
+    (links as u64).saturating_mul(PATH_LINK)
 }
 
 /// Messages of a chunk and NPU that are under way at once: of threads that go on when a message has come, one and the next.
@@ -151,11 +167,15 @@ pub fn check_fabric(spec: &Spec, fabric: &dyn Fabric, unfolded: Option<&str>) ->
 ///
 /// # Errors
 /// [`RunError::Spec`] with what would fit.
-pub fn check(spec: &Spec, preview: &Preview) -> Result<(), RunError> {
+pub fn check(spec: &Spec, plan: &RunPlan, preview: &Preview) -> Result<(), RunError> {
     let Some(limit) = spec.memory_limit_bytes else { return Ok(()) };
     let needed = preview.memory_bytes;
     if needed <= limit {
         return Ok(());
+    }
+    if of_paths(spec, plan, preview) > limit {
+        let fits = "an algorithm that sends to neighbours";
+        return Err(refused("collectives.algorithm", "ways of many links take", needed, limit, fits));
     }
     let in_flight = in_flight(spec, preview);
     let chunks = (preview.chunks as f64 * limit.saturating_sub(AT_REST) as f64 / needed as f64) as u64;

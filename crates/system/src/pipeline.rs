@@ -20,7 +20,8 @@
 //! Left out: several chunks in flight, which overlap one another's fill.
 
 use crate::attempt::{Ending, Limits};
-use crate::build::attempt_spec;
+use crate::build::attempt_plan;
+use crate::setup::RunPlan;
 use crate::spec::{ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
@@ -36,7 +37,7 @@ const PACKETS_OF_A_TRIAL: u64 = 1 << 19;
 const MESSAGES: u64 = 40_000;
 /// Slices of a trial after which another one costs what the next will.
 const SETTLED: u64 = 64;
-/// Work of all trials together, a second or two.
+/// Work of all trials together, with what each sets up: a second or two.
 const WORK: u64 = 8_000_000;
 /// Packets of an input buffer with which rings move whatever is in their way.
 const LEAST_BUFFER: u32 = 4;
@@ -152,6 +153,9 @@ impl Pipelined<'_> {
         if let Some(&time) = trials.times.get(&(slice, k)) {
             return Some(time);
         }
+        if trials.left == 0 {
+            return None;
+        }
         let mut spec = self.spec.clone();
         let bytes = slice.checked_mul(k)?;
         spec.job = JobSpec::Collective { collective: named(self.kind), bytes, root: self.root, beside: Vec::new() };
@@ -166,7 +170,14 @@ impl Pipelined<'_> {
         if spec.fold == FoldSpec::On {
             spec.fold = FoldSpec::Auto;
         }
-        let attempt = attempt_spec(&spec, Limits { time_ps: u64::MAX, work: trials.left }).ok()?;
+        let plan = RunPlan::new(&spec).ok()?;
+        let setup = plan.setup();
+        if setup > trials.left {
+            trials.left = 0;
+            return None;
+        }
+        trials.left -= setup;
+        let attempt = attempt_plan(&spec, plan, Limits { time_ps: u64::MAX, work: trials.left }).ok()?;
         trials.left -= attempt.work.min(trials.left);
         if attempt.ending != Ending::Complete {
             return None;

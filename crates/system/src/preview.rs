@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_collective::{Kind, Plan, Slot};
 use syncline_core::queue::SplitMix64;
-use syncline_core::{Bytes, NodeId, PortId};
+use syncline_core::{Bytes, NodeId};
 use syncline_endpoint::Chunk;
 use syncline_network::Route;
 
@@ -100,9 +100,9 @@ impl Traffic {
     }
 
     /// Some messages of so many bytes over so many links each.
-    fn of(messages: f64, len: u64, hops: usize, packet: Option<u64>) -> Traffic {
+    fn of(messages: f64, len: u64, hops: u32, packet: Option<u64>) -> Traffic {
         let packets = messages * packet.map_or(1, |packet| len.div_ceil(packet).max(1)) as f64;
-        let (bytes, hops) = (messages * len as f64, hops as f64);
+        let (bytes, hops) = (messages * len as f64, f64::from(hops));
         let (message_hops, byte_hops, packet_hops) = (messages * hops, bytes * hops, packets * hops);
         Traffic { messages, bytes, packets, message_hops, byte_hops, packet_hops }
     }
@@ -121,7 +121,6 @@ struct Counter<'a> {
     packet: Option<u64>,
     /// Steps that were looked at.
     looked_at: u64,
-    path: Vec<PortId>,
 }
 
 impl Counter<'_> {
@@ -158,8 +157,11 @@ impl Counter<'_> {
                     }
                     if step.op.receives() {
                         // What comes through a port of a neighbour or a switch that adds has taken one link.
-                        let near = folded || view.port().is_some();
-                        let hops = if near { 1 } else { self.hops(view.sender(&step), Route::To(npu)) };
+                        let hops = if folded || view.port().is_some() {
+                            1
+                        } else {
+                            self.hops(view.sender(&step), Route::To(npu))
+                        };
                         both.received.add(&Traffic::of(each, len, hops, self.packet), 1.0);
                     }
                 }
@@ -169,11 +171,8 @@ impl Counter<'_> {
     }
 
     /// Links on the way of a message.
-    fn hops(&mut self, from: NodeId, route: Route) -> usize {
-        let Route::To(node) = route else { return 1 };
-        self.path.clear();
-        self.plan.fabric.route(from, node, &mut self.path);
-        self.path.len()
+    fn hops(&self, from: NodeId, route: Route) -> u32 {
+        route.end().map_or(1, |(node, _)| self.plan.fabric.distance(from, node))
     }
 
     /// What all NPUs send in all collectives of an iteration.
@@ -194,7 +193,8 @@ impl Counter<'_> {
                 received.add(&both.received, each);
             }
         }
-        if received.messages > sent.messages { received } else { sent }
+        // On a folded fabric it is not known from where messages come, and NPUs of a class send as much as they receive.
+        if received.messages > sent.messages && !layout.is_folded() { received } else { sent }
     }
 
     /// What some of these NPUs send and receive; all of them if they are few. The first NPU is known.
@@ -243,7 +243,7 @@ impl RunPlan {
             NetworkSpec::Packet { packet_bytes, .. } => Some(u64::from(packet_bytes.max(1))),
             NetworkSpec::Analytical {} | NetworkSpec::Flow {} => None,
         };
-        let mut counter = Counter { plan: self, packet, looked_at: 0, path: Vec::new() };
+        let mut counter = Counter { plan: self, packet, looked_at: 0 };
         let npu = layout.first();
         let first = counter.of_npu(npu);
         let all = counter.of_all(first);

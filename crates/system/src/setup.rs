@@ -134,6 +134,11 @@ impl RunPlan {
         Ok(RunPlan { fabric, job, layout, config, transit, contention, folding })
     }
 
+    /// What is made before the first event: NPUs and links.
+    pub fn setup(&self) -> u64 {
+        u64::from(self.layout.npus()) + u64::from(self.fabric.links())
+    }
+
     /// No chunk of the run is larger.
     pub fn largest_chunk(&self) -> Bytes {
         Bytes(self.job.largest_piece(self.layout.plans(), &self.config))

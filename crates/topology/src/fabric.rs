@@ -63,6 +63,12 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
     fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         self.route(src, dst, path);
     }
+    /// The number of links of that route.
+    fn distance(&self, src: NodeId, dst: NodeId) -> u32 {
+        let mut path = Vec::new();
+        self.route(src, dst, &mut path);
+        path.len() as u32
+    }
     /// A name for a node in messages to people, e.g. `NPU 17 (1,0,2)`.
     fn node_name(&self, node: NodeId) -> String;
     /// A name for a port in messages to people, e.g. `dim 1 up`.
@@ -124,6 +130,10 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
 
     fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         (**self).other_route(src, dst, path);
+    }
+
+    fn distance(&self, src: NodeId, dst: NodeId) -> u32 {
+        (**self).distance(src, dst)
     }
 
     fn node_name(&self, node: NodeId) -> String {

@@ -25,6 +25,7 @@ pub struct Paths {
     hops: Vec<Hop>,
     known: BTreeMap<Box<[PortId]>, u32>,
     scratch: Vec<PortId>,
+    looked_up: u64,
 }
 
 impl Paths {
@@ -34,7 +35,7 @@ impl Paths {
         let enters = |port| port < fabric.ports(NodeId(0)) && fabric.ring(NodeId(0), PortId(port)).is_some();
         let one_hop = |port| Hop { port: PortId(port), enters: enters(port), last: true };
         let ports = (0..fabric.nodes()).map(|n| fabric.ports(NodeId(n))).max().unwrap_or(0);
-        Paths { hops: (0..ports).map(one_hop).collect(), known: BTreeMap::new(), scratch: Vec::new() }
+        Paths { hops: (0..ports).map(one_hop).collect(), known: BTreeMap::new(), scratch: Vec::new(), looked_up: 0 }
     }
 
     /// The path of one hop out of a port.
@@ -55,6 +56,7 @@ impl Paths {
             false => fabric.route(src, dst, &mut self.scratch),
             true => fabric.other_route(src, dst, &mut self.scratch),
         }
+        self.looked_up += self.scratch.len() as u64;
         if self.scratch.is_empty() {
             return None;
         }
@@ -71,6 +73,11 @@ impl Paths {
         }
         self.known.insert(self.scratch.clone().into_boxed_slice(), start);
         Some(start)
+    }
+
+    /// Hops of all paths between two nodes, as often as they were asked for.
+    pub fn looked_up(&self) -> u64 {
+        self.looked_up
     }
 
     /// The hop at a position.

@@ -450,6 +450,16 @@ impl Fabric for Product {
         self.path(src, dst, true, path);
     }
 
+    fn distance(&self, src: NodeId, dst: NodeId) -> u32 {
+        let along = |(dim, d): (usize, &Dimension)| match (d.block, self.displacement(src, dst, dim)) {
+            (_, 0) => 0,
+            (Block::Ring, away) => away.min(d.size - away),
+            (Block::FullyConnected, _) => 1,
+            (Block::Switch, _) => 2,
+        };
+        self.dims.iter().enumerate().map(along).sum()
+    }
+
     fn node_name(&self, node: NodeId) -> String {
         if node.0 >= self.npus {
             let (dim, first) = self.line(node);
@@ -546,6 +556,7 @@ mod tests {
                 }
             }).sum();
             prop_assert_eq!(path.len() as u32, shortest);
+            prop_assert_eq!(t.distance(src, dst), shortest);
         }
 
         /// Both ways round a ring carry the same of an all-to-all, if half of what goes to the far side of the only even

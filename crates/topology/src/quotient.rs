@@ -292,6 +292,10 @@ impl Fabric for Quotient {
         self.translate(src, &mut path[from..]);
     }
 
+    fn distance(&self, src: NodeId, dst: NodeId) -> u32 {
+        self.whole.distance(self.representatives[src.index()], dst)
+    }
+
     fn node_name(&self, node: NodeId) -> String {
         self.whole.node_name(self.representatives[node.index()])
     }

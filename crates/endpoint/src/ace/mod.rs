@@ -89,7 +89,7 @@ use sram::{Fillings, Level, Packets, Partitions};
 use std::collections::{BTreeMap, VecDeque};
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Rate, Schedule, Wait};
-use syncline_network::{MsgId, NetOut, Network, Route};
+use syncline_network::{LINKS_OF_AN_EVENT, MsgId, NetOut, Network, Route};
 use transit::Exchange;
 
 /// Where a chunk is on its way through an engine.
@@ -545,6 +545,10 @@ impl<N: Network> Endpoint<N> for Ace {
                 ctx.out.push(EpOut::Room { npu: NodeId(npu) });
             }
         }
+    }
+
+    fn further_work(&self) -> u64 {
+        self.exchange.paths.looked_up() / LINKS_OF_AN_EVENT
     }
 
     fn waits(&self) -> Vec<Wait> {

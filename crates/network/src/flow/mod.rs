@@ -78,7 +78,7 @@ mod deadlines;
 mod meter;
 mod port;
 
-use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Segment, class};
+use crate::api::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Segment, class};
 use crate::arrivals::{self, Arrivals, Due};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -153,6 +153,8 @@ pub struct Flow<F> {
     recomputations: u64,
     audit: Conservation,
     path: Vec<PortId>,
+    /// Links of all routes.
+    crossed: u64,
     uses: Vec<ResourceId>,
 }
 
@@ -180,6 +182,7 @@ impl<F: Fabric> Flow<F> {
             recomputations: 0,
             audit: Conservation::default(),
             path: Vec::new(),
+            crossed: 0,
             uses: Vec::new(),
             fabric,
         }
@@ -195,6 +198,7 @@ impl<F: Fabric> Flow<F> {
         let Message { src, route, queue, len, .. } = self.messages[id.index()].message;
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
+        self.crossed += self.path.len() as u64;
         self.uses.clear();
         let (mut at, mut arrives_by, mut latency) = (src, PortId(0), Ps::ZERO);
         for &port in &self.path {
@@ -402,7 +406,7 @@ impl<F: Fabric> Network for Flow<F> {
     }
 
     fn further_work(&self) -> u64 {
-        self.pool.effort() / USES_OF_AN_EVENT
+        self.pool.effort() / USES_OF_AN_EVENT + self.crossed / LINKS_OF_AN_EVENT
     }
 
     fn usage(&self) -> &LinkUsage {

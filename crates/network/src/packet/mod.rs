@@ -104,7 +104,7 @@ mod waits;
 
 pub use rule::DeadlockRule;
 
-use crate::api::{Delivery, Message, MsgId, NetOut, Network, Room, Route};
+use crate::api::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use backlog::Backlog;
@@ -354,6 +354,10 @@ impl<F: Fabric> Network for Packet<F> {
 
     fn packet_size(&self) -> Option<Bytes> {
         Some(self.packet)
+    }
+
+    fn further_work(&self) -> u64 {
+        self.paths.looked_up() / LINKS_OF_AN_EVENT
     }
 
     fn waits(&self) -> Vec<Wait> {

@@ -184,6 +184,6 @@ fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
 /// What `check` refuses, if it does.
 fn check_json(spec: &Spec) -> String {
     let plan = RunPlan::new(spec);
-    let previewed = plan.and_then(|plan| memory::check(spec, &plan.preview(spec)));
+    let previewed = plan.and_then(|plan| memory::check(spec, &plan, &plan.preview(spec)));
     previewed.err().map_or(String::new(), |refused| refused.to_string())
 }
