@@ -107,14 +107,21 @@ impl Windows {
             return;
         }
         let last = self.reach(to);
-        let until = |t: u64| u128::from(busy.0) * u128::from(t - from.0) / u128::from(span.0);
-        let mut done = 0;
-        for window in (from.0 / self.length) as usize..last {
-            let now = until((window as u64 + 1) * self.length);
-            self.busy[window] += now - done;
-            done = now;
+        let first = (from.0 / self.length) as usize;
+        // By `t` ps after `from`, floor(t * busy / span) has been given to windows; quotients and remainders add up.
+        let (busy, span) = (u128::from(busy.0), u128::from(span.0));
+        let share = |t: u64| (busy * u128::from(t) / span, busy * u128::from(t) % span);
+        let (of_window, beyond) = share(self.length);
+        let (mut part, mut over) = if first < last { share((first as u64 + 1) * self.length - from.0) } else { (0, 0) };
+        let mut left = busy;
+        for window in &mut self.busy[first..last] {
+            *window += part;
+            left -= part;
+            over += beyond;
+            part = of_window + u128::from(over >= span);
+            over -= if over >= span { span } else { 0 };
         }
-        self.busy[last] += u128::from(busy.0) - done;
+        self.busy[last] += left;
     }
 
     /// Joins windows in pairs.
@@ -296,6 +303,20 @@ mod tests {
             }
             let total: u64 = intervals.iter().map(|i| i.1 + i.1 / 3).sum();
             prop_assert_eq!(w.busy().iter().sum::<u128>(), u128::from(total));
+        }
+
+        #[test]
+        fn what_is_spread_is_even_at_the_end_of_every_window(
+            length in 1u64..60, from in 0u64..1000, span in 1u64..1 << 40, part in 0.0f64..1.0, spans in 1u64..200,
+        ) {
+            let length = length.max(span / spans); // no windows are joined
+            let busy = (span as f64 * part) as u64;
+            let mut w = Windows::new(Ps(length));
+            w.add_spread(Ps(from), Ps(from + span), Ps(busy));
+            let until = |t: u64| u128::from(busy) * u128::from(t.clamp(from, from + span) - from) / u128::from(span);
+            for (k, &given) in (0u64..).zip(w.busy()) {
+                prop_assert_eq!(given, until((k + 1) * length) - until(k * length));
+            }
         }
     }
 }

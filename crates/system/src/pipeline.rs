@@ -25,6 +25,7 @@ use crate::setup::RunPlan;
 use crate::spec::{ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
+use syncline_core::Ps;
 
 /// The most slices that are tried.
 const MOST: u64 = 4096;
@@ -162,6 +163,7 @@ impl Pipelined<'_> {
         spec.collectives.slices = k as u32;
         spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
         spec.output.trace_npus.clear();
+        spec.output.window_ps = Ps::HORIZON.0; // of which nobody reads any
         if let NetworkSpec::Packet { packet_bytes, buffer_packets, .. } = &mut spec.network {
             let scale = self.scale(slice, *packet_bytes);
             *packet_bytes = packet_bytes.saturating_mul(scale);
