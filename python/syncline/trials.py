@@ -88,7 +88,7 @@ def previewed(name: str, variant: Variant) -> Candidate:
     """A candidate, with what running it would be."""
     try:
         preview = engine.preview(variant)
-        return Candidate(name, _with_slices(variant, preview), preview=preview)
+        return Candidate(name, _found_out(variant, preview), preview=preview)
     except InputError as error:
         return refused(Candidate(name, variant), error)
 
@@ -256,9 +256,13 @@ def _parts(candidate: Candidate, attempt: Attempt) -> Iterator[tuple[Fraction, V
         yield Fraction(size, workload.size), part
 
 
-def _with_slices(variant: Variant, preview: Preview) -> Variant:
-    """The variant with the slices that the engine has found for it, which it need not look for again."""
+def _found_out(variant: Variant, preview: Preview) -> Variant:
+    """The variant with what the engine has found of it, and need not look for again: that it cannot be folded, and the
+    slices of its pipelines.
+    """
     experiment = variant.experiment
+    if preview.unfolded is not None:
+        variant = replace(variant, experiment=experiment.model_copy(update={"fold": "off"}))
     if preview.slices is None or not isinstance(experiment.workload, CollectiveWorkload):
         return variant
     return _changed(variant, collective=experiment.collective.model_copy(update={"slices": preview.slices}))

@@ -31,7 +31,13 @@ fn ace_torus(sizes: [u32; 3]) -> FabricSpec {
 }
 
 fn packets() -> NetworkSpec {
-    NetworkSpec::Packet { packet_bytes: 256, buffer_packets: None, deadlock_rule: DeadlockRule::Bubble, trains: true }
+    NetworkSpec::Packet {
+        packet_bytes: 256,
+        buffer_packets: None,
+        deadlock_rule: DeadlockRule::Bubble,
+        trains: true,
+        sorted: false,
+    }
 }
 
 /// An all-reduce in `chunks` chunks, all in flight, on a torus of equal rings.

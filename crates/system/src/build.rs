@@ -137,7 +137,7 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
             let net = Flow::new(plan.fabric.clone(), window);
             with_network(spec, plan, net, goal)
         }
-        NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains } => {
+        NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains, sorted } => {
             let rule = match deadlock_rule {
                 _ if is_mixed(spec, &plan)? => packet::DeadlockRule::Classes,
                 DeadlockRule::Bubble => packet::DeadlockRule::Bubble,
@@ -165,7 +165,8 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
             let turns = plan.layout.is_routed() && !plan.transit && !in_phases;
             let in_rounds = matches!(spec.fabric, FabricSpec::Graph { .. });
             let buffer = buffer_packets;
-            let config = packet::PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, window };
+            let config =
+                packet::PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, sorted, window };
             let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
             with_network(spec, plan, net, goal)
         }

@@ -179,6 +179,10 @@ pub enum NetworkSpec {
         deadlock_rule: DeadlockRule,
         /// Whether packets of one message travel as trains where that is exact.
         trains: bool,
+        /// Whether packets in transit through an NPU do not wait for one before them that goes elsewhere: to see what
+        /// that costs.
+        #[serde(default)]
+        sorted: bool,
     },
 }
 

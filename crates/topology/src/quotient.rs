@@ -35,7 +35,7 @@ fn view(fabric: &dyn Fabric, colours: &[u32], node: NodeId, port: PortId) -> Vie
 }
 
 /// Looks at ports after which nodes are too many and too different to compare: a second.
-const MOST_LOOKS: u64 = 1 << 26;
+const MOST_LOOKS: u64 = 1 << 25;
 /// What it costs to find a node's like, in looks at each of its ports.
 const FINDING: u64 = 8;
 /// Ports of nodes that differ which are kept at once.
@@ -52,7 +52,7 @@ pub fn classes_of_uniform(product: &Product) -> Vec<u32> {
     colours
 }
 
-/// The coarsest equitable partition that is finer than `colours` (one per node): a colour per node,
+/// The coarsest equitable partition of a connected fabric that is finer than `colours` (one per node): a colour per node,
 /// numbered from 0 in the order of first appearance. `None` where nodes are too many and too different to compare.
 pub fn refine(fabric: &dyn Fabric, colours: &[u32]) -> Option<Vec<u32>> {
     refine_within(fabric, colours, MOST_LOOKS, MOST_KEPT)
@@ -100,10 +100,21 @@ fn refine_within(fabric: &dyn Fabric, colours: &[u32], most_looks: u64, most_kep
         if found == count {
             return Some(colours);
         }
+        if one_of_a_kind(fabric, &colours) {
+            return Some((0..fabric.nodes()).collect());
+        }
         if looks > most_looks {
             return None;
         }
     }
+}
+
+/// Whether some node is unlike all others where there are only NPUs: then no two of them are alike in the end. A
+/// neighbour through a port of such a node is the only one at the other end, and so on throughout the fabric.
+fn one_of_a_kind(fabric: &dyn Fabric, colours: &[u32]) -> bool {
+    let mut members = vec![0u32; colours.iter().max().map_or(0, |&c| c as usize + 1)];
+    colours.iter().for_each(|&colour| members[colour as usize] += 1);
+    fabric.nodes() == fabric.npus() && members.contains(&1)
 }
 
 fn renumber(colours: impl Iterator<Item = u32>) -> Vec<u32> {
@@ -356,6 +367,14 @@ mod tests {
     }
 
     #[test]
+    fn far_from_a_single_node_nothing_need_be_compared() {
+        let whole = product(&[(Block::Ring, 1 << 16), (Block::Ring, 3)]);
+        let mut colours = vec![0; 3 << 16];
+        colours[7] = 1;
+        assert_eq!(refine(&*whole, &colours), Some((0..3 << 16).collect()));
+    }
+
+    #[test]
     fn a_slow_link_breaks_the_symmetry() {
         let nodes = (0..4).map(|i| GraphNode { name: format!("N{i}"), forwards: true }).collect();
         let spec = |rate| LinkSpec::new(Rate::new(rate).unwrap(), Ps(1), 0);
@@ -373,7 +392,7 @@ mod tests {
     fn what_is_too_large_to_compare_is_not_compared() {
         let whole = product(&[(Block::Ring, 64), (Block::Ring, 64)]);
         let mut colours = vec![0; 4096];
-        colours[2] = 1;
+        (colours[2], colours[34 + 32 * 64]) = (1, 1); // opposite each other
         assert!(refine_within(&*whole, &colours, 1 << 28, 1 << 21).is_some());
         assert_eq!(refine_within(&*whole, &colours, 1 << 16, 1 << 21), None);
         assert_eq!(refine_within(&*whole, &colours, 1 << 28, 1 << 13), None);

@@ -44,7 +44,10 @@
 //! *What is left* is head-of-line blocking: a packet that turns into another dimension and finds its output busy holds
 //! up those behind it that go elsewhere. It is why input queues saturate below the rate of their links (at 59 % with
 //! random traffic through one switch with many inputs: Karol, Hluchyj and Morgan 1987), and real where packets follow
-//! fixed routes in one queue per channel. Routers that spread packets over all shortest ways have less of it: 85 to
+//! fixed routes in one queue per channel. It is the whole of it: with `sorted` inputs and buffers that never fill,
+//! all-to-alls on 8x8, 16x16 and 8x8x8 come within 1 to 3 % of their bound, where the same buffers without sorting change
+//! nothing. (With buffers of the usual size sorting makes most of them worse, by up to a half: what waits for an output
+//! that is behind then fills the buffer that all share.) Routers that spread packets over all shortest ways have less of it: 85 to
 //! 95 % of the peak was measured of all-to-alls on Blue Gene/Q. Direct all-to-alls, whose loads are even at
 //! any time, reach 99 % on rings, 83 to 89 % on 4x8x4, 94 % on 16x16 (78 % at worst) and 73 to 81 % on 8x8x8 here.
 //!
@@ -136,6 +139,9 @@ pub struct PacketConfig {
     /// Whether connections take turns at the outputs of switches as well, where they do at their sender's port. For
     /// fabrics whose nodes all stand for themselves.
     pub in_rounds: bool,
+    /// Whether packets in transit through an NPU request their outputs on arrival, as in a switch, instead of one after
+    /// the other. To see what head-of-line blocking costs.
+    pub sorted: bool,
     /// The length of the windows in which link usage is collected.
     pub window: Ps,
 }
@@ -150,6 +156,7 @@ impl PacketConfig {
         trains: true,
         turns: true,
         in_rounds: false,
+        sorted: false,
         window: Ps(1_000_000),
     };
 }
@@ -243,7 +250,7 @@ impl<F: Fabric> Packet<F> {
     /// # Errors
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
-        let PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, window } = config;
+        let PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, sorted, window } = config;
         if packet == Bytes::ZERO {
             return Err(PacketError::EmptyPackets);
         }
@@ -254,7 +261,7 @@ impl<F: Fabric> Packet<F> {
             return Err(PacketError::SmallBuffer { packets, rule });
         }
         let links: Vec<Link> = all_links(&fabric)
-            .map(|from| Link::new(&fabric, rule, packet, (buffer, at_least), in_rounds && turns, from))
+            .map(|from| Link::new(&fabric, rule, packet, (buffer, at_least), (in_rounds && turns, sorted), from))
             .collect();
         let mut link_into = vec![LinkId::LOCAL; links.len()];
         for (id, link) in links.iter().enumerate() {

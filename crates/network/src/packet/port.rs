@@ -100,7 +100,7 @@ impl Link {
         rule: DeadlockRule,
         packet: Bytes,
         (buffer, at_least): (Option<u32>, u32),
-        in_rounds: bool,
+        (in_rounds, sorted): (bool, bool),
         (from, out): (NodeId, PortId),
     ) -> Link {
         let (to, input) = fabric.next(from, out);
@@ -127,7 +127,7 @@ impl Link {
             input,
             onward: fabric.first_link(to),
             wraps: fabric.closes_ring(from, out),
-            sorted: to.0 >= fabric.npus(),
+            sorted: sorted || to.0 >= fabric.npus(),
             rounds: (in_rounds && from.0 >= fabric.npus()).then(Box::default),
             channels: [Channel::new(slots - second), Channel::new(second)],
             lanes: Default::default(),

@@ -171,6 +171,7 @@ fn what_an_engine_cannot_carry_out_is_refused() {
         buffer_packets: Some(8),
         deadlock_rule: syncline_system::spec::DeadlockRule::Bubble,
         trains: true,
+        sorted: false,
     };
     assert!(
         run_spec(&small, None)

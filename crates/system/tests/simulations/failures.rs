@@ -60,6 +60,7 @@ fn impossible_descriptions_are_refused() {
         buffer_packets: None,
         deadlock_rule: DeadlockRule::Bubble,
         trains: true,
+        sorted: false,
     };
     refusal(&spec);
     assert!(matches!(run_json("{"), Err(RunError::Spec(_))));
@@ -92,6 +93,7 @@ fn the_smallest_buffers_suffice() {
             buffer_packets: Some(buffer),
             deadlock_rule: rule,
             trains: true,
+            sorted: false,
         };
         spec.network = network(2);
         let smallest = accepted(&refusal(&spec)) as u32 / 256;

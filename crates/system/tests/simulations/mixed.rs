@@ -136,6 +136,7 @@ pub fn squeezed(mut spec: Spec, steps: &[Step]) -> Spec {
         buffer_packets: Some(buffer_packets),
         deadlock_rule: DeadlockRule::Bubble,
         trains: true,
+        sorted: false,
     };
     spec.network = buffers(2);
     spec.network = buffers(least(&spec, steps) as u32);

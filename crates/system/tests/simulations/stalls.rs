@@ -44,7 +44,13 @@ prop_compose! {
 }
 
 fn network(buffer_packets: Option<u32>) -> NetworkSpec {
-    NetworkSpec::Packet { packet_bytes: 256, buffer_packets, deadlock_rule: DeadlockRule::Bubble, trains: true }
+    NetworkSpec::Packet {
+        packet_bytes: 256,
+        buffer_packets,
+        deadlock_rule: DeadlockRule::Bubble,
+        trains: true,
+        sorted: false,
+    }
 }
 
 /// An all-to-all of `blocks` bytes for each peer, in chunks of `chunk` of them.

@@ -28,7 +28,13 @@ pub fn ace_torus(sizes: [u32; 3]) -> Vec<DimSpec> {
 }
 
 pub fn packet(trains: bool) -> NetworkSpec {
-    NetworkSpec::Packet { packet_bytes: 256, buffer_packets: None, deadlock_rule: DeadlockRule::Bubble, trains }
+    NetworkSpec::Packet {
+        packet_bytes: 256,
+        buffer_packets: None,
+        deadlock_rule: DeadlockRule::Bubble,
+        trains,
+        sorted: false,
+    }
 }
 
 pub fn ideal() -> EndpointSpec {
