@@ -159,6 +159,7 @@ def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[
         if best is not None:
             found = _supplemented(found, raced, best)
         else:
+            variants = [(c.name, _as_looked_at(asked, c.variant)) for c in raced]
             found, where = raced, _where(asked, network, charged=charged)
         if _is_decided(found):
             return found, where
@@ -168,6 +169,11 @@ def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[
         return found, where
     guessed = [_guessed(candidate, asked.fabric) for candidate in found]
     return guessed, "from bytes and steps: trying any would take too long"
+
+
+def _as_looked_at(asked: Experiment, variant: Variant) -> Variant:
+    """The variant with what was found of its collectives, but free to be folded as was asked."""
+    return replace(variant, experiment=variant.experiment.model_copy(update={"fold": asked.fold}))
 
 
 def _supplemented(found: Sequence[Candidate], cheaper: Sequence[Candidate], best: Candidate) -> list[Candidate]:

@@ -239,6 +239,9 @@ def _parts(candidate: Candidate, attempt: Attempt) -> Iterator[tuple[Fraction, V
             cut = {"chunk": times * (collective.chunk or DEFAULT_CHUNK)}
             if collective.chunks is not None:
                 cut = {"chunks": max(1, collective.chunks // times)}
+            if isinstance(collective.slices, int):
+                # Fewer slices have a longer way, more of them cost more: the best number grows with the root.
+                cut["slices"] = round(collective.slices * times**0.5)
             yield Fraction(times), _changed(candidate.variant, collective=collective.model_copy(update=cut))
         return
     progress = _progress(candidate, attempt)
@@ -263,7 +266,7 @@ def _found_out(variant: Variant, preview: Preview) -> Variant:
     experiment = variant.experiment
     if preview.unfolded is not None:
         variant = replace(variant, experiment=experiment.model_copy(update={"fold": "off"}))
-    if preview.slices is None or not isinstance(experiment.workload, CollectiveWorkload):
+    if preview.slices is None:
         return variant
     return _changed(variant, collective=experiment.collective.model_copy(update={"slices": preview.slices}))
 

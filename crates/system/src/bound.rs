@@ -80,7 +80,10 @@ pub fn lower_bound(
         Machine::Graph(_) => all_links(&*fabric).map(|(n, p)| fabric.link(n, p).latency).min(),
     };
     let (hop, best) = (hop.unwrap_or(Ps::ZERO), Bound { time: Ps::ZERO, by: String::new() });
-    let mut search = Search { fabric: &*fabric, groups, alike, task, hop, best };
+    let mut search = Search { fabric: &*fabric, groups, alike, of_all: None, task, hop, best };
+    if matches!(machine, Machine::Product(product) if product.is_uniform()) {
+        search.of_all = Some(search.egress(NodeId(0)));
+    }
     search.npus();
     if !switches_add {
         search.totals();
@@ -98,6 +101,8 @@ struct Search<'a> {
     groups: &'a [Vec<NodeId>],
     /// There is one group, and all its NPUs have the same links.
     alike: bool,
+    /// What every NPU can send and receive, if that is the same for all.
+    of_all: Option<(u128, u128)>,
     task: Task,
     /// The shortest latency of any link.
     hop: Ps,
@@ -144,6 +149,9 @@ impl Search<'_> {
     }
 
     fn egress(&self, node: NodeId) -> (u128, u128) {
+        if let Some(known) = self.of_all {
+            return known;
+        }
         let ports = (0..self.fabric.ports(node)).map(PortId);
         let rate = |node, port| u128::from(self.fabric.link(node, port).rate.bytes_per_s());
         ports.fold((0, 0), |(out, into), port| {

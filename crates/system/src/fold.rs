@@ -12,7 +12,7 @@ use std::sync::Arc;
 use syncline_collective::{Plan, Program};
 use syncline_core::{NodeId, NodeSet, Ps};
 use syncline_endpoint::Wires;
-use syncline_topology::quotient::{classes_of_uniform, refine};
+use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
 use syncline_topology::{Fabric, Product, Quotient};
 
 /// What comes of an attempt to fold.
@@ -65,8 +65,7 @@ fn try_fold(
     let colours = if product.is_uniform() && colours[..product.npus() as usize].iter().all(|&c| c == colours[0]) {
         classes_of_uniform(product)
     } else {
-        let many = || format!("{} NPUs are too many and too different to compare", product.npus());
-        refine(&**product, &colours).ok_or_else(many)?
+        refine(&**product, &colours).ok_or_else(|| incomparable(product))?
     };
     let quotient = Quotient::new(product.clone(), &colours);
     if quotient.npus() == product.npus() && product.npus() > 1 {
@@ -99,6 +98,10 @@ fn try_fold(
     }
     placement.space.representatives = Some(quotient.representatives().to_vec());
     Ok((Arc::new(quotient), multiplicity))
+}
+
+fn incomparable(product: &Product) -> String {
+    format!("{} NPUs are too many and too different to compare", product.npus())
 }
 
 /// Gives NPUs that take longer to compute colours of their own, one for each factor.
@@ -174,6 +177,9 @@ fn by_displacement(
     placement: &Placement,
     lines: &[(u8, u32)],
 ) -> Result<Vec<u32>, String> {
+    if !is_comparable(product) {
+        return Err(incomparable(product));
+    }
     let members: u64 = groups.iter().map(|g| g.len() as u64).sum();
     let peers: u64 = lines.iter().map(|&(_, ranks)| u64::from(ranks)).sum();
     if members * peers > MOST_PEERS {

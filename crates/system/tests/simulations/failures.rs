@@ -1,6 +1,6 @@
 //! What cannot work is refused, or fails with who waits for what.
 
-use crate::support::{ace_spec, ace_torus, all_reduce, dim, dims, ideal, packet, run};
+use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, ideal, packet, run};
 use syncline_system::memory;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
@@ -180,6 +180,10 @@ fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
     flood.collectives.inflight = 65_536;
     let message = limited(flood, 1 << 30);
     assert!(message.starts_with("collectives.inflight: the run takes about"), "{message}");
+    let mut far = all_to_all(vec![dim(1 << 20, 25, 1)], ideal(), 1 << 22);
+    far.fold = FoldSpec::On;
+    let message = limited(far, 1 << 30);
+    assert!(message.starts_with("collectives.algorithm: ways of many links take about"), "{message}");
     assert_eq!(limited(all_reduce(vec![dim(4, 25, 1)], ideal(), 1 << 20), 1 << 30), "");
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, packet, run};
 use proptest::prelude::*;
+use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
 };
@@ -43,6 +44,18 @@ fn time(spec: &Spec, slices: u32) -> u64 {
 fn best(spec: &Spec, most: u32) -> (u64, u32) {
     let powers = (0..=most.max(1).ilog2()).map(|log| 1 << log);
     powers.map(|slices| (time(spec, slices), slices)).min().expect("at least one slice")
+}
+
+/// A trial costs what it sets up: on a fabric of millions of links none is made.
+#[test]
+fn fabrics_that_take_long_to_set_up_are_not_tried() {
+    let full = |size| vec![DimSpec { block: BlockSpec::FullyConnected, ..dim(size, 25, 500_000) }];
+    for (size, untried) in [(64, false), (4096, true)] {
+        let spec =
+            spec(full(size), (AlgorithmSpec::Ring, CollectiveKindSpec::Reduce), NetworkSpec::Analytical {}, 1 << 16);
+        let plan = RunPlan::new(&spec).expect("a legal run");
+        assert_eq!(plan.preview(&spec).slices == Some(64), untried, "{size} NPUs");
+    }
 }
 
 /// Links' latency is no cost of a slice: many are on their way together.
