@@ -99,9 +99,9 @@ def run(
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="syncline-fuzz-corpus-") as folder:
         made = corpus.build(Path(folder) / "corpus")
-        todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+        pending: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in numbers:
-            todo.put(number)
+            pending.put(number)
         lock = threading.Lock()
         broken: list[BaseException] = []
 
@@ -110,7 +110,7 @@ def run(
             try:
                 while not broken and (minutes is None or time.monotonic() - began < 60 * minutes):
                     try:
-                        number = todo.get_nowait()
+                        number = pending.get_nowait()
                     except queue.Empty:
                         return
                     name = turn(seed, number, only)

@@ -26,17 +26,17 @@ def simulate(
         if journal.remark is not None:
             print(f"warning: {journal.remark}", file=sys.stderr)
         entries = journal.entries | entries
-    todo = {s.key: s for s in simulations if s.key not in entries}
-    already = len({s.key for s in simulations}) - len(todo)
-    jobs = [(key, s.variant) for key, s in todo.items()]
-    expected = [s.expected for s in todo.values() if s.expected is not None]
+    pending = {s.key: s for s in simulations if s.key not in entries}
+    already = len({s.key for s in simulations}) - len(pending)
+    jobs = [(key, s.variant) for key, s in pending.items()]
+    expected = [s.expected for s in pending.values() if s.expected is not None]
     threads = memory.at_once(threads, (each.memory_bytes for each in expected))
     long = estimate.warning_of_many("the sweep", [each.time_s for each in expected], threads)
     if long is not None and not quiet:
         print(f"warning: {long}", file=sys.stderr, flush=True)
     try:
         with (
-            SweepProgress({key: s.events for key, s in todo.items()}, already, quiet=quiet) as progress,
+            SweepProgress({key: s.events for key, s in pending.items()}, already, quiet=quiet) as progress,
             closing(pool.simulate(jobs, threads)) as outcomes,
         ):
             for key, outcome in outcomes:
@@ -45,7 +45,7 @@ def simulate(
                         entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
                     else:
                         if journal is not None:
-                            journal.add(key, todo[key].name, outcome)
+                            journal.add(key, pending[key].name, outcome)
                         entries[key] = outcome
                 progress.finished(key, failed=entries[key].status != "done")
     except KeyboardInterrupt:

@@ -46,11 +46,11 @@
 //! random traffic through one switch with many inputs: Karol, Hluchyj and Morgan 1987), and real where packets follow
 //! fixed routes in one queue per channel. It is the whole of it: with `sorted` inputs and buffers that never fill,
 //! all-to-alls on 8x8, 16x16 and 8x8x8 come within 1 to 3 % of their bound, where the same buffers without sorting
-//! change nothing. (With buffers of the usual size sorting makes most of them worse, by up to twice the time: what waits for an
-//! output that is behind then fills the buffer that all share.) Routers that spread packets over all shortest ways have
-//! less of it: 85 to 95 % of the peak was measured of all-to-alls on Blue Gene/Q. Direct all-to-alls, whose loads are
-//! even at any time, reach 99 % on rings, 83 to 89 % on 4x8x4, 94 % on 16x16 (78 % at worst) and 73 to 81 % on 8x8x8
-//! here.
+//! change nothing. (With buffers of the usual size sorting makes most of them worse, by up to twice the time: what
+//! waits for an output that is behind then fills the buffer that all share.) Routers that spread packets over all
+//! shortest ways have less of it: 85 to 95 % of the peak was measured of all-to-alls on Blue Gene/Q. Direct
+//! all-to-alls, whose loads are even at any time, reach 99 % on rings, 83 to 89 % on 4x8x4, 94 % on 16x16 (78 % at
+//! worst) and 73 to 81 % on 8x8x8 here.
 //!
 //! *Who gets an output.* Where each input of a switch is one sender, order of requests is fair. Machines have several
 //! GPUs behind an input: on their way to a NIC those on its own PCIe switch compete with one link from the CPU that
