@@ -62,3 +62,12 @@ def test_slices_are_looked_for_once() -> None:
     assert candidate.variant.experiment.collective.slices == candidate.preview.slices
     assert (candidate.preview.slices or 0) > 1
     assert engine.attempt(variant).time_ps == engine.attempt(candidate.variant).time_ps
+
+
+def test_chunks_that_nobody_sends_are_work() -> None:
+    """An NPU alone looks at every chunk, and has no events."""
+    text = 'name: a\ntopology: "Ring(1)"\nworkload: {collective: all-reduce, size: 64MiB}\n'
+    (variant,) = study(f"{text}collective: {{algorithm: ring, chunks: 100000}}\n").variants
+    names = [str(number) for number in range(8)]
+    raced = trials.race([trials.previewed(name, variant) for name in names], work=500_000)
+    assert [c.name for c in raced if c.is_complete] == names[:2]

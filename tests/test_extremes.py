@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -110,6 +113,24 @@ def test_a_run_that_takes_too_much_memory_is_refused_with_what_fits(
     assert (ended.status, error["field"]) == (2, "--chunk")
     assert "chunks instead of" in error["accepted"]
     assert syncline_command(*wide[:3], "1MB", "--topology", "Ring(64)").status == 0
+
+
+def test_a_check_builds_no_network(tmp_path: Path) -> None:
+    """A million links of the packet backend would take more than a gigabyte."""
+    file = tmp_path / "wide.yaml"
+    fabric = "Switch(8)_Switch(2)_Torus(3, 4)_Torus(4, 4, 4)_Ring(5)"
+    file.write_text(
+        f'name: wide\ntopology: "{fabric}"\nworkload: {{collective: gather, size: 1KiB}}\nfold: off\n'
+        "network: packet\ncollective: {algorithm: direct, inflight: 1}\n"
+    )
+
+    def with_little() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (700_000_000, 700_000_000))
+
+    checked = [sys.executable, "-m", "syncline", "check", str(file), "--memory-limit", "16GB"]
+    ended = subprocess.run(checked, capture_output=True, check=False, preexec_fn=with_little)
+    assert ended.returncode == 0, ended.stderr
+    assert b"1.1 GB" in ended.stdout
 
 
 class TestMemoryLimit:

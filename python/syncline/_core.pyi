@@ -12,13 +12,14 @@ class RunResult(TypedDict):
     """What `run` returns."""
 
     summary: str
-    tables: dict[str, dict[str, tuple[Literal["int", "float", "text"], bytes | list[str]]]]
+    tables: dict[str, dict[str, tuple[Literal["int", "optional int", "float", "text"], bytes | tuple[bytes, bytes]]]]
 
 def run(spec_json: str) -> RunResult:
     """Runs the simulation that `spec_json` describes (the format of `crates/system/src/spec.rs`).
 
     `summary` is a JSON text. A column of a table is `("int", bytes)` or `("float", bytes)` with
-    little-endian 64-bit values, or `("text", list)`.
+    little-endian 64-bit values, `("optional int", (bytes, known))` with a bit for each value that is known, or
+    `("text", (ends, bytes))` with texts one behind the other and where they begin and end, 64-bit numbers, too.
     """
 
 def check(spec_json: str) -> str:

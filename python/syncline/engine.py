@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 PS_PER_S: Final = 10**12
 NO_LIMIT: Final = 2**64 - 1
 """Picoseconds and work that no run reaches."""
+MOST_TEXT: Final = 2**31 - 1
+"""Bytes of a column that Arrow's usual texts can hold."""
 LOOK_BYTES: Final = 10**9
 """Memory of a look at an algorithm that may be suggested."""
 
@@ -346,7 +348,10 @@ def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
     arrays: dict[str, pa.Array] = {}
     for name, (kind, values) in columns.items():
         if kind == "text":
-            arrays[name] = pa.array(values, pa.string())
+            ends, characters = values
+            buffers = [pa.py_buffer(ends), pa.py_buffer(characters)]
+            texts = pa.LargeStringArray.from_buffers(len(ends) // 8 - 1, *buffers)
+            arrays[name] = texts if len(characters) > MOST_TEXT else texts.cast(pa.string())
         elif kind == "optional int":
             numbers, known = values
             buffers = [pa.py_buffer(known), pa.py_buffer(numbers)]

@@ -7,8 +7,8 @@ order only, from the share of the bytes that have been delivered. Then candidate
 first, each until it is complete, or later than the best that is known, or the work of all together is used up; what
 would be none of this in the end, by how far it came, is not run again. What is slower than the best is therefore known
 to be so; what was too costly has its estimate. Limits are in simulated time and in work that the engine counts: its
-events, what shares of links cost the flow backend beyond them, and the NPUs and links that are set up. So the outcome
-does not depend on the machine.
+events, what shares of links cost the flow backend beyond them, and the NPUs, links and chunks that are set up. So the
+outcome does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -162,8 +162,9 @@ def _affordable(runners: Sequence[Candidate], work: int) -> list[Candidate]:
 
 
 def _setup(candidate: Candidate) -> int:
-    """The work before the first event."""
-    return 0 if candidate.preview is None else candidate.preview.simulated_npus + candidate.preview.simulated_links
+    """The work that is not of events: NPUs and links are set up, and chunks looked at, whether or not they are sent."""
+    preview = candidate.preview
+    return 0 if preview is None else preview.simulated_npus + preview.simulated_links + preview.chunks
 
 
 def _hopeless(candidate: Candidate, best: int | None, work: int) -> bool:

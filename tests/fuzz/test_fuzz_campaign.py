@@ -80,6 +80,18 @@ def test_what_is_as_it_should_be(arguments: list[str], ended: Ended) -> None:
     assert judge(arguments, ended) is None
 
 
+def test_the_last_words_of_a_worker_are_kept() -> None:
+    worker = Worker(multiprocessing.get_context("spawn"))
+    try:
+        assert worker.run(Case([["schema", "sweep"]]))[0].status == 0
+        (ended,) = worker.run(Case([["schema"]], {"\0": b""}))
+        assert ended.ended_by == "abort"
+        assert ended.detail.startswith("exit status 1 Process ")
+        assert "embedded null byte" in ended.detail
+    finally:
+        worker.end()
+
+
 def test_a_worker_that_is_gone_is_replaced(tmp_path: Path) -> None:
     worker = Worker(multiprocessing.get_context("spawn"))
     try:

@@ -22,7 +22,7 @@ from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from .case import Case
 from .verdict import Ended
@@ -50,6 +50,8 @@ class Worker:
         self._context = context
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
+        self._errors: IO[bytes] | None = None
+        """Standard error of the process, once it has answered."""
 
     def run(self, case: Case) -> list[Ended]:
         """How the commands of a case ended, up to the first that did not return."""
@@ -62,6 +64,7 @@ class Worker:
                     self.end()
                     return [*ends, Ended(None, ended_by="hang", detail=f"not done after {TIMEOUT_S:.0f} s")]
                 ends.append(connection.recv())
+                self._errors = self._errors or self._standard_error()
             except (EOFError, ConnectionError):
                 detail = self._how_it_died()
                 return [*ends, Ended(None, ended_by="abort", detail=detail)]
@@ -95,15 +98,29 @@ class Worker:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def _standard_error(self) -> IO[bytes] | None:
+        """The file in memory that takes the place of standard error; it outlives the process while it is open."""
+        assert self._process is not None
+        try:
+            return Path(f"/proc/{self._process.pid}/fd/2").open("rb")
+        except OSError:
+            return None
+
     def end(self) -> None:
         """Ends the process."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
-        self._process = None
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._errors is not None:
+            self._errors.close()
+        self._process = self._errors = None
 
     def _started(self) -> Connection:
         if self._process is None or not self._process.is_alive() or self._connection is None:
+            self._forget()
             self._connection, theirs = self._context.Pipe()
             self._process = self._context.Process(target=_work, args=(theirs,), daemon=True)
             self._process.start()
@@ -113,9 +130,17 @@ class Worker:
     def _how_it_died(self) -> str:
         assert self._process is not None
         self._process.join()
-        code = self._process.exitcode or 0
-        self._process = None
-        return f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+        code, words = self._process.exitcode or 0, self._last_words()
+        self._forget()
+        ended = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+        return f"{ended} {words}".rstrip()
+
+    def _last_words(self) -> str:
+        """What it wrote to standard error, which a process that is no more cannot send."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(0)
+        return self._errors.read(MOST_OUTPUT).decode("utf-8", "replace").strip()
 
 
 def _work(connection: Connection) -> None:

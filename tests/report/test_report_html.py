@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from support.pages import charts_of, check_page
 from syncline.report import charts, html, units
 from syncline.report.headline import headline
-from syncline.report.series import merge, windows
+from syncline.report.series import merge, merged_count, windows
 from syncline.report.study import read
 
 COMMAND = "syncline run study.yaml --seed 1"
@@ -334,6 +335,41 @@ def test_classes_of_links_go_by_their_names(make_table: Any) -> None:
     assert drawn is not None
     explained = [t["meta"]["option"] for t in drawn["data"] if t["meta"].get("explains")]
     assert sorted(explained) == ["NVLink", "all", "dim 0"]
+
+
+LINKS = st.lists(
+    st.tuples(
+        st.integers(0, 1300), st.integers(1, 3), st.sampled_from("abc"), st.integers(0, 2), *[st.integers(0, 5)] * 2
+    ),
+    min_size=1,
+    max_size=40,
+    unique_by=lambda row: (row[0], row[2]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LINKS)
+def test_links_are_shown_as_one_by_one(make_table: Any, rows: list[tuple[Any, ...]]) -> None:
+    """Links that are alike are counted together, and neighbours in the map are merged, by the table's own means."""
+    table = make_table("node copies port dim bytes busy_ps", rows)
+    (variant,) = read({"runs": [{"name": "x", "total_time_s": 8e-12}]}, {"x": {"links": table}}).variants
+    single = sorted((dim, size, busy / 8) for _, copies, _, dim, size, busy in rows for _ in range(copies))
+    loads = [(dim, load) for dim, group in variant.link_loads.items() for load in group]
+    assert sorted((dim, x.size, x.busy) for dim, x in loads for _ in range(x.copies)) == single
+    with patch.object(charts, "MAX_HEAT_COLUMNS", 8):
+        drawn = charts.heat(variant, 1.0)
+    busy = {(port, node): 100 * busy_ps / 8 for node, _, port, _, _, busy_ps in rows}
+    if not any(busy.values()):
+        assert drawn is None
+        return
+    assert drawn is not None
+    (cells,) = drawn["data"]
+    nodes = sorted({row[0] for row in rows})
+    count = merged_count(len(nodes), 8)
+    for label, line in zip(cells["text"], cells["z"], strict=True):
+        expected = merge([busy.get((label[0], node)) for node in nodes], count)
+        assert [x is None for x in line] == [x is None for x in expected]
+        assert [x or 0 for x in line] == pytest.approx([x or 0 for x in expected], rel=1e-2)
 
 
 def test_layers_are_per_iteration_and_add_up(make_study: Any) -> None:

@@ -197,10 +197,6 @@ impl<F: Fabric> Network for Analytical<F> {
         }
     }
 
-    fn packet_size(&self) -> Option<Bytes> {
-        None
-    }
-
     /// What is on its way arrives, whatever becomes of the rest: only what a sender owes can be waited for.
     fn waits(&self) -> Vec<Wait> {
         let hungry = self.messages.iter().filter(|m| m.open);

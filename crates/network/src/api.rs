@@ -180,8 +180,8 @@ pub trait Network {
     /// Opens a message that will be fed later, in order, until `len` bytes are fed.
     fn open(&mut self, message: Message) -> MsgId;
 
-    /// Bytes of an open message become available now. At most [`Network::packet_size`] bytes, and no
-    /// less except at the end of the message.
+    /// Bytes of an open message become available now. To a network of packets, one packet, which is full except at the
+    /// end of the message.
     fn feed<Q: Schedule<Self::Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q);
 
     /// Sends a message whose bytes are all available now.
@@ -197,9 +197,6 @@ pub trait Network {
 
     /// A timer fired.
     fn handle<Q: Schedule<Self::Event>>(&mut self, now: Ps, event: Self::Event, q: &mut Q, out: &mut Vec<NetOut>);
-
-    /// The unit in which streamed messages are fed and arrive; `None` for a backend without packets.
-    fn packet_size(&self) -> Option<Bytes>;
 
     /// Everything that is blocked, and on what.
     fn waits(&self) -> Vec<Wait>;

@@ -7,8 +7,9 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict};
 use std::cell::RefCell;
+use std::iter;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use syncline_system::{Column, Limits, Results, RunError, Table};
 
@@ -110,8 +111,8 @@ fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> 
             }
             Column::Float(values) => dict.set_item(name, ("float", bytes(py, values, |v| v.to_le_bytes())?))?,
             Column::Text(values) => {
-                let texts = PyList::new(py, values.iter().map(|v| PyString::new(py, v)))?;
-                dict.set_item(name, ("text", texts))?;
+                let ends = bytes(py, &text_ends(values), |v| v.to_le_bytes())?;
+                dict.set_item(name, ("text", (ends, PyBytes::new(py, values.concat().as_bytes()))))?;
             }
         }
     }
@@ -131,6 +132,16 @@ fn bytes<'py, T: Copy>(py: Python<'py>, values: &[T], encode: fn(T) -> [u8; 8]) 
 fn validity(values: &[Option<i64>]) -> Vec<u8> {
     let byte = |eight: &[Option<i64>]| eight.iter().rev().fold(0, |bits, v| bits << 1 | u8::from(v.is_some()));
     values.chunks(8).map(byte).collect()
+}
+
+/// Where texts begin and end that stand one behind the other, as Arrow has it: one number more than there are texts.
+fn text_ends(values: &[String]) -> Vec<i64> {
+    let lengths = values.iter().map(|v| v.len() as i64);
+    let ends = lengths.scan(0, |end, len| {
+        *end += len;
+        Some(*end)
+    });
+    iter::once(0).chain(ends).collect()
 }
 
 /// The engine.

@@ -3,7 +3,7 @@
 use crate::attempt::{Attempt, Limits};
 use crate::balance::Balance;
 use crate::contention::Contention;
-use crate::driver::{CollectiveConfig, Failure, Simulation};
+use crate::driver::{Failure, Simulation};
 use crate::errors::{RunError, illegal};
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
@@ -11,12 +11,13 @@ use crate::memory;
 use crate::pieces::LaneUse;
 use crate::preview::Preview;
 use crate::results::Results;
-use crate::setup::{Folded, RunPlan};
+use crate::setup::RunPlan;
 use crate::spec::{
     AceSpec, BusSpec, DeadlockRule, EndpointSpec, FabricSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
     SwitchOffloadSpec,
 };
 use crate::{steady, tables};
+use std::sync::Arc;
 use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
 use syncline_endpoint::ace::{FsmSplit, Transit};
 use syncline_endpoint::{
@@ -24,6 +25,7 @@ use syncline_endpoint::{
     MessageEndpoint, SwitchConfig, SwitchOffload,
 };
 use syncline_network::{Analytical, Flow, Network, packet};
+use syncline_topology::Fabric;
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
 ///
@@ -33,19 +35,23 @@ pub fn run(spec_json: &str) -> Result<Results, RunError> {
     run_spec(&serde_json::from_str(spec_json).map_err(illegal)?, None)
 }
 
-/// Builds everything that a simulation needs, stops before its first event, and says what it would do.
+/// Sets up everything that a simulation needs but its network, stops before its first event, and says what it would do.
 ///
 /// # Errors
 /// [`RunError::Spec`] if the document does not describe a simulation that can be run.
 pub fn check(spec_json: &str) -> Result<Preview, RunError> {
-    let spec = serde_json::from_str(spec_json).map_err(illegal)?;
-    let plan = RunPlan::new(&spec)?;
-    let preview = plan.preview(&spec);
-    memory::check(&spec, &plan, &preview)?;
-    if is_built_for_nothing(&spec, &plan) {
-        return Ok(preview);
-    }
-    build(&spec, plan, Goal::Check).map(|_| preview)
+    check_spec(&serde_json::from_str(spec_json).map_err(illegal)?)
+}
+
+/// [`check`], of a description that has been read.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
+    let plan = RunPlan::new(spec)?;
+    let preview = plan.preview(spec);
+    memory::check(spec, &plan, &preview)?;
+    build(spec, plan, Goal::Check).map(|_| preview)
 }
 
 /// Runs the simulation that a JSON document describes, until a limit is passed.
@@ -66,13 +72,6 @@ pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits) -> Result<Attemp
         Built::Attempted(attempt) => Ok(attempt),
         Built::Checked | Built::Ran(_) => unreachable!("an attempt was asked for"),
     }
-}
-
-/// Whether a network is large, and neither it nor the endpoints refuse anything when they are built.
-fn is_built_for_nothing(spec: &Spec, plan: &RunPlan) -> bool {
-    const LARGE: u32 = 1 << 20;
-    let plain = matches!(spec.endpoint, EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. });
-    plain && matches!(spec.network, NetworkSpec::Analytical {} | NetworkSpec::Flow {}) && plan.fabric.links() > LARGE
 }
 
 /// What is done with a simulation that has been built.
@@ -130,13 +129,9 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
     let window = Ps(spec.output.window_ps);
     match spec.network {
         NetworkSpec::Analytical {} => {
-            let net = Analytical::new(plan.fabric.clone(), window);
-            with_network(spec, plan, net, goal)
+            with_network(spec, plan, None, |fabric| Ok(Analytical::new(fabric, window)), goal)
         }
-        NetworkSpec::Flow {} => {
-            let net = Flow::new(plan.fabric.clone(), window);
-            with_network(spec, plan, net, goal)
-        }
+        NetworkSpec::Flow {} => with_network(spec, plan, None, |fabric| Ok(Flow::new(fabric, window)), goal),
         NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains, sorted } => {
             let rule = match deadlock_rule {
                 _ if is_mixed(spec, &plan)? => packet::DeadlockRule::Classes,
@@ -167,8 +162,9 @@ fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
             let buffer = buffer_packets;
             let config =
                 packet::PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, sorted, window };
-            let net = packet::Packet::new(plan.fabric.clone(), config).map_err(illegal)?;
-            with_network(spec, plan, net, goal)
+            config.check().map_err(illegal)?;
+            let network = |fabric| packet::Packet::new(fabric, config).map_err(illegal);
+            with_network(spec, plan, Some(packet), network, goal)
         }
     }
 }
@@ -198,43 +194,41 @@ fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunEr
     }
 }
 
-fn with_network<N>(spec: &Spec, plan: RunPlan, net: N, goal: Goal) -> Result<Built, RunError>
+/// `packet`: what the network streams in; nothing for one without packets.
+fn with_network<N>(
+    spec: &Spec,
+    plan: RunPlan,
+    packet: Option<Bytes>,
+    network: impl FnOnce(Arc<dyn Fabric>) -> Result<N, RunError>,
+    goal: Goal,
+) -> Result<Built, RunError>
 where
     N: Network,
     N::Event: Timer,
 {
-    let chunk = plan.largest_chunk();
-    let RunPlan { job, layout, config, transit, contention, folding, .. } = plan;
-    let npus = layout.npus();
-    let window = Ps(spec.output.window_ps);
-    let traced = traced(&spec.output.trace_npus, &layout, folding.npus)?;
-    let mut executor = Executor::new(job.source, job.iterations, job.npu, npus, window, &traced);
-    if let Some(npu) = job.background {
-        executor.set_background(npu);
-    }
-    if let JobSpec::Training { stragglers, .. } = &spec.job {
-        if let Some((npu, _)) = stragglers.iter().find(|s| s.0 >= folding.npus) {
-            return Err(illegal(format!("job.stragglers: there is no NPU {npu}; accepted: 0 to {}", folding.npus - 1)));
-        }
-        let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
-        executor.slow_down(stragglers.iter().filter_map(simulated));
-    }
-    let inflight = match config.lanes {
+    let traced = traced(&spec.output.trace_npus, &plan.layout, plan.folding.npus)?;
+    check_stragglers(spec, plan.folding.npus)?;
+    let inflight = match plan.config.lanes {
         LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
         LaneUse::Alternate => spec.collectives.inflight,
     };
-    let urgent = config.balance.as_ref().map(Balance::urgent);
-    let mut run = Run { spec, net, executor, layout: layout.clone(), config, folding, goal };
+    let urgent = plan.config.balance.as_ref().map(Balance::urgent);
+    let (layout, transit, npus) = (plan.layout.clone(), plan.transit, plan.layout.npus());
+    let contention = plan.contention.clone();
+    let chunk = plan.largest_chunk();
+    let run = Run { spec, plan, network, traced: &traced, goal };
     match &spec.endpoint {
         EndpointSpec::Ideal { step_latency_ps, forwarding, .. } => {
             let step = Ps(*step_latency_ps);
             let (own, packet) = match forwarding {
                 ForwardingSpec::Messages => (step, None),
-                ForwardingSpec::Packets => (Ps::ZERO, run.net.packet_size()),
+                ForwardingSpec::Packets => (Ps::ZERO, packet),
             };
             let cost = Ideal { step, own };
-            let ideal = MessageEndpoint::new(layout, cost, inflight, transit, &traced);
-            run.with(ideal.packet_by_packet(packet).shortest_first(urgent))
+            run.with(|| {
+                let ideal = MessageEndpoint::new(layout, cost, inflight, transit, &traced);
+                ideal.packet_by_packet(packet).shortest_first(urgent)
+            })
         }
         EndpointSpec::Baseline {
             memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
@@ -242,29 +236,37 @@ where
             let rates = [*memory_bytes_per_s, *sm_bytes_per_s, *bus_bytes_per_s];
             let config = BaselineConfig { protocol: protocol(*buses)?, ..baseline_config(rates, *charge_writes)? };
             match contention {
-                None => {
+                None => run.with(|| {
                     let cost = Baseline::new(config, npus);
-                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent))
-                }
-                Some(Contention { config: shared, loads, kernel_warps }) => {
-                    run.executor.contend(kernel_warps);
+                    MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent)
+                }),
+                Some(Contention { config: shared, loads, .. }) => run.with(|| {
                     let cost = Contended::new(config, shared, loads, npus);
-                    run.with(MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent))
-                }
+                    MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent)
+                }),
             }
         }
         EndpointSpec::Ace(ace) => {
-            let packet = run.net.packet_size();
             let config = ace_config(spec, ace, transit)?;
+            let window = Ps(spec.output.window_ps);
             let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(illegal)?;
-            run.with(ace)
+            run.with(|| ace)
         }
         EndpointSpec::SwitchOffload(offload) => {
             // Slots of switches are for so many chunks, whether or not these are parts of split ones.
             let inflight = spec.collectives.inflight;
             let (dma, switch) = switch_offload(offload)?;
-            run.with(SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, &traced))
+            run.with(|| SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, &traced))
         }
+    }
+}
+
+/// Refuses stragglers that are none of the machine's `npus` NPUs.
+fn check_stragglers(spec: &Spec, npus: u32) -> Result<(), RunError> {
+    let JobSpec::Training { stragglers, .. } = &spec.job else { return Ok(()) };
+    match stragglers.iter().find(|s| s.0 >= npus) {
+        Some((npu, _)) => Err(illegal(format!("job.stragglers: there is no NPU {npu}; accepted: 0 to {}", npus - 1))),
+        None => Ok(()),
     }
 }
 
@@ -356,44 +358,53 @@ fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, Ru
     })
 }
 
-/// A simulation that lacks only its endpoint.
-struct Run<'a, N> {
+/// A simulation that lacks only its endpoint. What takes memory is not built before it is known to be run.
+struct Run<'a, F> {
     spec: &'a Spec,
-    net: N,
-    executor: Executor,
-    layout: Layout,
-    config: CollectiveConfig,
-    folding: Folded,
+    plan: RunPlan,
+    network: F,
+    traced: &'a [NodeId],
     goal: Goal,
 }
 
-impl<N> Run<'_, N>
-where
-    N: Network,
-    N::Event: Timer,
-{
-    fn with<E>(mut self, ep: E) -> Result<Built, RunError>
+impl<F> Run<'_, F> {
+    fn with<N, E>(self, endpoint: impl FnOnce() -> E) -> Result<Built, RunError>
     where
+        F: FnOnce(Arc<dyn Fabric>) -> Result<N, RunError>,
+        N: Network,
+        N::Event: Timer,
         E: Endpoint<N>,
         E::Event: Timer,
     {
-        let shuffle = match self.goal {
+        let Run { spec, plan, network, traced, goal } = self;
+        let (shuffle, until_settled) = match goal {
             Goal::Check => return Ok(Built::Checked),
-            Goal::Attempt(_) => None,
-            Goal::Run { shuffle, until_settled } => {
-                if until_settled {
-                    self.executor.stop_when_settled();
-                }
-                shuffle
-            }
+            Goal::Attempt(_) => (None, false),
+            Goal::Run { shuffle, until_settled } => (shuffle, until_settled),
         };
+        let RunPlan { fabric, job, layout, config, contention, folding, .. } = plan;
+        let mut executor =
+            Executor::new(job.source, job.iterations, job.npu, layout.npus(), Ps(spec.output.window_ps), traced);
+        if let Some(npu) = job.background {
+            executor.set_background(npu);
+        }
+        if let JobSpec::Training { stragglers, .. } = &spec.job {
+            let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
+            executor.slow_down(stragglers.iter().filter_map(simulated));
+        }
+        if let Some(contention) = contention {
+            executor.contend(contention.kernel_warps);
+        }
+        if until_settled {
+            executor.stop_when_settled();
+        }
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
-        let mut simulation = Simulation::new(queue, self.net, ep, self.executor, self.layout, self.config);
+        let mut simulation = Simulation::new(queue, network(fabric)?, endpoint(), executor, layout, config);
         let failed = |failure: Failure| RunError::Simulation(failure.to_string());
-        if let Goal::Attempt(limits) = self.goal {
+        if let Goal::Attempt(limits) = goal {
             return simulation.attempt(limits).map(Built::Attempted).map_err(failed);
         }
         let outcome = simulation.run().map_err(failed)?;
-        Ok(Built::Ran(Box::new(tables::results(self.spec, &simulation, outcome, self.folding))))
+        Ok(Built::Ran(Box::new(tables::results(spec, &simulation, outcome, folding))))
     }
 }

@@ -515,10 +515,6 @@ mod tests {
 
         fn handle<Q: Schedule<Arrival>>(&mut self, _: Ps, _: Arrival, _: &mut Q, _: &mut Vec<NetOut>) {}
 
-        fn packet_size(&self) -> Option<Bytes> {
-            None
-        }
-
         fn waits(&self) -> Vec<Wait> {
             vec![Wait { who: "a message".into(), what: "the network to speak".into() }]
         }

@@ -33,7 +33,7 @@ pub mod steady;
 pub mod tables;
 
 pub use attempt::{Attempt, Limits};
-pub use build::{attempt, check, run, run_spec};
+pub use build::{attempt, check, check_spec, run, run_spec};
 pub use errors::RunError;
 pub use preview::Preview;
 pub use results::{Column, Results, Summary, Table};

@@ -8,13 +8,12 @@ Names of users go through `chart_text`. A builder returns nothing where there is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .escape import chart_text, short
-from .series import Windows, compact, dimension_columns, mean, merge, merged_count, windows
+from .series import Windows, compact, dimension_columns, mean, merged_count, windows
 from .study import Study, Variant
-from .units import Scale, byte_scale, percent, ratio, significant, time_scale
+from .units import PS_PER_S, Scale, byte_scale, percent, ratio, significant, time_scale
 
 Figure = dict[str, Any]
 
@@ -314,36 +313,9 @@ def link_options(study: Study) -> list[str]:
     return list(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What a link carried, and how many links carried the same because a folded run simulates one of them."""
-
-    size: float
-    busy: float | None
-    copies: int
-
-
-def link_groups(v: Variant) -> dict[int, list[Load]]:
-    """Per class of links: the load of each."""
-    groups: dict[int, list[Load]] = {}
-    total_ps = (v.total_s or 0.0) * 1e12
-    copies = v.numbers("links", "copies") if "copies" in v.columns("links") else [1.0] * v.length("links")
-    rows = zip(
-        v.numbers("links", "dim"),
-        v.numbers("links", "bytes"),
-        v.numbers("links", "busy_ps"),
-        copies,
-        strict=True,
-    )
-    for dim, size, busy, count in rows:
-        groups.setdefault(int(dim or 0), []).append(Load(size or 0.0, ratio(busy, total_ps), int(count or 1)))
-    return dict(sorted(groups.items()))
-
-
 def link_bars(study: Study) -> Figure | None:
     """Mean busy share and bytes per link of each dimension, with the range over its links."""
-    shown = [(v, link_groups(v)) for v in study.variants]
-    shown = [(v, g) for v, g in shown if g]
+    shown = [(v, v.link_loads) for v in study.variants if v.link_loads]
     if not any(link.size for _, g in shown for links in g.values() for link in links):
         return None
     classes = list(dict.fromkeys(v.link_class(d) for v, g in shown for d in g))
@@ -424,20 +396,32 @@ def link_bars(study: Study) -> Figure | None:
 
 def heat(v: Variant, highest: float) -> Figure | None:
     """Busy share of every directed link: nodes along, ports down."""
-    total_ps = (v.total_s or 0.0) * 1e12
+    links = v.tables.get("links")
+    if links is None or not {"node", "port", "dim", "busy_ps"}.issubset(links.column_names):
+        return None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = links.column("node")
+    nodes = sorted(node for node in pc.unique(numbers).to_pylist() if node is not None)
+    count = merged_count(len(nodes), MAX_HEAT_COLUMNS)
+    # There may be millions of links.
+    place = pc.divide(pc.index_in(numbers, pa.array(nodes, numbers.type)), count)
+    groups = links.append_column("place", place).group_by(["port", "place"], use_threads=False)
+    found = groups.aggregate([("busy_ps", "mean"), ("dim", "min")])
+    total_ps = (v.total_s or 0.0) * PS_PER_S
     cells: dict[tuple[str, int], float | None] = {}
     order: dict[str, tuple[int, str]] = {}
-    for row in v.rows("links"):
-        port, node = str(row.get("port", "")), int(row.get("node") or 0)
-        order.setdefault(port, (int(row.get("dim") or 0), port))
-        busy = row.get("busy_ps")
-        cells[port, node] = ratio(float(busy or 0), total_ps)
+    for port, at, busy_ps, dim in zip(
+        *(found.column(name).to_pylist() for name in ("port", "place", "busy_ps_mean", "dim_min")), strict=True
+    ):
+        name = port or ""
+        order[name] = min(order.get(name, (dim or 0, name)), (dim or 0, name))
+        cells[name, at] = ratio(busy_ps, total_ps)
     if not any(cells.values()):
         return None
     ports = sorted(order, key=lambda p: order[p])
-    nodes = sorted({node for _, node in cells})
-    count = merged_count(len(nodes), MAX_HEAT_COLUMNS)
-    rows = [merge(_percentages([cells.get((p, n)) for n in nodes]), count) for p in ports]
+    rows = [_percentages([cells.get((p, at)) for at in range(-(-len(nodes) // count))]) for p in ports]
     what = "node" if count == 1 else f"nodes, means of {count}"
     return {
         "data": [

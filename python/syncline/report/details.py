@@ -175,7 +175,7 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
     )
     body += link_table(study)
     highest = max(
-        (x.busy or 0.0 for v in study.variants for g in charts.link_groups(v).values() for x in g),
+        (x.busy or 0.0 for v in study.variants for g in v.link_loads.values() for x in g),
         default=0.0,
     )
 
@@ -201,7 +201,7 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
 
 def link_table(study: Study) -> str:
     """Distribution over the links of each class."""
-    groups = [(v, d, g) for v in study.variants for d, g in charts.link_groups(v).items()]
+    groups = [(v, d, g) for v in study.variants for d, g in v.link_loads.items()]
     scale = byte_scale(max(x.size for x in g) for _, _, g in groups)
     columns = [
         Column("variant", numeric=False),

@@ -20,12 +20,16 @@ from .units import PS_PER_S, number, ratio
 class ColumnLike(Protocol):
     """What is used of a `pyarrow.ChunkedArray`."""
 
+    @property
+    def type(self) -> Any:
+        """What the values are."""
+
     def to_pylist(self) -> list[Any]:
         """The values as Python objects."""
 
 
 class Table(Protocol):
-    """What is used of a `pyarrow.Table`, so that this package needs no import of pyarrow."""
+    """What is used of a `pyarrow.Table`, so that pyarrow is imported only where it computes."""
 
     @property
     def column_names(self) -> list[str]:
@@ -40,6 +44,19 @@ class Table(Protocol):
 
     def take(self, indices: list[int]) -> Table:
         """Some rows."""
+
+    def append_column(self, field_: str, column: Any) -> Table:
+        """The table with another column."""
+
+    def group_by(self, keys: list[str], *, use_threads: bool) -> Groups:
+        """Its rows by the values of some columns; with threads, in no order of groups that could be relied on."""
+
+
+class Groups(Protocol):
+    """What is used of a `pyarrow.TableGroupBy`."""
+
+    def aggregate(self, aggregations: list[tuple[str | list[str], str]]) -> Table:
+        """A row for every group."""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -64,6 +81,16 @@ class Exposure:
     layer: str
     what: str
     exposed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a link carried, and how many links carried the same."""
+
+    size: float
+    busy: float | None
+    """The share of the run."""
+    copies: int
 
 
 @dataclass(frozen=True)
@@ -201,7 +228,26 @@ class Variant:
     @cached_property
     def copies(self) -> bool:
         """Whether rows of the link table stand for several links each."""
-        return any((count or 1) > 1 for count in self.numbers("links", "copies"))
+        return any((number(row.get("copies")) or 1) > 1 for row in self._different_links)
+
+    @cached_property
+    def link_loads(self) -> dict[int, list[Load]]:
+        """Per class of links: the loads that differ."""
+        loads: dict[int, list[Load]] = {}
+        total_ps = (self.total_s or 0.0) * PS_PER_S
+        for row in self._different_links:
+            size, busy = number(row.get("bytes")) or 0.0, ratio(number(row.get("busy_ps")), total_ps)
+            copies = int(number(row.get("copies")) or 1) * int(row["count_all"])
+            loads.setdefault(int(number(row.get("dim")) or 0), []).append(Load(size, busy, copies))
+        return dict(sorted(loads.items()))
+
+    @cached_property
+    def _different_links(self) -> list[dict[str, Any]]:
+        """A row for all links that are alike in what charts show of them, of which there are `count_all`."""
+        keys: list[str] = [name for name in ("dim", "bytes", "busy_ps", "copies") if name in self.columns("links")]
+        if not keys:
+            return []
+        return _rows(self.tables["links"].group_by(keys, use_threads=False).aggregate([([], "count_all")]))
 
     @cached_property
     def endpoint(self) -> Mapping[str, Any]:
@@ -265,10 +311,8 @@ class Variant:
         return [number(v) for v in self.column(table, name)]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """A table as one mapping per row."""
-        names = self.columns(table)
-        columns = [self.column(table, name) for name in names]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        """A table as one mapping per row; empty where it is absent."""
+        return _rows(self.tables[table]) if table in self.tables else []
 
     @cached_property
     def overlapped_s(self) -> float | None:
@@ -290,6 +334,12 @@ class Variant:
             covered += max(0.0, stop - max(start, end))
             end = max(end, stop)
         return min(self.compute_s, max(0.0, covered / PS_PER_S - (self.exposed_s or 0.0)))
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    names = list(table.column_names)
+    columns = [table.column(name).to_pylist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def seconds(value_ps: Any) -> float | None:

@@ -392,10 +392,6 @@ impl<F: Fabric> Network for Flow<F> {
         }
     }
 
-    fn packet_size(&self) -> Option<Bytes> {
-        None
-    }
-
     fn waits(&self) -> Vec<Wait> {
         let hungry = self.messages.iter().filter(|m| m.open);
         hungry.map(|m| words::hungry(&self.fabric, &m.message, Bytes(m.fed))).collect()

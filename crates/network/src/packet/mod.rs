@@ -160,6 +160,24 @@ impl PacketConfig {
         sorted: false,
         window: Ps(1_000_000),
     };
+
+    /// Whether packets can move.
+    ///
+    /// # Errors
+    /// A [`PacketError`] if none ever could.
+    pub fn check(&self) -> Result<(), PacketError> {
+        let PacketConfig { packet, buffer, rule, window, .. } = *self;
+        if packet == Bytes::ZERO {
+            return Err(PacketError::EmptyPackets);
+        }
+        if window == Ps::ZERO {
+            return Err(PacketError::EmptyWindows);
+        }
+        match buffer.filter(|&b| b < rule.smallest_buffer()) {
+            Some(packets) => Err(PacketError::SmallBuffer { packets, rule }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for PacketConfig {
@@ -251,19 +269,11 @@ impl<F: Fabric> Packet<F> {
     /// # Errors
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
+        config.check()?;
         let PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, sorted, window } = config;
-        if packet == Bytes::ZERO {
-            return Err(PacketError::EmptyPackets);
-        }
-        if window == Ps::ZERO {
-            return Err(PacketError::EmptyWindows);
-        }
-        if let Some(packets) = buffer.filter(|&b| b < rule.smallest_buffer()) {
-            return Err(PacketError::SmallBuffer { packets, rule });
-        }
-        let links: Vec<Link> = all_links(&fabric)
-            .map(|from| Link::new(&fabric, rule, packet, (buffer, at_least), (in_rounds && turns, sorted), from))
-            .collect();
+        let link = |from| Link::new(&fabric, rule, packet, (buffer, at_least), (in_rounds && turns, sorted), from);
+        let mut links: Vec<Link> = Vec::with_capacity(fabric.links() as usize);
+        links.extend(all_links(&fabric).map(link));
         let mut link_into = vec![LinkId::LOCAL; links.len()];
         for (id, link) in links.iter().enumerate() {
             link_into[link.onward as usize + link.input.index()] = LinkId(id as u32);
@@ -358,10 +368,6 @@ impl<F: Fabric> Network for Packet<F> {
             Timer::Loopback(node) => self.looped_back(now, node, out),
             Timer::Left(link) => out.extend(self.receipts.next(link.0)),
         }
-    }
-
-    fn packet_size(&self) -> Option<Bytes> {
-        Some(self.packet)
     }
 
     fn further_work(&self) -> u64 {

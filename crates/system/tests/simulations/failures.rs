@@ -1,13 +1,11 @@
 //! What cannot work is refused, or fails with who waits for what.
 
 use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, ideal, packet, run};
-use syncline_system::memory;
-use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FoldSpec, GroupsSpec,
     NetworkSpec, Spec,
 };
-use syncline_system::{RunError, check, run as run_json, run_spec};
+use syncline_system::{RunError, check, check_spec, run as run_json, run_spec};
 
 fn refusal(spec: &Spec) -> String {
     match run_spec(spec, None) {
@@ -161,7 +159,7 @@ fn what_messages_and_keys_cannot_name_is_refused_with_the_most() {
 fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
     let limited = |mut spec: Spec, bytes| {
         spec.memory_limit_bytes = Some(bytes);
-        check_json(&spec)
+        checked(&spec)
     };
     let mut wide = all_reduce(vec![dim(256, 25, 1), dim(128, 25, 1), dim(128, 25, 1)], ideal(), 1 << 20);
     let message = limited(wide.clone(), 1 << 30);
@@ -188,8 +186,25 @@ fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
 }
 
 /// What `check` refuses, if it does.
-fn check_json(spec: &Spec) -> String {
-    let plan = RunPlan::new(spec);
-    let previewed = plan.and_then(|plan| memory::check(spec, &plan, &plan.preview(spec)));
-    previewed.err().map_or(String::new(), |refused| refused.to_string())
+fn checked(spec: &Spec) -> String {
+    check_spec(spec).err().map_or(String::new(), |refused| refused.to_string())
+}
+
+#[test]
+fn what_is_large_is_checked_like_the_rest() {
+    let npus = 1 << 21;
+    let mut spec = all_reduce(vec![dim(npus, 25, 1)], ideal(), 1 << 20);
+    spec.fold = FoldSpec::Off;
+    assert_eq!(checked(&spec), "");
+    spec.output.trace_npus = vec![npus];
+    assert!(checked(&spec).contains("there is no NPU 2097152"));
+    spec.output.trace_npus = vec![];
+    spec.network = NetworkSpec::Packet {
+        packet_bytes: 256,
+        buffer_packets: Some(1),
+        deadlock_rule: DeadlockRule::Bubble,
+        trains: true,
+        sorted: false,
+    };
+    assert!(checked(&spec).contains("input buffers of 1 packets"));
 }
