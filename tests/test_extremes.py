@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -124,13 +123,15 @@ def test_a_check_builds_no_network(tmp_path: Path) -> None:
         "network: packet\ncollective: {algorithm: direct, inflight: 1}\n"
     )
 
-    def with_little() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (700_000_000, 700_000_000))
-
-    checked = [sys.executable, "-m", "syncline", "check", str(file), "--memory-limit", "16GB"]
-    ended = subprocess.run(checked, capture_output=True, check=False, preexec_fn=with_little)
-    assert ended.returncode == 0, ended.stderr
-    assert b"1.1 GB" in ended.stdout
+    script = (
+        "import resource, sys; from syncline import cli; status = cli.run(sys.argv[1:]);"
+        "print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    checked = [sys.executable, "-c", script, "check", str(file), "--memory-limit", "16GB"]
+    ended = subprocess.run(checked, capture_output=True, check=True, text=True)
+    status, most_kib = ended.stderr.split()
+    assert "1.1 GB" in ended.stdout
+    assert (status, int(most_kib) < 400_000) == ("0", True)
 
 
 class TestMemoryLimit:
@@ -153,6 +154,12 @@ class TestMemoryLimit:
             ended = syncline_command(*small, "--memory-limit", wrong)
             assert ended.status == 2
             assert said in ended.err
+
+    def test_more_than_the_address_space_is_not_to_be_had(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(memory.VARIABLE, "900GB")
+        assert memory.limit() == 900 * 10**9
+        monkeypatch.setattr(memory, "_address_space_left", lambda: [10**9])
+        assert memory.limit() == 800_000_000
 
     def test_a_control_group_has_no_more_than_those_around_it(self, tmp_path: Path) -> None:
         membership = tmp_path / "cgroup"

@@ -1,8 +1,8 @@
 """How much memory a command may take: 80 % of what there is, or what is given.
 
 `SYNCLINE_MEMORY_LIMIT` in the environment, or `--memory-limit`, say otherwise. A process in a control group (of a
-container or a batch job), or with a limit of its address space (`ulimit -v`), has no more than that allows. The engine
-refuses what would take more before it takes it.
+container or a batch job), or with a limit of its address space (`ulimit -v`), has no more than that allows, the latter
+whatever is given. The engine refuses what would take more before it takes it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def set_limit(text: str) -> None:
 def limit() -> int:
     """Bytes that a simulation may take. Raises [`InputError`] where the environment names no size."""
     text = os.environ.get(VARIABLE)
-    # What is left of the address space changes as the process grows.
-    return int(SHARE * min([available(), *_address_space_left()])) if text is None else _read(text, VARIABLE)
+    # What is left of the address space changes as the process grows; there is no more, whatever is given.
+    left = [int(SHARE * rest) for rest in _address_space_left()]
+    return min([int(SHARE * available()) if text is None else _read(text, VARIABLE), *left])
 
 
 def at_once(threads: int | None, needed: Iterable[int]) -> int:

@@ -80,6 +80,20 @@ def test_what_is_as_it_should_be(arguments: list[str], ended: Ended) -> None:
     assert judge(arguments, ended) is None
 
 
+def test_no_option_reaches_the_next_case() -> None:
+    """`--memory-limit` is handed to the processes of a sweep by the environment."""
+    worker = Worker(multiprocessing.get_context("spawn"))
+    asked = ["collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4194304)", "--fold", "off"]
+    small = [*asked, "--algorithm", "ring", "--memory-limit", "200MB"]
+    try:
+        (with_limit,) = worker.run(Case([small]))
+        (without,) = worker.run(Case([small[:-2]]))
+        assert b"of which 200 MB may be taken" in with_limit.err
+        assert b"200 MB" not in without.err
+    finally:
+        worker.end()
+
+
 def test_the_last_words_of_a_worker_are_kept() -> None:
     worker = Worker(multiprocessing.get_context("spawn"))
     try:

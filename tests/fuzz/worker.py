@@ -164,8 +164,11 @@ def _work(connection: Connection) -> None:
         # The command line is the same for every case: that it is read from signatures takes more than most commands.
         main.get_command = cache(main.get_command)
         _refuse_long_simulations()
+        environment = dict(os.environ)
         while True:
             case: Case = connection.recv()
+            os.environ.clear()  # of what options of earlier cases have set
+            os.environ.update(environment)
             folder = home / "case"
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
