@@ -6,6 +6,7 @@ find; nothing else about the numbers means anything.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import struct
@@ -46,9 +47,10 @@ def floats(*values: float) -> tuple[str, bytes]:
     return "float", struct.pack(f"<{len(values)}d", *values)
 
 
-def texts(*values: str) -> tuple[str, list[str]]:
+def texts(*values: str) -> tuple[str, tuple[bytes, bytes]]:
     """A column of text."""
-    return "text", list(values)
+    ends = itertools.accumulate((len(value.encode()) for value in values), initial=0)
+    return "text", (struct.pack(f"<{len(values) + 1}q", *ends), "".join(values).encode())
 
 
 def fan_out(dim: dict[str, Any]) -> int:
