@@ -22,6 +22,7 @@ SHARE: Final = 0.8
 CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 TAKEN: Final = Path("/proc/self/statm")
+STATUS: Final = Path("/proc/self/status")
 LEAST: Final = 150_000_000
 """Bytes that a small simulation takes, Python included."""
 ACCEPTED: Final = f"a size such as 8GB, {SIZE.format(LEAST)} or more"
@@ -45,6 +46,18 @@ def at_once(threads: int | None, needed: Iterable[int]) -> int:
     """Simulations that may run side by side, if each may need as much as the largest."""
     most = threads or os.cpu_count() or 1
     return max(1, min(most, limit() // max([1, *needed])))
+
+
+def peak() -> int:
+    """The most bytes that this process had in memory so far.
+
+    What `getrusage` tells is at least what the program that started this one had then (a notebook, say), because Linux
+    counts the process before it runs a program of its own; so the kernel's mark of the present program comes first.
+    """
+    for line in _lines(STATUS):
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import syncline
-from syncline import assumptions, bounds, comparison, hardware_cost
+from syncline import assumptions, bounds, comparison, hardware_cost, memory
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.experiment import AnalyticalNetwork, Experiment, PacketNetwork
@@ -70,11 +70,9 @@ def document(
 
 def cost(wall_time_s: float, results: Sequence[Result]) -> Document:
     """What the computation took on this machine; the only part that differs between runs."""
-    import resource
-
     return {
         "wall_time_s": round(wall_time_s, 6),
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_rss_bytes": memory.peak(),
         "events": sum(result.summary["events"] for result in results),
     }
 

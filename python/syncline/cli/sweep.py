@@ -185,10 +185,12 @@ def _cost(found: Table, wall_time_s: float) -> dict[str, Any]:
     """What the sweep took on this machine, and each simulation when it was run."""
     import resource
 
-    own, workers = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    from syncline import memory
+
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     return {
         "wall_time_s": round(wall_time_s, 6),
-        "peak_rss_bytes": max(own, workers) * 1024,
+        "peak_rss_bytes": max(memory.peak(), workers),
         "events": sum(row["events"] or 0 for row in found.rows),
         "rows": [{"wall_time_s": row["wall_time_s"], "events": row["events"]} for row in found.rows],
     }
