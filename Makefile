@@ -30,7 +30,7 @@ test: $(VENV)/.engine
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2
 
 fuzz: $(VENV)/.engine
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record
