@@ -131,7 +131,7 @@ def test_a_busy_link_counts_where_contention_is_ignored(
 
 def test_nothing_possible_is_wrong_input(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: str) -> str:
-        raise fake_core.SpecError("fold: the run cannot be folded: it is odd; accepted: auto, off")
+        raise fake_core.refused("fold", "the run cannot be folded: it is odd", "auto, off")
 
     monkeypatch.setattr(fake_engine, "check", refuse)
     with pytest.raises(InputError) as error:

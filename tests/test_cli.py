@@ -110,7 +110,7 @@ class TestRun:
         self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(_: str) -> dict[str, Any]:
-            raise fake_core.SpecError("the SRAM does not hold a chunk")
+            raise fake_core.refused("", "the SRAM does not hold a chunk")
 
         monkeypatch.setattr(fake_engine, "run", refuse)
         ended = syncline_command("run", three, "--json")
@@ -128,7 +128,7 @@ class TestRun:
     ) -> None:
         def refuse(spec: str) -> dict[str, Any]:
             if json.loads(spec)["endpoint"]["kind"] == "ace":
-                raise fake_core.SpecError("ACE SRAM of 3 B: too small; accepted: 5 B or more")
+                raise fake_core.refused("endpoint.sram_bytes", "ACE SRAM of 3 B: too small", least=5)
             return fake_core.run(spec)
 
         monkeypatch.setattr(fake_engine, "run", refuse)
@@ -150,7 +150,7 @@ class TestRun:
         self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(_: str) -> dict[str, Any]:
-            raise fake_core.SpecError("no")
+            raise fake_core.refused("", "no")
 
         monkeypatch.setattr(fake_engine, "run", refuse)
         out = Path(three).parent / "run"
@@ -340,7 +340,7 @@ class TestCollective:
         times = {c["algorithm"]: c.get("predicted_time_s") for c in choice["candidates"]}
         assert times["six-phase"] == document["time_s"] == min(t for t in times.values() if t is not None)
         refused = {c["algorithm"]: c["refused"] for c in choice["candidates"] if "refused" in c}
-        assert refused == {name: f"'{name}' is not available in this version" for name in fake_core.UNKNOWN}
+        assert refused == {name: f"there is no {name}" for name in fake_core.UNKNOWN}
         assert "algorithm_choice" not in self.collective(syncline_command, *arguments, "--algorithm", "ring")
         assert "auto chose six-phase: " in syncline_command("collective", *arguments).out
 

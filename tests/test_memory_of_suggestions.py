@@ -20,7 +20,7 @@ def test_a_look_at_an_algorithm_takes_no_more_memory_than_it_may(
 
     def refuse(spec: str) -> str:
         limits.append(json.loads(spec)["memory_limit_bytes"])
-        raise fake_core.SpecError("there is no HalvingDoubling algorithm for all-to-all")
+        raise fake_core.refused("collectives.algorithm", "there is no halving-doubling algorithm for all-to-all")
 
     monkeypatch.setattr(fake_engine, "check", refuse)
     text = "name: a\ntopology: Ring(4)\nworkload: {collective: all-to-all, size: 1MB}\n"

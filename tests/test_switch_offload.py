@@ -97,7 +97,7 @@ def test_what_switches_do_is_an_assumption(syncline_command: Command) -> None:
             ("--topology", "Switch(8)", "--set", "endpoint.switch_memory=4KiB"),
             "endpoint.switch_memory",
             "4096 B, but 16 chunks in flight have pieces of together 65536 B in a switch",
-            "at least 65536B; or smaller chunks, or fewer in flight",
+            "at least 64KiB, or smaller chunks, or fewer in flight",
         ),
     ],
 )

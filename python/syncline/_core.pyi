@@ -3,7 +3,7 @@
 from typing import Literal, TypedDict
 
 class SpecError(ValueError):
-    """The specification is not a legal simulation."""
+    """The specification is not a legal simulation: a JSON list of refusals (`crates/core/src/refusal.rs`)."""
 
 class SimulationError(RuntimeError):
     """The simulation could not be finished; the message says who waits for what."""
@@ -37,7 +37,7 @@ def verify(request_json: str) -> str:
     """Verifies a schedule (the format of `crates/collective/src/schedule/form.rs`) and returns a report as JSON.
 
     The request has `schedule`, `root` (or null) and `buffering` ("eager", "rendezvous" or {"slots": K}).
-    Raises [`SpecError`] for what is no schedule, or cannot be verified; it begins with the field, as in `root: `.
+    Raises [`SpecError`] for what is no schedule, or cannot be verified.
     """
 
 def version() -> str:

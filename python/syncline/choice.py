@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
@@ -22,10 +22,7 @@ from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.experiment import (
     Algorithm,
-    AnalyticalNetwork,
     Experiment,
-    FlowNetwork,
-    PacketNetwork,
     SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Choice, Study, Variant
@@ -147,8 +144,8 @@ def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[
     asked = variants[0][1].experiment
     found: list[Candidate] = []
     where = ""
-    for network in _networks(asked):
-        charged = isinstance(network, AnalyticalNetwork) and not isinstance(asked.network, AnalyticalNetwork)
+    for network in (asked.network, *asked.network.cheaper()):
+        charged = asked.network.has_contention and not network.has_contention
         # Once there is a best one, others are compared with it.
         best = next(iter(_ranked([candidate for candidate in found if candidate.is_complete])), None)
         wanted = {c.name for c in found if c is best or _is_open(c)}
@@ -192,15 +189,6 @@ def _supplemented(found: Sequence[Candidate], cheaper: Sequence[Candidate], best
     return result
 
 
-def _networks(asked: Experiment) -> Iterator[PacketNetwork | FlowNetwork | AnalyticalNetwork]:
-    """The backend of the experiment, and those that are cheaper."""
-    yield asked.network
-    if isinstance(asked.network, PacketNetwork):
-        yield FlowNetwork()
-    if not isinstance(asked.network, AnalyticalNetwork):
-        yield AnalyticalNetwork()
-
-
 def _is_decided(found: Sequence[Candidate]) -> bool:
     """Whether every candidate that can be carried out has a time, or an estimate that can be relied on."""
     return not any(_is_open(candidate) for candidate in found)
@@ -211,7 +199,7 @@ def _is_open(candidate: Candidate) -> bool:
     return candidate.preview is not None and candidate.basis in (Basis.PROGRESS, Basis.NOTHING)
 
 
-def _where(asked: Experiment, network: PacketNetwork | FlowNetwork | AnalyticalNetwork, *, charged: bool) -> str:
+def _where(asked: Experiment, network: NetworkSection, *, charged: bool) -> str:
     tried = f"tried on the {network.backend} backend"
     if network.backend == asked.network.backend:
         return tried
@@ -219,7 +207,7 @@ def _where(asked: Experiment, network: PacketNetwork | FlowNetwork | AnalyticalN
     return f"{tried}{', with every link charged for all that it carries' if charged else ''}{why}"
 
 
-def _on(variant: Variant, network: PacketNetwork | FlowNetwork | AnalyticalNetwork) -> Variant:
+def _on(variant: Variant, network: NetworkSection) -> Variant:
     return replace(variant, experiment=variant.experiment.model_copy(update={"network": network}))
 
 

@@ -6,15 +6,13 @@ The only place that knows the engine's JSON (`crates/system/src/spec.rs` and `re
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding, memory
+from syncline import binding, memory, refusals
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
-from syncline.quantities import SIZE
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -23,12 +21,10 @@ from syncline.schema.experiment import (
     BaselineEndpoint,
     Buses,
     Experiment,
-    FlowNetwork,
-    PacketNetwork,
     SwitchOffloadEndpoint,
 )
 from syncline.schema.npu import Npu
-from syncline.schema.workloads import ROOTED, AstraWorkload, CollectiveWorkload, ModelWorkload, kinds_of
+from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -44,56 +40,8 @@ MOST_TEXT: Final = 2**31 - 1
 LOOK_BYTES: Final = 10**9
 """Memory of a look at an algorithm that may be suggested."""
 
-REFUSALS: Final = {
-    "ACE SRAM": ("endpoint", "sram"),
-    "endpoint.transit": ("endpoint", "transit"),
-    "endpoint.memory_bytes_per_s": ("endpoint", "memory_bandwidth"),
-    "endpoint.sm_bytes_per_s": ("endpoint", "comm_sms"),
-    "network.buffer_packets": ("network", "buffer"),
-    "input buffers": ("network", "buffer"),
-    "a batch": ("workload", "batch"),
-    "elements": ("workload", "element"),
-    "sequences": ("workload", "sequence"),
-    "the tables": ("topology",),
-    "job.strategy": ("training", "strategy"),
-    "job.background": ("training", "background_embedding"),
-    "dimension": ("topology",),
-    "fabric.odd_links": ("slow_links",),
-    "fabric": ("topology",),
-    "dims.": ("topology",),
-    "collectives.per_dimension": ("collective", "per_dimension"),
-    "collectives.slices": ("collective", "slices"),
-    "collectives.algorithms": ("collective", "algorithms"),
-    "collectives.algorithm": ("collective", "algorithm"),
-    "collectives.inflight": ("collective", "inflight"),
-    "endpoint.kind": ("endpoint", "kind"),
-    "endpoint.comm_sms": ("endpoint", "comm_sms"),
-    "endpoint.switch_memory": ("endpoint", "switch_memory"),
-    "endpoint.message": ("endpoint", "message"),
-    "collectives.chunking": ("collective", "chunk"),
-    "groups": ("groups",),
-    "fold": ("fold",),
-    "output.trace_npus": ("output", "trace_npus"),
-    "output.window_ps": ("output", "window"),
-    "root": ("workload", "root"),
-}
-"""How the engine's refusals begin, and the fields to blame. Where it names the field itself, that is left out."""
 ALGORITHMS: Final = (("collective", "algorithm"), ("collective", "algorithms"))
 """The fields that name algorithms."""
-ACE_NEEDS: Final = "an ACE carries out"
-"""How the engine begins to say what an ACE can be used for."""
-FOR_ACE: Final = {
-    ("topology",): "a topology string, or another endpoint",
-    ("groups",): "none: the whole of the topology; or another endpoint",
-    ("workload", "collective"): "all-reduce, reduce-scatter, all-gather, all-to-all; or another endpoint",
-}
-"""What it can be used for, by the field that keeps it from that."""
-_UNFIT: Final = re.compile(r"there is no ([A-Za-z]+)(?: \{.*\})? algorithm for (.*)")
-_LEAST: Final = re.compile(r"\b([0-9]+) B or more")
-_FSMS: Final = re.compile(r"[0-9]+ ACE FSMs ")
-_FIELD: Final = re.compile(r"(?:[a-z_]+\.[a-z_0-9.]+|fold|groups): ")
-_UNKNOWN: Final = re.compile(r"unknown variant `([^`]*)`, expected (.*) at line [0-9]+ column [0-9]+")
-_LINE: Final = re.compile(r'line ([0-9]+): (.*) is ("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +119,7 @@ def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     try:
         return Preview(**json.loads(_core.check(request)))
     except _core.SpecError as error:
-        problems = [_refusal(variant, line, suggest=suggest) for line in str(error).splitlines()]
-        raise InputError(problems) from None
+        raise InputError(_problems(variant, error, suggest=suggest)) from None
     except BaseException as error:
         raise _defect(error, request) from None
 
@@ -222,7 +169,7 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
     try:
         yield
     except _core.SpecError as error:
-        raise InputError(_refusal(variant, line) for line in str(error).splitlines()) from None
+        raise InputError(_problems(variant, error)) from None
     except _core.SimulationError as error:
         raise SimulationFailedError(str(error)) from None
     except BaseException as error:
@@ -252,37 +199,11 @@ def _defect(error: BaseException, request: str) -> BaseException:
     return SimulationFailedError(message)
 
 
-def _refusal(variant: Variant, text: str, *, suggest: bool = False) -> Problem:
-    """A line of what the engine says about a specification, in words of the file."""
-    message, _, accepted = text.partition("; accepted: ")
-    written = _LINE.fullmatch(message)
-    workload = variant.experiment.workload
-    if written is not None and isinstance(workload, AstraWorkload):
-        line, name, value = written.groups()
-        said = f"this is not a legal {name}" if value != '""' else "this is missing"
-        return Problem(workload.astra_text, int(line), name, value[1:-1], said, accepted or None)
-    unknown = _UNKNOWN.fullmatch(message)
-    if unknown is not None:
-        path, accepted = _unknown(variant.experiment, unknown[1]), unknown[2].removeprefix("one of ").replace("`", "")
-        return variant.problem(path, f"'{unknown[1]}' is not available in this version", accepted)
-    path = next((path for start, path in REFUSALS.items() if message.startswith(start)), ())
-    if _FSMS.match(message):
-        path = ("endpoint", "fsms")
-    if message.startswith(ACE_NEEDS):
-        path = _not_for_ace(variant.experiment)
-        accepted = FOR_ACE.get(path, accepted)
-    unfit = _UNFIT.fullmatch(message)
-    if unfit is not None:
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", unfit[1]).lower()
-        message = f"there is no {name} algorithm for {unfit[2]}"
-        path, accepted = _unfit(variant.experiment, unfit[2])
-    accepted = _LEAST.sub(lambda least: f"at least {SIZE.format(int(least[1]))}", accepted)
-    if suggest and path[:2] in ALGORITHMS and (fit := _that_fit(variant, path)):
-        accepted = one_of(fit)
-    named = _FIELD.match(message) if path else None
-    said = message if named is None else message[named.end() :]
-    which = f" (variant {variant.name})" if variant.tree.origin.path else ""
-    return variant.problem(path, f"{said}{which}", accepted or None)
+def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> Iterator[Problem]:
+    """What the engine refuses, in words of the file; with `suggest`, with the algorithms that fit in place of one."""
+    for refusal in refusals.read(error):
+        fit = _that_fit(variant, refusal.path) if suggest and refusal.path[:2] in ALGORITHMS else []
+        yield refusal.problem(variant, one_of(fit) if fit else None)
 
 
 def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
@@ -304,41 +225,6 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
         return True
 
     return [name for name in get_args(Algorithm) if name != "auto" and is_taken(name)]
-
-
-def _unfit(experiment: Experiment, kind: str) -> tuple[tuple[str, ...], str]:
-    """The field that gives a kind of collective an algorithm that it does not have, and what it takes."""
-    if kind in experiment.collective.algorithms:
-        return ("collective", "algorithms", kind), "direct"
-    if len(kinds_of(experiment.workload)) > 1:
-        accepted = (
-            f"an algorithm for all kinds, or one of its own for this one (collective.algorithms: {{{kind}: direct}})"
-        )
-        return ("collective", "algorithm"), accepted
-    return ("collective", "algorithm"), "direct, or auto for what is fastest"
-
-
-def _not_for_ace(experiment: Experiment) -> tuple[str, ...]:
-    """What keeps an ACE from being used: the fabric if it is no product, groups, a root, or the algorithm."""
-    workload = experiment.workload
-    if isinstance(workload, CollectiveWorkload) and workload.collective == "all-to-all":
-        return ("collective", "algorithm")
-    if not isinstance(experiment.topology, Topology):
-        return ("topology",)
-    if experiment.groups is not None:
-        return ("groups",)
-    rooted = isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED
-    return ("workload", "collective") if rooted else ("collective", "algorithm")
-
-
-def _unknown(experiment: Experiment, value: str) -> tuple[str, ...]:
-    """The field with a value that the engine does not know."""
-    if value == experiment.network.backend:
-        return ("network", "backend")
-    per_dimension = experiment.collective.per_dimension or []
-    if value in per_dimension and value != experiment.composition:
-        return ("collective", "per_dimension", str(per_dimension.index(value)))
-    return ("collective", "algorithm")
 
 
 def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
@@ -373,7 +259,7 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         "fabric": _fabric(experiment),
         "groups": _groups(experiment),
         "fold": experiment.fold,
-        "network": _network(experiment),
+        "network": experiment.network.specification(),
         "endpoint": _endpoint(experiment),
         "collectives": _collectives(experiment),
         "job": _job(experiment, astra_text),
@@ -455,21 +341,6 @@ def _groups(experiment: Experiment) -> dict[str, Any] | None:
             return None
         members = (tuple(range(experiment.topology.npus)),)
     return {"members": [list(group) for group in members], "grid": grid if shaped else None}
-
-
-def _network(experiment: Experiment) -> dict[str, Any]:
-    network = experiment.network
-    if isinstance(network, FlowNetwork):
-        return {"backend": "flow"}
-    if not isinstance(network, PacketNetwork):
-        return {"backend": "analytical"}
-    return {
-        "backend": "packet",
-        "packet_bytes": network.packet,
-        "buffer_packets": None if network.buffer is None else network.buffer // network.packet,
-        "deadlock_rule": network.deadlock_rule,
-        "trains": network.mode == "trains",
-    }
 
 
 def _endpoint(experiment: Experiment) -> dict[str, Any]:
@@ -563,7 +434,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and isinstance(experiment.endpoint, AceEndpoint):
-        packet = experiment.network.packet if isinstance(experiment.network, PacketNetwork) else PacketNetwork().packet
+        packet = experiment.network.packet_bytes or PACKET
         chunking["least_block_bytes"] = packet
     return {
         "algorithm": experiment.composition,

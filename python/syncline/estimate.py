@@ -27,18 +27,13 @@ from typing import Any, Final
 from syncline import engine
 from syncline.engine import Preview
 from syncline.errors import InputError, SimulationFailedError
-from syncline.schema.experiment import AceEndpoint, AnalyticalNetwork, Experiment, FlowNetwork, PacketNetwork
+from syncline.schema.experiment import AceEndpoint, Experiment
 from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload
 
-PER_MESSAGE: Final = {"analytical": 2.6, "flow": 3.5, "packet": 1.5}
-PER_TRAIN: Final = 3.0
-PER_PACKET_OF_TRAIN: Final = 0.02
 PER_PACKET_OF_ACE: Final = 2.2
-EVENTS_PER_S: Final = {"analytical": 6_000_000, "flow": 2_500_000, "packet": 6_000_000}
 LINKS_OF_AN_EVENT: Final = 16
 START_S: Final = 0.1
-LONG_S: Final = 600
 NOTICED_S: Final = 60
 """A command that takes longer says so before it begins."""
 PROBED_EVENTS: Final = 500_000
@@ -78,8 +73,8 @@ class Estimate:
 def of_variant(variant: Variant, preview: Preview) -> Estimate:
     """The estimate of a variant that the engine has looked at, with what shares of links cost at its beginning."""
     expected = of(variant.experiment, preview)
-    by_flows = isinstance(variant.experiment.network, FlowNetwork)
-    if not by_flows or expected.events < PROBED_EVENTS or expected.memory_bytes > PROBED_BYTES:
+    dear = variant.experiment.network.has_dear_shares
+    if not dear or expected.events < PROBED_EVENTS or expected.memory_bytes > PROBED_BYTES:
         return expected
     try:
         begun = engine.attempt(variant, most_work=PROBE)
@@ -92,7 +87,7 @@ def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) 
     """The estimate of an experiment that the engine has looked at; `work_of_event`: what an event costs, in events."""
     events = _events(experiment, preview)
     work = events * work_of_event + preview.message_hops / LINKS_OF_AN_EVENT
-    time_s = round(START_S + work / EVENTS_PER_S[experiment.network.backend], 3)
+    time_s = round(START_S + work / experiment.network.EVENTS_PER_S, 3)
     return Estimate(
         npus=preview.npus,
         simulated_npus=preview.simulated_npus,
@@ -100,12 +95,12 @@ def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) 
         chunks_per_npu=preview.chunks,
         bytes_sent_per_npu=preview.bytes_sent_per_npu,
         messages=preview.messages,
-        packets=preview.packets if isinstance(experiment.network, PacketNetwork) else 0,
+        packets=0 if experiment.network.packet_bytes is None else preview.packets,
         message_bytes=preview.byte_hops // max(1, preview.message_hops),
         events=events,
         memory_bytes=preview.memory_bytes,
         time_s=time_s,
-        recommendation=_recommend(experiment, time_s),
+        recommendation=experiment.network.recommendation(time_s),
     )
 
 
@@ -163,28 +158,11 @@ def _long(seconds: float) -> str:
 def _events(experiment: Experiment, preview: Preview) -> int:
     forwards = experiment.transit == "endpoint"
     messages = max(preview.messages, preview.message_hops) if forwards else preview.messages
-    network = experiment.network
+    events = experiment.network.events(preview, messages, forwards=forwards)
     if isinstance(experiment.endpoint, AceEndpoint):
         # What is sent between neighbours goes packet by packet, without packets in messages of the engine.
         units = preview.packet_hops
-        if not isinstance(network, PacketNetwork):
+        if experiment.network.packet_bytes is None:
             units = max(messages, preview.byte_hops // experiment.endpoint.message)
         events = PER_PACKET_OF_ACE * units
-    elif not isinstance(network, PacketNetwork):
-        events = PER_MESSAGE[network.backend] * messages
-    elif forwards and network.mode == "trains":
-        events = min(
-            PER_TRAIN * messages + PER_PACKET_OF_TRAIN * preview.packet_hops, PER_TRAIN * max(1, preview.packet_hops)
-        )
-    else:
-        events = preview.packet_hops + PER_MESSAGE["packet"] * messages
     return round(events) + preview.kernels
-
-
-def _recommend(experiment: Experiment, time_s: float) -> str:
-    if isinstance(experiment.network, AnalyticalNetwork):
-        return "analytical: fast, and blind to contention inside the network; packet shows it"
-    if time_s > LONG_S:
-        name = experiment.network.backend
-        return f"{name}, if the time is acceptable; --backend analytical for a first answer"
-    return experiment.network.backend

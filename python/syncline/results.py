@@ -14,7 +14,7 @@ import syncline
 from syncline import assumptions, bounds, comparison, hardware_cost, memory
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
-from syncline.schema.experiment import AnalyticalNetwork, Experiment, PacketNetwork
+from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, ModelWorkload
 
@@ -85,11 +85,9 @@ def fidelity(experiment: Experiment, summary: Summary | None) -> Document:
         found["folded"] = summary["unfolded"] is None
         found["simulated_npus"] = summary["simulated_npus"]
         found["unfolded_because"] = summary["unfolded"]
-    if isinstance(network, PacketNetwork):
-        found["transfer"] = "trains" if network.mode == "trains" else "packets"
-        found["packet_bytes"] = network.packet
-    else:
-        found["transfer"] = "messages"
+    found["transfer"] = network.transfer
+    if network.packet_bytes is not None:
+        found["packet_bytes"] = network.packet_bytes
     return found
 
 
@@ -289,7 +287,7 @@ def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate  # none of a single NPU
     on_wire = ratio(wire, egress)
-    demanded = isinstance(experiment.network, AnalyticalNetwork)
+    demanded = not experiment.network.has_contention
     busy = totals["mean_link_utilisation"]
     return {
         "bytes_sent_per_npu": per_npu,

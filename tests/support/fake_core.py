@@ -32,6 +32,13 @@ UNKNOWN = ("halving-doubling", "double-binary-tree", "one-hop-trees")
 TABLES = ("layers", "collectives", "phases", "links", "resources", "windows", "sram", "slices")
 
 
+def refused(field: str, message: str, accepted: str | None = None, least: int | None = None) -> SpecError:
+    """As the engine refuses a field, whose names are separated by dots."""
+    names = [name for name in field.split(".") if name]
+    refusal = {"field": names, "message": message, "accepted": accepted, "least": least, "value": None, "line": None}
+    return SpecError(json.dumps([refusal]))
+
+
 def version() -> str:
     """As the engine's."""
     return "fake"
@@ -100,7 +107,7 @@ def check(spec_json: str) -> str:
     """As the engine's; everything else that is JSON is legal."""
     spec = json.loads(spec_json)
     if (algorithm := spec["collectives"]["algorithm"]) in UNKNOWN:
-        raise SpecError(f"unknown variant `{algorithm}`, expected one of `ring`, `direct` at line 1 column 9")
+        raise refused("collectives.algorithm", f"there is no {algorithm}", "ring, direct")
     sent = 2 * (ranks_of(spec) - 1) * spec["job"].get("bytes", 51_000_000) // ranks_of(spec)
     of_npu = 14 * (ranks_of(spec) - 1)
     simulated = ahead(spec)["simulated_npus"]

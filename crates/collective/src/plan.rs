@@ -23,7 +23,6 @@ use crate::kind::Kind;
 use crate::program::Program;
 use crate::program::direct::Grid;
 use crate::program::in_switch::InSwitch;
-use std::fmt;
 use syncline_core::Bytes;
 
 /// Most phases that a plan may have; endpoints keep a counter per phase.
@@ -63,6 +62,19 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Ring => "ring",
+            Algorithm::Chain { .. } => "chain",
+            Algorithm::Direct => "direct",
+            Algorithm::HalvingDoubling => "halving-doubling",
+            Algorithm::DoubleBinaryTree { .. } => "double-binary-tree",
+            Algorithm::OneHopTrees { .. } => "one-hop-trees",
+            Algorithm::InSwitch { .. } => "in-switch",
+        }
+    }
+
     /// Whether there is a program for a collective.
     pub const fn supports(self, kind: Kind) -> bool {
         match self {
@@ -174,21 +186,6 @@ pub enum PlanError {
     /// A pipeline without slices.
     NoSlices { algorithm: Algorithm },
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PlanError::TooManyPhases(n) => write!(f, "{n} phases; accepted: up to {MAX_PHASES}"),
-            PlanError::Unsupported { algorithm, kind } => write!(f, "there is no {algorithm:?} algorithm for {kind}"),
-            PlanError::NoSuchRoot { root, ranks } => {
-                write!(f, "root {root}: there is no such rank; accepted: 0 to {}", ranks - 1)
-            }
-            PlanError::NoSlices { algorithm } => write!(f, "{algorithm:?}: no slices; accepted: 1 or more"),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
 
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 //! ```text
 //!   units   Ps, Bytes, Rate, Clock      integer physics: no float decides an order of events
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
+//!   refusal Refusal                     what is wrong with a description, as data
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
 //!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
@@ -13,11 +14,13 @@
 
 pub mod ids;
 pub mod queue;
+pub mod refusal;
 pub mod share;
 pub mod stats;
 pub mod units;
 
 pub use ids::{NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
+pub use refusal::Refusal;
 pub use stats::{Conservation, Peaks, Wait, Windows};
 pub use units::{Bytes, Clock, Ps, Rate};

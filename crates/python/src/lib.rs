@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyDict};
 use std::cell::RefCell;
 use std::iter;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use syncline_core::Refusal;
 use syncline_system::{Column, Limits, Results, RunError, Table};
 
 create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
@@ -55,8 +56,7 @@ fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyR
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
-    guarded(py, || syncline_collective::schedule::verify_json(request_json))?
-        .map_err(|refusal| SpecError::new_err(refusal.to_string()))
+    guarded(py, || syncline_collective::schedule::verify_json(request_json))?.map_err(|refusal| refused(&[refusal]))
 }
 
 thread_local! {
@@ -82,8 +82,16 @@ fn guarded<T: Send>(py: Python<'_>, compute: impl FnOnce() -> T + Send) -> PyRes
 
 fn raised(error: RunError) -> PyErr {
     match error {
-        RunError::Spec(message) => SpecError::new_err(message),
+        RunError::Spec(refusals) => refused(&refusals),
         RunError::Simulation(message) => SimulationError::new_err(message),
+    }
+}
+
+/// An error whose message is a JSON list.
+fn refused(refusals: &[Refusal]) -> PyErr {
+    match serde_json::to_string(refusals) {
+        Ok(list) => SpecError::new_err(list),
+        Err(error) => PyRuntimeError::new_err(error.to_string()),
     }
 }
 

@@ -5,9 +5,9 @@
 //! (ring of 2048), 17 s (16x16x16) and 17 s and 0.95 GB (16x16x64).
 
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec, DeadlockRule,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
     DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, KernelsSpec, LanesSpec,
-    NetworkSpec, OutputSpec, SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
+    NetworkSpec, OutputSpec, PacketSpec, SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
 };
 
 const GIB_50: u64 = 50 << 30;
@@ -31,13 +31,7 @@ fn ace_torus(sizes: [u32; 3]) -> FabricSpec {
 }
 
 fn packets() -> NetworkSpec {
-    NetworkSpec::Packet {
-        packet_bytes: 256,
-        buffer_packets: None,
-        deadlock_rule: DeadlockRule::Bubble,
-        trains: true,
-        sorted: false,
-    }
+    NetworkSpec::Packet(PacketSpec { trains: true, ..PacketSpec::DEFAULT })
 }
 
 /// An all-reduce in `chunks` chunks, all in flight, on a torus of equal rings.
@@ -156,7 +150,7 @@ fn measure(name: &str, spec: &Spec, simulated_ps: u64) {
 }
 
 fn main() {
-    let analytical = || NetworkSpec::Analytical {};
+    let analytical = || NetworkSpec::Analytical(AnalyticalSpec {});
     measure("ring of 2048, 1 MiB, 1 chunk", &all_reduce(&[2048], 1 << 20, 1, analytical()), 2_127_004_478);
     measure("16x16x16, 1 GiB, 4 chunks", &all_reduce(&[16, 16, 16], 1 << 30, 4, analytical()), 19_339_512_240);
     measure("16x16x64, 1 GiB, 1 chunk", &all_reduce(&[16, 16, 64], 1 << 30, 1, analytical()), 40_092_478_704);

@@ -4,27 +4,29 @@ use crate::attempt::{Attempt, Limits};
 use crate::balance::Balance;
 use crate::contention::Contention;
 use crate::driver::{Failure, Simulation};
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::event::{Queue, Timer};
 use crate::executor::Executor;
 use crate::memory;
+use crate::networks::{BuildNetwork, NetworkModel, NetworkNeeds, WithNetwork};
 use crate::pieces::LaneUse;
+use crate::place;
 use crate::preview::Preview;
 use crate::results::Results;
 use crate::setup::RunPlan;
 use crate::spec::{
-    AceSpec, BusSpec, DeadlockRule, EndpointSpec, FabricSpec, ForwardingSpec, FsmSplitSpec, JobSpec, NetworkSpec, Spec,
-    SwitchOffloadSpec,
+    AceSpec, BusSpec, EndpointSpec, FabricSpec, ForwardingSpec, FsmSplitSpec, JobSpec, Spec, SwitchOffloadSpec,
 };
 use crate::{steady, tables};
 use std::sync::Arc;
-use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate};
+use syncline_collective::Kind;
+use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::ace::{FsmSplit, Transit};
 use syncline_endpoint::{
     Ace, AceConfig, Baseline, BaselineConfig, Contended, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp,
     MessageEndpoint, SwitchConfig, SwitchOffload,
 };
-use syncline_network::{Analytical, Flow, Network, packet};
+use syncline_network::Network;
 use syncline_topology::Fabric;
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
@@ -32,7 +34,7 @@ use syncline_topology::Fabric;
 /// # Errors
 /// [`RunError::Spec`] if it does not describe one, [`RunError::Simulation`] if it fails.
 pub fn run(spec_json: &str) -> Result<Results, RunError> {
-    run_spec(&serde_json::from_str(spec_json).map_err(illegal)?, None)
+    run_spec(&Spec::read(spec_json)?, None)
 }
 
 /// Sets up everything that a simulation needs but its network, stops before its first event, and says what it would do.
@@ -40,7 +42,7 @@ pub fn run(spec_json: &str) -> Result<Results, RunError> {
 /// # Errors
 /// [`RunError::Spec`] if the document does not describe a simulation that can be run.
 pub fn check(spec_json: &str) -> Result<Preview, RunError> {
-    check_spec(&serde_json::from_str(spec_json).map_err(illegal)?)
+    check_spec(&Spec::read(spec_json)?)
 }
 
 /// [`check`], of a description that has been read.
@@ -59,7 +61,7 @@ pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
 /// # Errors
 /// As [`run`].
 pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
-    let spec = serde_json::from_str(spec_json).map_err(illegal)?;
+    let spec = Spec::read(spec_json)?;
     attempt_plan(&spec, RunPlan::new(&spec)?, limits)
 }
 
@@ -126,72 +128,58 @@ pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Resu
 }
 
 fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
-    let window = Ps(spec.output.window_ps);
-    match spec.network {
-        NetworkSpec::Analytical {} => {
-            with_network(spec, plan, None, |fabric| Ok(Analytical::new(fabric, window)), goal)
-        }
-        NetworkSpec::Flow {} => with_network(spec, plan, None, |fabric| Ok(Flow::new(fabric, window)), goal),
-        NetworkSpec::Packet { packet_bytes, buffer_packets, deadlock_rule, trains, sorted } => {
-            let rule = match deadlock_rule {
-                _ if is_mixed(spec, &plan)? => packet::DeadlockRule::Classes,
-                DeadlockRule::Bubble => packet::DeadlockRule::Bubble,
-                DeadlockRule::Dateline => packet::DeadlockRule::Dateline,
-                DeadlockRule::None => packet::DeadlockRule::None,
-            };
-            let packet = Bytes(packet_bytes.into());
-            let at_least = input_buffer(spec, &plan, packet)?;
-            let channels = match rule {
-                packet::DeadlockRule::Dateline | packet::DeadlockRule::Classes => 2,
-                packet::DeadlockRule::Bubble | packet::DeadlockRule::None => 1,
-            };
-            let needed = at_least.saturating_mul(channels);
-            if let Some(buffer) = buffer_packets.filter(|&b| b < needed) {
-                return Err(illegal(format!(
-                    "network.buffer_packets: input buffers of {} B, which chunks that wait inside an ACE could fill; \
-                     accepted: {} B or more",
-                    u64::from(buffer) * packet.0,
-                    u64::from(needed) * packet.0,
-                )));
-            }
-            // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its
-            // port buffers, which are first come, first served.
-            let in_phases = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() != (true, false);
-            let turns = plan.layout.is_routed() && !plan.transit && !in_phases;
-            let in_rounds = matches!(spec.fabric, FabricSpec::Graph { .. });
-            let buffer = buffer_packets;
-            let config =
-                packet::PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, sorted, window };
-            config.check().map_err(illegal)?;
-            let network = |fabric| packet::Packet::new(fabric, config).map_err(illegal);
-            with_network(spec, plan, Some(packet), network, goal)
-        }
+    spec.network.with(OnNetwork { spec, plan, goal })
+}
+
+/// A simulation that lacks its network and its endpoint.
+struct OnNetwork<'a> {
+    spec: &'a Spec,
+    plan: RunPlan,
+    goal: Goal,
+}
+
+impl WithNetwork for OnNetwork<'_> {
+    type Output = Result<Built, RunError>;
+
+    fn with<B: BuildNetwork>(self, network: &B) -> Result<Built, RunError> {
+        let OnNetwork { spec, plan, goal } = self;
+        let needs = network_needs(spec, &plan, network)?;
+        network.check(&needs)?;
+        with_network(
+            spec,
+            plan,
+            network.packet_bytes().map(|n| Bytes(n.into())),
+            |fabric| network.build(fabric, &needs),
+            goal,
+        )
     }
 }
 
-/// Whether an ACE carries out rings and direct all-to-alls, whose packets then have channels of their own.
-///
-/// # Errors
-/// [`RunError::Spec`] if routers were to forward there: their own rules against deadlock need all channels.
-fn is_mixed(spec: &Spec, plan: &RunPlan) -> Result<bool, RunError> {
-    let mixed = matches!(spec.endpoint, EndpointSpec::Ace(_)) && plan.layout.kinds() == (true, true);
-    if mixed && !plan.transit {
-        return Err(illegal(
-            "endpoint.transit: the routers of the packet backend do not forward for an ACE that carries out rings \
-             beside direct all-to-alls; accepted: endpoint",
-        ));
-    }
-    Ok(mixed)
-}
-
-/// The packets that the endpoint needs every input buffer to hold.
-fn input_buffer(spec: &Spec, plan: &RunPlan, packet: Bytes) -> Result<u32, RunError> {
-    match &spec.endpoint {
-        EndpointSpec::Ace(ace) => {
-            Ok(Ace::input_buffer(&plan.layout, &ace_config(spec, ace, plan.transit)?, packet, plan.largest_chunk()))
+/// What a run needs of its network.
+fn network_needs(spec: &Spec, plan: &RunPlan, network: &impl NetworkModel) -> Result<NetworkNeeds, RunError> {
+    let (rings, direct) = plan.layout.kinds();
+    let ace = match &spec.endpoint {
+        EndpointSpec::Ace(ace) => Some(ace),
+        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => None,
+    };
+    let buffer_packets = match (ace, network.packet_bytes()) {
+        (Some(ace), Some(packet)) => {
+            let config = ace_config(spec, ace, plan.transit)?;
+            Ace::input_buffer(&plan.layout, &config, Bytes(packet.into()), plan.largest_chunk())
         }
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => Ok(0),
-    }
+        _ => 0,
+    };
+    // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its port
+    // buffers, which are first come, first served.
+    let in_phases = ace.is_some() && (rings, direct) != (true, false);
+    Ok(NetworkNeeds {
+        buffer_packets,
+        two_channels: ace.is_some() && rings && direct,
+        transit: plan.transit,
+        turns: plan.layout.is_routed() && !plan.transit && !in_phases,
+        in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
+        window: Ps(spec.output.window_ps),
+    })
 }
 
 /// `packet`: what the network streams in; nothing for one without packets.
@@ -199,7 +187,7 @@ fn with_network<N>(
     spec: &Spec,
     plan: RunPlan,
     packet: Option<Bytes>,
-    network: impl FnOnce(Arc<dyn Fabric>) -> Result<N, RunError>,
+    network: impl FnOnce(Arc<dyn Fabric>) -> N,
     goal: Goal,
 ) -> Result<Built, RunError>
 where
@@ -249,7 +237,8 @@ where
         EndpointSpec::Ace(ace) => {
             let config = ace_config(spec, ace, transit)?;
             let window = Ps(spec.output.window_ps);
-            let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(illegal)?;
+            let refused = |error| ace_refused(spec, Refusal::from(error));
+            let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(refused)?;
             run.with(|| ace)
         }
         EndpointSpec::SwitchOffload(offload) => {
@@ -265,7 +254,7 @@ where
 fn check_stragglers(spec: &Spec, npus: u32) -> Result<(), RunError> {
     let JobSpec::Training { stragglers, .. } = &spec.job else { return Ok(()) };
     match stragglers.iter().find(|s| s.0 >= npus) {
-        Some((npu, _)) => Err(illegal(format!("job.stragglers: there is no NPU {npu}; accepted: 0 to {}", npus - 1))),
+        Some((npu, _)) => Err(no_such_npu("job.stragglers", *npu, npus)),
         None => Ok(()),
     }
 }
@@ -273,7 +262,7 @@ fn check_stragglers(spec: &Spec, npus: u32) -> Result<(), RunError> {
 /// The simulated NPUs whose slices are recorded, of a machine of `npus` NPUs.
 fn traced(numbers: &[u32], layout: &Layout, npus: u32) -> Result<Vec<NodeId>, RunError> {
     if let Some(n) = numbers.iter().find(|&&n| n >= npus) {
-        return Err(illegal(format!("output.trace_npus: there is no NPU {n}; accepted: 0 to {}", npus - 1)));
+        return Err(no_such_npu("output.trace_npus", *n, npus));
     }
     let mut traced: Vec<NodeId> = numbers.iter().filter_map(|&n| layout.simulated(NodeId(n))).collect();
     traced.push(NodeId(0)); // the phases table is the first NPU's
@@ -282,8 +271,41 @@ fn traced(numbers: &[u32], layout: &Layout, npus: u32) -> Result<Vec<NodeId>, Ru
     Ok(traced)
 }
 
+fn no_such_npu(field: &str, npu: u32, npus: u32) -> RunError {
+    Refusal::of(field, format!("there is no NPU {npu}")).accepting(format!("0 to {}", npus - 1)).into()
+}
+
+fn zero(field: &str) -> RunError {
+    Refusal::of(field, "must be positive").at_least(1).into()
+}
+
+/// What an ACE is refused for. What it can carry out depends on the fabric, on groups, on the collective and on its
+/// algorithm: the first of them that keeps it from being used is to blame.
+fn ace_refused(spec: &Spec, refusal: Refusal) -> RunError {
+    if !refusal.field.is_empty() {
+        return refusal.within("endpoint").into();
+    }
+    let kind = match spec.job {
+        JobSpec::Collective { collective, .. } => Some(place::kind(collective)),
+        JobSpec::Training { .. } => None,
+    };
+    let another = |field: &str, accepted: &str| {
+        Refusal::of(field, refusal.message.clone()).accepting(format!("{accepted}; or another endpoint"))
+    };
+    let kinds = "all-reduce, reduce-scatter, all-gather, all-to-all";
+    let blamed = match &spec.fabric {
+        _ if kind == Some(Kind::AllToAll) => None,
+        FabricSpec::Graph { .. } => Some(another("fabric", "a topology string")),
+        FabricSpec::Product { .. } if spec.groups.is_some() => {
+            Some(another("groups", "none: the whole of the topology"))
+        }
+        FabricSpec::Product { .. } => kind.filter(|kind| kind.is_rooted()).map(|_| another("job.collective", kinds)),
+    };
+    blamed.unwrap_or_else(|| refusal.within("collectives.algorithm")).into()
+}
+
 fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
-    Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{field}: must be positive")))
+    Rate::new(bytes_per_s).ok_or_else(|| zero(field))
 }
 
 /// What a baseline has: rates of memory, SMs and bus, a bus that costs a message no more than its bytes.
@@ -303,7 +325,7 @@ pub fn baseline_config([memory, sms, bus]: [u64; 3], charge_writes: bool) -> Res
 fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
     match buses {
         BusSpec::Rate => Ok(None),
-        BusSpec::Loggp { message_bytes: Some(0), .. } => Err(illegal("endpoint.buses.message_bytes: must be positive")),
+        BusSpec::Loggp { message_bytes: Some(0), .. } => Err(zero("endpoint.buses.message_bytes")),
         BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => Ok(Some(LogGp {
             latency: Ps(latency_ps),
             overhead: Ps(overhead_ps),
@@ -332,9 +354,9 @@ fn switch_offload(offload: &SwitchOffloadSpec) -> Result<(DmaConfig, SwitchConfi
 }
 
 fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {
-    let bubble = !matches!(spec.network, NetworkSpec::Packet { deadlock_rule: DeadlockRule::None, .. });
+    let bubble = spec.network.model().prevents_deadlock();
     let positive = |field: &str, value: u32| match value {
-        0 => Err(illegal(format!("endpoint.{field}: must be positive"))),
+        0 => Err(zero(&format!("endpoint.{field}"))),
         n => Ok(n),
     };
     Ok(AceConfig {
@@ -342,7 +364,7 @@ fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, Ru
         bus: rate("endpoint.bus_bytes_per_s", ace.bus_bytes_per_s)?,
         charge_writes: ace.charge_writes,
         protocol: protocol(ace.buses)?,
-        clock: Clock::new(ace.clock_hz).ok_or_else(|| illegal("endpoint.clock_hz: must be positive"))?,
+        clock: Clock::new(ace.clock_hz).ok_or_else(|| zero("endpoint.clock_hz"))?,
         sram: Bytes(ace.sram_bytes),
         banks: positive("sram_banks", ace.sram_banks)?,
         port_bytes: positive("port_bytes_per_cycle", ace.port_bytes_per_cycle)?,
@@ -370,7 +392,7 @@ struct Run<'a, F> {
 impl<F> Run<'_, F> {
     fn with<N, E>(self, endpoint: impl FnOnce() -> E) -> Result<Built, RunError>
     where
-        F: FnOnce(Arc<dyn Fabric>) -> Result<N, RunError>,
+        F: FnOnce(Arc<dyn Fabric>) -> N,
         N: Network,
         N::Event: Timer,
         E: Endpoint<N>,
@@ -399,7 +421,7 @@ impl<F> Run<'_, F> {
             executor.stop_when_settled();
         }
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
-        let mut simulation = Simulation::new(queue, network(fabric)?, endpoint(), executor, layout, config);
+        let mut simulation = Simulation::new(queue, network(fabric), endpoint(), executor, layout, config);
         let failed = |failure: Failure| RunError::Simulation(failure.to_string());
         if let Goal::Attempt(limits) = goal {
             return simulation.attempt(limits).map(Built::Attempted).map_err(failed);

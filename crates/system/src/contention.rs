@@ -1,10 +1,10 @@
 //! What a description says of how communication and compute share an NPU.
 
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::spec::{BusSpec, EndpointSpec, JobSpec, LoadSpec, Spec};
 use syncline_core::share::Share;
 use syncline_core::units::PS_PER_S;
-use syncline_core::{Bytes, Ps, Rate};
+use syncline_core::{Bytes, Ps, Rate, Refusal};
 use syncline_endpoint::{BaselineConfig, Contended, ContentionConfig, Load};
 
 /// Dynamic contention, as a description has it.
@@ -38,29 +38,35 @@ pub fn of(spec: &Spec) -> Result<Option<Contention>, RunError> {
     else {
         return match beside {
             [] => Ok(None),
-            _ => Err(illegal("job.beside: nothing is shared with what runs beside; accepted: dynamic contention")),
+            _ => {
+                let refusal = Refusal::of("job.beside", "nothing is shared with what runs beside");
+                Err(refusal.accepting("dynamic contention").into())
+            }
         };
     };
     if *buses != BusSpec::Rate {
-        return Err(illegal(
-            "endpoint.buses: with dynamic contention messages cost no more than their bytes; accepted: rate",
-        ));
+        let message = "with dynamic contention messages cost no more than their bytes";
+        return Err(Refusal::of("endpoint.buses", message).accepting("rate").into());
     }
     let config = ContentionConfig { sms: c.sms, comm_sms: c.comm_sms, comm_warps: c.comm_warps };
     if c.comm_sms == 0 || c.comm_sms > c.sms || c.sms > 1 << 16 {
         let (few, all) = (c.comm_sms, c.sms);
-        return Err(illegal(format!("endpoint.contention: {few} of {all} SMs; accepted: 1 to all of up to 65536 SMs")));
+        let refusal = Refusal::of("endpoint.contention", format!("{few} of {all} SMs"));
+        return Err(refusal.accepting("1 to all of up to 65536 SMs").into());
     }
     let warps = beside.iter().map(|load| load.milliwarps).chain([c.kernel_milliwarps, u64::from(c.comm_warps)]);
     if let Some(wrong) = warps.into_iter().find(|w| !(1..=MOST_WARPS).contains(w)) {
-        return Err(illegal(format!("endpoint.contention: {wrong} warps; accepted: 1 to {MOST_WARPS}")));
+        let refusal = Refusal::of("endpoint.contention", format!("{wrong} warps"));
+        return Err(refusal.accepting(format!("1 to {MOST_WARPS}")).into());
     }
     if beside.len() > MOST_LOADS {
-        return Err(illegal(format!("job.beside: {} loads; accepted: up to {MOST_LOADS}", beside.len())));
+        let refusal = Refusal::of("job.beside", format!("{} loads", beside.len()));
+        return Err(refusal.accepting(format!("up to {MOST_LOADS}")).into());
     }
     for (field, rate) in [("memory_bytes_per_s", *memory_bytes_per_s), ("sm_bytes_per_s", *sm_bytes_per_s)] {
         if !(LEAST_RATE..u64::MAX).contains(&rate) {
-            return Err(illegal(format!("endpoint.{field}: {rate} B/s to be shared; accepted: 1GB/s or more")));
+            let refusal = Refusal::of(field, format!("{rate} B/s to be shared")).within("endpoint");
+            return Err(refusal.accepting("1GB/s or more").into());
         }
     }
     let load = |l: &LoadSpec| Load {

@@ -1,12 +1,13 @@
 //! Why a run has no result.
 
 use std::fmt;
+use syncline_core::Refusal;
 
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// The description is not a legal simulation.
-    Spec(String),
+    /// The description is not a legal simulation; at least one reason.
+    Spec(Vec<Refusal>),
     /// The simulation failed: it stalled or lost bytes.
     Simulation(String),
 }
@@ -14,13 +15,19 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Spec(message) | RunError::Simulation(message) => f.write_str(message),
+            RunError::Spec(refusals) => {
+                let lines: Vec<String> = refusals.iter().map(Refusal::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            RunError::Simulation(message) => f.write_str(message),
         }
     }
 }
 
 impl std::error::Error for RunError {}
 
-pub(crate) fn illegal(what: impl fmt::Display) -> RunError {
-    RunError::Spec(what.to_string())
+impl From<Refusal> for RunError {
+    fn from(refusal: Refusal) -> RunError {
+        RunError::Spec(vec![refusal])
+    }
 }

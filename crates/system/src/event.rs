@@ -1,11 +1,11 @@
 //! The events of a run: one flat enumeration of every layer's timers, so that the queue is one type.
 //!
-//! A new backend or endpoint adds one line here.
+//! Timers of backends are listed with them (`networks`), those of endpoints here.
 
+use crate::networks::NetworkEvent;
 use syncline_core::{EventQueue, Key, Ps, Schedule};
 use syncline_endpoint::ace::AceEvent;
 use syncline_endpoint::message::WorkDone;
-use syncline_network::{analytical, flow, packet};
 use syncline_workload::Stream;
 
 /// Anything that happens at a time.
@@ -39,6 +39,7 @@ impl<T: Timer> Schedule<T> for Queue {
     }
 }
 
+/// One enumeration of timers of several types, and each one's place in it.
 macro_rules! timers {
     ($layer:ident, $all:ident, $doc:literal: $($name:ident($timer:ty)),+ $(,)?) => {
         #[doc = $doc]
@@ -48,16 +49,16 @@ macro_rules! timers {
             $($name($timer)),+
         }
         $(
-            impl Timer for $timer {
+            impl $crate::event::Timer for $timer {
                 #[inline(always)]
-                fn into_event(self) -> Event {
-                    Event::$layer($all::$name(self))
+                fn into_event(self) -> $crate::event::Event {
+                    $crate::event::Event::$layer($all::$name(self))
                 }
 
                 #[inline(always)]
-                fn from_event(event: Event) -> Option<$timer> {
+                fn from_event(event: $crate::event::Event) -> Option<$timer> {
                     match event {
-                        Event::$layer($all::$name(timer)) => Some(timer),
+                        $crate::event::Event::$layer($all::$name(timer)) => Some(timer),
                         _ => None,
                     }
                 }
@@ -66,7 +67,8 @@ macro_rules! timers {
     };
 }
 
-timers!(Network, NetworkEvent, "Timers of network backends.": Analytical(analytical::Event), Flow(flow::Event), Packet(packet::Event));
+pub(crate) use timers;
+
 timers!(Endpoint, EndpointEvent, "Timers of endpoints.": Message(WorkDone), Ace(AceEvent));
 
 #[cfg(test)]

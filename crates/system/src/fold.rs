@@ -6,11 +6,11 @@
 //! the NPUs by what they do; refinement by the machine around them does the rest.
 
 use crate::place::{Machine, Placement};
-use crate::spec::{FabricSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{Plan, Program};
-use syncline_core::{NodeId, NodeSet, Ps};
+use syncline_core::{NodeId, NodeSet};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
 use syncline_topology::{Fabric, Product, Quotient};
@@ -48,14 +48,8 @@ fn try_fold(
     let Machine::Product(product) = machine else {
         return Err("the fabric is not a product of dimensions".into());
     };
-    if let NetworkSpec::Packet { deadlock_rule, .. } = spec.network {
-        use crate::spec::DeadlockRule;
-        if deadlock_rule == DeadlockRule::Dateline {
-            return Err("a dateline makes the NPUs of a ring differ".into());
-        }
-        if product.link_kinds().any(|(_, latency)| latency == Ps::ZERO) {
-            return Err("links without latency leave the order of simultaneous packets to node numbers".into());
-        }
+    if let Some(reason) = spec.network.model().unfolded(product) {
+        return Err(reason.into());
     }
     even?;
     let mut colours = colours(product, placement)?;
@@ -90,7 +84,7 @@ fn try_fold(
     // they are served in the same order, but packets of others would come in between at other times.
     let classes = (0..quotient.npus()).filter(active).count();
     let switched = quotient.nodes() > quotient.npus();
-    if classes > 1 && switched && matches!(spec.network, NetworkSpec::Packet { .. }) {
+    if classes > 1 && switched && spec.network.model().takes_turns_at_switches() {
         return Err(format!("{classes} kinds of NPUs share switches, whose packets take turns{}", oddity(spec)));
     }
     if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {

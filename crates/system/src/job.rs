@@ -1,13 +1,13 @@
 //! What is to be run: a graph of compute and collectives, and what it adds up to.
 
 use crate::driver::CollectiveConfig;
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::place::{Placement, kind};
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_collective::{Kind, Plan};
-use syncline_core::Bytes;
+use syncline_core::{Bytes, Refusal};
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
 use syncline_workload::graph::{GraphSource, Node, Pass, Stream, Work};
@@ -50,7 +50,7 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
                 source: Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() }),
                 iterations: 1,
                 drain: true,
-                npu: Npu::new(1.0, 1.0, 1.0).map_err(illegal)?,
+                npu: Npu::new(1.0, 1.0, 1.0).map_err(Refusal::from)?,
                 background: None,
                 kinds: vec![kind],
                 root: *root,
@@ -82,7 +82,8 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             kinds.dedup();
             let slowest = stragglers.iter().map(|s| s.1).fold(1.0, f64::max);
             if let Some(s) = stragglers.iter().find(|s| !(s.1.is_finite() && s.1 > 0.0)) {
-                return Err(illegal(format!("job.stragglers: a factor of {}; accepted: a positive number", s.1)));
+                let refusal = Refusal::of("job.stragglers", format!("a factor of {}", s.1));
+                return Err(refusal.accepting("a positive number").into());
             }
             let (iterations, drain, compute_ps) = (*iterations, *drain, compute_ps * slowest);
             Ok(Job { source, iterations, drain, npu, background, kinds, root: 0, collectives, compute_ps })
@@ -91,7 +92,8 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
 }
 
 fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
-    let mut npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(illegal)?;
+    let refused = |error| Refusal::from(error).within("job.compute");
+    let mut npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(refused)?;
     if let Some(tile) = spec.tile {
         npu = npu.with_tile(tile);
     }
@@ -101,7 +103,7 @@ fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
         DataflowSpec::WeightStationary => Dataflow::WeightStationary,
         DataflowSpec::InputStationary => Dataflow::InputStationary,
     };
-    Ok(npu.with_array(Array::new(array.rows, array.columns, dataflow, array.clock_hz).map_err(illegal)?))
+    Ok(npu.with_array(Array::new(array.rows, array.columns, dataflow, array.clock_hz).map_err(refused)?))
 }
 
 /// The model of a workload for `ranks` NPUs; without `update`, updates of its weights cost nothing.
@@ -113,9 +115,11 @@ fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, Run
                 KernelsSpec::Weighted => Counted::Weighted,
             };
             let (batch, element_bytes, sequence) = (*batch, *element_bytes, *sequence);
-            models::build(name, &Sizes { batch, element_bytes, counted, sequence, ranks }).map_err(illegal)?
+            models::build(name, &Sizes { batch, element_bytes, counted, sequence, ranks }).map_err(Refusal::from)?
         }
-        WorkloadSpec::AstraText { text } => Built::Chain(astra_text::parse(text).map_err(illegal)?),
+        WorkloadSpec::AstraText { text } => Built::Chain(astra_text::parse(text).map_err(|wrong| {
+            RunError::Spec(wrong.errors.into_iter().map(|e| Refusal::from(e).within("job.workload.text")).collect())
+        })?),
     };
     if !update {
         match &mut built {
@@ -148,9 +152,8 @@ fn source(
                 (true, false) => Loop::Overlapped,
                 (false, false) => Loop::Blocking,
                 (false, true) => {
-                    return Err(illegal(
-                        "job.background: nothing overlaps with anything; accepted: overlap, or no background",
-                    ));
+                    let refusal = Refusal::of("job.background", "nothing overlaps with anything");
+                    return Err(refusal.accepting("overlap, or no background").into());
                 }
             };
             let hybrid = Hybrid::new(model, order);
@@ -158,13 +161,16 @@ fn source(
             Ok((Box::new(hybrid), collectives))
         }
         (Built::Chain(_), StrategySpec::DataParallel) => {
-            Err(illegal("job.background: the model has no embedding tables; accepted: no background"))
+            let refusal = Refusal::of("job.background", "the model has no embedding tables");
+            Err(refusal.accepting("no background").into())
         }
         (Built::Chain(_), StrategySpec::Hybrid) => {
-            Err(illegal("job.strategy: hybrid, but the model has no tables to distribute; accepted: data-parallel"))
+            let refusal = Refusal::of("job.strategy", "hybrid, but the model has no tables to distribute");
+            Err(refusal.accepting("data-parallel").into())
         }
         (Built::Recommender(_), StrategySpec::DataParallel) => {
-            Err(illegal("job.strategy: data-parallel, but no NPU holds all of the model's tables; accepted: hybrid"))
+            let refusal = Refusal::of("job.strategy", "data-parallel, but no NPU holds all of the model's tables");
+            Err(refusal.accepting("hybrid").into())
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod fold;
 pub mod job;
 pub mod limits;
 pub mod memory;
+pub mod networks;
 pub mod offload;
 pub mod pieces;
 pub mod pipeline;

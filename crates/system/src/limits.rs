@@ -3,13 +3,13 @@
 use crate::build::baseline_config;
 use crate::contention::Contention;
 use crate::driver::CollectiveConfig;
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::job::Job;
 use crate::pieces::Chunking;
 use crate::place::{Machine, Placement};
 use crate::spec::{BusSpec, EndpointSpec, Spec};
 use syncline_collective::{Algorithm, Plan, Program};
-use syncline_core::{Bytes, NodeId, Ps, Rate};
+use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::Wires;
 use syncline_endpoint::message::{MAX_CHUNKS, MAX_PHASES, MAX_STEPS, MAX_THREADS};
 use syncline_topology::{Block, Dimension, Fabric, all_links};
@@ -18,7 +18,7 @@ use syncline_topology::{Block, Dimension, Fabric, all_links};
 const _: () = assert!(syncline_collective::plan::MAX_PHASES <= MAX_PHASES);
 
 fn too_many(field: &str, count: u64, what: &str, most: u64) -> RunError {
-    illegal(format!("collectives.{field}: {count} {what}; accepted: up to {most}"))
+    Refusal::of(field, format!("{count} {what}")).accepting(format!("up to {most}")).within("collectives").into()
 }
 
 /// Refuses programs with more threads or steps than messages can name. (An engine beside the NPU counts the messages of a
@@ -192,7 +192,8 @@ pub fn check_span(
     let compute = job.compute_ps * f64::from(job.iterations) * stretched;
     let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {
-        return Err(illegal(format!("the run may move {carried:.2e} bytes; accepted: up to 9.2e18 over all NPUs")));
+        let refusal = Refusal::of("", format!("the run may move {carried:.2e} bytes"));
+        return Err(refusal.accepting("up to 9.2e18 over all NPUs").into());
     }
     let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
     let most = on_wires + chunks * steps * (f64::from(hops) * latency + f64::from(passes) * per_step) + compute;
@@ -200,5 +201,6 @@ pub fn check_span(
         return Ok(());
     }
     let days = most / 1e12 / 86_400.0;
-    Err(illegal(format!("the run may take {days:.0} days of simulated time; accepted: up to 106 days")))
+    let refusal = Refusal::of("", format!("the run may take {days:.0} days of simulated time"));
+    Err(refusal.accepting("up to 106 days").into())
 }

@@ -4,14 +4,14 @@
 //! backends and endpoints and rounded up. What exceeds the limit is refused, with what would fit: an allocation that
 //! fails ends the process.
 
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::place::Machine;
 use crate::preview::Preview;
 use crate::setup::RunPlan;
-use crate::spec::{EndpointSpec, FabricSpec, FoldSpec, NetworkSpec, Spec};
+use crate::spec::{EndpointSpec, FabricSpec, FoldSpec, Spec};
 use syncline_collective::Program;
-use syncline_core::NodeId;
 use syncline_core::stats::MAX_WINDOWS;
+use syncline_core::{NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_endpoint::message::LEAVING;
 use syncline_topology::Fabric;
@@ -40,19 +40,10 @@ const PATH_LINK: u64 = 12;
 /// A window of one quantity, and its place in the tables.
 const WINDOW: u64 = 60;
 
-/// Bytes of a link in a backend.
-const fn link(network: &NetworkSpec) -> u64 {
-    match network {
-        NetworkSpec::Analytical {} => 80,
-        NetworkSpec::Flow {} => 420,
-        NetworkSpec::Packet { .. } => 900,
-    }
-}
-
 /// Bytes of the NPUs and links that are simulated.
 fn of_fabric(spec: &Spec, fabric: &dyn Fabric) -> u64 {
     let npu = if matches!(spec.endpoint, EndpointSpec::Ace(_)) { ENGINE } else { NPU };
-    let links = u64::from(fabric.links()).saturating_mul(link(&spec.network));
+    let links = u64::from(fabric.links()).saturating_mul(spec.network.model().link_bytes());
     u64::from(fabric.npus()).saturating_mul(npu).saturating_add(links)
 }
 
@@ -81,7 +72,7 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
 /// Bytes of the paths between NPUs that are not neighbours, each of which is kept once by routers of packets and by
 /// endpoints that forward. On a product, pairs at the same displacement share theirs, of which there may be two.
 fn of_paths(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
-    if !plan.transit && !matches!(spec.network, NetworkSpec::Packet { .. }) {
+    if !plan.transit && !spec.network.model().keeps_paths() {
         return 0;
     }
     let npus = u64::from(preview.npus);
@@ -117,11 +108,8 @@ fn refused(field: &str, what: &str, needed: u64, limit: u64, fits: &str) -> RunE
         0..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
     };
-    illegal(format!(
-        "{field}: {what} about {} of memory, of which {} may be taken; accepted: {fits}; or a larger --memory-limit",
-        size(needed),
-        size(limit)
-    ))
+    let message = format!("{what} about {} of memory, of which {} may be taken", size(needed), size(limit));
+    Refusal::of(field, message).accepting(format!("{fits}; or a larger --memory-limit")).into()
 }
 
 /// NPUs that fit, of so many that need so much.

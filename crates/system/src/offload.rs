@@ -4,18 +4,20 @@
 //! as large as a message; a line gets as many slots in its switch as the switch's memory holds pieces, shared
 //! evenly by the chunks in flight and by the lines of the switch.
 
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::place::{Machine, kind};
 use crate::spec::{AlgorithmSpec, CollectiveSpec, EndpointSpec, Spec, SwitchOffloadSpec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Plan, Program, Slot, Split};
-use syncline_core::{Bytes, NodeId, PortId};
+use syncline_core::{Bytes, NodeId, PortId, Refusal};
 use syncline_endpoint::in_switch::needs_sms;
 use syncline_topology::product::Way;
 use syncline_topology::{Block, Fabric, Product};
 
 /// The most slots of a line: threads that a message can name.
 const MOST_SLOTS: u64 = 16;
+/// How a refusal begins where there are none.
+const NEEDS_SWITCHES: &str = "switch offload needs a switch between the members";
 /// The class of links to PCIe switches.
 const PCIE: &str = "PCIe";
 
@@ -106,11 +108,12 @@ impl<'a> Offload<'a> {
         }
         let each = least.saturating_mul(spec.collectives.inflight.into());
         if each > self.spec.switch_memory_bytes {
-            return Err(illegal(format!(
-                "endpoint.switch_memory: {} B, but {} chunks in flight have pieces of together {each} B in a switch; \
-                 accepted: at least {each}B; or smaller chunks, or fewer in flight",
+            let message = format!(
+                "{} B, but {} chunks in flight have pieces of together {each} B in a switch",
                 self.spec.switch_memory_bytes, spec.collectives.inflight
-            )));
+            );
+            let refusal = Refusal::of("endpoint.switch_memory_bytes", message).at_least(each);
+            return Err(refusal.accepting("smaller chunks, or fewer in flight").into());
         }
         Ok((self.spec.switch_memory_bytes / each.max(1)).clamp(1, MOST_SLOTS) as u8)
     }
@@ -121,38 +124,36 @@ impl<'a> Offload<'a> {
         let mut missing = self.dims.iter().flatten().filter_map(|found| found.as_ref().err());
         let none = !self.dims.iter().flatten().any(Result::is_ok);
         if let Some(missing) = missing.next().filter(|_| none) {
-            return Err(illegal(format!(
-                "endpoint.kind: switch offload needs a switch between the members: {missing}; accepted: a fabric with a \
-                 switch, or the endpoint ideal, baseline or ace"
-            )));
+            let refusal = Refusal::of("endpoint.kind", format!("{NEEDS_SWITCHES}: {missing}"));
+            return Err(refusal.accepting("a fabric with a switch, or the endpoint ideal, baseline or ace").into());
         }
         let phases = || plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |i| (plan, i)));
         let takes = |kind| Algorithm::InSwitch { slices: 1, slots: 1 }.supports(kind);
         let offloaded = |(plan, i): (&Plan, usize)| matches!(plan.phases()[i].algorithm, Algorithm::InSwitch { .. });
         let idle = plans.iter().any(|p| takes(p.kind())) && phases().count() > 0 && !phases().any(offloaded);
         if idle {
-            return Err(illegal(
-                "collectives.algorithm: nothing of it goes through a switch that adds or copies; accepted: in-switch, \
-                 hierarchical, hierarchical-optimal, ace-4-phase, six-phase or themis with the endpoint switch-offload",
-            ));
+            let message = "nothing of it goes through a switch that adds or copies";
+            let refusal = Refusal::of("collectives.algorithm", message).accepting(
+                "in-switch, hierarchical, hierarchical-optimal, ace-4-phase, six-phase or themis with the endpoint \
+                 switch-offload",
+            );
+            return Err(refusal.into());
         }
         for (plan, i) in phases() {
             let phase = plan.phases()[i];
             let found = self.dims.get(usize::from(phase.dim)); // none for the line of all ranks
             if let (Algorithm::InSwitch { .. }, Some(Some(Err(missing)))) = (phase.algorithm, found) {
                 let (field, accepted) = asked_by(&spec.collectives, plan.kind());
-                return Err(illegal(format!(
-                    "collectives.{field}: switch offload needs a switch between the members: {missing}; accepted: \
-                     {accepted}"
-                )));
+                let refusal = Refusal::of(field, format!("{NEEDS_SWITCHES}: {missing}")).within("collectives");
+                return Err(refusal.accepting(accepted).into());
             }
             let program = plan.program(i, true);
             if self.spec.sm_bytes_per_s == 0 && !program.has_switch() && has_kernels(&program) {
-                return Err(illegal(format!(
-                    "endpoint.comm_sms: 0, but the {} along dimension {} goes through no switch that could do it, and \
-                     takes SMs; accepted: 1 or more",
+                let message = format!(
+                    "0, but the {} along dimension {} goes through no switch that could do it, and takes SMs",
                     phase.kind, phase.dim
-                )));
+                );
+                return Err(Refusal::of("endpoint.sm_bytes_per_s", message).at_least(1).into());
             }
         }
         Ok(())
@@ -169,11 +170,9 @@ impl<'a> Offload<'a> {
             _ => None,
         });
         if steps.max().unwrap_or(0) >= u64::from(syncline_endpoint::message::MAX_STEPS) {
-            return Err(illegal(format!(
-                "endpoint.message: {} B cut a chunk into more pieces than can be told apart; accepted: larger \
-                 messages, or smaller chunks",
-                self.spec.message_bytes
-            )));
+            let message = format!("{} B cut a chunk into more pieces than can be told apart", self.spec.message_bytes);
+            let refusal = Refusal::of("endpoint.message_bytes", message);
+            return Err(refusal.accepting("larger messages, or smaller chunks").into());
         }
         Ok(())
     }

@@ -22,7 +22,7 @@
 use crate::attempt::{Ending, Limits};
 use crate::build::attempt_plan;
 use crate::setup::RunPlan;
-use crate::spec::{ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, JobSpec, NetworkSpec, Spec};
+use crate::spec::{ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
 use syncline_core::Ps;
@@ -40,8 +40,6 @@ const MESSAGES: u64 = 40_000;
 const SETTLED: u64 = 64;
 /// Work of all trials together, with what each sets up: a second or two.
 const WORK: u64 = 8_000_000;
-/// Packets of an input buffer with which rings move whatever is in their way.
-const LEAST_BUFFER: u32 = 4;
 /// Slices when no trial can tell.
 const UNTRIED: u32 = 64;
 /// In percent, how much longer than the best time the time with fewer slices may be.
@@ -164,10 +162,9 @@ impl Pipelined<'_> {
         spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
         spec.output.trace_npus.clear();
         spec.output.window_ps = Ps::HORIZON.0; // of which nobody reads any
-        if let NetworkSpec::Packet { packet_bytes, buffer_packets, .. } = &mut spec.network {
-            let scale = self.scale(slice, *packet_bytes);
-            *packet_bytes = packet_bytes.saturating_mul(scale);
-            *buffer_packets = buffer_packets.map(|buffer| (buffer / scale).max(buffer.min(LEAST_BUFFER)));
+        if let Some(packet) = spec.network.model().packet_bytes() {
+            let coarser = spec.network.model().coarser(self.scale(slice, packet));
+            spec.network = coarser.unwrap_or(spec.network);
         }
         if spec.fold == FoldSpec::On {
             spec.fold = FoldSpec::Auto;

@@ -1,7 +1,7 @@
 //! From a description to a fabric, and to where collectives run on it.
 
 use crate::balance::{Balance, lane_rates};
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::job::Job;
 use crate::offload::Offload;
 use crate::pipeline::Pipelined;
@@ -10,8 +10,9 @@ use crate::spec::{
     GroupsSpec, LanesSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
 };
 use std::sync::Arc;
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Request, Split};
-use syncline_core::{NodeId, PortId, Ps, Rate};
+use syncline_collective::plan::MAX_PHASES;
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, Request, Split};
+use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Way};
@@ -34,7 +35,7 @@ impl Machine {
         match &spec.fabric {
             FabricSpec::Product { dims, odd_links } => {
                 let dims = dims.iter().enumerate().map(dimension).collect::<Result<Vec<_>, RunError>>()?;
-                let mut product = Product::new(dims).map_err(illegal)?;
+                let mut product = Product::new(dims).map_err(|e| Refusal::from(e).within("fabric"))?;
                 for (i, l) in odd_links.iter().enumerate() {
                     set_odd_link(&mut product, i, l)?;
                 }
@@ -58,10 +59,8 @@ impl Machine {
             return Ok(false);
         }
         let refused = |why: &str| {
-            Err(illegal(format!(
-                "endpoint.transit: {why}; accepted: network there, endpoint on products of rings and fully connected \
-                 dimensions"
-            )))
+            let accepted = "network there, endpoint on products of rings and fully connected dimensions";
+            Err(Refusal::of("endpoint.transit", why).accepting(accepted).into())
         };
         let Machine::Product(product) = self else {
             return refused("endpoints do not forward on machines and topology files");
@@ -84,7 +83,7 @@ impl Machine {
 }
 
 fn link_rate(field: impl FnOnce() -> String, bytes_per_s: u64) -> Result<Rate, RunError> {
-    Rate::new(bytes_per_s).ok_or_else(|| illegal(format!("{}: a link needs a rate", field())))
+    Rate::new(bytes_per_s).ok_or_else(|| Refusal::of(&field(), "a link needs a rate").at_least(1).into())
 }
 
 fn dimension((i, d): (usize, &DimSpec)) -> Result<Dimension, RunError> {
@@ -109,15 +108,11 @@ fn set_odd_link(product: &mut Product, i: usize, l: &OddLinkSpec) -> Result<(), 
     };
     let port = way.and_then(|way| product.port(l.dim.into(), way, l.parallel));
     let (Some(port), true) = (port, l.npu < product.npus()) else {
-        return Err(illegal(format!(
-            "fabric.odd_links.{i}: NPU {} has no link {} #{} of dimension {}; accepted: NPUs 0 to {}, and up, down, \
-             switch or +k as the dimension has them",
-            l.npu,
-            l.way,
-            l.parallel,
-            l.dim,
-            product.npus() - 1
-        )));
+        let message = format!("NPU {} has no link {} #{} of dimension {}", l.npu, l.way, l.parallel, l.dim);
+        let last = product.npus() - 1;
+        return Err(Refusal::of(&format!("fabric.odd_links.{i}"), message)
+            .accepting(format!("NPUs 0 to {last}, and up, down, switch or +k as the dimension has them"))
+            .into());
     };
     let rate = link_rate(|| format!("fabric.odd_links.{i}"), l.rate_bytes_per_s)?;
     product.set_link(NodeId(l.npu), port, rate, Ps(l.latency_ps));
@@ -133,10 +128,8 @@ fn graph(
 ) -> Result<Graph, RunError> {
     for (i, n) in nodes.iter().enumerate() {
         if (i < npus as usize) != (n.kind == "npu") {
-            return Err(illegal(format!(
-                "fabric.nodes.{i}: NPUs are the first {npus} nodes; {} is a {}",
-                n.name, n.kind
-            )));
+            let message = format!("NPUs are the first {npus} nodes; {} is a {}", n.name, n.kind);
+            return Err(Refusal::of(&format!("fabric.nodes.{i}"), message).into());
         }
     }
     let node =
@@ -148,7 +141,7 @@ fn graph(
         Ok(GraphLink { from: NodeId(l.from), to: NodeId(l.to), spec })
     };
     let links = links.iter().enumerate().map(link).collect::<Result<Vec<_>, RunError>>()?;
-    Graph::new(nodes, npus, classes.to_vec(), links, participants).map_err(illegal)
+    Graph::new(nodes, npus, classes.to_vec(), links, participants).map_err(|e| Refusal::from(e).within("fabric").into())
 }
 
 /// The NPUs that communicate.
@@ -158,22 +151,21 @@ fn participants(groups: Option<&GroupsSpec>, npus: u32) -> Result<Vec<NodeId>, R
     let mut seen = vec![false; npus as usize];
     for (g, members) in groups.members.iter().enumerate() {
         if members.len() != size || size == 0 {
-            return Err(illegal(format!(
-                "groups: group {g} has {} members; accepted: as many in each group, at least 1",
-                members.len()
-            )));
+            let refusal = Refusal::of("groups", format!("group {g} has {} members", members.len()));
+            return Err(refusal.accepting("as many in each group, at least 1").into());
         }
         for &m in members {
-            let known = seen
-                .get_mut(m as usize)
-                .ok_or_else(|| illegal(format!("groups: there is no NPU {m}; accepted: 0 to {}", npus - 1)))?;
+            let known = seen.get_mut(m as usize).ok_or_else(|| {
+                Refusal::of("groups", format!("there is no NPU {m}")).accepting(format!("0 to {}", npus - 1))
+            })?;
             if std::mem::replace(known, true) {
-                return Err(illegal(format!("groups: NPU {m} is named twice; accepted: each in one group at most")));
+                let refusal = Refusal::of("groups", format!("NPU {m} is named twice"));
+                return Err(refusal.accepting("each in one group at most").into());
             }
         }
     }
     if size == 0 {
-        return Err(illegal("groups: there is none; accepted: at least one"));
+        return Err(Refusal::of("groups", "there is none").accepting("at least one").into());
     }
     Ok(groups.members.iter().flatten().map(|&m| NodeId(m)).collect())
 }
@@ -239,7 +231,7 @@ impl Placement {
                     let axes: Vec<Axis> = axes.map(|(&size, algorithm)| Axis { size, algorithm }).collect();
                     let composition = chosen.composition();
                     let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
-                        .map_err(illegal)?;
+                        .map_err(|error| unplanned(error, c, &job.kinds))?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
                         // Two halves of a share are that share only where blocks are padded to be equal.
                         let halves = spec.collectives.padding || kind == Kind::AllReduce;
@@ -347,9 +339,37 @@ fn grid(spec: &Spec, whole: Option<&Product>, ranks: u32) -> Result<Vec<u32>, Ru
     let Some(grid) = spec.groups.as_ref().and_then(|g| g.grid.clone()) else { return Ok(vec![ranks]) };
     let cells = grid.iter().try_fold(1u32, |n, &size| n.checked_mul(size));
     if cells != Some(ranks) {
-        return Err(illegal(format!("groups.grid: a grid of {grid:?} ranks; accepted: {ranks} ranks in all")));
+        let refusal = Refusal::of("groups.grid", format!("a grid of {grid:?} ranks"));
+        return Err(refusal.accepting(format!("{ranks} ranks in all")).into());
     }
     Ok(grid)
+}
+
+/// What is refused where a collective of a job, with these kinds of them, has no plan.
+fn unplanned(error: PlanError, given: &CollectiveSpec, kinds: &[Kind]) -> Refusal {
+    match error {
+        PlanError::TooManyPhases(phases) => {
+            Refusal::of("collectives.algorithm", format!("{phases} phases")).accepting(format!("up to {MAX_PHASES}"))
+        }
+        PlanError::NoSuchRoot { root, ranks } => Refusal::of("job.root", format!("root {root}: there is no such rank"))
+            .accepting(format!("0 to {}", ranks - 1)),
+        PlanError::NoSlices { algorithm } => {
+            Refusal::of("collectives.slices", format!("{} has no slices", algorithm.name())).at_least(1)
+        }
+        PlanError::Unsupported { algorithm, kind } => {
+            let message = format!("there is no {} algorithm for {kind}", algorithm.name());
+            if given.algorithms.iter().any(|(own, _)| self::kind(*own) == kind) {
+                return Refusal::of(&format!("collectives.algorithms.{kind}"), message).accepting("direct");
+            }
+            let accepted = match kinds {
+                [_] => "direct, or auto for what is fastest".to_string(),
+                _ => format!(
+                    "an algorithm for all kinds, or one of its own for this one (collective.algorithms: {{{kind}: direct}})"
+                ),
+            };
+            Refusal::of("collectives.algorithm", message).accepting(accepted)
+        }
+    }
 }
 
 /// Whether an algorithm sees a group as a line, whatever its shape.
@@ -369,10 +389,8 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
     const MOST: usize = 5; // 120 orders, of at most 255 plans
     let dims: Vec<u8> = (0u8..).zip(sizes).filter(|(_, size)| **size > 1).map(|(dim, _)| dim).collect();
     if dims.len() > MOST {
-        return Err(illegal(format!(
-            "collectives.algorithm: {} dimensions to order; accepted: up to {MOST}",
-            dims.len()
-        )));
+        let refusal = Refusal::of("collectives.algorithm", format!("{} dimensions to order", dims.len()));
+        return Err(refusal.accepting(format!("up to {MOST}")).into());
     }
     let mut orders: Vec<Vec<u8>> = vec![Vec::new()];
     for _ in &dims {
@@ -397,10 +415,8 @@ impl Through<'_> {
     /// What phases do along a dimension, of chunks of `chunk` bytes.
     fn algorithm(&self, dim: usize, composition: Composition, chunk: u64) -> Result<Algorithm, RunError> {
         let Some(offload) = self.offload else {
-            return Err(illegal(
-                "collectives.algorithm: in-switch is what switches do that add and copy; accepted: in-switch with the \
-                 endpoint switch-offload, or another algorithm",
-            ));
+            let refusal = Refusal::of("collectives.algorithm", "in-switch is what switches do that add and copy");
+            return Err(refusal.accepting("in-switch with the endpoint switch-offload, or another algorithm").into());
         };
         // All-reduces of shares work on less than the chunk; pieces are those of what is not scattered.
         let inner = self.sizes.iter().position(|&size| size > 1);
@@ -454,10 +470,8 @@ fn algorithms(
                 Some(_) => "none with an algorithm that is the same in all dimensions".to_string(),
                 None => format!("{dims}, one per dimension"),
             };
-            return Err(illegal(format!(
-                "collectives.per_dimension: {} algorithms; accepted: {accepted}",
-                given.len()
-            )));
+            let refusal = Refusal::of("collectives.per_dimension", format!("{} algorithms", given.len()));
+            return Err(refusal.accepting(accepted).into());
         }
     };
     each.into_iter().enumerate().map(algorithm).collect()

@@ -7,7 +7,7 @@
 use crate::memory;
 use crate::pipeline::slices_of;
 use crate::setup::RunPlan;
-use crate::spec::{NetworkSpec, Spec};
+use crate::spec::Spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_collective::{Kind, Plan, Slot};
@@ -239,10 +239,7 @@ impl RunPlan {
     /// Looks ahead.
     pub fn preview(&self, spec: &Spec) -> Preview {
         let layout = &self.layout;
-        let packet = match spec.network {
-            NetworkSpec::Packet { packet_bytes, .. } => Some(u64::from(packet_bytes.max(1))),
-            NetworkSpec::Analytical {} | NetworkSpec::Flow {} => None,
-        };
+        let packet = spec.network.model().packet_bytes().map(|bytes| u64::from(bytes.max(1)));
         let mut counter = Counter { plan: self, packet, looked_at: 0 };
         let npu = layout.first();
         let first = counter.of_npu(npu);

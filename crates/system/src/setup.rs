@@ -5,17 +5,17 @@ use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
 use crate::contention::{self, Contention};
 use crate::driver::CollectiveConfig;
-use crate::errors::{RunError, illegal};
+use crate::errors::RunError;
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::limits;
 use crate::memory;
 use crate::pieces::{Chunking, LaneUse};
 use crate::place::{Machine, Placement, kind};
-use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, SchedulingSpec, Spec};
+use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::Plan;
-use syncline_core::{Bytes, NodeId};
+use syncline_core::{Bytes, NodeId, Refusal};
 use syncline_endpoint::{Ace, Layout};
 use syncline_topology::Fabric;
 
@@ -71,11 +71,11 @@ impl RunPlan {
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
-            return Err(illegal("output.window_ps: a window needs a length"));
+            return Err(Refusal::of("output.window_ps", "a window needs a length").at_least(1).into());
         }
         let c = &spec.collectives;
         if c.element_bytes == 0 || c.inflight == 0 {
-            return Err(illegal("collectives: element_bytes and inflight must be positive"));
+            return Err(Refusal::of("collectives", "element_bytes and inflight must be positive").into());
         }
         let fabric = machine.fabric();
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
@@ -121,7 +121,8 @@ impl RunPlan {
         let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
             Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
             Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
-                return Err(illegal(format!("fold: the run cannot be folded: {reason}; accepted: auto, off")));
+                let refusal = Refusal::of("fold", format!("the run cannot be folded: {reason}"));
+                return Err(refusal.accepting("auto, off").into());
             }
             Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
         };
@@ -148,10 +149,7 @@ impl RunPlan {
 /// Whether an ACE of so many transit pools has SRAM for chunks of `chunk` bytes; other endpoints have room for any.
 fn sram_holds(spec: &Spec, placement: &Placement, chunk: u64, pools: u32) -> bool {
     let EndpointSpec::Ace(ace) = &spec.endpoint else { return true };
-    let packet = match spec.network {
-        NetworkSpec::Packet { packet_bytes, .. } => packet_bytes.min(ace.message_bytes),
-        NetworkSpec::Analytical {} | NetworkSpec::Flow {} => ace.message_bytes,
-    };
+    let packet = spec.network.model().packet_bytes().map_or(ace.message_bytes, |packet| packet.min(ace.message_bytes));
     Ace::sram_needed(&placement.plans, placement.split, Bytes(chunk), packet, pools) <= ace.sram_bytes
 }
 
@@ -196,7 +194,7 @@ fn grown(
 fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
     match spec {
         ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => {
-            Err(illegal("collectives.chunking: a chunk needs bytes, a collective chunks"))
+            Err(Refusal::of("collectives.chunking", "a chunk needs bytes, a collective chunks").into())
         }
         ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
         ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),

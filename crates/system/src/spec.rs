@@ -6,11 +6,14 @@
 
 mod job;
 
+pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
 pub use job::{
     ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, StrategySpec, WorkloadSpec,
 };
 
+use crate::errors::RunError;
 use serde::Deserialize;
+use syncline_core::Refusal;
 
 /// One simulation.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,6 +40,23 @@ pub struct Spec {
     /// Runs that would take more memory are refused.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+}
+
+impl Spec {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] with the field that is not what it should be.
+    pub fn read(json: &str) -> Result<Spec, RunError> {
+        let mut input = serde_json::Deserializer::from_str(json);
+        let wrong = |error: serde_path_to_error::Error<serde_json::Error>| {
+            let field = error.path().to_string();
+            Refusal::of(if field == "." { "" } else { &field }, error.into_inner().to_string())
+        };
+        let spec = serde_path_to_error::deserialize(&mut input).map_err(wrong)?;
+        input.end().map_err(|error| Refusal::of("", error.to_string()))?;
+        Ok(spec)
+    }
 }
 
 /// NPUs, switches and links.
@@ -159,43 +179,6 @@ pub enum FoldSpec {
     /// Never.
     #[default]
     Off,
-}
-
-/// A network backend and its parameters.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "backend", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum NetworkSpec {
-    /// [`syncline_network::Analytical`].
-    Analytical {},
-    /// [`syncline_network::Flow`].
-    Flow {},
-    /// The packet backend.
-    Packet {
-        /// Payload bytes of a packet.
-        packet_bytes: u32,
-        /// Packets per input buffer; `None` for twice the bandwidth-delay product of each link.
-        buffer_packets: Option<u32>,
-        /// How ring deadlock is avoided.
-        deadlock_rule: DeadlockRule,
-        /// Whether packets of one message travel as trains where that is exact.
-        trains: bool,
-        /// Whether packets in transit through an NPU do not wait for one before them that goes elsewhere: to see what
-        /// that costs.
-        #[serde(default)]
-        sorted: bool,
-    },
-}
-
-/// How the packet backend keeps rings from deadlocking.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeadlockRule {
-    /// Bubble flow control: entering a ring takes two free slots.
-    Bubble,
-    /// Two virtual channels and a dateline.
-    Dateline,
-    /// None: for showing that one is needed.
-    None,
 }
 
 /// What the ideal endpoint passes on as soon as it has arrived.

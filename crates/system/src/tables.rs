@@ -24,7 +24,7 @@ use crate::results::{
     ResourceSummary, Results, Summary, Table,
 };
 use crate::setup::Folded;
-use crate::spec::{JobSpec, NetworkSpec, Spec};
+use crate::spec::{JobSpec, Spec};
 use crate::steady;
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
@@ -276,7 +276,7 @@ where
         let bound = self.folded.bound.as_ref().filter(|bound| bound.time > end);
         if let (true, true, Some(bound)) = (finished, busy <= end, bound) {
             let Bound { time, by } = bound;
-            if !matches!(self.spec.network, NetworkSpec::Analytical {}) {
+            if self.spec.network.model().has_contention() {
                 return Some(format!(
                     "the result is {end}, but no schedule takes less than {time} ({by}): the bound or this backend is \
                      wrong, which is worth a report"

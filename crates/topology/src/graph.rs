@@ -10,9 +10,8 @@
 
 use crate::fabric::{Fabric, LinkSpec};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::fmt;
 use std::sync::OnceLock;
-use syncline_core::{Bytes, NodeId, PortId, Ps, Rate};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Refusal};
 
 /// A node of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,25 +53,27 @@ pub enum GraphError {
     Disconnected { from: String, to: String },
 }
 
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GraphError::Empty => write!(f, "a fabric needs at least one NPU"),
-            GraphError::NoSuchNode { link, node } => write!(f, "fabric.links.{link}: there is no node {node}"),
-            GraphError::SelfLoop { link, node } => write!(f, "fabric.links.{link}: a link from {node} to itself"),
+impl From<GraphError> for Refusal {
+    fn from(error: GraphError) -> Refusal {
+        let of_link = |link: usize, what: String| Refusal::of(&format!("links.{link}"), what);
+        match error {
+            GraphError::Empty => Refusal::of("npus", "a fabric needs at least one NPU"),
+            GraphError::NoSuchNode { link, node } => of_link(link, format!("there is no node {node}")),
+            GraphError::SelfLoop { link, node } => of_link(link, format!("a link from {node} to itself")),
             GraphError::OneWay { from, to } => {
-                write!(f, "there are more links from {from} to {to} than back; accepted: links in both directions")
+                Refusal::of("links", format!("there are more links from {from} to {to} than back"))
+                    .accepting("links in both directions")
             }
-            GraphError::TooManyLinks { links } => write!(f, "{links} links; accepted: up to {}", Graph::MAX_LINKS),
-            GraphError::NoSuchClass { link, class } => {
-                write!(f, "fabric.links.{link}: there is no link class {class}")
+            GraphError::TooManyLinks { links } => {
+                Refusal::of("links", format!("{links} links")).accepting(format!("up to {}", Graph::MAX_LINKS))
             }
-            GraphError::Disconnected { from, to } => write!(f, "there is no way from {from} to {to}"),
+            GraphError::NoSuchClass { link, class } => of_link(link, format!("there is no link class {class}")),
+            GraphError::Disconnected { from, to } => {
+                Refusal::of("links", format!("there is no way from {from} to {to}"))
+            }
         }
     }
 }
-
-impl std::error::Error for GraphError {}
 
 /// Cost of the rest of a way: hops, then time of a probe.
 type Cost = (u32, u64);

@@ -24,8 +24,7 @@
 use crate::fabric::{Fabric, LinkSpec};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt;
-use syncline_core::{NodeId, PortId, Ps, Rate};
+use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
 
 /// How the NPUs of a line are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,29 +113,25 @@ pub enum ProductError {
     TooManyDimensions { dims: usize },
 }
 
-impl fmt::Display for ProductError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProductError::Empty => write!(f, "a topology needs at least one dimension"),
-            ProductError::NoNodes { dim } => write!(f, "dimension {dim} has no nodes; accepted: 1 or more"),
-            ProductError::NoLinks { dim } => write!(f, "dimension {dim} has no links; accepted: 1 or more"),
-            ProductError::TooManyNodes { nodes } => {
-                write!(f, "{nodes} nodes; accepted: up to {}", Product::MAX_NPUS)
-            }
+impl From<ProductError> for Refusal {
+    fn from(error: ProductError) -> Refusal {
+        let of_dim = |dim: usize, what: &str| {
+            Refusal::of(&format!("dims.{dim}"), format!("dimension {dim} has no {what}")).accepting("1 or more")
+        };
+        let up_to = |count: String, most: u64| Refusal::of("dims", count).accepting(format!("up to {most}"));
+        match error {
+            ProductError::Empty => Refusal::of("dims", "a topology needs at least one dimension"),
+            ProductError::NoNodes { dim } => of_dim(dim, "nodes"),
+            ProductError::NoLinks { dim } => of_dim(dim, "links"),
+            ProductError::TooManyNodes { nodes } => up_to(format!("{nodes} nodes"), Product::MAX_NPUS.into()),
             ProductError::TooManyPorts { ports } => {
-                write!(f, "{ports} ports on one node; accepted: up to {}", Product::MAX_PORTS)
+                up_to(format!("{ports} ports on one node"), Product::MAX_PORTS.into())
             }
-            ProductError::TooManyLinks { links } => {
-                write!(f, "{links} links; accepted: up to {}", Product::MAX_LINKS)
-            }
-            ProductError::TooManyDimensions { dims } => {
-                write!(f, "{dims} dimensions; accepted: up to {}", Product::MAX_DIMS)
-            }
+            ProductError::TooManyLinks { links } => up_to(format!("{links} links"), Product::MAX_LINKS.into()),
+            ProductError::TooManyDimensions { dims } => up_to(format!("{dims} dimensions"), Product::MAX_DIMS as u64),
         }
     }
 }
-
-impl std::error::Error for ProductError {}
 
 /// A product of dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,8 +35,7 @@
 
 use crate::layer::{Cost, Layer};
 use std::collections::BTreeMap;
-use std::fmt;
-use syncline_core::{Bytes, Ps};
+use syncline_core::{Bytes, Ps, Refusal};
 
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +50,12 @@ pub struct FieldError {
     pub accepted: String,
 }
 
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {} is {:?}; accepted: {}", self.line, self.field, self.value, self.accepted)
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Refusal {
+        let FieldError { line, field, value, accepted } = error;
+        let message = if value.is_empty() { "this is missing".into() } else { format!("this is not a legal {field}") };
+        let refusal = Refusal::of("", message).accepting(accepted).in_line(line);
+        Refusal { field: vec![field], value: Some(value), ..refusal }
     }
 }
 
@@ -63,17 +65,6 @@ pub struct ImportError {
     /// The errors, at least one.
     pub errors: Vec<FieldError>,
 }
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.errors.iter().enumerate() {
-            write!(f, "{}{error}", if i > 0 { "\n" } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ImportError {}
 
 /// All compute times of a file together: a million seconds. Simulated time ends at 213 days.
 pub const MAX_TOTAL_NS: u64 = 1_000_000_000_000_000;

@@ -33,10 +33,9 @@
 
 use crate::layer::{Cost, Demand};
 use crate::systolic::Array;
-use std::fmt;
 use std::num::NonZeroU32;
 use syncline_core::units::PS_PER_S;
-use syncline_core::{Bytes, Ps};
+use syncline_core::{Bytes, Ps, Refusal};
 
 /// Why an NPU cannot be described by the numbers given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,17 +49,12 @@ pub enum NpuError {
     },
 }
 
-impl fmt::Display for NpuError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NpuError::NotPositive { field, value } => {
-                write!(f, "{field} is {value}; accepted: a finite number above zero")
-            }
-        }
+impl From<NpuError> for Refusal {
+    fn from(error: NpuError) -> Refusal {
+        let NpuError::NotPositive { field, value } = error;
+        Refusal::of(field, format!("{field} is {value}")).accepting("a finite number above zero")
     }
 }
-
-impl std::error::Error for NpuError {}
 
 /// The part of an NPU that computes.
 #[derive(Clone, Copy, Debug, PartialEq)]

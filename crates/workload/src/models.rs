@@ -5,7 +5,7 @@ use crate::gnmt::gnmt;
 use crate::layer::{Cost, Layer};
 use crate::operators::Counted;
 use crate::resnet;
-use std::fmt;
+use syncline_core::Refusal;
 
 /// What a model is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,39 +122,39 @@ pub enum ModelError {
     },
 }
 
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+impl From<ModelError> for Refusal {
+    /// Of a field of the description of a model, but for what depends on the fabric.
+    fn from(error: ModelError) -> Refusal {
+        match error {
             ModelError::UnknownName { name } => {
                 let names: Vec<&str> = MODELS.iter().map(|m| m.name).collect();
-                write!(f, "no model is named {name:?}; accepted: {}", names.join(", "))
+                Refusal::of("job.workload.name", format!("no model is named {name:?}")).accepting(names.join(", "))
             }
-            ModelError::EmptyBatch => write!(f, "the batch is 0; accepted: 1 sample or more"),
+            ModelError::EmptyBatch => Refusal::of("job.workload.batch", "the batch is 0").accepting("1 sample or more"),
             ModelError::ElementBytes { element_bytes } => {
-                write!(f, "elements of {element_bytes} bytes; accepted: {ELEMENT_BYTES:?}")
+                Refusal::of("job.workload.element_bytes", format!("elements of {element_bytes} bytes"))
+                    .accepting(format!("{ELEMENT_BYTES:?}"))
             }
             ModelError::TooLarge { batch } => {
-                write!(
-                    f,
-                    "a batch of {batch} needs more operations or bytes than 64 bits count; accepted: fewer samples"
-                )
+                let message = format!("a batch of {batch} needs more operations or bytes than 64 bits count");
+                Refusal::of("job.workload.batch", message).accepting("fewer samples")
             }
-            ModelError::Ranks { ranks, most } => write!(
-                f,
-                "the tables cannot be divided evenly among {ranks} NPUs; accepted: a divisor of 64, or a multiple of 64 \
-                 that divides {most}"
-            ),
-            ModelError::Sequence { name, sequence, has_sequence: false } => {
-                write!(f, "sequences of {sequence} tokens: {name} has none; accepted: no sequence")
+            ModelError::Ranks { ranks, most } => {
+                Refusal::of("fabric", format!("the tables cannot be divided evenly among {ranks} NPUs"))
+                    .accepting(format!("a divisor of 64, or a multiple of 64 that divides {most}"))
             }
-            ModelError::Sequence { sequence, .. } => {
-                write!(f, "sequences of {sequence} tokens; accepted: 1 token or more")
+            ModelError::Sequence { name, sequence, has_sequence } => {
+                let without = if has_sequence { String::new() } else { format!(": {name} has none") };
+                let message = format!("sequences of {sequence} tokens{without}");
+                Refusal::of("job.workload.sequence", message).accepting(if has_sequence {
+                    "1 token or more"
+                } else {
+                    "no sequence"
+                })
             }
         }
     }
 }
-
-impl std::error::Error for ModelError {}
 
 impl Built {
     /// All layers, in forward order.
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn an_unknown_name_yields_what_is_accepted() {
         let error = build("resnet51", &sizes(1, 2)).unwrap_err();
-        assert_eq!(error.to_string(), r#"no model is named "resnet51"; accepted: resnet18, resnet50, gnmt, dlrm"#);
+        assert_eq!(Refusal::from(error).accepted.as_deref(), Some("resnet18, resnet50, gnmt, dlrm"));
     }
 
     #[test]
@@ -232,7 +232,8 @@ mod tests {
         assert!(build("resnet50", &sizes(1 << 20, 8)).is_ok());
         for (name, sequence) in [("resnet18", 20), ("dlrm", 20), ("gnmt", 0)] {
             let error = build(name, &Sizes { sequence: Some(sequence), ..sizes(1, 2) }).unwrap_err();
-            assert!(error.to_string().starts_with(&format!("sequences of {sequence} tokens")), "{error}");
+            let refusal = Refusal::from(error);
+            assert!(refusal.message.starts_with(&format!("sequences of {sequence} tokens")), "{refusal}");
         }
     }
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
+from syncline.refusals import Refusal, read
 from syncline.schedules.load import Loaded
 
 Buffering = str | dict[str, int]
 """`eager`, `rendezvous`, or how many messages a connection holds, as the engine takes it."""
 
-_AT: Final = re.compile(r"(.*?)(?:, expected (.*?))? at line ([0-9]+) column [0-9]+", re.DOTALL)
 _FLAGS: Final = {"root": "--root", "buffering": "--buffering"}
 
 
@@ -43,7 +42,7 @@ def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
         # The plan goes in as it was written, so that the lines in messages are those of the file.
         answer = _core.verify(f'{head}, "schedule": {loaded.plan_json}}}')
     except _core.SpecError as error:
-        raise InputError([_refusal(loaded, str(error), root is not None)]) from None
+        raise InputError(_refusal(loaded, refusal, root is not None) for refusal in read(error)) from None
     except BaseException as error:
         if type(error).__name__ in binding.PANICS:
             raise SimulationFailedError(f"the verifier has a defect: {error}") from None
@@ -69,19 +68,16 @@ def line(loaded: Loaded, finding: dict[str, Any]) -> int | None:
 def _problem(loaded: Loaded, finding: dict[str, Any]) -> Problem:
     named = (("rank", finding["rank"]), ("thread block", finding["thread_block"]), ("step", finding["step"]))
     field = ", ".join(f"{name} {number}" for name, number in named if number is not None)
-    message, _, accepted = finding["message"].partition("; accepted: ")
-    return Problem(loaded.file, line(loaded, finding), field, None, message, accepted or None)
+    return Problem(loaded.file, line(loaded, finding), field, None, finding["message"], finding["accepted"])
 
 
-def _refusal(loaded: Loaded, text: str, root_given: bool) -> Problem:
-    field, _, message = text.partition(": ")
-    message, _, accepted = message.partition("; accepted: ")
+def _refusal(loaded: Loaded, refusal: Refusal, root_given: bool) -> Problem:
+    (field,) = refusal.field
+    message, accepted = refusal.message, refusal.accepted
     if field == "buffering" or (field == "root" and root_given):
-        return Problem("command line", None, _FLAGS[field], None, message, accepted or None)
+        return Problem("command line", None, _FLAGS[field], None, message, accepted)
     if field != "schedule":
-        return Problem(loaded.file, loaded.lines.get((None, None, None)), field, None, message, accepted or None)
-    at = _AT.fullmatch(message)
-    if at is None:
-        return Problem(loaded.file, None, "", None, message)
-    number = int(at[3]) if loaded.format != "msccl-xml" else None
-    return Problem(loaded.file, number, "", None, at[1], at[2])
+        return Problem(loaded.file, loaded.lines.get((None, None, None)), field, None, message, accepted)
+    # Of other formats a plan is made whose lines nobody has written.
+    line = refusal.line if loaded.format != "msccl-xml" else None
+    return Problem(loaded.file, line, "", None, message, accepted)

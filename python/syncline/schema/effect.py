@@ -24,7 +24,6 @@ from syncline.schema.experiment import (
     BaselineEndpoint,
     Experiment,
     IdealEndpoint,
-    PacketNetwork,
     SwitchOffloadEndpoint,
 )
 from syncline.schema.npu import Npu
@@ -110,8 +109,7 @@ def _is_routed(e: Experiment) -> bool:
     """Whether packets for others pass routers, or an ACE's pools, so that they could wait for each other; or buffers
     are as small as they may be with no rule only.
     """
-    network = e.network
-    if isinstance(network, PacketNetwork) and network.buffer is not None and network.buffer < 2 * network.packet:
+    if e.network.has_least_buffers:
         return True
     return programs.passes_npus(e) and (e.transit == "network" or isinstance(e.endpoint, AceEndpoint))
 

@@ -22,13 +22,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from syncline import quantities, topology
+from syncline import networks, topology
 from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
 from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.schema.fields import (
-    Accepted,
     Count,
     Frequency,
     GpusText,
@@ -53,25 +52,6 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
 NAME_ACCEPTED: Final = "up to 64 letters, digits, spaces and _ + -, starting with a letter or digit"
 
 
-BUFFER_ACCEPTED: Final = f"auto, or {quantities.SIZE.accepted}"
-
-
-def _buffer_text(value: int | None) -> str:
-    return "auto" if value is None else quantities.SIZE.format(value)
-
-
-def _buffer(value: object) -> int | None:
-    if value is None or value == "auto":
-        return None
-    try:
-        return quantities.size(value)
-    except quantities.QuantityError as error:
-        raise refused(error.message, BUFFER_ACCEPTED) from None
-
-
-Buffer = Annotated[int | None, BeforeValidator(_buffer), PlainSerializer(_buffer_text), Accepted(BUFFER_ACCEPTED)]
-
-
 SLICES_ACCEPTED: Final = "auto, or a whole number from 1 to 1048576"
 
 
@@ -89,35 +69,6 @@ Slices = Annotated[
     PlainSerializer(lambda value: "auto" if value is None else value, return_type=str | int),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 2**20}]}),
 ]
-
-
-class PacketNetwork(Section):
-    """Packets, input-buffered routers, credits and dimension-order routing."""
-
-    backend: Literal["packet"] = "packet"
-    """Which network model."""
-    packet: Size = 256
-    """Payload of a packet."""
-    buffer: Buffer = None
-    """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link."""
-    deadlock_rule: Literal["bubble", "dateline", "none"] = "bubble"
-    """How rings are kept from deadlocking; `none` is for showing that a rule is needed."""
-    mode: Literal["trains", "reference"] = "trains"
-    """`trains` moves packets of one message together where that is exact; `reference` never does."""
-
-
-class AnalyticalNetwork(Section):
-    """Hop latency and serialisation at the sender's port; no contention inside the network."""
-
-    backend: Literal["analytical"] = "analytical"
-    """Which network model."""
-
-
-class FlowNetwork(Section):
-    """Concurrent messages share links max-min fairly; rates change as flows come and go."""
-
-    backend: Literal["flow"] = "flow"
-    """Which network model."""
 
 
 class SlowLink(Section):
@@ -466,12 +417,6 @@ TopologyField = Annotated[
     ),
 ]
 
-Network = Annotated[
-    Annotated[PacketNetwork, Tag("packet")]
-    | Annotated[FlowNetwork, Tag("flow")]
-    | Annotated[AnalyticalNetwork, Tag("analytical")],
-    Discriminator(lambda value: _tag(value, "backend", "packet")),
-]
 Workload = Annotated[
     Annotated[ModelWorkload, Tag("model")]
     | Annotated[AstraWorkload, Tag("astra_text")]
@@ -504,7 +449,7 @@ class Experiment(Section):
     """Links of a product topology that are slower, or farther, than their dimension says."""
     npu: Npu = Npu()
     """The NPU."""
-    network: Network = PacketNetwork()
+    network: Network = networks.USUAL
     """The network model."""
     workload: Workload
     """What is run."""

@@ -22,11 +22,7 @@ WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collect
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
-    "network": {
-        "packet": experiment.PacketNetwork,
-        "flow": experiment.FlowNetwork,
-        "analytical": experiment.AnalyticalNetwork,
-    },
+    "network": dict(NETWORKS),
     "endpoint": {
         "ideal": experiment.IdealEndpoint,
         "baseline": experiment.BaselineEndpoint,
@@ -216,7 +212,7 @@ def _chosen(section: str, root: Mapping) -> list[type[BaseModel]]:
     if section in DISCRIMINATORS:
         choice = entries.get(DISCRIMINATORS[section])
         value = choice.value if isinstance(choice, Scalar) else None
-        tag = value if isinstance(value, str) else "packet" if section == "network" and choice is None else ""
+        tag = value if isinstance(value, str) else USUAL.backend if section == "network" and choice is None else ""
     else:
         tag = next((key for key in VARIANTS[section] if key in entries), "")
     return [VARIANTS[section][tag]] if tag in VARIANTS[section] else list(VARIANTS[section].values())

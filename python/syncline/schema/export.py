@@ -46,7 +46,7 @@ def json_schema() -> dict[str, Any]:
 
 def _allow_shorthands(schema: dict[str, Any]) -> None:
     """`endpoint: ideal` stands for `endpoint: {kind: ideal}`, `network: packet` for its backend."""
-    for section, words in (("endpoint", ["ideal"]), ("network", ["packet", "flow", "analytical"])):
+    for section, words in (("endpoint", ["ideal"]), ("network", list(NETWORKS))):
         body = schema["properties"][section]
         choices = body.pop("oneOf", None) or body.pop("anyOf")
         body.pop("discriminator", None)

@@ -26,7 +26,6 @@ from syncline.schema.experiment import (
     Collective,
     Experiment,
     Output,
-    PacketNetwork,
     SlowLink,
     SwitchOffloadEndpoint,
 )
@@ -60,15 +59,6 @@ TABLE_COLUMNS: Final = 4096
 """Their columns, all together."""
 ELEMENT_BYTES: Final = (1, 2, 4, 8)
 """Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A broken rule: the field to blame, its value, and what would be accepted."""
-
-    path: tuple[str, ...]
-    message: str
-    accepted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,15 +315,9 @@ def _sm_rate(parts: Parts) -> Iterator[Violation]:
         yield Violation(("npu", "clock"), "sms x sm_read x clock is beyond all bounds", f"at most {LARGEST}B/s in all")
 
 
-def _packets(parts: Parts) -> Iterator[Violation]:
-    network = parts.network
-    if not isinstance(network, PacketNetwork) or network.buffer is None:
-        return
-    slots, rest = divmod(network.buffer, network.packet)
-    least = 1 if network.deadlock_rule == "none" else 2  # a free slot beside the packet's, or one per channel
-    if rest or not least <= slots <= U32_MAX:
-        accepted = f"auto, or a multiple of {SIZE.format(network.packet)}, at least {least} of them"
-        yield Violation(("network", "buffer"), "this does not hold a usable number of whole packets", accepted)
+def _network(parts: Parts) -> Iterator[Violation]:
+    if parts.network is not None:
+        yield from parts.network.faults()
 
 
 def _elements(parts: Parts) -> Iterator[Violation]:
@@ -394,11 +378,12 @@ def _ace(parts: Parts) -> Iterator[Violation]:
     if parts.workload is not None and endpoint.message < parts.workload.element:
         least = f"at least {SIZE.format(parts.workload.element)}, which is workload.element"
         yield Violation(("endpoint", "message"), "a message is smaller than an element", least)
-    if isinstance(parts.network, PacketNetwork) and endpoint.port_buffer < parts.network.packet:
+    packet = None if parts.network is None else parts.network.packet_bytes
+    if packet is not None and endpoint.port_buffer < packet:
         yield Violation(
             ("endpoint", "port_buffer"),
             "this does not hold one packet",
-            f"at least {SIZE.format(parts.network.packet)}, which is network.packet",
+            f"at least {SIZE.format(packet)}, which is network.packet",
         )
 
 

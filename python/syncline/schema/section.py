@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule: the field to blame, what is wrong, and what would be accepted."""
+
+    path: tuple[str, ...]
+    message: str
+    accepted: str | None = None
 
 
 class Section(BaseModel):

@@ -17,7 +17,7 @@
 //! Buffers that share memory with another may be given as 0 chunks, as MSCCL's compiler does.
 
 use super::form::{Buffer, Collective, Place, Rank};
-use super::report::{Findings, Kind, Site};
+use super::report::{Findings, Kind, Remark, Site};
 use std::ops::Range;
 
 /// Whose contributions a chunk must hold.
@@ -78,11 +78,9 @@ impl Contract {
             return None;
         }
         if cut && size % count != 0 {
-            let message = format!(
-                "the {} vector of {size} chunks does not divide among {count} ranks; accepted: a multiple of {count}",
-                collective.name()
-            );
-            errors.add(Kind::Sizes, Site::ALL, message);
+            let message =
+                format!("the {} vector of {size} chunks does not divide among {count} ranks", collective.name());
+            errors.add(Kind::Sizes, Site::ALL, Remark::accepting(message, format!("a multiple of {count}")));
             return None;
         }
         let share = if cut { size / count } else { size };
@@ -113,13 +111,14 @@ impl Contract {
         for (name, given, wanted, optional) in buffers {
             if given != wanted && !(optional && given == 0) {
                 let or_none = if optional { " or 0" } else { "" };
-                let message = format!(
-                    "the {name} buffer has {given} chunks; accepted: {wanted}{or_none} for {}{} of {} chunks",
+                let accepted = format!(
+                    "{wanted}{or_none} for {}{} of {} chunks",
                     if in_place { "in-place " } else { "" },
                     self.collective.name(),
                     self.size
                 );
-                errors.add(Kind::Sizes, Site::rank(rank.id), message);
+                let remark = Remark::accepting(format!("the {name} buffer has {given} chunks"), accepted);
+                errors.add(Kind::Sizes, Site::rank(rank.id), remark);
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::contract::From;
 use super::form::Action;
 use super::machine::{Machine, NONE};
-use super::report::{Findings, Kind, Site};
+use super::report::{Findings, Kind, Remark, Site};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most wrong results that are listed.
@@ -133,14 +133,14 @@ pub fn run(machine: &Machine, order: &[u32], has_root: bool, given: Option<u32>,
         && !machine.contract.can_be_root(root)
     {
         let message = "this rank is taken for the root, but its buffer has no room for the whole vector";
-        flaws.add(Kind::Lost, Site::rank(root), message.into());
+        flaws.add(Kind::Lost, Site::rank(root), message);
         return Some(root);
     }
     run.check(root.unwrap_or(0), flaws);
     root
 }
 
-type Wrong = (Kind, String);
+type Wrong = (Kind, Remark);
 
 impl Run<'_> {
     fn perform(&mut self, step: u32) -> Result<(), Wrong> {
@@ -176,7 +176,8 @@ impl Run<'_> {
     fn read(&self, rank: u32, cell: u32) -> Result<Value, Wrong> {
         let value = self.memory[cell as usize];
         if value.set == 0 {
-            return Err((Kind::Absent, format!("uses {}, in which there is nothing yet", self.place(rank, cell))));
+            let message = format!("uses {}, in which there is nothing yet", self.place(rank, cell));
+            return Err((Kind::Absent, message.into()));
         }
         Ok(value)
     }
@@ -184,14 +185,14 @@ impl Run<'_> {
     fn add(&mut self, a: Value, b: Value) -> Result<Value, Wrong> {
         if a.chunk != b.chunk {
             let (a, b) = (self.sets.value(a), self.sets.value(b));
-            return Err((Kind::Mixed, format!("adds {a} to {b}; accepted: the same chunk")));
+            return Err((Kind::Mixed, Remark::accepting(format!("adds {a} to {b}"), "the same chunk")));
         }
         match self.sets.union(a.set, b.set) {
             Ok(set) => Ok(Value { chunk: a.chunk, set }),
             Err(twice) => {
                 let (mine, other) = (self.sets.name(b.set), self.sets.name(a.set));
                 let message = format!("adds chunk {} of {other} to that of {mine}: rank {twice} counts twice", a.chunk);
-                Err((Kind::Doubled, message))
+                Err((Kind::Doubled, message.into()))
             }
         }
     }
@@ -252,12 +253,9 @@ impl Run<'_> {
             From::One(one) => format!("rank {one}"),
         };
         let lost = value.set == 0 || value.chunk == chunk && from == From::All;
-        let message = format!(
-            "ends with {} in {}; accepted: chunk {chunk} of {whose}",
-            self.sets.value(value),
-            self.place_of_result(rank, cell)
-        );
-        (if lost { Kind::Lost } else { Kind::Misplaced }, message)
+        let message = format!("ends with {} in {}", self.sets.value(value), self.place_of_result(rank, cell));
+        let remark = Remark::accepting(message, format!("chunk {chunk} of {whose}"));
+        (if lost { Kind::Lost } else { Kind::Misplaced }, remark)
     }
 
     /// In place, a result lies in both buffers; people look for it in the output.

@@ -23,7 +23,7 @@ pub fn warn(schedule: &Schedule, ranks: &[Vec<&ThreadBlock>], size: u32, warning
         && let Some(site) = first_write_to_input(ranks)
     {
         let message = "writes to the input buffer, which callers of an out-of-place collective expect unchanged";
-        warnings.add(Kind::InputWritten, site, message.into());
+        warnings.add(Kind::InputWritten, site, message);
     }
     for (rank, blocks) in (0u32..).zip(ranks) {
         if blocks.len() > BLOCKS_PER_RANK {
@@ -105,7 +105,7 @@ fn warn_of_block(rank: u32, block: &ThreadBlock, warnings: &mut Findings) {
             warnings.add(Kind::Limit, site, message);
         }
         if step.action != Action::Nop && waiting && step.depends_on.is_none() {
-            let message = "follows a nop that waits, and waits for nothing itself; MSCCL refuses that".into();
+            let message = "follows a nop that waits, and waits for nothing itself; MSCCL refuses that";
             warnings.add(Kind::Chain, site, message);
         }
         waiting = step.action == Action::Nop && (waiting || step.depends_on.is_some());

@@ -31,7 +31,7 @@ use form::VERSION;
 use machine::{Machine, NONE};
 use report::Findings;
 use serde::Deserialize;
-use std::fmt;
+use syncline_core::Refusal;
 
 /// What is asked for, as it crosses the binding.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,32 +45,18 @@ pub struct Request {
     pub schedule: Schedule,
 }
 
-/// Why a schedule is not verified at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The part of the request that it is about.
-    pub field: &'static str,
-    /// For a person.
-    pub message: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.message)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 /// Verifies the schedule of a [`Request`] in JSON, and returns a [`Report`] in JSON.
 ///
 /// # Errors
 /// [`Refusal`], also for what is not a request.
 pub fn verify_json(text: &str) -> Result<String, Refusal> {
-    let refusal = |e: serde_json::Error| Refusal { field: "schedule", message: e.to_string() };
-    let request: Request = serde_json::from_str(text).map_err(refusal)?;
+    let request: Request = serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        Refusal::of("schedule", message.strip_suffix(&place).unwrap_or(&message)).in_line(error.line())
+    })?;
     let report = verify(&request.schedule, request.root, request.buffering)?;
-    serde_json::to_string(&report).map_err(refusal)
+    serde_json::to_string(&report).map_err(|error| Refusal::of("schedule", error.to_string()))
 }
 
 /// Verifies a schedule.
@@ -113,29 +99,30 @@ pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> R
 }
 
 fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<(), Refusal> {
-    let refuse = |field, message: String| Err(Refusal { field, message });
+    let refuse = |field: &str, message: String, accepted: &str| Err(Refusal::of(field, message).accepting(accepted));
     if schedule.version != VERSION {
-        let message = format!("version {} of the format is not known; accepted: {VERSION}", schedule.version);
-        return refuse("version", message);
+        let message = format!("version {} of the format is not known", schedule.version);
+        return refuse("version", message, &VERSION.to_string());
     }
     if schedule.collective == Collective::Custom {
-        let message = "a custom collective cannot be verified, since nothing says what its results must be; accepted: \
-                       allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter";
-        return refuse("collective", message.into());
+        let message = "a custom collective cannot be verified, since nothing says what its results must be";
+        let accepted = "allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter";
+        return refuse("collective", message.into(), accepted);
     }
     if buffering == Buffering::Slots(0) {
-        let message = "connections that hold nothing pass nothing on; accepted: 1 or more, or rendezvous";
-        return refuse("buffering", message.into());
+        let message = "connections that hold nothing pass nothing on";
+        return refuse("buffering", message.into(), "1 or more, or rendezvous");
     }
     if let Some(root) = root.or(schedule.root) {
         let name = schedule.collective.name();
         if !schedule.collective.has_root() {
-            let message = format!("{name} has no root; accepted: a root for broadcast, reduce, gather, scatter");
-            return refuse("root", message);
+            let message = format!("{name} has no root");
+            return refuse("root", message, "a root for broadcast, reduce, gather, scatter");
         }
         if root as usize >= schedule.ranks.len() {
             let last = schedule.ranks.len().saturating_sub(1);
-            return refuse("root", format!("{root} is not a rank of the schedule; accepted: 0 to {last}"));
+            let message = format!("{root} is not a rank of the schedule");
+            return refuse("root", message, &format!("0 to {last}"));
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use super::execute::Buffering;
 use super::form::Collective;
 use serde::Serialize;
+use std::fmt;
 
 /// Most findings of one sort that are kept; the others are counted.
 pub const MAX_FINDINGS: usize = 1000;
@@ -75,6 +76,41 @@ pub struct Finding {
     pub step: Option<u32>,
     /// For a person, without the place.
     pub message: String,
+    /// What would do in its place.
+    pub accepted: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.accepted.iter().try_for_each(|accepted| write!(f, "; accepted: {accepted}"))
+    }
+}
+
+/// What a finding says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    message: String,
+    accepted: Option<String>,
+}
+
+impl Remark {
+    /// What is wrong, and what would do in its place.
+    pub fn accepting(message: impl Into<String>, accepted: impl Into<String>) -> Remark {
+        Remark { message: message.into(), accepted: Some(accepted.into()) }
+    }
+}
+
+impl From<&str> for Remark {
+    fn from(message: &str) -> Remark {
+        Remark { message: message.into(), accepted: None }
+    }
+}
+
+impl From<String> for Remark {
+    fn from(message: String) -> Remark {
+        Remark { message, accepted: None }
+    }
 }
 
 /// Where something is found.
@@ -119,13 +155,14 @@ pub struct Findings {
 
 impl Findings {
     /// Adds one.
-    pub fn add(&mut self, kind: Kind, site: Site, message: String) {
+    pub fn add(&mut self, kind: Kind, site: Site, remark: impl Into<Remark>) {
         if self.list.len() == MAX_FINDINGS {
             self.omitted += 1;
             return;
         }
         let Site { rank, thread_block, step } = site;
-        self.list.push(Finding { kind, rank, thread_block, step, message });
+        let Remark { message, accepted } = remark.into();
+        self.list.push(Finding { kind, rank, thread_block, step, message, accepted });
     }
 
     /// Whether there are none.

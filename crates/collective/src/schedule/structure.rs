@@ -3,7 +3,7 @@
 
 use super::contract::Contract;
 use super::form::{Action, Collective, Place, Rank, Schedule, Step, ThreadBlock};
-use super::report::{Findings, Kind, Site};
+use super::report::{Findings, Kind, Remark, Site};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -74,7 +74,7 @@ fn in_order<T>(items: &[T], id: impl Fn(&T) -> u32) -> Vec<&T> {
 fn check_size(schedule: &Schedule, errors: &mut Findings) {
     let mut add = |site, what: &str, given: u64, most: u64| {
         if given > most {
-            errors.add(Kind::TooLarge, site, format!("{given} {what}; accepted: up to {most}"));
+            errors.add(Kind::TooLarge, site, Remark::accepting(format!("{given} {what}"), format!("up to {most}")));
         }
     };
     add(Site::ALL, "ranks", schedule.ranks.len() as u64, MAX_RANKS as u64);
@@ -102,7 +102,7 @@ fn check_size(schedule: &Schedule, errors: &mut Findings) {
     add(Site::ALL, "steps", steps, MAX_STEPS as u64);
     add(Site::ALL, "chunks moved by steps", moved, MAX_MOVED);
     if schedule.ranks.is_empty() {
-        errors.add(Kind::Ids, Site::ALL, "there are no ranks".into());
+        errors.add(Kind::Ids, Site::ALL, "there are no ranks");
     }
 }
 
@@ -114,8 +114,9 @@ fn check_ids(ranks: &[&Rank], errors: &mut Findings) {
         for block in blocks {
             for (expected, step) in (0u32..).zip(&block.steps) {
                 if step.id != expected {
-                    let message = format!("this step is numbered {}; accepted: {expected}", step.id);
-                    errors.add(Kind::Ids, Site::step(rank.id, block.id, step.id), message);
+                    let message = format!("this step is numbered {}", step.id);
+                    let remark = Remark::accepting(message, expected.to_string());
+                    errors.add(Kind::Ids, Site::step(rank.id, block.id, step.id), remark);
                     break; // those that follow are shifted as well
                 }
             }
@@ -126,12 +127,12 @@ fn check_ids(ranks: &[&Rank], errors: &mut Findings) {
 /// Numbers in ascending order must be 0, 1, 2 and so on; says which is the first that is not.
 fn check_numbering(ids: impl Iterator<Item = u32>, what: &str, site: impl Fn(u32) -> Site, errors: &mut Findings) {
     let Some((expected, id)) = (0u32..).zip(ids).find(|(expected, id)| expected != id) else { return };
-    let message = if id < expected {
-        format!("there are two of {what} {id}")
+    let remark = if id < expected {
+        Remark::from(format!("there are two of {what} {id}"))
     } else {
-        format!("{what} {expected} is missing; accepted: numbers from 0 without gaps")
+        Remark::accepting(format!("{what} {expected} is missing"), "numbers from 0 without gaps")
     };
-    errors.add(Kind::Ids, site(id), message);
+    errors.add(Kind::Ids, site(id), remark);
 }
 
 fn check_peers(rank: u32, block: &ThreadBlock, ranks: usize, errors: &mut Findings) {
@@ -139,8 +140,8 @@ fn check_peers(rank: u32, block: &ThreadBlock, ranks: usize, errors: &mut Findin
         let Some(peer) = peer else { continue };
         let site = Site::block(rank, block.id);
         if peer as usize >= ranks {
-            let accepted = format!("accepted: 0 to {} or nobody", ranks - 1);
-            errors.add(Kind::Peer, site, format!("{verb} rank {peer}, which does not exist; {accepted}"));
+            let message = format!("{verb} rank {peer}, which does not exist");
+            errors.add(Kind::Peer, site, Remark::accepting(message, format!("0 to {} or nobody", ranks - 1)));
         } else if peer == rank {
             errors.add(Kind::Peer, site, format!("{verb} its own rank {peer}"));
         }
@@ -149,30 +150,31 @@ fn check_peers(rank: u32, block: &ThreadBlock, ranks: usize, errors: &mut Findin
 
 fn check_operands(collective: Collective, block: &ThreadBlock, step: &Step, site: Site, errors: &mut Findings) {
     let action = step.action;
-    let mut add = |kind, message| errors.add(kind, site, message);
+    let mut add = |kind, remark: Remark| errors.add(kind, site, remark);
     if action.sends() && block.send.is_none() {
-        add(Kind::Peer, format!("a step of type {} in a thread block that sends to nobody", action.name()));
+        add(Kind::Peer, format!("a step of type {} in a thread block that sends to nobody", action.name()).into());
     }
     if action.receives() && block.recv.is_none() {
-        add(Kind::Peer, format!("a step of type {} in a thread block that receives from nobody", action.name()));
+        add(Kind::Peer, format!("a step of type {} in a thread block that receives from nobody", action.name()).into());
     }
     for (name, needed, given) in
         [("source", action.has_src(), step.src.is_some()), ("destination", action.has_dst(), step.dst.is_some())]
     {
         if needed && !given {
-            add(Kind::Operand, format!("a step of type {} needs a {name}", action.name()));
+            add(Kind::Operand, format!("a step of type {} needs a {name}", action.name()).into());
         } else if given && !needed {
-            add(Kind::Operand, format!("a step of type {} has no {name} of its own rank", action.name()));
+            add(Kind::Operand, format!("a step of type {} has no {name} of its own rank", action.name()).into());
         }
     }
     if (action == Action::Nop) != (step.count == 0) {
         let accepted = if action == Action::Nop { "0" } else { "1 or more" };
-        add(Kind::Operand, format!("a step of type {} on {} chunks; accepted: {accepted}", action.name(), step.count));
+        let message = format!("a step of type {} on {} chunks", action.name(), step.count);
+        add(Kind::Operand, Remark::accepting(message, accepted));
     }
     if action == Action::ResidualAdd {
         let message =
             format!("adds a residual (type ra), which is nobody's input and has no place in {}", collective.name());
-        add(Kind::Operand, message);
+        add(Kind::Operand, message.into());
     }
 }
 
@@ -204,8 +206,9 @@ fn check_dependency(blocks: &[&ThreadBlock], block: &ThreadBlock, step: &Step, s
     let (on_block, on_step) = (dependency.thread_block, dependency.step);
     let waits = format!("waits for step {on_step} of thread block {on_block}");
     let Some(other) = blocks.get(on_block as usize) else {
-        let message = format!("{waits}, which does not exist; accepted: thread blocks 0 to {}", blocks.len() - 1);
-        return errors.add(Kind::Dependency, site, message);
+        let accepted = format!("thread blocks 0 to {}", blocks.len() - 1);
+        let remark = Remark::accepting(format!("{waits}, which does not exist"), accepted);
+        return errors.add(Kind::Dependency, site, remark);
     };
     if on_step as usize >= other.steps.len() {
         let message = format!("{waits}, which has only {} steps", other.steps.len());
@@ -237,12 +240,10 @@ fn check_messages(ranks: &[Vec<&ThreadBlock>], errors: &mut Findings) {
                 let end = if sends { &mut ends.sender } else { &mut ends.receiver };
                 if let Some(first) = end {
                     let (verb, peer) = if sends { ("sends to", connection.1) } else { ("receives from", connection.0) };
-                    let message = format!(
-                        "{verb} rank {peer} on channel {}, as thread block {} does; accepted: one thread block per peer, \
-                         direction and channel",
-                        block.channel, first.id
-                    );
-                    errors.add(Kind::Connection, Site::block(rank, block.id), message);
+                    let message =
+                        format!("{verb} rank {peer} on channel {}, as thread block {} does", block.channel, first.id);
+                    let remark = Remark::accepting(message, "one thread block per peer, direction and channel");
+                    errors.add(Kind::Connection, Site::block(rank, block.id), remark);
                 } else {
                     *end = Some(block);
                 }

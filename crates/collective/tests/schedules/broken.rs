@@ -19,16 +19,18 @@ fn findings(schedule: &Schedule, buffering: Buffering) -> (Vec<Finding>, Vec<Fin
 fn error(schedule: &Schedule) -> (Kind, [Option<u32>; 3], String) {
     let (errors, flaws) = findings(schedule, Buffering::Eager);
     assert_eq!((errors.len(), flaws.len()), (1, 0), "{errors:?}");
-    let Finding { kind, rank, thread_block, step, message } = errors[0].clone();
-    (kind, [rank, thread_block, step], message)
+    placed(&errors[0])
+}
+
+fn placed(finding: &Finding) -> (Kind, [Option<u32>; 3], String) {
+    (finding.kind, [finding.rank, finding.thread_block, finding.step], finding.to_string())
 }
 
 /// The first flaw of a schedule without errors.
 fn flaw(schedule: &Schedule, buffering: Buffering) -> (Kind, [Option<u32>; 3], String) {
     let (errors, flaws) = findings(schedule, buffering);
     assert_eq!(errors, []);
-    let Finding { kind, rank, thread_block, step, message } = flaws[0].clone();
-    (kind, [rank, thread_block, step], message)
+    placed(&flaws[0])
 }
 
 fn the_block(schedule: &mut Schedule, rank: usize, block: usize) -> &mut ThreadBlock {
@@ -159,8 +161,9 @@ fn peers_that_cannot_be() {
     the_block(&mut s, 2, 0).recv = Some(2);
     the_block(&mut s, 3, 0).recv = None;
     let errors = findings(&s, Buffering::Eager).0;
-    let said: Vec<_> =
-        errors.iter().filter(|e| e.kind == Kind::Peer).map(|e| (e.rank.unwrap(), &e.message[..])).collect();
+    let texts: Vec<_> =
+        errors.iter().filter(|e| e.kind == Kind::Peer).map(|e| (e.rank.unwrap(), e.to_string())).collect();
+    let said: Vec<_> = texts.iter().map(|(rank, text)| (*rank, text.as_str())).collect();
     assert_eq!(
         said[..2],
         [(1, "sends to rank 4, which does not exist; accepted: 0 to 3 or nobody"), (2, "receives from its own rank 2"),]
@@ -203,7 +206,8 @@ fn every_error_of_a_step_at_once() {
     the_step(&mut s, 0, 0, 4).depends_on = Some(Dependency { thread_block: 0, step: 4 });
     the_step(&mut s, 0, 0, 5).dst = at(I, 4);
     let errors = findings(&s, Buffering::Eager).0;
-    let said: Vec<_> = errors.iter().map(|e| (e.step.unwrap(), e.kind, &e.message[..])).collect();
+    let texts: Vec<_> = errors.iter().map(|e| (e.step.unwrap(), e.kind, e.to_string())).collect();
+    let said: Vec<_> = texts.iter().map(|(step, kind, text)| (*step, *kind, text.as_str())).collect();
     assert_eq!(
         said,
         [
@@ -275,8 +279,8 @@ fn more_than_is_verified() {
     s.ranks[0].scratch_chunks = u32::MAX;
     s.ranks[1].thread_blocks[0].channel = u32::MAX;
     let errors = findings(&s, Buffering::Eager).0;
-    assert_eq!(errors[0].message, "4294967295 scratch chunks; accepted: up to 65536");
-    assert_eq!(errors[1].message, "4294967295 as channel; accepted: up to 65536");
+    assert_eq!(errors[0].to_string(), "4294967295 scratch chunks; accepted: up to 65536");
+    assert_eq!(errors[1].to_string(), "4294967295 as channel; accepted: up to 65536");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn another_root_than_the_given_one_is_wrong() {
     assert_eq!(report.flaws.len(), 8);
     assert_eq!(report.flaws[0].kind, Kind::Misplaced);
     assert_eq!(
-        report.flaws[0].message,
+        report.flaws[0].to_string(),
         "ends with chunk 0 of rank 1 in chunk 0 of its output; accepted: chunk 0 of rank 2"
     );
     let mut schedule = chain_reduce(4, 3, 1);

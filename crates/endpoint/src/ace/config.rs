@@ -1,8 +1,7 @@
 //! Parameters of an engine, and why one cannot be built.
 
 use crate::loggp::LogGp;
-use std::fmt;
-use syncline_core::{Bytes, Clock, Rate};
+use syncline_core::{Bytes, Clock, Rate, Refusal};
 
 /// Parameters of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -88,34 +87,32 @@ pub enum AceError {
     },
 }
 
-impl fmt::Display for AceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AceError::NotDirect => write!(
-                f,
+impl From<AceError> for Refusal {
+    /// Names no field where it depends on all of a description what keeps the engine from being used.
+    fn from(error: AceError) -> Refusal {
+        match error {
+            AceError::NotDirect => Refusal::of(
+                "",
                 "an ACE carries out rings between neighbouring NPUs, direct phases without an NPU on the way, and direct \
-                 all-to-alls; accepted: all-reduce, reduce-scatter, all-gather and all-to-all over the \
-                 whole of a product, with ring algorithms along its rings and direct ones along switches and full \
-                 meshes, and direct all-to-all"
+                 all-to-alls",
+            )
+            .accepting(
+                "all-reduce, reduce-scatter, all-gather and all-to-all over the whole of a product, with ring algorithms \
+                 along its rings and direct ones along switches and full meshes, and direct all-to-all",
             ),
-            AceError::UnequalPhases { phases: [one, other] } => write!(
-                f,
-                "an ACE carries out collectives over rings with equally many phases, not {one} and {other}; accepted: \
-                 one kind of them beside all-to-alls"
-            ),
+            AceError::UnequalPhases { phases: [one, other] } => {
+                let message = "an ACE carries out collectives over rings with equally many phases";
+                Refusal::of("", format!("{message}, not {one} and {other}"))
+                    .accepting("one kind of them beside all-to-alls")
+            }
             AceError::SramTooSmall { sram, pools, needed } => {
-                let transit = if *pools > 0 { ", or not two packets in each transit pool" } else { "" };
-                write!(
-                    f,
-                    "ACE SRAM of {sram} B: its partitions do not hold one chunk each{transit}; accepted: {needed} B or \
-                     more, or smaller chunks"
-                )
+                let transit = if pools > 0 { ", or not two packets in each transit pool" } else { "" };
+                let message = format!("ACE SRAM of {sram} B: its partitions do not hold one chunk each{transit}");
+                Refusal::of("sram_bytes", message).at_least(needed).accepting("smaller chunks")
             }
             AceError::TooFewFsms { fsms, phases } => {
-                write!(f, "{fsms} ACE FSMs for {phases} phases; accepted: {phases} or more")
+                Refusal::of("fsms", format!("{fsms} ACE FSMs for {phases} phases")).at_least(phases as u64)
             }
         }
     }
 }
-
-impl std::error::Error for AceError {}

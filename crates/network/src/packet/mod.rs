@@ -115,8 +115,7 @@ use backlog::Backlog;
 use loopback::Loopback;
 use messages::Messages;
 use port::{Link, LinkId};
-use std::fmt;
-use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait};
+use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Refusal, Schedule, Wait};
 use syncline_topology::{Fabric, Paths, all_links};
 
 /// What can be chosen about the packet backend.
@@ -202,21 +201,18 @@ pub enum PacketError {
     },
 }
 
-impl fmt::Display for PacketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PacketError::EmptyPackets => write!(f, "packets of 0 bytes; accepted: 1 or more"),
-            PacketError::EmptyWindows => write!(f, "usage windows of 0 ps; accepted: 1 or more"),
-            PacketError::SmallBuffer { packets, rule } => write!(
-                f,
-                "input buffers of {packets} packets; accepted under the rule {rule:?}: {} or more",
-                rule.smallest_buffer()
-            ),
+impl From<PacketError> for Refusal {
+    fn from(error: PacketError) -> Refusal {
+        match error {
+            PacketError::EmptyPackets => Refusal::of("packet_bytes", "packets of 0 bytes").at_least(1),
+            PacketError::EmptyWindows => Refusal::of("window_ps", "usage windows of 0 ps").at_least(1),
+            PacketError::SmallBuffer { packets, rule } => {
+                let message = format!("input buffers of {packets} packets under the rule {rule:?}");
+                Refusal::of("buffer_packets", message).at_least(rule.smallest_buffer().into())
+            }
         }
     }
 }
-
-impl std::error::Error for PacketError {}
 
 /// A timer of the packet backend.
 #[derive(Clone, Copy, Debug)]

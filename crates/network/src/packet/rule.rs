@@ -47,7 +47,7 @@ impl Lane {
 
 impl DeadlockRule {
     /// Virtual channels into which an input buffer is divided.
-    pub(super) const fn channels(self) -> u32 {
+    pub const fn channels(self) -> u32 {
         match self {
             DeadlockRule::Dateline | DeadlockRule::Classes => 2,
             DeadlockRule::Bubble | DeadlockRule::None => 1,

@@ -1,7 +1,7 @@
 //! Odd inputs do something sensible.
 
 use crate::support::{P, Play, Supply, flows, packets, play, torus};
-use syncline_core::{Bytes, NodeId, PortId, Ps};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Refusal};
 use syncline_network::{DeadlockRule, Delivery, Packet, PacketConfig, PacketError, Route};
 
 #[test]
@@ -81,5 +81,6 @@ fn configurations_that_could_not_move_are_refused() {
         assert_eq!(error, PacketError::SmallBuffer { packets, rule });
     }
     let error = build(PacketConfig { buffer: Some(1), ..config });
-    assert_eq!(error.to_string(), "input buffers of 1 packets; accepted under the rule Bubble: 2 or more");
+    let refusal = Refusal::from(error);
+    assert_eq!((refusal.field, refusal.least), (vec!["buffer_packets".to_string()], Some(2)));
 }

@@ -5,7 +5,8 @@ use crate::support::{CYCLE_PS, ace_spec, all_reduce, chunks_of, collective_job, 
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, EndpointSpec, NetworkSpec, Spec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, EndpointSpec, FlowSpec,
+    NetworkSpec, PacketSpec, Spec,
 };
 
 const KINDS: [CollectiveKindSpec; 4] = [
@@ -49,7 +50,9 @@ fn what_is_sent_is_what_the_plan_says() {
         (KINDS[3], 24 + 12), // 3/2 around the ring, 3/4 through the switch
     ] {
         let bytes = 1 << 20;
-        for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
+        for network in
+            [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
+        {
             let mut spec = spec(&ALLTOALL, ace_spec(), kind, bytes);
             spec.network = network;
             let e = run(&spec).summary.endpoint;
@@ -122,7 +125,7 @@ fn a_direct_phase_uses_ports_and_alus() {
 fn plenty_is_ideal() {
     for kind in KINDS {
         let mut ace = spec(&ALLTOALL, AceSpec { fsms: 256, ..plenty() }, kind, 8 << 20);
-        ace.network = NetworkSpec::Analytical {};
+        ace.network = NetworkSpec::Analytical(AnalyticalSpec {});
         let engine = run(&ace).summary.total_ps;
         ace.endpoint = crate::support::ideal();
         ace.collectives.inflight = 1 << 10;
@@ -141,7 +144,9 @@ fn folded_runs_are_whole_runs() {
         &[(BlockSpec::Ring, 3), (BlockSpec::FullyConnected, 4)],
     ];
     for (dims, kind) in shapes.into_iter().flat_map(|dims| KINDS.map(|kind| (dims, kind))) {
-        for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
+        for network in
+            [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
+        {
             let mut spec = spec(dims, ace_spec(), kind, 300_000);
             spec.network = network;
             spec.collectives.algorithm = AlgorithmSpec::HierarchicalOptimal;
@@ -166,13 +171,11 @@ fn what_an_engine_cannot_carry_out_is_refused() {
         spec.collectives.per_dimension = Some(vec![DimAlgorithmSpec::Ring, DimAlgorithmSpec::Direct]);
     });
     let mut small = spec(&ALLTOALL, ace_spec(), KINDS[3], 1 << 20);
-    small.network = NetworkSpec::Packet {
-        packet_bytes: 256,
+    small.network = NetworkSpec::Packet(PacketSpec {
         buffer_packets: Some(8),
         deadlock_rule: syncline_system::spec::DeadlockRule::Bubble,
-        trains: true,
-        sorted: false,
-    };
+        ..PacketSpec::DEFAULT
+    });
     assert!(
         run_spec(&small, None)
             .is_err_and(|e| e.to_string().contains("network.buffer_packets: input buffers of 2048 B"))
@@ -193,7 +196,7 @@ proptest! {
             [AlgorithmSpec::Hierarchical, AlgorithmSpec::HierarchicalOptimal, AlgorithmSpec::SixPhase][algorithm];
         spec.collectives.chunking = chunks_of(chunk);
         spec.collectives.padding = padding;
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
         let EndpointSpec::Ace(ace) = &mut spec.endpoint else { unreachable!() };
         ace.sram_bytes = 600_000 + sram;
         if padding {

@@ -6,7 +6,8 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec,
+    LanesSpec, NetworkSpec, Spec,
 };
 
 fn endpoints() -> [EndpointSpec; 3] {
@@ -59,7 +60,7 @@ fn backends_agree_on_ring_collectives() {
         for sizes in [[4, 2, 2], [3, 5, 2], [4, 4, 4]] {
             let spec = all_reduce(ace_torus(sizes), endpoint.clone(), 8 << 20);
             let packet = run(&spec).summary.total_ps as f64;
-            let analytical = Spec { network: NetworkSpec::Analytical {}, ..spec };
+            let analytical = Spec { network: NetworkSpec::Analytical(AnalyticalSpec {}), ..spec };
             let analytical = run(&analytical).summary.total_ps as f64;
             assert!((packet / analytical - 1.0).abs() < 0.02, "{sizes:?}: {packet} against {analytical}");
         }
@@ -71,7 +72,7 @@ fn backends_agree_on_ring_collectives() {
 fn ace_runs_without_packets() {
     let spec = all_reduce(ace_torus([4, 4, 2]), ace(), 4 << 20);
     let packets = run(&spec).summary.total_ps;
-    let messages = run(&Spec { network: NetworkSpec::Analytical {}, ..spec }).summary.total_ps;
+    let messages = run(&Spec { network: NetworkSpec::Analytical(AnalyticalSpec {}), ..spec }).summary.total_ps;
     assert!(messages >= packets && messages < 3 * packets, "{messages} against {packets}");
 }
 
@@ -111,7 +112,7 @@ fn flows_agree_with_packets_between_neighbours() {
             spec.collectives.algorithm = algorithm;
             spec.collectives.chunking = ChunkingSpec::Count { chunks };
             let packets = run(&spec).summary.total_ps as f64;
-            let flows = run(&Spec { network: NetworkSpec::Flow {}, ..spec }).summary.total_ps as f64;
+            let flows = run(&Spec { network: NetworkSpec::Flow(FlowSpec {}), ..spec }).summary.total_ps as f64;
             assert!((flows / packets - 1.0).abs() < 0.01, "{sizes:?} {algorithm:?}: {flows} against {packets}");
         }
     }
@@ -135,7 +136,7 @@ fn flows_agree_with_packets_through_a_switch() {
             spec.collectives.algorithm = algorithm;
             spec.collectives.chunking = ChunkingSpec::Count { chunks };
             let packets = run(&spec).summary.total_ps as f64;
-            let flows = run(&Spec { network: NetworkSpec::Flow {}, ..spec }).summary.total_ps as f64;
+            let flows = run(&Spec { network: NetworkSpec::Flow(FlowSpec {}), ..spec }).summary.total_ps as f64;
             assert!((flows / packets - 1.0).abs() < 0.02, "{kind:?} {algorithm:?} {chunks}: {flows} against {packets}");
         }
     }

@@ -5,8 +5,8 @@ use crate::support::{all_reduce, baseline, chunks_of, collective_job, fingerprin
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, FabricSpec, GraphLinkSpec, GroupsSpec, JobSpec,
-    NetworkSpec, NodeSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, FabricSpec, FlowSpec,
+    GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, Spec,
 };
 
 pub const KINDS: [CollectiveKindSpec; 8] = [
@@ -59,7 +59,7 @@ fn everything_everywhere() {
         &[(BlockSpec::Ring, 3), (BlockSpec::FullyConnected, 2), (BlockSpec::Switch, 3)],
         &[(BlockSpec::Ring, 1)],
     ];
-    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)] {
+    for network in [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)] {
         for (blocks, algorithm, kind) in
             fabrics.into_iter().flat_map(|f| ALGORITHMS.into_iter().flat_map(move |a| KINDS.map(|k| (f, a, k))))
         {
@@ -89,7 +89,7 @@ fn closed_forms_on_a_switch() {
     let time = |algorithm, kind, npus| {
         let mut spec = spec(&[(BlockSpec::Switch, npus)], algorithm, kind, bytes);
         spec.collectives.chunking = chunks_of(bytes);
-        spec.network = NetworkSpec::Analytical {};
+        spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
         run(&spec).summary.total_ps
     };
     let (ring, direct) = (AlgorithmSpec::Ring, AlgorithmSpec::Direct);
@@ -114,7 +114,7 @@ fn double_binary_trees_keep_their_links_busy() {
     for npus in [4, 7, 16, 33] {
         let mut tree = spec(&[(BlockSpec::Switch, npus)], AlgorithmSpec::DoubleBinaryTree, KINDS[0], 256_000_000);
         tree.collectives.chunking = chunks_of(256_000_000);
-        tree.network = NetworkSpec::Flow {};
+        tree.network = NetworkSpec::Flow(FlowSpec {});
         let s = run(&tree).summary;
         let wire = 2 * 256_000_000 * 5;
         assert!(s.total_ps > wire * 99 / 100 * (npus as u64 - 1) / npus as u64, "{npus}: {}", s.total_ps);
@@ -139,7 +139,7 @@ fn an_order_for_every_chunk_balances_unequal_dimensions() {
         let mut spec = spec(&blocks, algorithm, KINDS[0], 256 << 20);
         spec.collectives.chunking = chunks_of(1 << 20);
         spec.collectives.inflight = 64;
-        spec.network = NetworkSpec::Analytical {};
+        spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
         let s = run(&spec).summary;
         (s.total_ps, s.lower_bound_ps)
     };
@@ -173,7 +173,7 @@ fn dgx1v(groups: Option<GroupsSpec>) -> Spec {
     spec.groups = groups;
     spec.collectives.lanes = syncline_system::spec::LanesSpec::Split;
     spec.collectives.chunking = chunks_of(240_000_000);
-    spec.network = NetworkSpec::Analytical {};
+    spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
     spec
 }
 
@@ -234,7 +234,7 @@ proptest! {
         spec.collectives.slices = slices;
         spec.collectives.inflight = 3;
         spec.collectives.chunking = chunks_of(20_000);
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
         let shuffled = run_spec(&spec, Some(seed)).expect("a legal run");
         prop_assert_eq!(fingerprint(&run(&spec)), fingerprint(&shuffled));
     }

@@ -4,7 +4,7 @@ use crate::algorithms::KINDS;
 use crate::folded::product;
 use crate::support::{chunks_of, collective_job, ideal, packet, run};
 use proptest::prelude::*;
-use syncline_system::spec::{AlgorithmSpec, BlockSpec, CollectiveKindSpec, NetworkSpec, Spec};
+use syncline_system::spec::{AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, NetworkSpec, Spec};
 
 fn spec(blocks: &[(BlockSpec, u32)], kind: CollectiveKindSpec, bytes: u64) -> Spec {
     let mut spec = crate::support::all_reduce(product(blocks), ideal(), bytes);
@@ -60,7 +60,7 @@ proptest! {
         }
         let (bound, time) = bound_and_time(&spec);
         prop_assert!(bound <= time, "{} beats {}: {:?}", time, bound, spec);
-        spec.network = NetworkSpec::Analytical {};
+        spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
         let summary = run(&spec).summary;
         // What ignores contention says so when it beats the bound.
         prop_assert!(summary.lower_bound_ps <= summary.total_ps || !summary.warnings.is_empty(), "{:?}", summary);

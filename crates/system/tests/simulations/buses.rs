@@ -6,8 +6,8 @@ use crate::transit::pair;
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
-    TransitSpec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec,
+    NetworkSpec, Spec, TransitSpec,
 };
 
 const L: u64 = 71_429;
@@ -195,7 +195,7 @@ proptest! {
         spec.collectives.padding = true;
         spec.collectives.chunking = chunks_of(chunk);
         spec.collectives.inflight = inflight;
-        spec.network = [NetworkSpec::Analytical {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), packet(true), packet(false)][network].clone();
         same_both_ways(&spec);
         let shuffled = run_spec(&spec, Some(seed)).expect("a legal run");
         prop_assert_eq!(fingerprint(&run(&spec)), fingerprint(&shuffled));

@@ -7,8 +7,8 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec, EndpointSpec, JobSpec,
-    KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec, EndpointSpec,
+    FlowSpec, JobSpec, KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 
 /// 80 SMs, six of them with communication, on whatever memory the baseline had.
@@ -39,7 +39,7 @@ fn training(endpoint: EndpointSpec, overlap: bool) -> Spec {
     spec.collectives.algorithm = AlgorithmSpec::Ring;
     spec.collectives.padding = true;
     spec.collectives.chunking = chunks_of(1 << 20);
-    spec.network = NetworkSpec::Analytical {};
+    spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
     spec.job = JobSpec::Training {
         workload: WorkloadSpec::Model {
             name: "resnet18".into(),
@@ -86,7 +86,7 @@ proptest! {
             *charge_writes = writes;
         }
         let mut spec = all_reduce(crate::folded::product(&blocks), endpoint.clone(), 0);
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
         spec.collectives.algorithm = [AlgorithmSpec::Ring, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
         let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather, CollectiveKindSpec::AllToAll];
         spec.job = collective_job(kinds[kind], bytes);

@@ -1,23 +1,17 @@
 //! What cannot work is refused, or fails with who waits for what.
 
-use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, ideal, packet, run};
+use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, ideal, least, packet, run};
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FoldSpec, GroupsSpec,
-    NetworkSpec, Spec,
+    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FlowSpec, FoldSpec,
+    GroupsSpec, NetworkSpec, PacketSpec, Spec,
 };
 use syncline_system::{RunError, check, check_spec, run as run_json, run_spec};
 
 fn refusal(spec: &Spec) -> String {
     match run_spec(spec, None) {
-        Err(RunError::Spec(message)) => message,
+        Err(refused @ RunError::Spec(_)) => refused.to_string(),
         other => panic!("{other:?}"),
     }
-}
-
-/// The number that a message says would be accepted.
-fn accepted(message: &str) -> u64 {
-    let number = message.split("accepted: ").nth(1).and_then(|m| m.split(' ').next());
-    number.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no number in {message}"))
 }
 
 fn with_ace(change: impl FnOnce(&mut AceSpec)) -> Spec {
@@ -28,15 +22,9 @@ fn with_ace(change: impl FnOnce(&mut AceSpec)) -> Spec {
 
 #[test]
 fn a_small_sram_is_refused_with_the_least_that_works() {
-    let message = refusal(&with_ace(|a| a.sram_bytes = 100_000));
-    let needed: u64 = message
-        .split("accepted: ")
-        .nth(1)
-        .and_then(|m| m.split(' ').next())
-        .expect("a number")
-        .parse()
-        .expect("a number");
-    assert!(needed > 100_000, "{message}");
+    let refused = run_spec(&with_ace(|a| a.sram_bytes = 100_000), None).expect_err("a small SRAM");
+    let needed = least(&refused);
+    assert!(needed > 100_000, "{refused}");
     run(&with_ace(|a| a.sram_bytes = needed));
     refusal(&with_ace(|a| a.sram_bytes = needed - 64));
 }
@@ -53,17 +41,11 @@ fn impossible_descriptions_are_refused() {
     spec.output.trace_npus = vec![4];
     assert!(refusal(&spec).contains("there is no NPU 4"));
     let mut spec = all_reduce(vec![dim(4, 1, 1)], ideal(), 1);
-    spec.network = NetworkSpec::Packet {
-        packet_bytes: 0,
-        buffer_packets: None,
-        deadlock_rule: DeadlockRule::Bubble,
-        trains: true,
-        sorted: false,
-    };
+    spec.network = NetworkSpec::Packet(PacketSpec { packet_bytes: 0, ..PacketSpec::DEFAULT });
     refusal(&spec);
     assert!(matches!(run_json("{"), Err(RunError::Spec(_))));
     assert!(matches!(check("{"), Err(RunError::Spec(_))));
-    assert!(matches!(run_json(r#"{"fabricc": []}"#), Err(RunError::Spec(m)) if m.contains("fabricc")));
+    assert!(matches!(run_json(r#"{"fabricc": []}"#), Err(RunError::Spec(m)) if m[0].message.contains("fabricc")));
 }
 
 #[test]
@@ -86,15 +68,11 @@ fn more_time_or_bytes_than_can_be_counted_are_refused() {
 fn the_smallest_buffers_suffice() {
     for (rule, fsms) in [(DeadlockRule::Bubble, 64), (DeadlockRule::Dateline, 16), (DeadlockRule::None, 256)] {
         let mut spec = with_ace(|a| a.fsms = fsms);
-        let network = |buffer| NetworkSpec::Packet {
-            packet_bytes: 256,
-            buffer_packets: Some(buffer),
-            deadlock_rule: rule,
-            trains: true,
-            sorted: false,
+        let network = |buffer| {
+            NetworkSpec::Packet(PacketSpec { buffer_packets: Some(buffer), deadlock_rule: rule, ..PacketSpec::DEFAULT })
         };
         spec.network = network(2);
-        let smallest = accepted(&refusal(&spec)) as u32 / 256;
+        let smallest = least(&run_spec(&spec, None).expect_err("small buffers")) as u32;
         spec.network = network(smallest - 1);
         refusal(&spec);
         spec.network = network(smallest);
@@ -121,7 +99,7 @@ fn a_run_that_outlasts_simulated_time_fails_with_its_name() {
     let mut spec = all_reduce(vec![dim(64, 1, 1)], ideal(), 2_000_000);
     spec.job = crate::support::collective_job(CollectiveKindSpec::AllToAll, 2_000_000);
     spec.collectives.algorithm = AlgorithmSpec::Direct;
-    spec.network = NetworkSpec::Flow {};
+    spec.network = NetworkSpec::Flow(FlowSpec {});
     dims(&mut spec)[0].rate_bytes_per_s = 1;
     let Err(RunError::Simulation(message)) = run_spec(&spec, None) else { panic!("it ends in time") };
     assert!(message.starts_with("simulated time is over"), "{message}");
@@ -199,12 +177,6 @@ fn what_is_large_is_checked_like_the_rest() {
     spec.output.trace_npus = vec![npus];
     assert!(checked(&spec).contains("there is no NPU 2097152"));
     spec.output.trace_npus = vec![];
-    spec.network = NetworkSpec::Packet {
-        packet_bytes: 256,
-        buffer_packets: Some(1),
-        deadlock_rule: DeadlockRule::Bubble,
-        trains: true,
-        sorted: false,
-    };
+    spec.network = NetworkSpec::Packet(PacketSpec { buffer_packets: Some(1), ..PacketSpec::DEFAULT });
     assert!(checked(&spec).contains("input buffers of 1 packets"));
 }

@@ -7,8 +7,8 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FabricSpec, FoldSpec,
-    GroupsSpec, JobSpec, LanesSpec, LoadSpec, NetworkSpec, OddLinkSpec, Spec, TransitSpec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FabricSpec,
+    FlowSpec, FoldSpec, GroupsSpec, JobSpec, LanesSpec, LoadSpec, NetworkSpec, OddLinkSpec, Spec, TransitSpec,
 };
 
 fn folded(spec: &Spec) -> Spec {
@@ -62,7 +62,9 @@ fn every_endpoint_on_a_torus() {
 
 #[test]
 fn rotated_schedules_on_switches_and_groups() {
-    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
+    for network in
+        [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
+    {
         for blocks in [
             &[(BlockSpec::Switch, 6)][..],
             &[(BlockSpec::FullyConnected, 5)],
@@ -84,7 +86,9 @@ fn all_to_all_over_many_hops() {
         &[(BlockSpec::Ring, 7)],
         &[(BlockSpec::Ring, 2); 3],
     ];
-    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
+    for network in
+        [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
+    {
         for (blocks, endpoint) in
             shapes.iter().flat_map(|b| [ideal(), baseline(), forwarding(baseline())].map(|e| (*b, e)))
         {
@@ -177,7 +181,11 @@ fn what_differs_is_told_apart() {
     }
 
     // Behind a switch too, but for packets, whose order at a port would not be the same.
-    for (network, folds) in [(NetworkSpec::Analytical {}, true), (NetworkSpec::Flow {}, true), (packet(true), false)] {
+    for (network, folds) in [
+        (NetworkSpec::Analytical(AnalyticalSpec {}), true),
+        (NetworkSpec::Flow(FlowSpec {}), true),
+        (packet(true), false),
+    ] {
         let mut spec = training(&[1, 3]);
         dims(&mut spec)[0].block = BlockSpec::Switch;
         spec.collectives.algorithm = AlgorithmSpec::Direct;
@@ -231,7 +239,7 @@ proptest! {
         if transit && !blocks.iter().any(|b| b.0 == BlockSpec::Switch && b.1 > 1) {
             spec.endpoint = forwarding(spec.endpoint);
         }
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
         spec.collectives.algorithm =
             [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
         let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather, CollectiveKindSpec::AllToAll];
@@ -279,7 +287,7 @@ proptest! {
         if let EndpointSpec::Ace(ace) = &mut spec.endpoint {
             ace.sram_bytes = 300_000 + sram; // some ten packets in each pool, and chunks that wait for room
         }
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
         spec.collectives.algorithm = AlgorithmSpec::Direct;
         spec.job = collective_job(CollectiveKindSpec::AllToAll, bytes);
         spec.collectives.chunking = chunks_of(chunk);

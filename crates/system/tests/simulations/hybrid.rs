@@ -6,8 +6,8 @@ use crate::support::{
 };
 use crate::training::column;
 use syncline_system::spec::{
-    AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
-    JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, AnalyticalSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec,
+    EndpointSpec, FlowSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_system::{Column, Results, run_spec};
 
@@ -33,7 +33,7 @@ fn model(spec: &mut Spec, name: &str, batch: u32, strategy: StrategySpec) {
 /// DLRM on a 4x2x2 torus: all-reduce in four phases, all-to-all directly and first.
 pub fn dlrm() -> Spec {
     let mut spec = all_reduce(ace_torus([4, 2, 2]), ideal(), 0);
-    spec.network = NetworkSpec::Flow {};
+    spec.network = NetworkSpec::Flow(FlowSpec {});
     spec.collectives.padding = true;
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 8 };
     spec.collectives.algorithms = vec![(CollectiveKindSpec::AllToAll, AlgorithmSpec::Direct)];
@@ -279,7 +279,7 @@ fn offloaded(blocks: &[(BlockSpec, u32)]) -> Spec {
 fn switches_add_beside_direct_exchanges() {
     let exchanged = 4 * (64 * 64 * 64 * 2) * 7 / 8;
     let reduced = 2 * 2 * 57_411_584;
-    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)] {
+    for network in [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)] {
         let mut spec = offloaded(&[(BlockSpec::Switch, 8)]);
         spec.network = network;
         if let EndpointSpec::SwitchOffload(offload) = &mut spec.endpoint {

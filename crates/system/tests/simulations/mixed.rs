@@ -1,7 +1,7 @@
 //! Rings and direct all-to-alls beside each other in an ACE.
 
 use crate::support::{
-    ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, chunks_of, ideal, packet, summary_but_fold,
+    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, chunks_of, ideal, packet, summary_but_fold,
 };
 use proptest::prelude::*;
 use syncline_collective::Kind;
@@ -10,8 +10,8 @@ use syncline_system::build::run_plan;
 use syncline_system::job::Job;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, CollectiveKindSpec, ComputeSpec, DeadlockRule, DimSpec, EndpointSpec, FoldSpec, JobSpec,
-    LanesSpec, NetworkSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec, WorkloadSpec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, CollectiveKindSpec, ComputeSpec, DimSpec, EndpointSpec, FlowSpec, FoldSpec,
+    JobSpec, LanesSpec, NetworkSpec, PacketSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec, WorkloadSpec,
 };
 use syncline_system::{Results, RunError};
 use syncline_workload::compute::Npu;
@@ -115,14 +115,7 @@ fn step(kind: Kind, bytes: u64) -> Step {
 
 /// What the refusal of a run would accept at least.
 fn least(spec: &Spec, steps: &[Step]) -> u64 {
-    accepted(&outcome(spec, steps, None).expect_err("a run that is refused"))
-}
-
-/// What a refusal would accept at least.
-pub fn accepted(refusal: &RunError) -> u64 {
-    let refused = refusal.to_string();
-    let (_, accepted) = refused.split_once("accepted: ").unwrap_or_else(|| panic!("{refused}"));
-    accepted.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{refused}"))
+    support::least(&outcome(spec, steps, None).expect_err("a run that is refused"))
 }
 
 /// As little SRAM and buffers as the engine accepts.
@@ -131,12 +124,8 @@ pub fn squeezed(mut spec: Spec, steps: &[Step]) -> Spec {
     let sram = least(&spec, steps);
     engine(&mut spec).sram_bytes = sram;
     engine(&mut spec).port_buffer_bytes = 256;
-    let buffers = |buffer_packets| NetworkSpec::Packet {
-        packet_bytes: 256,
-        buffer_packets: Some(buffer_packets),
-        deadlock_rule: DeadlockRule::Bubble,
-        trains: true,
-        sorted: false,
+    let buffers = |buffer_packets| {
+        NetworkSpec::Packet(PacketSpec { buffer_packets: Some(buffer_packets), ..PacketSpec::DEFAULT })
     };
     spec.network = buffers(2);
     spec.network = buffers(least(&spec, steps) as u32);
@@ -210,7 +199,7 @@ fn routers_leave_it_to_the_engines() {
     let error = outcome(&spec, &steps, None).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(error.starts_with("endpoint.transit: ") && error.ends_with("; accepted: endpoint"), "{error}");
     // Where there are no buffers, routers have nothing to fill.
-    for network in [NetworkSpec::Flow {}, NetworkSpec::Analytical {}] {
+    for network in [NetworkSpec::Flow(FlowSpec {}), NetworkSpec::Analytical(AnalyticalSpec {})] {
         spec.network = network;
         let summary = run(&spec, &steps).summary;
         assert_eq!(summary.endpoint.transit_bytes, 0);
@@ -301,7 +290,7 @@ proptest! {
     fn a_mix_is_the_same_however_it_is_computed((mut spec, steps) in mixes(tori()), seed: u64, network in 0usize..4) {
         let JobSpec::Training { stragglers, .. } = &mut spec.job else { unreachable!("training") };
         let alike = stragglers.is_empty();
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
         spec.collectives.padding = true;
         engine(&mut spec).sram_bytes = 200_000;
         let once = run(&spec, &steps);

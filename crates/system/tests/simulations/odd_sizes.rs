@@ -1,6 +1,6 @@
 //! Sizes at the edge.
 
-use crate::support::{ace, ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, ideal, run};
+use crate::support::{ace, ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, ideal, least, run};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
@@ -51,9 +51,7 @@ fn every_collective_on_odd_tori() {
 
 /// The least SRAM with which a description is not refused, as the refusal says.
 fn least_sram(spec: &Spec) -> Option<u64> {
-    let refusal = run_spec(spec, None).err()?.to_string();
-    let accepted = refusal.split("accepted: ").nth(1)?;
-    accepted.split(' ').next()?.parse().ok()
+    run_spec(spec, None).err().map(|refused| least(&refused))
 }
 
 proptest! {

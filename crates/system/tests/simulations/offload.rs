@@ -9,8 +9,9 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimAlgorithmSpec, DimSpec, EndpointSpec, FabricSpec,
-    GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, Spec, SwitchOffloadSpec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimAlgorithmSpec, DimSpec,
+    EndpointSpec, FabricSpec, FlowSpec, GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, Spec,
+    SwitchOffloadSpec,
 };
 
 const LATENCY: u64 = 70_000;
@@ -55,7 +56,8 @@ const SWITCH: BlockSpec = BlockSpec::Switch;
 #[test]
 fn messages_of_switches_are_counted() {
     let (n, piece) = (8, 4096);
-    for (network, k) in [NetworkSpec::Analytical {}, packet(true), packet(false)].iter().flat_map(|n| [(n, 1), (n, 8)])
+    for (network, k) in
+        [NetworkSpec::Analytical(AnalyticalSpec {}), packet(true), packet(false)].iter().flat_map(|n| [(n, 1), (n, 8)])
     {
         let mut spec = spec(&[(SWITCH, n as u32)], CollectiveKindSpec::AllReduce, piece * k);
         spec.network = network.clone();
@@ -73,7 +75,9 @@ fn messages_of_switches_are_counted() {
 fn closed_forms() {
     use CollectiveKindSpec::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
     for n in [2u64, 3, 8, 16] {
-        for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true), packet(false)] {
+        for network in
+            [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
+        {
             let (piece, k) = (4096, 8);
             let bytes = piece * k;
             let overhead = 90_000 + 2 * LATENCY;
@@ -100,7 +104,7 @@ fn closed_forms() {
 #[test]
 fn pieces_queue_at_their_port_in_the_flow_backend() {
     let mut large = spec(&[(SWITCH, 8)], KINDS[0], 16 << 20);
-    large.network = NetworkSpec::Flow {};
+    large.network = NetworkSpec::Flow(FlowSpec {});
     large.collectives.chunking = chunks_of(65_536);
     large.collectives.inflight = 16;
     let wire = (16u64 << 20) * LINK / 2;
@@ -112,7 +116,7 @@ fn pieces_queue_at_their_port_in_the_flow_backend() {
 #[test]
 fn slow_alus_are_the_bottleneck() {
     let (n, piece, k) = (8, 4096, 12);
-    for network in [NetworkSpec::Analytical {}, packet(true)] {
+    for network in [NetworkSpec::Analytical(AnalyticalSpec {}), packet(true)] {
         let mut spec = spec(&[(SWITCH, n)], KINDS[0], piece * k);
         spec.network = network;
         let slow = with(&spec, |o| o.switch_reduce_bytes_per_s = Some(50_000_000_000));
@@ -180,7 +184,7 @@ fn a_large_all_reduce_takes_half_the_time_of_a_ring() {
     let mut spec = spec(&[(SWITCH, 16)], KINDS[0], bytes);
     spec.collectives.chunking = chunks_of(65_536);
     spec.collectives.inflight = 16;
-    spec.network = NetworkSpec::Analytical {};
+    spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
     let offloaded = run(&spec).summary;
     let wire = bytes * LINK / 2;
     assert_eq!(offloaded.lower_bound_ps, wire + LATENCY);
@@ -306,7 +310,7 @@ fn other_collectives_go_by_dma() {
 
 #[test]
 fn a_folded_switch_is_the_whole_one() {
-    for network in [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)] {
+    for network in [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)] {
         for (blocks, algorithm) in [
             (&[(SWITCH, 6)][..], AlgorithmSpec::InSwitch),
             (&[(SWITCH, 4), (SWITCH, 3)], AlgorithmSpec::Hierarchical),
@@ -350,7 +354,7 @@ proptest! {
         let mut spec = spec(&blocks, KINDS[kind], bytes);
         let npus: u32 = blocks.iter().map(|b| b.1).product();
         spec.job = JobSpec::Collective { collective: KINDS[kind], bytes, root: root % npus, beside: vec![] };
-        spec.network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
+        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
         spec.collectives.algorithm = [
             AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase,
             AlgorithmSpec::HierarchicalOptimal, AlgorithmSpec::Themis,

@@ -4,7 +4,8 @@ use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal
 use proptest::prelude::*;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, LanesSpec, NetworkSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec, LanesSpec,
+    NetworkSpec, Spec,
 };
 
 const PIPELINED: [(AlgorithmSpec, CollectiveKindSpec); 8] = [
@@ -51,8 +52,12 @@ fn best(spec: &Spec, most: u32) -> (u64, u32) {
 fn fabrics_that_take_long_to_set_up_are_not_tried() {
     let full = |size| vec![DimSpec { block: BlockSpec::FullyConnected, ..dim(size, 25, 500_000) }];
     for (size, untried) in [(64, false), (4096, true)] {
-        let spec =
-            spec(full(size), (AlgorithmSpec::Ring, CollectiveKindSpec::Reduce), NetworkSpec::Analytical {}, 1 << 16);
+        let spec = spec(
+            full(size),
+            (AlgorithmSpec::Ring, CollectiveKindSpec::Reduce),
+            NetworkSpec::Analytical(AnalyticalSpec {}),
+            1 << 16,
+        );
         let plan = RunPlan::new(&spec).expect("a legal run");
         assert_eq!(plan.preview(&spec).slices == Some(64), untried, "{size} NPUs");
     }
@@ -62,7 +67,7 @@ fn fabrics_that_take_long_to_set_up_are_not_tried() {
 #[test]
 fn long_links_do_not_make_slices_few() {
     let tree = (AlgorithmSpec::OneHopTrees, CollectiveKindSpec::Broadcast);
-    let spec = spec(vec![dim(8, 50, 500_000)], tree, NetworkSpec::Flow {}, 1_000_000);
+    let spec = spec(vec![dim(8, 50, 500_000)], tree, NetworkSpec::Flow(FlowSpec {}), 1_000_000);
     let (auto, (best, slices)) = (time(&spec, 0), best(&spec, 1024));
     assert!(auto <= best + best / 10, "{auto} ps, {best} ps with {slices} slices");
 }
@@ -73,7 +78,7 @@ fn short_links_do_not_make_slices_tiny() {
     for latency in [0, 1] {
         for case in PIPELINED {
             let dims = vec![DimSpec { block: BlockSpec::FullyConnected, ..dim(4, 50, latency) }];
-            let spec = spec(dims, case, NetworkSpec::Analytical {}, 4000);
+            let spec = spec(dims, case, NetworkSpec::Analytical(AnalyticalSpec {}), 4000);
             let (auto, (best, slices)) = (time(&spec, 0), best(&spec, 512));
             assert!(auto <= best + best / 10, "{case:?}: {auto} ps, {best} ps with {slices} slices");
         }
@@ -112,7 +117,7 @@ proptest! {
             2 => vec![along(BlockSpec::Switch, size)],
             _ => vec![along(BlockSpec::Ring, size.min(4)), along(BlockSpec::Ring, 3)],
         };
-        let network = [NetworkSpec::Analytical {}, NetworkSpec::Flow {}, packet(true)][network].clone();
+        let network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
         let bytes = log.exp2() as u64;
         let mut spec = spec(dims, PIPELINED[case], network, bytes);
         match (&mut spec.endpoint, endpoint) {

@@ -2,11 +2,11 @@
 //! SRAM and as small buffers as the engine accepts.
 
 use crate::mixed;
-use crate::support::{ace_spec, all_to_all, chunks_of, run};
+use crate::support::{self, ace_spec, all_to_all, chunks_of, run};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AceSpec, BlockSpec, DeadlockRule, DimSpec, EndpointSpec, FoldSpec, NetworkSpec, Spec, TransitSpec,
+    AceSpec, BlockSpec, DimSpec, EndpointSpec, FoldSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
 };
 
 prop_compose! {
@@ -44,13 +44,7 @@ prop_compose! {
 }
 
 fn network(buffer_packets: Option<u32>) -> NetworkSpec {
-    NetworkSpec::Packet {
-        packet_bytes: 256,
-        buffer_packets,
-        deadlock_rule: DeadlockRule::Bubble,
-        trains: true,
-        sorted: false,
-    }
+    NetworkSpec::Packet(PacketSpec { buffer_packets, ..PacketSpec::DEFAULT })
 }
 
 /// An all-to-all of `blocks` bytes for each peer, in chunks of `chunk` of them.
@@ -72,7 +66,7 @@ fn exchange(rings: Vec<DimSpec>, block: u64, chunk: u64, scarce: Scarce) -> Spec
         })
     };
     spec.endpoint = ace(1);
-    let least = run_spec(&spec, None).err().map_or(1, |error| mixed::accepted(&error));
+    let least = run_spec(&spec, None).err().map_or(1, |error| support::least(&error));
     spec.endpoint = ace(if scarce.sram { least } else { least.max(ace_spec().sram_bytes) });
     spec
 }

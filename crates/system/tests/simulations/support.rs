@@ -1,11 +1,11 @@
 //! Descriptions of simulations, small enough to read.
 
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DeadlockRule,
-    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, LanesSpec, NetworkSpec,
-    OutputSpec, SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
+    AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DimSpec,
+    EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec,
+    PacketSpec, SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
 };
-use syncline_system::{Results, run_spec};
+use syncline_system::{Results, RunError, run_spec};
 
 pub const CYCLE_PS: u64 = 804;
 
@@ -28,13 +28,13 @@ pub fn ace_torus(sizes: [u32; 3]) -> Vec<DimSpec> {
 }
 
 pub fn packet(trains: bool) -> NetworkSpec {
-    NetworkSpec::Packet {
-        packet_bytes: 256,
-        buffer_packets: None,
-        deadlock_rule: DeadlockRule::Bubble,
-        trains,
-        sorted: false,
-    }
+    NetworkSpec::Packet(PacketSpec { trains, ..PacketSpec::DEFAULT })
+}
+
+/// The least number that would do in place of what a run is refused for.
+pub fn least(refused: &RunError) -> u64 {
+    let RunError::Spec(refusals) = refused else { panic!("{refused}") };
+    refusals[0].least.unwrap_or_else(|| panic!("{refused}"))
 }
 
 pub fn ideal() -> EndpointSpec {

@@ -3,8 +3,8 @@
 use crate::support::{all_reduce, collective_job, dim, ideal, packet, run};
 use proptest::prelude::*;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, FabricSpec, FoldSpec, LanesSpec, NetworkSpec,
-    Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, FabricSpec, FlowSpec,
+    FoldSpec, LanesSpec, NetworkSpec, Spec,
 };
 
 const BYTES: u64 = 512_000_000;
@@ -27,7 +27,7 @@ fn over_bound(spec: &Spec) -> u64 {
 }
 
 fn networks() -> [NetworkSpec; 2] {
-    [packet(true), NetworkSpec::Analytical {}]
+    [packet(true), NetworkSpec::Analytical(AnalyticalSpec {})]
 }
 
 /// Where all dimensions are alike, orders alternate with the period of the directions that chunks take in turn: what
@@ -176,7 +176,7 @@ proptest! {
         let kind = KINDS[kind];
         let mut spec = spec(dims, kind, 1024, if unlimited { 4096 } else { 64 });
         spec.collectives.lanes = if split { LanesSpec::Split } else { LanesSpec::Alternate };
-        spec.network = [packet(true), NetworkSpec::Flow {}, NetworkSpec::Analytical {}][network].clone();
+        spec.network = [packet(true), NetworkSpec::Flow(FlowSpec {}), NetworkSpec::Analytical(AnalyticalSpec {})][network].clone();
         prop_assert!(over_best(&spec, kind) <= 105, "{} %", over_best(&spec, kind));
     }
 }

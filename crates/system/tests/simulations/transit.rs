@@ -1,12 +1,12 @@
 //! What endpoints forward on fabrics where only neighbours are connected.
 
 use crate::support::{
-    ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, fingerprint, forwarding,
-    ideal, packet, run,
+    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, fingerprint,
+    forwarding, ideal, packet, run,
 };
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, DimSpec, EndpointSpec, FoldSpec,
-    GroupsSpec, JobSpec, NetworkSpec, Spec, TransitSpec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, DimSpec,
+    EndpointSpec, FlowSpec, FoldSpec, GroupsSpec, JobSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
 };
 use syncline_system::{Results, RunError, run_spec};
 
@@ -31,7 +31,7 @@ fn exchange(sizes: &[u32], endpoint: EndpointSpec, block: u64) -> Spec {
 }
 
 fn backends() -> [NetworkSpec; 4] {
-    [packet(true), packet(false), NetworkSpec::Flow {}, NetworkSpec::Analytical {}]
+    [packet(true), packet(false), NetworkSpec::Flow(FlowSpec {}), NetworkSpec::Analytical(AnalyticalSpec {})]
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn an_all_to_all_keeps_both_directions_busy() {
         // Hops along the longest dimension, over both of its directions.
         let load = npus * hops(&[longest as u32]) / longest * block / 2;
         for (network, forwards) in backends().into_iter().flat_map(|n| [(n.clone(), false), (n, true)]) {
-            if matches!(network, NetworkSpec::Analytical {}) && !forwards {
+            if matches!(network, NetworkSpec::Analytical(AnalyticalSpec {})) && !forwards {
                 continue; // it knows no links but the first
             }
             let mut spec = exchange(sizes, ideal(), block);
@@ -179,7 +179,7 @@ fn an_all_to_all_keeps_both_directions_busy() {
 fn an_all_to_all_on_a_torus_keeps_all_dimensions_busy() {
     let cases: [(&[u32], [f64; 3]); 2] = [(&[4, 8, 4], [1.02, 1.02, 1.22]), (&[7, 9], [1.1, 1.02, 1.18])];
     for (sizes, most) in cases {
-        let runs = [(NetworkSpec::Flow {}, false), (packet(true), true), (packet(true), false)];
+        let runs = [(NetworkSpec::Flow(FlowSpec {}), false), (packet(true), true), (packet(true), false)];
         for ((network, forwards), most) in runs.into_iter().zip(most) {
             let mut spec = exchange(sizes, ideal(), 64 * KIB);
             if !forwards {
@@ -201,13 +201,12 @@ fn what_routers_of_tori_lose_is_head_of_line_blocking() {
         let mut spec = exchange(sizes, ideal(), 32 * KIB);
         (spec.endpoint, spec.fold) = (ideal(), FoldSpec::On); // routers forward
         spec.collectives.padding = true;
-        spec.network = NetworkSpec::Packet {
+        spec.network = NetworkSpec::Packet(PacketSpec {
             packet_bytes: 1024,
             buffer_packets: Some(1 << 13),
-            deadlock_rule: DeadlockRule::Bubble,
-            trains: true,
             sorted,
-        };
+            ..PacketSpec::DEFAULT
+        });
         let summary = run(&spec).summary;
         summary.total_ps as f64 / summary.lower_bound_ps as f64
     };
@@ -227,23 +226,17 @@ fn squeezed(
 ) -> Result<Results, RunError> {
     let least = |sram_bytes| {
         let mut spec = all_to_all(torus(sizes), ace(), bytes);
-        spec.network = NetworkSpec::Packet {
-            packet_bytes: 256,
-            buffer_packets: Some(2),
-            deadlock_rule: rule,
-            trains: true,
-            sorted: false,
-        };
+        spec.network =
+            NetworkSpec::Packet(PacketSpec { buffer_packets: Some(2), deadlock_rule: rule, ..PacketSpec::DEFAULT });
         spec.collectives.chunking = crate::support::chunks_of(chunk);
         let mut ace = AceSpec { sram_bytes, transit: TransitSpec::Endpoint, port_buffer_bytes: 256, ..ace_spec() };
         change(&mut ace);
         spec.endpoint = EndpointSpec::Ace(ace);
         spec
     };
-    let refused = run_spec(&least(1), None).err().map(|e| e.to_string()).unwrap_or_default();
-    let (_, accepted) = refused.split_once("accepted: ").unwrap_or_else(|| panic!("{refused}"));
-    let sram: u64 = accepted.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{refused}"));
-    assert!(refused.contains("or not two packets in each transit pool"), "{refused}");
+    let refused = run_spec(&least(1), None).expect_err("an SRAM of one byte");
+    let sram = support::least(&refused);
+    assert!(refused.to_string().contains("or not two packets in each transit pool"), "{refused}");
     assert!(run_spec(&least(sram - 1), None).is_err(), "{sram} B are the least");
     run_spec(&least(sram), None)
 }

@@ -1,0 +1,91 @@
+//! Why a description is refused, as data: whoever wrote it is told in words of their own.
+
+use serde::Serialize;
+use std::fmt;
+
+/// Why a description is no legal simulation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// The field to blame, its names from the outermost inwards; empty for the description as a whole.
+    pub field: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What would do in its place, beside `least`.
+    pub accepted: Option<String>,
+    /// The least number that would do, in the unit of the field.
+    pub least: Option<u64>,
+    /// What stands there, if it is not the field's whole value.
+    pub value: Option<String>,
+    /// Where it stands in a text: a line, from one.
+    pub line: Option<u64>,
+}
+
+impl Refusal {
+    /// Of a field, whose names are separated by dots; of the whole description without any.
+    pub fn of(field: &str, message: impl Into<String>) -> Refusal {
+        let field = field.split('.').filter(|name| !name.is_empty()).map(String::from).collect();
+        Refusal { field, message: message.into(), accepted: None, least: None, value: None, line: None }
+    }
+
+    /// With what would do.
+    #[must_use]
+    pub fn accepting(mut self, accepted: impl Into<String>) -> Refusal {
+        self.accepted = Some(accepted.into());
+        self
+    }
+
+    /// With the least number that would do.
+    #[must_use]
+    pub fn at_least(mut self, least: u64) -> Refusal {
+        self.least = Some(least);
+        self
+    }
+
+    /// Of a line of a text, from one.
+    #[must_use]
+    pub fn in_line(mut self, line: usize) -> Refusal {
+        self.line = Some(line as u64);
+        self
+    }
+
+    /// Of a field within a section, whose names are separated by dots.
+    #[must_use]
+    pub fn within(mut self, section: &str) -> Refusal {
+        self.field.splice(0..0, section.split('.').map(String::from));
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field.join("."))?;
+        }
+        f.write_str(&self.message)?;
+        match (self.least, &self.accepted) {
+            (None, None) => Ok(()),
+            (None, Some(accepted)) => write!(f, "; accepted: {accepted}"),
+            (Some(least), None) => write!(f, "; accepted: {least} or more"),
+            (Some(least), Some(accepted)) => write!(f, "; accepted: {least} or more, or {accepted}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reads_as_a_sentence() {
+        assert_eq!(Refusal::of("", "nothing").to_string(), "nothing");
+        let small = Refusal::of("sram_bytes", "too small").at_least(7).within("endpoint");
+        assert_eq!(small.field, ["endpoint", "sram_bytes"]);
+        assert_eq!(small.to_string(), "endpoint.sram_bytes: too small; accepted: 7 or more");
+        assert_eq!(
+            small.accepting("smaller chunks").to_string(),
+            "endpoint.sram_bytes: too small; accepted: 7 or more, or smaller chunks"
+        );
+    }
+}

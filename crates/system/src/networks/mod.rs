@@ -1,0 +1,146 @@
+//! Network backends, a module each: what a description of one says, and everything that the rest of the system asks of it.
+//!
+//! A backend is named here once, in the list at the end.
+
+mod analytical;
+mod flow;
+mod packet;
+
+pub use analytical::AnalyticalSpec;
+pub use flow::FlowSpec;
+pub use packet::{DeadlockRule, PacketSpec};
+
+use crate::event::{Timer, timers};
+use serde::Deserialize;
+use std::sync::Arc;
+use syncline_core::{Ps, Refusal};
+use syncline_network::Network;
+use syncline_topology::{Fabric, Product};
+
+/// What the rest of the system asks of a backend.
+pub trait NetworkModel {
+    /// Bytes of memory that a link takes.
+    fn link_bytes(&self) -> u64;
+
+    /// Bytes of a packet; `None` for a backend without packets.
+    fn packet_bytes(&self) -> Option<u32> {
+        None
+    }
+
+    /// The same with packets that are so many times larger, in a network that has packets: for trials.
+    fn coarser(&self, _scale: u32) -> Option<NetworkSpec> {
+        None
+    }
+
+    /// Whether it keeps the way between any two NPUs that send to each other.
+    fn keeps_paths(&self) -> bool {
+        false
+    }
+
+    /// Whether a link carries no more than it can, however many messages share it.
+    fn has_contention(&self) -> bool {
+        true
+    }
+
+    /// Why runs on this product are not folded, whatever is run.
+    fn unfolded(&self, _product: &Product) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether what NPUs send through a switch is served in an order that depends on how many of them there are.
+    fn takes_turns_at_switches(&self) -> bool {
+        false
+    }
+
+    /// Whether circles of packets that wait for each other are prevented.
+    fn prevents_deadlock(&self) -> bool {
+        true
+    }
+}
+
+/// A backend that can be built.
+pub trait BuildNetwork: NetworkModel {
+    /// The backend.
+    type Network: Network<Event: Timer>;
+
+    /// Whether it can be what a run needs, without building it.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of a field of the description.
+    fn check(&self, _needs: &NetworkNeeds) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Builds it for a fabric, of what [`BuildNetwork::check`] does not refuse.
+    fn build(&self, fabric: Arc<dyn Fabric>, needs: &NetworkNeeds) -> Self::Network;
+}
+
+/// What a run needs of its network.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkNeeds {
+    /// Packets that every input buffer holds at least, per channel.
+    pub buffer_packets: u32,
+    /// Whether what only passes a node has a channel of its own, beside what is held there until its receiver is ready.
+    pub two_channels: bool,
+    /// Whether endpoints forward, instead of the network.
+    pub transit: bool,
+    /// Whether connections take turns at their sender's port.
+    pub turns: bool,
+    /// Whether they take turns at the outputs of switches as well, where they do at their sender's port.
+    pub in_rounds: bool,
+    /// The length of the windows in which the use of links is collected.
+    pub window: Ps,
+}
+
+/// Does something with a backend, of whatever type.
+pub trait WithNetwork {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn with<B: BuildNetwork>(self, network: &B) -> Self::Output;
+}
+
+macro_rules! networks {
+    ($($name:ident($spec:ty, $timer:ty)),+ $(,)?) => {
+        /// A network backend and its parameters.
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(tag = "backend", rename_all = "kebab-case")]
+        #[expect(missing_docs, reason = "each variant holds the description of the backend it is named after")]
+        pub enum NetworkSpec {
+            $($name($spec)),+
+        }
+
+        impl NetworkSpec {
+            /// What the rest of the system asks of it.
+            pub fn model(&self) -> &dyn NetworkModel {
+                match self {
+                    $(NetworkSpec::$name(spec) => spec),+
+                }
+            }
+
+            /// Does something with the backend itself.
+            pub fn with<W: WithNetwork>(&self, what: W) -> W::Output {
+                match self {
+                    $(NetworkSpec::$name(spec) => what.with(spec)),+
+                }
+            }
+
+            /// Every backend, with parameters that are usual.
+            pub fn all() -> Vec<NetworkSpec> {
+                vec![$(NetworkSpec::$name(<$spec>::default())),+]
+            }
+        }
+
+        timers!(
+            Network, NetworkEvent, "Timers of network backends.":
+            $($name($timer)),+
+        );
+    };
+}
+
+networks! {
+    Analytical(AnalyticalSpec, syncline_network::analytical::Event),
+    Flow(FlowSpec, syncline_network::flow::Event),
+    Packet(PacketSpec, syncline_network::packet::Event),
+}

@@ -1,0 +1,73 @@
+"""What every network backend has, and what the rest of the program asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from syncline.schema.section import Section, Violation
+
+if TYPE_CHECKING:
+    from syncline.engine import Preview
+
+LONG_S = 600
+"""A simulation that takes longer may be worth a cheaper backend."""
+
+
+class NetworkSection(Section):
+    """A backend as an experiment describes it. What differs from a backend without packets is said by subclasses."""
+
+    backend: str
+    """Which network model."""
+
+    PER_MESSAGE: ClassVar[float]
+    """Events of a message, fitted to random runs (`estimate.py`)."""
+    EVENTS_PER_S: ClassVar[int]
+    """Events that a second of wall time is enough for, fitted likewise."""
+
+    @property
+    def packet_bytes(self) -> int | None:
+        """The payload of a packet; nothing without packets."""
+        return None
+
+    @property
+    def transfer(self) -> str:
+        """What moves through it: messages, packets, or trains of them."""
+        return "messages"
+
+    @property
+    def has_contention(self) -> bool:
+        """Whether a link carries no more than it can."""
+        return True
+
+    @property
+    def has_dear_shares(self) -> bool:
+        """Whether finding out how messages share links may cost more than its events."""
+        return False
+
+    @property
+    def has_least_buffers(self) -> bool:
+        """Whether input buffers are so small that only a rule against deadlock would refuse them."""
+        return False
+
+    def cheaper(self) -> tuple[NetworkSection, ...]:
+        """Backends that find out much the same for less, the dearest first."""
+        return ()
+
+    def faults(self) -> Iterator[Violation]:
+        """What is wrong with fields of it taken together."""
+        return iter(())
+
+    def specification(self) -> dict[str, Any]:
+        """The engine's description (`NetworkSpec` of `crates/system`)."""
+        return {"backend": self.backend}
+
+    def events(self, preview: Preview, messages: int, *, forwards: bool) -> float:
+        """Events of a run with so many messages between neighbours or, unless endpoints forward, between any NPUs."""
+        return self.PER_MESSAGE * messages
+
+    def recommendation(self, time_s: float) -> str:
+        """What to think of a simulation that takes so long."""
+        if time_s > LONG_S:
+            return f"{self.backend}, if the time is acceptable; --backend analytical for a first answer"
+        return self.backend

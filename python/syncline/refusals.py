@@ -1,0 +1,101 @@
+"""What the engine refuses, in the fields of an experiment.
+
+The engine names a field of its own description (`crates/system/src/spec.rs`), says what is wrong with it and what would
+do, and where there is one, the least number that would (`crates/core/src/refusal.rs`). Nothing here reads its words.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline.errors import Problem
+from syncline.quantities import SIZE
+from syncline.schema.workloads import AstraWorkload
+
+if TYPE_CHECKING:
+    from syncline.schema.load import Variant
+
+Path = tuple[str, ...]
+
+TEXT: Final = ("job", "workload", "text")
+"""The file of an imported workload; the name within it follows."""
+PARTS: Final[dict[Path, Path]] = {
+    ("fabric",): ("topology",),
+    ("fabric", "odd_links"): ("slow_links",),
+    ("collectives", "chunking"): ("collective", "chunk"),
+    ("job", "compute"): ("npu",),
+    ("job", "stragglers"): ("training", "stragglers"),
+}
+"""Fields that hold what an experiment says in one; what is within them has no field of its own."""
+NAMES: Final[dict[Path, Path]] = {
+    ("collectives",): ("collective",),
+    ("endpoint", "clock_hz"): ("endpoint", "clock"),
+    ("endpoint", "memory_bytes_per_s"): ("endpoint", "memory_bandwidth"),
+    ("endpoint", "message_bytes"): ("endpoint", "message"),
+    ("endpoint", "port_buffer_bytes"): ("endpoint", "port_buffer"),
+    ("endpoint", "port_bytes_per_cycle"): ("endpoint", "port_width"),
+    ("endpoint", "sm_bytes_per_s"): ("endpoint", "comm_sms"),
+    ("endpoint", "sram_banks"): ("endpoint", "banks"),
+    ("endpoint", "sram_bytes"): ("endpoint", "sram"),
+    ("endpoint", "switch_memory_bytes"): ("endpoint", "switch_memory"),
+    ("job",): ("workload",),
+    ("job", "background"): ("training", "background_embedding"),
+    ("job", "strategy"): ("training", "strategy"),
+    ("job", "workload"): ("workload",),
+    ("job", "workload", "element_bytes"): ("workload", "element"),
+    ("job", "workload", "name"): ("workload", "model"),
+    ("network", "buffer_packets"): ("network", "buffer"),
+    ("network", "packet_bytes"): ("network", "packet"),
+    ("output", "window_ps"): ("output", "window"),
+}
+"""Fields with other names in an experiment; what is within them keeps its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the engine refuses."""
+
+    field: Path
+    message: str
+    accepted: str | None
+    least: int | None
+    """The least number that would do, in the unit of the field."""
+    value: str | None
+    line: int | None
+
+    @property
+    def path(self) -> Path:
+        """The field of an experiment; empty where no single one is to blame."""
+        prefixes = [self.field[:n] for n in range(len(self.field), 0, -1)]
+        part = next((PARTS[prefix] for prefix in prefixes if prefix in PARTS), None)
+        if part is not None:
+            return part
+        named = next((prefix for prefix in prefixes if prefix in NAMES), ())
+        return NAMES.get(named, ()) + self.field[len(named) :]
+
+    def problem(self, variant: Variant, suggested: str | None = None) -> Problem:
+        """The problem of a variant, with what is suggested in place of what the engine says it accepts."""
+        workload = variant.experiment.workload
+        accepted = suggested or self._accepted(variant)
+        if self.line is not None and isinstance(workload, AstraWorkload):
+            name = ".".join(self.field[len(TEXT) :])
+            return Problem(workload.astra_text, self.line, name, self.value, self.message, accepted)
+        which = f" (variant {variant.name})" if variant.tree.origin.path else ""
+        return variant.problem(self.path, f"{self.message}{which}", accepted)
+
+    def _accepted(self, variant: Variant) -> str | None:
+        least = None if self.least is None else self._at_least(variant, self.least)
+        return ", or ".join(text for text in (least, self.accepted) if text) or None
+
+    def _at_least(self, variant: Variant, least: int) -> str:
+        if self.field[-1].endswith("_packets"):
+            return f"at least {SIZE.format(least * (variant.experiment.network.packet_bytes or 1))}"
+        return f"at least {SIZE.format(least)}" if self.field[-1].endswith("_bytes") else f"{least} or more"
+
+
+def read(error: ValueError) -> list[Refusal]:
+    """What a `SpecError` of the engine says."""
+    entries: list[dict[str, Any]] = json.loads(str(error))
+    return [Refusal(**entry | {"field": tuple(entry["field"])}) for entry in entries]
