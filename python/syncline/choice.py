@@ -20,6 +20,7 @@ from syncline import trials
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.networks import NetworkSection
 from syncline.schema.experiment import (
     Algorithm,
     Experiment,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding, memory, refusals
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
+from syncline.networks import PacketNetwork
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -434,7 +435,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and isinstance(experiment.endpoint, AceEndpoint):
-        packet = experiment.network.packet_bytes or PACKET
+        packet = experiment.network.packet_bytes or PacketNetwork().packet
         chunking["least_block_bytes"] = packet
     return {
         "algorithm": experiment.composition,

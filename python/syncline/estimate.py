@@ -158,7 +158,7 @@ def _long(seconds: float) -> str:
 def _events(experiment: Experiment, preview: Preview) -> int:
     forwards = experiment.transit == "endpoint"
     messages = max(preview.messages, preview.message_hops) if forwards else preview.messages
-    events = experiment.network.events(preview, messages, forwards=forwards)
+    events: float = experiment.network.events(preview, messages, forwards=forwards)
     if isinstance(experiment.endpoint, AceEndpoint):
         # What is sent between neighbours goes packet by packet, without packets in messages of the engine.
         units = preview.packet_hops

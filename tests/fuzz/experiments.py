@@ -168,7 +168,7 @@ def accepted() -> dict[str, str]:
 def quantities_of() -> dict[str, tuple[str, ...]]:
     """Values of quantities, by what their fields accept."""
     from syncline import quantities
-    from syncline.schema.experiment import BUFFER_ACCEPTED
+    from syncline.networks.packet import BUFFER_ACCEPTED
 
     return {
         quantities.SIZE.accepted: SIZES,

@@ -27,6 +27,7 @@ from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
 from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.networks import Network
 from syncline.schema.fields import (
     Count,
     Frequency,

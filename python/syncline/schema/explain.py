@@ -15,6 +15,7 @@ from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.errors import Problem, did_you_mean, one_of
 from syncline.fabric import topologies
+from syncline.networks import NETWORKS, USUAL
 from syncline.schema import experiment, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 

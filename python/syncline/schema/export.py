@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from syncline.networks import NETWORKS
 from syncline.schema.experiment import Experiment
 
 

@@ -27,6 +27,7 @@ from syncline.schema.experiment import (
 from syncline.schema.explain import explain
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
+from syncline.schema.section import Violation
 from syncline.schema.workloads import AstraWorkload
 
 MAX_VARIANTS: Final = 1000
@@ -67,7 +68,7 @@ class Variant:
 
     def problem(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> Problem:
         """A problem with a field, at the place where it was written."""
-        return _place(rules.Violation(path, message, accepted), self.tree)
+        return _place(Violation(path, message, accepted), self.tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _calibrated_strangers(root: Mapping, variants: Sequence[Variant], names: Seq
         for name in calibration.variants:
             if name not in names:
                 message = f"there is no variant '{name}'{did_you_mean(name, names)}"
-                yield _place(rules.Violation(("calibration", path, "variants"), message, one_of(names)), root)
+                yield _place(Violation(("calibration", path, "variants"), message, one_of(names)), root)
 
 
 def _no_baseline(root: Mapping, names: Sequence[str]) -> Iterator[Problem]:
@@ -332,7 +333,7 @@ def _adapter(section: str) -> TypeAdapter[Any]:
     return TypeAdapter(get_type_hints(Experiment, include_extras=True)[section])
 
 
-def _place(violation: rules.Violation, tree: Mapping) -> Problem:
+def _place(violation: Violation, tree: Mapping) -> Problem:
     """The problem at the place of the field to blame, or of the nearest mapping around it."""
     node: Node = tree
     for depth, key in enumerate(violation.path):

@@ -31,6 +31,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.npu import Npu
 from syncline.schema.programs import COMPOSITIONS
+from syncline.schema.section import Violation
 from syncline.schema.workloads import (
     DISTRIBUTED,
     ROOTED,
@@ -94,7 +95,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _contention(parts)
     yield from _beside(parts)
     yield from _sm_rate(parts)
-    yield from _packets(parts)
+    yield from _network(parts)
     yield from _elements(parts)
     yield from _chunks(parts)
     yield from _simulated_time(parts)
