@@ -67,6 +67,7 @@ def test_fields_are_those_of_experiments() -> None:
 def test_the_engine_has_every_field_that_has_another_name() -> None:
     """In its own words: the fields of the description that crosses the binding."""
     folder = Path(__file__).parents[1] / "crates/system/src"
-    written = "".join(path.read_text() for path in (folder / "spec.rs", *(folder / "spec").glob("*.rs")))
+    written = "".join(path.read_text() for part in ("spec", "networks") for path in (folder / part).glob("*.rs"))
+    written += (folder / "spec.rs").read_text()
     for field in (*refusals.PARTS, *refusals.NAMES):
         assert re.search(rf"\b{field[-1]}: ", written), field
