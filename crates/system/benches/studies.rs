@@ -6,7 +6,7 @@
 
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
-    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, KernelsSpec, LanesSpec,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, IdealSpec, JobSpec, KernelsSpec, LanesSpec,
     NetworkSpec, OutputSpec, PacketSpec, SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
 };
 
@@ -42,11 +42,11 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         groups: None,
         fold: FoldSpec::Off,
         network,
-        endpoint: EndpointSpec::Ideal {
+        endpoint: EndpointSpec::Ideal(IdealSpec {
             step_latency_ps: 10_000,
             forwarding: ForwardingSpec::Messages,
             transit: TransitSpec::Network,
-        },
+        }),
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::SixPhase,
             algorithms: vec![],
@@ -70,22 +70,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
 fn with_ace(sizes: [u32; 3], bytes: u64) -> Spec {
     let mut spec = all_reduce(&[1], bytes, 1, packets());
     spec.fabric = ace_torus(sizes);
-    spec.endpoint = EndpointSpec::Ace(AceSpec {
-        memory_bytes_per_s: 128_000_000_000,
-        bus_bytes_per_s: 500_000_000_000,
-        charge_writes: false,
-        buses: syncline_system::spec::BusSpec::Rate,
-        clock_hz: 1_245_000_000,
-        sram_bytes: 4 << 20,
-        sram_banks: 4,
-        port_bytes_per_cycle: 64,
-        alus: 4,
-        fsms: 16,
-        fsm_split: FsmSplitSpec::Even,
-        message_bytes: 8192,
-        port_buffer_bytes: 4096,
-        transit: TransitSpec::Network,
-    });
+    spec.endpoint = EndpointSpec::Ace(AceSpec::default());
     spec.collectives.algorithm = AlgorithmSpec::AceFourPhase;
     spec.collectives.chunking = ChunkingSpec::Size { bytes: 65_536, least_block_bytes: 256 };
     spec.collectives.inflight = 16;

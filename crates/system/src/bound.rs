@@ -22,7 +22,7 @@
 //! *Latency.* Something has to come from the farthest rank (to or from the root, of rooted collectives).
 //! The bound is the largest of all; groups that run side by side share the links of a cut.
 
-use crate::place::Machine;
+use crate::machine::Machine;
 use std::collections::BinaryHeap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, PortId, Ps};

@@ -2,30 +2,24 @@
 
 use crate::attempt::{Attempt, Limits};
 use crate::balance::Balance;
-use crate::contention::Contention;
 use crate::driver::{Failure, Simulation};
+use crate::endpoints::{EndpointEvent, EndpointParts, WithEndpoint};
 use crate::errors::RunError;
-use crate::event::{Queue, Timer};
+use crate::event::Queue;
 use crate::executor::Executor;
 use crate::memory;
-use crate::networks::{BuildNetwork, NetworkModel, NetworkNeeds, WithNetwork};
+use crate::networks::{BuildNetwork, NetworkEvent, NetworkNeeds, WithNetwork};
 use crate::pieces::LaneUse;
-use crate::place;
 use crate::preview::Preview;
 use crate::results::Results;
 use crate::setup::RunPlan;
-use crate::spec::{
-    AceSpec, BusSpec, EndpointSpec, FabricSpec, ForwardingSpec, FsmSplitSpec, JobSpec, Spec, SwitchOffloadSpec,
-};
+use crate::spec::{FabricSpec, JobSpec, Spec};
+use crate::timer::Timer;
 use crate::{steady, tables};
 use std::sync::Arc;
 use syncline_collective::Kind;
-use syncline_core::{Bytes, Clock, EventQueue, NodeId, Ps, Rate, Refusal};
-use syncline_endpoint::ace::{FsmSplit, Transit};
-use syncline_endpoint::{
-    Ace, AceConfig, Baseline, BaselineConfig, Contended, Dma, DmaConfig, Endpoint, Ideal, Layout, LogGp,
-    MessageEndpoint, SwitchConfig, SwitchOffload,
-};
+use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
+use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::Network;
 use syncline_topology::Fabric;
 
@@ -143,110 +137,38 @@ impl WithNetwork for OnNetwork<'_> {
 
     fn with<B: BuildNetwork>(self, network: &B) -> Result<Built, RunError> {
         let OnNetwork { spec, plan, goal } = self;
-        let needs = network_needs(spec, &plan, network)?;
+        let traced = traced(&spec.output.trace_npus, &plan.layout, plan.folding.npus)?;
+        check_stragglers(spec, plan.folding.npus)?;
+        let parts = EndpointParts {
+            layout: plan.layout.clone(),
+            largest_chunk: plan.largest_chunk(),
+            packet: network.packet_bytes().map(|n| Bytes(n.into())),
+            prevents_deadlock: network.prevents_deadlock(),
+            transit: plan.transit,
+            inflight: spec.collectives.inflight,
+            parts: match plan.config.lanes {
+                LaneUse::Split(n) => n,
+                LaneUse::Alternate => 1,
+            },
+            urgent: plan.config.balance.as_ref().map(Balance::urgent),
+            contention: plan.contention.clone(),
+            window: Ps(spec.output.window_ps),
+            traced: &traced,
+        };
+        let asked = spec.endpoint.model().needs(&parts)?;
+        let needs = NetworkNeeds {
+            buffer_packets: asked.buffer_packets,
+            two_channels: asked.two_channels,
+            transit: plan.transit,
+            // Endpoints that forward send to neighbours only.
+            turns: plan.layout.is_routed() && !plan.transit && !asked.in_order,
+            in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
+            window: parts.window,
+        };
         network.check(&needs)?;
-        with_network(
-            spec,
-            plan,
-            network.packet_bytes().map(|n| Bytes(n.into())),
-            |fabric| network.build(fabric, &needs),
-            goal,
-        )
-    }
-}
-
-/// What a run needs of its network.
-fn network_needs(spec: &Spec, plan: &RunPlan, network: &impl NetworkModel) -> Result<NetworkNeeds, RunError> {
-    let (rings, direct) = plan.layout.kinds();
-    let ace = match &spec.endpoint {
-        EndpointSpec::Ace(ace) => Some(ace),
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => None,
-    };
-    let buffer_packets = match (ace, network.packet_bytes()) {
-        (Some(ace), Some(packet)) => {
-            let config = ace_config(spec, ace, plan.transit)?;
-            Ace::input_buffer(&plan.layout, &config, Bytes(packet.into()), plan.largest_chunk())
-        }
-        _ => 0,
-    };
-    // Endpoints that forward send to neighbours only, and what an ACE sends in several phases goes through its port
-    // buffers, which are first come, first served.
-    let in_phases = ace.is_some() && (rings, direct) != (true, false);
-    Ok(NetworkNeeds {
-        buffer_packets,
-        two_channels: ace.is_some() && rings && direct,
-        transit: plan.transit,
-        turns: plan.layout.is_routed() && !plan.transit && !in_phases,
-        in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
-        window: Ps(spec.output.window_ps),
-    })
-}
-
-/// `packet`: what the network streams in; nothing for one without packets.
-fn with_network<N>(
-    spec: &Spec,
-    plan: RunPlan,
-    packet: Option<Bytes>,
-    network: impl FnOnce(Arc<dyn Fabric>) -> N,
-    goal: Goal,
-) -> Result<Built, RunError>
-where
-    N: Network,
-    N::Event: Timer,
-{
-    let traced = traced(&spec.output.trace_npus, &plan.layout, plan.folding.npus)?;
-    check_stragglers(spec, plan.folding.npus)?;
-    let inflight = match plan.config.lanes {
-        LaneUse::Split(n) => spec.collectives.inflight.saturating_mul(n),
-        LaneUse::Alternate => spec.collectives.inflight,
-    };
-    let urgent = plan.config.balance.as_ref().map(Balance::urgent);
-    let (layout, transit, npus) = (plan.layout.clone(), plan.transit, plan.layout.npus());
-    let contention = plan.contention.clone();
-    let chunk = plan.largest_chunk();
-    let run = Run { spec, plan, network, traced: &traced, goal };
-    match &spec.endpoint {
-        EndpointSpec::Ideal { step_latency_ps, forwarding, .. } => {
-            let step = Ps(*step_latency_ps);
-            let (own, packet) = match forwarding {
-                ForwardingSpec::Messages => (step, None),
-                ForwardingSpec::Packets => (Ps::ZERO, packet),
-            };
-            let cost = Ideal { step, own };
-            run.with(|| {
-                let ideal = MessageEndpoint::new(layout, cost, inflight, transit, &traced);
-                ideal.packet_by_packet(packet).shortest_first(urgent)
-            })
-        }
-        EndpointSpec::Baseline {
-            memory_bytes_per_s, sm_bytes_per_s, bus_bytes_per_s, charge_writes, buses, ..
-        } => {
-            let rates = [*memory_bytes_per_s, *sm_bytes_per_s, *bus_bytes_per_s];
-            let config = BaselineConfig { protocol: protocol(*buses)?, ..baseline_config(rates, *charge_writes)? };
-            match contention {
-                None => run.with(|| {
-                    let cost = Baseline::new(config, npus);
-                    MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent)
-                }),
-                Some(Contention { config: shared, loads, .. }) => run.with(|| {
-                    let cost = Contended::new(config, shared, loads, npus);
-                    MessageEndpoint::new(layout, cost, inflight, transit, &traced).shortest_first(urgent)
-                }),
-            }
-        }
-        EndpointSpec::Ace(ace) => {
-            let config = ace_config(spec, ace, transit)?;
-            let window = Ps(spec.output.window_ps);
-            let refused = |error| ace_refused(spec, Refusal::from(error));
-            let ace = Ace::new(layout, config, packet, chunk, window, &traced).map_err(refused)?;
-            run.with(|| ace)
-        }
-        EndpointSpec::SwitchOffload(offload) => {
-            // Slots of switches are for so many chunks, whether or not these are parts of split ones.
-            let inflight = spec.collectives.inflight;
-            let (dma, switch) = switch_offload(offload)?;
-            run.with(|| SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, &traced))
-        }
+        let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
+        let run = Run { spec, plan, network: make, traced: &traced, goal };
+        spec.endpoint.build(parts, run).map_err(|refusal| blamed(spec, refusal))?
     }
 }
 
@@ -275,109 +197,32 @@ fn no_such_npu(field: &str, npu: u32, npus: u32) -> RunError {
     Refusal::of(field, format!("there is no NPU {npu}")).accepting(format!("0 to {}", npus - 1)).into()
 }
 
-fn zero(field: &str) -> RunError {
-    Refusal::of(field, "must be positive").at_least(1).into()
-}
-
-/// What an ACE is refused for. What it can carry out depends on the fabric, on groups, on the collective and on its
+/// What an endpoint is refused for. What it can carry out depends on the fabric, on groups, on the collective and on its
 /// algorithm: the first of them that keeps it from being used is to blame.
-fn ace_refused(spec: &Spec, refusal: Refusal) -> RunError {
+fn blamed(spec: &Spec, refusal: Refusal) -> RunError {
     if !refusal.field.is_empty() {
-        return refusal.within("endpoint").into();
+        return refusal.into();
     }
     let kind = match spec.job {
-        JobSpec::Collective { collective, .. } => Some(place::kind(collective)),
+        JobSpec::Collective { collective, .. } => Some(collective.kind()),
         JobSpec::Training { .. } => None,
     };
     let another = |field: &str, accepted: &str| {
         Refusal::of(field, refusal.message.clone()).accepting(format!("{accepted}; or another endpoint"))
     };
-    let kinds = "all-reduce, reduce-scatter, all-gather, all-to-all";
+    let kinds = spec.endpoint.model().kinds();
     let blamed = match &spec.fabric {
         _ if kind == Some(Kind::AllToAll) => None,
         FabricSpec::Graph { .. } => Some(another("fabric", "a topology string")),
         FabricSpec::Product { .. } if spec.groups.is_some() => {
             Some(another("groups", "none: the whole of the topology"))
         }
-        FabricSpec::Product { .. } => kind.filter(|kind| kind.is_rooted()).map(|_| another("job.collective", kinds)),
+        FabricSpec::Product { .. } => kind.filter(|kind| !kinds.contains(kind)).map(|_| {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            another("job.collective", &names.join(", "))
+        }),
     };
     blamed.unwrap_or_else(|| refusal.within("collectives.algorithm")).into()
-}
-
-fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, RunError> {
-    Rate::new(bytes_per_s).ok_or_else(|| zero(field))
-}
-
-/// What a baseline has: rates of memory, SMs and bus, a bus that costs a message no more than its bytes.
-///
-/// # Errors
-/// [`RunError::Spec`] if one of them is zero.
-pub fn baseline_config([memory, sms, bus]: [u64; 3], charge_writes: bool) -> Result<BaselineConfig, RunError> {
-    Ok(BaselineConfig {
-        memory: rate("endpoint.memory_bytes_per_s", memory)?,
-        sms: rate("endpoint.sm_bytes_per_s", sms)?,
-        bus: rate("endpoint.bus_bytes_per_s", bus)?,
-        charge_writes,
-        protocol: None,
-    })
-}
-
-fn protocol(buses: BusSpec) -> Result<Option<LogGp>, RunError> {
-    match buses {
-        BusSpec::Rate => Ok(None),
-        BusSpec::Loggp { message_bytes: Some(0), .. } => Err(zero("endpoint.buses.message_bytes")),
-        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => Ok(Some(LogGp {
-            latency: Ps(latency_ps),
-            overhead: Ps(overhead_ps),
-            gap: Ps(gap_ps),
-            message: message_bytes.map(Bytes),
-        })),
-    }
-}
-
-fn switch_offload(offload: &SwitchOffloadSpec) -> Result<(DmaConfig, SwitchConfig), RunError> {
-    let dma = DmaConfig {
-        memory: rate("endpoint.memory_bytes_per_s", offload.memory_bytes_per_s)?,
-        sms: Rate::new(offload.sm_bytes_per_s),
-        bus: rate("endpoint.bus_bytes_per_s", offload.bus_bytes_per_s)?,
-        charge_writes: offload.charge_writes,
-    };
-    let switch = SwitchConfig {
-        reduce: match offload.switch_reduce_bytes_per_s {
-            None => Rate::UNLIMITED,
-            Some(limited) => rate("endpoint.switch_reduce_bytes_per_s", limited)?,
-        },
-        memory: Bytes(offload.switch_memory_bytes),
-        latency: Ps(offload.switch_latency_ps),
-    };
-    Ok((dma, switch))
-}
-
-fn ace_config(spec: &Spec, ace: &AceSpec, transit: bool) -> Result<AceConfig, RunError> {
-    let bubble = spec.network.model().prevents_deadlock();
-    let positive = |field: &str, value: u32| match value {
-        0 => Err(zero(&format!("endpoint.{field}"))),
-        n => Ok(n),
-    };
-    Ok(AceConfig {
-        memory: rate("endpoint.memory_bytes_per_s", ace.memory_bytes_per_s)?,
-        bus: rate("endpoint.bus_bytes_per_s", ace.bus_bytes_per_s)?,
-        charge_writes: ace.charge_writes,
-        protocol: protocol(ace.buses)?,
-        clock: Clock::new(ace.clock_hz).ok_or_else(|| zero("endpoint.clock_hz"))?,
-        sram: Bytes(ace.sram_bytes),
-        banks: positive("sram_banks", ace.sram_banks)?,
-        port_bytes: positive("port_bytes_per_cycle", ace.port_bytes_per_cycle)?,
-        alus: positive("alus", ace.alus)?,
-        fsms: positive("fsms", ace.fsms)?,
-        fsm_split: match ace.fsm_split {
-            FsmSplitSpec::Even => FsmSplit::Even,
-            FsmSplitSpec::Need => FsmSplit::Need,
-        },
-        message: Bytes(positive("message_bytes", ace.message_bytes)?.into()),
-        port_buffer: Bytes(ace.port_buffer_bytes),
-        transit: if transit { Transit::Endpoint { bubble } } else { Transit::Network },
-    })
 }
 
 /// A simulation that lacks only its endpoint. What takes memory is not built before it is known to be run.
@@ -389,15 +234,14 @@ struct Run<'a, F> {
     goal: Goal,
 }
 
-impl<F> Run<'_, F> {
-    fn with<N, E>(self, endpoint: impl FnOnce() -> E) -> Result<Built, RunError>
-    where
-        F: FnOnce(Arc<dyn Fabric>) -> N,
-        N: Network,
-        N::Event: Timer,
-        E: Endpoint<N>,
-        E::Event: Timer,
-    {
+impl<N, F> WithEndpoint<N> for Run<'_, F>
+where
+    N: Network<Event: Timer<Layer = NetworkEvent>>,
+    F: FnOnce(Arc<dyn Fabric>) -> N,
+{
+    type Output = Result<Built, RunError>;
+
+    fn with<E: Endpoint<N, Event: Timer<Layer = EndpointEvent>>>(self, endpoint: impl FnOnce() -> E) -> Self::Output {
         let Run { spec, plan, network, traced, goal } = self;
         let (shuffle, until_settled) = match goal {
             Goal::Check => return Ok(Built::Checked),

@@ -3,9 +3,12 @@
 use crate::admission::{Admission, CollectiveId, Next, Policy};
 use crate::attempt::{Attempt, Ending, Limits};
 use crate::balance::Balance;
-use crate::event::{Event, Queue, Timer};
+use crate::endpoints::EndpointEvent;
+use crate::event::{Event, Queue};
 use crate::executor::{Action, Executor};
+use crate::networks::NetworkEvent;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
+use crate::timer::Timer;
 use std::fmt;
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
@@ -180,8 +183,8 @@ impl<N, E> Simulation<N, E>
 where
     N: Network,
     E: Endpoint<N>,
-    N::Event: Timer,
-    E::Event: Timer,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
 {
     /// A simulation at time zero. `queue` is empty; tests pass one that shuffles ties.
     pub fn new(queue: Queue, net: N, ep: E, executor: Executor, layout: Layout, config: CollectiveConfig) -> Self {
@@ -292,13 +295,13 @@ where
     #[inline]
     fn dispatch(&mut self, now: Ps, event: Event) {
         match event {
-            Event::Network(_) => {
-                if let Some(timer) = N::Event::from_event(event) {
+            Event::Network(timer) => {
+                if let Some(timer) = N::Event::from_layer(timer) {
                     self.net.handle(now, timer, &mut self.queue, &mut self.net_out);
                 }
             }
-            Event::Endpoint(_) => {
-                if let Some(timer) = E::Event::from_event(event) {
+            Event::Endpoint(timer) => {
+                if let Some(timer) = E::Event::from_layer(timer) {
                     let Self { queue: q, net, ep, ep_out: out, .. } = self;
                     ep.handle(timer, &mut Ctx { now, net, q, out });
                 }

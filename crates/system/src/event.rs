@@ -1,11 +1,11 @@
 //! The events of a run: one flat enumeration of every layer's timers, so that the queue is one type.
 //!
-//! Timers of backends are listed with them (`networks`), those of endpoints here.
+//! Timers of backends are listed with them ([`crate::networks`]), as are those of endpoints ([`crate::endpoints`]).
 
+use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
+use crate::timer::Timer;
 use syncline_core::{EventQueue, Key, Ps, Schedule};
-use syncline_endpoint::ace::AceEvent;
-use syncline_endpoint::message::WorkDone;
 use syncline_workload::Stream;
 
 /// Anything that happens at a time.
@@ -19,57 +19,30 @@ pub enum Event {
     Endpoint(EndpointEvent),
 }
 
-/// A layer's timer type, and its place in [`Event`].
-pub trait Timer: Copy {
-    /// The timer, if the event is of this type.
-    fn from_event(event: Event) -> Option<Self>;
+impl From<NetworkEvent> for Event {
+    #[inline(always)]
+    fn from(timer: NetworkEvent) -> Event {
+        Event::Network(timer)
+    }
+}
 
-    /// The event that the timer is.
-    fn into_event(self) -> Event;
+impl From<EndpointEvent> for Event {
+    #[inline(always)]
+    fn from(timer: EndpointEvent) -> Event {
+        Event::Endpoint(timer)
+    }
 }
 
 /// The one queue of a run, in which every layer schedules its own timers.
 #[derive(Debug)]
 pub struct Queue(pub EventQueue<Event>);
 
-impl<T: Timer> Schedule<T> for Queue {
+impl<T: Timer<Layer: Into<Event>>> Schedule<T> for Queue {
     #[inline(always)]
     fn at(&mut self, time: Ps, key: Key, timer: T) {
-        self.0.push(time, key, timer.into_event());
+        self.0.push(time, key, timer.into_layer().into());
     }
 }
-
-/// One enumeration of timers of several types, and each one's place in it.
-macro_rules! timers {
-    ($layer:ident, $all:ident, $doc:literal: $($name:ident($timer:ty)),+ $(,)?) => {
-        #[doc = $doc]
-        #[derive(Clone, Copy, Debug)]
-        #[expect(missing_docs, reason = "each variant holds the timer of the model it is named after")]
-        pub enum $all {
-            $($name($timer)),+
-        }
-        $(
-            impl $crate::event::Timer for $timer {
-                #[inline(always)]
-                fn into_event(self) -> $crate::event::Event {
-                    $crate::event::Event::$layer($all::$name(self))
-                }
-
-                #[inline(always)]
-                fn from_event(event: $crate::event::Event) -> Option<$timer> {
-                    match event {
-                        $crate::event::Event::$layer($all::$name(timer)) => Some(timer),
-                        _ => None,
-                    }
-                }
-            }
-        )+
-    };
-}
-
-pub(crate) use timers;
-
-timers!(Endpoint, EndpointEvent, "Timers of endpoints.": Message(WorkDone), Ace(AceEvent));
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,8 @@
 //! Then they are in the same state at every time, and one stands for all, exactly. This module colours
 //! the NPUs by what they do; refinement by the machine around them does the rest.
 
-use crate::place::{Machine, Placement};
+use crate::machine::Machine;
+use crate::place::Placement;
 use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;

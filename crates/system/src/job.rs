@@ -2,7 +2,7 @@
 
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
-use crate::place::{Placement, kind};
+use crate::place::Placement;
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
 };
@@ -45,7 +45,7 @@ pub struct Job {
 pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
     match &spec.job {
         JobSpec::Collective { collective, bytes, root, .. } => {
-            let kind = kind(*collective);
+            let kind = collective.kind();
             Ok(Job {
                 source: Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() }),
                 iterations: 1,

@@ -1,13 +1,13 @@
 //! What counters of fixed width can hold: refused before a run starts, where they could overflow.
 
-use crate::build::baseline_config;
-use crate::contention::Contention;
 use crate::driver::CollectiveConfig;
+use crate::endpoints::Contention;
 use crate::errors::RunError;
 use crate::job::Job;
+use crate::machine::Machine;
 use crate::pieces::Chunking;
-use crate::place::{Machine, Placement};
-use crate::spec::{BusSpec, EndpointSpec, Spec};
+use crate::place::Placement;
+use crate::spec::Spec;
 use syncline_collective::{Algorithm, Plan, Program};
 use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::Wires;
@@ -21,13 +21,12 @@ fn too_many(field: &str, count: u64, what: &str, most: u64) -> RunError {
     Refusal::of(field, format!("{count} {what}")).accepting(format!("up to {most}")).within("collectives").into()
 }
 
-/// Refuses programs with more threads or steps than messages can name. (An engine beside the NPU counts the messages of a
-/// phase only modulo a power of two.)
+/// Refuses programs with more threads or steps than messages can name.
 ///
 /// # Errors
 /// [`RunError::Spec`] with the field, the number and the most.
 pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError> {
-    if matches!(spec.endpoint, EndpointSpec::Ace(_)) {
+    if !spec.endpoint.model().numbers_steps() {
         return Ok(());
     }
     let phases = placement.plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |phase| (plan, phase)));
@@ -144,59 +143,26 @@ pub fn check_span(
     let passes = if transit { hops } else { 1 };
     let fabric = machine.fabric();
     let links = link_kinds(machine);
-    let mut stretched = 1.0;
-    let mut slowest = links.iter().map(|l| l.0.bytes_per_s()).min().unwrap_or(u64::MAX);
-    let buses = match &spec.endpoint {
-        EndpointSpec::Ideal { .. } => BusSpec::Rate,
-        EndpointSpec::Baseline { memory_bytes_per_s: m, sm_bytes_per_s: s, bus_bytes_per_s: b, buses, .. } => {
-            slowest = slowest.min(*m).min(*s).min(*b);
-            if let Some(contention) = contention {
-                let (rate, stretch) = contention.at_worst(baseline_config([*m, *s, *b], false)?);
-                slowest = slowest.min(rate as u64);
-                stretched = stretch;
-            }
-            *buses
-        }
-        EndpointSpec::Ace(ace) => {
-            slowest = slowest.min(ace.memory_bytes_per_s).min(ace.bus_bytes_per_s);
-            ace.buses
-        }
-        EndpointSpec::SwitchOffload(o) => {
-            slowest = slowest.min(o.memory_bytes_per_s).min(o.bus_bytes_per_s);
-            slowest = slowest.min(o.switch_reduce_bytes_per_s.unwrap_or(u64::MAX));
-            slowest = slowest.min(if o.sm_bytes_per_s > 0 { o.sm_bytes_per_s } else { u64::MAX });
-            BusSpec::Rate
-        }
-    };
-    // Every step crosses buses five times at most.
-    let (per_step, per_byte) = match buses {
-        BusSpec::Rate => (0.0, 0.0),
-        BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes } => {
-            let apart = overhead_ps.max(gap_ps) as f64;
-            let message = 5.0 * (latency_ps as f64 + 2.0 * overhead_ps as f64 + apart);
-            (message, message_bytes.map_or(0.0, |n| 5.0 * apart / n.max(1) as f64))
-        }
-    };
+    let endpoint = spec.endpoint.model().at_worst(contention)?;
+    let slowest = links.iter().map(|l| l.0.bytes_per_s()).min().unwrap_or(u64::MAX).min(endpoint.slowest);
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
-    let mut latency = links.iter().map(|l| l.1.0).max().unwrap_or(0) as f64;
-    if let EndpointSpec::SwitchOffload(o) = &spec.endpoint {
-        latency += o.switch_latency_ps as f64;
-    }
+    let latency = links.iter().map(|l| l.1.0).max().unwrap_or(0) as f64 + endpoint.per_hop;
     let bytes = job.total() as f64 * f64::from(job.iterations);
     let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
     let chunks = match config.chunking {
         Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
         Chunking::Count(n) => f64::from(n) * collectives,
     };
-    let compute = job.compute_ps * f64::from(job.iterations) * stretched;
+    let compute = job.compute_ps * f64::from(job.iterations) * endpoint.stretch;
     let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {
         let refusal = Refusal::of("", format!("the run may move {carried:.2e} bytes"));
         return Err(refusal.accepting("up to 9.2e18 over all NPUs").into());
     }
-    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + per_byte);
-    let most = on_wires + chunks * steps * (f64::from(hops) * latency + f64::from(passes) * per_step) + compute;
+    let on_wires = bytes * f64::from(passes) * 4.0 * phases * (1e12 / slowest.max(1) as f64 + endpoint.per_byte);
+    let most =
+        on_wires + chunks * steps * (f64::from(hops) * latency + f64::from(passes) * endpoint.per_step) + compute;
     if most < SPAN {
         return Ok(());
     }

@@ -5,10 +5,10 @@
 //! fails ends the process.
 
 use crate::errors::RunError;
-use crate::place::Machine;
+use crate::machine::Machine;
 use crate::preview::Preview;
 use crate::setup::RunPlan;
-use crate::spec::{EndpointSpec, FabricSpec, FoldSpec, Spec};
+use crate::spec::{FabricSpec, FoldSpec, Spec};
 use syncline_collective::Program;
 use syncline_core::stats::MAX_WINDOWS;
 use syncline_core::{NodeId, Refusal};
@@ -22,10 +22,6 @@ const AT_REST: u64 = 85_000_000;
 const COLOURED: u64 = 40;
 /// A member of a group: in the description, in the placement and in the layout.
 const MEMBER: u64 = 24;
-/// A simulated NPU in layout, training loop and endpoint, without its chunks.
-const NPU: u64 = 700;
-/// The same of an engine beside the NPU: its servers, queues and levels.
-const ENGINE: u64 = 3_000;
 /// A chunk of the run in the log and in the endpoint, both of which move as they grow, and each of its phases on a traced
 /// NPU.
 const CHUNK: u64 = 110;
@@ -42,7 +38,7 @@ const WINDOW: u64 = 60;
 
 /// Bytes of the NPUs and links that are simulated.
 fn of_fabric(spec: &Spec, fabric: &dyn Fabric) -> u64 {
-    let npu = if matches!(spec.endpoint, EndpointSpec::Ace(_)) { ENGINE } else { NPU };
+    let npu = spec.endpoint.model().npu_bytes();
     let links = u64::from(fabric.links()).saturating_mul(spec.network.model().link_bytes());
     u64::from(fabric.npus()).saturating_mul(npu).saturating_add(links)
 }
@@ -94,12 +90,7 @@ fn under_way(layout: &Layout) -> u64 {
 
 /// Chunks of an NPU that are in flight at once.
 fn in_flight(spec: &Spec, preview: &Preview) -> u64 {
-    let most = match &spec.endpoint {
-        EndpointSpec::Ace(ace) => ace.sram_bytes.checked_div(preview.chunk_bytes).unwrap_or(1).max(1),
-        EndpointSpec::Ideal { .. } | EndpointSpec::Baseline { .. } | EndpointSpec::SwitchOffload(_) => {
-            4 * u64::from(spec.collectives.inflight) // the oldest may be behind
-        }
-    };
+    let most = spec.endpoint.model().in_flight(spec.collectives.inflight, preview.chunk_bytes);
     most.min(preview.chunks)
 }
 

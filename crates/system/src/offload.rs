@@ -4,9 +4,10 @@
 //! as large as a message; a line gets as many slots in its switch as the switch's memory holds pieces, shared
 //! evenly by the chunks in flight and by the lines of the switch.
 
+use crate::endpoints::AddingSwitches;
 use crate::errors::RunError;
-use crate::place::{Machine, kind};
-use crate::spec::{AlgorithmSpec, CollectiveSpec, EndpointSpec, Spec, SwitchOffloadSpec};
+use crate::machine::Machine;
+use crate::spec::{AlgorithmSpec, CollectiveSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Plan, Program, Slot, Split};
 use syncline_core::{Bytes, NodeId, PortId, Refusal};
@@ -23,8 +24,8 @@ const PCIE: &str = "PCIe";
 
 /// What a plan leaves for a switch to do along each dimension of a group's grid.
 #[derive(Debug)]
-pub struct Offload<'a> {
-    spec: &'a SwitchOffloadSpec,
+pub struct Offload {
+    switches: AddingSwitches,
     /// Per dimension of more than one rank: its switches, or why there are none.
     dims: Vec<Option<Result<Switched, String>>>,
 }
@@ -38,17 +39,17 @@ struct Switched {
     lines: u64,
 }
 
-impl<'a> Offload<'a> {
+impl Offload {
     /// Looks for switches, if the endpoint is one that uses them. `whole` is the product if its dimensions are
     /// those of the grid.
     pub fn new(
-        spec: &'a Spec,
+        spec: &Spec,
         machine: &Machine,
         whole: Option<&Product>,
         groups: Option<&[Vec<NodeId>]>,
         sizes: &[u32],
-    ) -> Option<Offload<'a>> {
-        let EndpointSpec::SwitchOffload(offload) = &spec.endpoint else { return None };
+    ) -> Option<Offload> {
+        let switches = spec.endpoint.model().adding_switches()?;
         let fabric = machine.fabric();
         let everybody: [Vec<NodeId>; 1];
         let groups = match groups {
@@ -63,7 +64,7 @@ impl<'a> Offload<'a> {
             None => of_lines(&*fabric, groups, sizes, dim),
         };
         let dims = (0..sizes.len()).map(|dim| (sizes[dim] > 1).then(|| of_dim(dim))).collect();
-        Some(Offload { spec: offload, dims })
+        Some(Offload { switches, dims })
     }
 
     /// Whether phases of a kind can go through switches along a dimension.
@@ -73,7 +74,7 @@ impl<'a> Offload<'a> {
 
     /// What phases do along a dimension where a line works on `bytes` of every chunk.
     pub fn algorithm(&self, bytes: u64, slots: u8) -> Algorithm {
-        let slices = bytes.div_ceil(self.spec.message_bytes.max(1)).clamp(1, 1 << 20) as u32;
+        let slices = bytes.div_ceil(self.switches.message_bytes.max(1)).clamp(1, 1 << 20) as u32;
         Algorithm::InSwitch { slices, slots }
     }
 
@@ -107,15 +108,15 @@ impl<'a> Offload<'a> {
             }
         }
         let each = least.saturating_mul(spec.collectives.inflight.into());
-        if each > self.spec.switch_memory_bytes {
+        if each > self.switches.memory_bytes {
             let message = format!(
                 "{} B, but {} chunks in flight have pieces of together {each} B in a switch",
-                self.spec.switch_memory_bytes, spec.collectives.inflight
+                self.switches.memory_bytes, spec.collectives.inflight
             );
             let refusal = Refusal::of("endpoint.switch_memory_bytes", message).at_least(each);
             return Err(refusal.accepting("smaller chunks, or fewer in flight").into());
         }
-        Ok((self.spec.switch_memory_bytes / each.max(1)).clamp(1, MOST_SLOTS) as u8)
+        Ok((self.switches.memory_bytes / each.max(1)).clamp(1, MOST_SLOTS) as u8)
     }
 
     /// Refuses plans in which no switch has anything to add or copy though it could, and those that need SMs
@@ -148,7 +149,7 @@ impl<'a> Offload<'a> {
                 return Err(refusal.accepting(accepted).into());
             }
             let program = plan.program(i, true);
-            if self.spec.sm_bytes_per_s == 0 && !program.has_switch() && has_kernels(&program) {
+            if !self.switches.has_sms && !program.has_switch() && has_kernels(&program) {
                 let message = format!(
                     "0, but the {} along dimension {} goes through no switch that could do it, and takes SMs",
                     phase.kind, phase.dim
@@ -170,7 +171,8 @@ impl<'a> Offload<'a> {
             _ => None,
         });
         if steps.max().unwrap_or(0) >= u64::from(syncline_endpoint::message::MAX_STEPS) {
-            let message = format!("{} B cut a chunk into more pieces than can be told apart", self.spec.message_bytes);
+            let message =
+                format!("{} B cut a chunk into more pieces than can be told apart", self.switches.message_bytes);
             let refusal = Refusal::of("endpoint.message_bytes", message);
             return Err(refusal.accepting("larger messages, or smaller chunks").into());
         }
@@ -188,14 +190,14 @@ fn asked_by(c: &CollectiveSpec, of: Kind) -> (&'static str, &'static str) {
     const COMPOSITIONS: &str =
         "hierarchical, ace-4-phase or another composition, which offloads the dimensions with switches";
     match c.algorithm {
-        _ if c.algorithms.iter().any(|own| kind(own.0) == of) => ("algorithms", COMPOSITIONS),
+        _ if c.algorithms.iter().any(|own| own.0.kind() == of) => ("algorithms", COMPOSITIONS),
         AlgorithmSpec::InSwitch => ("algorithm", COMPOSITIONS),
         _ => ("per_dimension", "another algorithm there"),
     }
 }
 
 /// What switches do in plans, and what the NPUs, for people.
-pub fn said(plans: &[Plan]) -> String {
+pub fn summary(plans: &[Plan]) -> String {
     let (mut inside, mut outside): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for phase in plans.iter().flat_map(Plan::phases) {
         let list = if matches!(phase.algorithm, Algorithm::InSwitch { .. }) { &mut inside } else { &mut outside };

@@ -22,7 +22,7 @@
 use crate::attempt::{Ending, Limits};
 use crate::build::attempt_plan;
 use crate::setup::RunPlan;
-use crate::spec::{ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, JobSpec, Spec};
+use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
 use syncline_core::Ps;
@@ -141,9 +141,11 @@ impl Pipelined<'_> {
     fn scale(&self, slice: u64, packet: u32) -> u32 {
         let packets = PACKETS_OF_A_TRIAL / SETTLED / self.messages().max(1);
         let of_block = slice / self.plan.equal_blocks().max(1) / u64::from(packet.max(1));
-        match self.spec.endpoint {
-            EndpointSpec::Ace(_) => 1,
-            _ => (of_block / packets.clamp(PACKETS.0, PACKETS.1)).clamp(1, u64::from(u32::MAX / packet.max(1))) as u32,
+        match self.spec.endpoint.model().has_packets() {
+            true => 1,
+            false => {
+                (of_block / packets.clamp(PACKETS.0, PACKETS.1)).clamp(1, u64::from(u32::MAX / packet.max(1))) as u32
+            }
         }
     }
 
@@ -157,7 +159,12 @@ impl Pipelined<'_> {
         }
         let mut spec = self.spec.clone();
         let bytes = slice.checked_mul(k)?;
-        spec.job = JobSpec::Collective { collective: named(self.kind), bytes, root: self.root, beside: Vec::new() };
+        spec.job = JobSpec::Collective {
+            collective: CollectiveKindSpec::of(self.kind),
+            bytes,
+            root: self.root,
+            beside: Vec::new(),
+        };
         spec.collectives.slices = k as u32;
         spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
         spec.output.trace_npus.clear();
@@ -184,19 +191,5 @@ impl Pipelined<'_> {
         let time = attempt.time_ps.into();
         trials.times.insert((slice, k), time);
         Some(time)
-    }
-}
-
-/// A collective by the name that descriptions have for it.
-fn named(kind: Kind) -> CollectiveKindSpec {
-    match kind {
-        Kind::AllReduce => CollectiveKindSpec::AllReduce,
-        Kind::ReduceScatter => CollectiveKindSpec::ReduceScatter,
-        Kind::AllGather => CollectiveKindSpec::AllGather,
-        Kind::AllToAll => CollectiveKindSpec::AllToAll,
-        Kind::Broadcast => CollectiveKindSpec::Broadcast,
-        Kind::Reduce => CollectiveKindSpec::Reduce,
-        Kind::Gather => CollectiveKindSpec::Gather,
-        Kind::Scatter => CollectiveKindSpec::Scatter,
     }
 }

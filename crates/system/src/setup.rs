@@ -3,20 +3,22 @@
 
 use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
-use crate::contention::{self, Contention};
 use crate::driver::CollectiveConfig;
+use crate::endpoints::Contention;
 use crate::errors::RunError;
 use crate::fold::{Folding, fold};
 use crate::job::{Job, job};
 use crate::limits;
+use crate::machine::Machine;
 use crate::memory;
+use crate::offload;
 use crate::pieces::{Chunking, LaneUse};
-use crate::place::{Machine, Placement, kind};
-use crate::spec::{ChunkingSpec, EndpointSpec, FoldSpec, JobSpec, LanesSpec, SchedulingSpec, Spec};
+use crate::place::Placement;
+use crate::spec::{ChunkingSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::Plan;
 use syncline_core::{Bytes, NodeId, Refusal};
-use syncline_endpoint::{Ace, Layout};
+use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
 
 /// How a run was folded.
@@ -68,6 +70,7 @@ impl RunPlan {
     /// # Errors
     /// [`RunError::Spec`] if that is not a legal run.
     pub fn with(spec: &Spec, job: impl FnOnce(u32) -> Result<Job, RunError>) -> Result<RunPlan, RunError> {
+        let endpoint = spec.endpoint.model();
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
@@ -85,7 +88,7 @@ impl RunPlan {
         let split = placement.split;
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
-            priority: c.priority.iter().copied().map(kind).collect(),
+            priority: c.priority.iter().map(|kind| kind.kind()).collect(),
             chunking: chunking(c.chunking)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
@@ -96,23 +99,28 @@ impl RunPlan {
         let mut remarks = Vec::new();
         let pools = if transit { fabric.ports(NodeId(0)).into() } else { 0 };
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
-            let fits = |chunk: u64| sram_holds(spec, &placement, chunk, pools);
+            let packet = spec.network.model().packet_bytes();
+            let fits = |chunk: u64| endpoint.holds(&placement.plans, split, Bytes(chunk), packet, pools);
             let bytes = grown(&placement, &job, (bytes, least_block_bytes), fits, &mut remarks);
             config.chunking = Chunking::Size(bytes);
             if !fits(job.largest_piece(placement.plans.iter(), &config)) {
                 config.chunking = Chunking::AtMost(bytes);
             }
         }
-        let contention = contention::of(spec)?;
+        let beside: &[LoadSpec] = match &spec.job {
+            JobSpec::Collective { beside, .. } => beside,
+            JobSpec::Training { .. } => &[],
+        };
+        let contention = endpoint.contention(beside)?;
         let hops = limits::longest_way(&machine, &placement);
         limits::check_span(spec, &machine, &placement, (&job, &config), contention.as_ref(), (hops, transit))?;
         limits::check_chunks(&placement, &job, &config)?;
         memory::check_fold(spec, &machine)?;
         let bound = match spec.job {
             JobSpec::Collective { bytes, root, collective, .. } => {
-                let task = Task { kind: kind(collective), bytes, root };
+                let task = Task { kind: collective.kind(), bytes, root };
                 let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
-                let switches_add = matches!(spec.endpoint, EndpointSpec::SwitchOffload(_));
+                let switches_add = endpoint.adding_switches().is_some();
                 Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, switches_add, task))
             }
             JobSpec::Training { .. } => None,
@@ -128,8 +136,7 @@ impl RunPlan {
         };
         memory::check_fabric(spec, &*fabric, unfolded.as_deref())?;
         let npus = machine.fabric().npus();
-        let offloaded =
-            matches!(spec.endpoint, EndpointSpec::SwitchOffload(_)).then(|| crate::offload::said(&placement.plans));
+        let offloaded = endpoint.adding_switches().map(|_| offload::summary(&placement.plans));
         let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
         let layout = placement.layout(fabric.clone());
         Ok(RunPlan { fabric, job, layout, config, transit, contention, folding })
@@ -144,13 +151,6 @@ impl RunPlan {
     pub fn largest_chunk(&self) -> Bytes {
         Bytes(self.job.largest_piece(self.layout.plans(), &self.config))
     }
-}
-
-/// Whether an ACE of so many transit pools has SRAM for chunks of `chunk` bytes; other endpoints have room for any.
-fn sram_holds(spec: &Spec, placement: &Placement, chunk: u64, pools: u32) -> bool {
-    let EndpointSpec::Ace(ace) = &spec.endpoint else { return true };
-    let packet = spec.network.model().packet_bytes().map_or(ace.message_bytes, |packet| packet.min(ace.message_bytes));
-    Ace::sram_needed(&placement.plans, placement.split, Bytes(chunk), packet, pools) <= ace.sram_bytes
 }
 
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no

@@ -17,8 +17,9 @@ mod windows;
 
 use crate::bound::Bound;
 use crate::driver::{Outcome, PhaseSlice, Simulation};
-use crate::event::Timer;
+use crate::endpoints::EndpointEvent;
 use crate::executor::{PassSpan, pass_name};
+use crate::networks::NetworkEvent;
 use crate::results::{
     Breakdown, Column, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, PhaseFsmsSummary,
     ResourceSummary, Results, Summary, Table,
@@ -26,6 +27,7 @@ use crate::results::{
 use crate::setup::Folded;
 use crate::spec::{JobSpec, Spec};
 use crate::steady;
+use crate::timer::Timer;
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{NodeId, PortId, Ps};
@@ -41,8 +43,8 @@ pub fn results<N, E>(spec: &Spec, simulation: &Simulation<N, E>, outcome: Outcom
 where
     N: Network,
     E: Endpoint<N>,
-    N::Event: Timer,
-    E::Event: Timer,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
 {
     let fabric = simulation.layout().fabric();
     let copies = all_links(fabric).map(|(node, port)| fabric.link_multiplicity(node, port)).collect();
@@ -65,8 +67,8 @@ fn slowest<N, E>(simulation: &Simulation<N, E>) -> NodeId
 where
     N: Network,
     E: Endpoint<N>,
-    N::Event: Timer,
-    E::Event: Timer,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
 {
     let npus = simulation.layout().npus();
     let end = |n: u32| simulation.executor().finished(NodeId(n)).unwrap_or(Ps::ZERO);
@@ -111,8 +113,8 @@ impl<N, E> View<'_, N, E>
 where
     N: Network,
     E: Endpoint<N>,
-    N::Event: Timer,
-    E::Event: Timer,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
 {
     fn layer_name(&self, layer: u32) -> String {
         let layers = self.simulation.executor().source().layers();

@@ -10,7 +10,7 @@ pub use analytical::AnalyticalSpec;
 pub use flow::FlowSpec;
 pub use packet::{DeadlockRule, PacketSpec};
 
-use crate::event::{Timer, timers};
+use crate::timer::{Timer, timers};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_core::{Ps, Refusal};
@@ -61,7 +61,7 @@ pub trait NetworkModel {
 /// A backend that can be built.
 pub trait BuildNetwork: NetworkModel {
     /// The backend.
-    type Network: Network<Event: Timer>;
+    type Network: Network<Event: Timer<Layer = NetworkEvent>>;
 
     /// Whether it can be what a run needs, without building it.
     ///
@@ -133,7 +133,7 @@ macro_rules! networks {
         }
 
         timers!(
-            Network, NetworkEvent, "Timers of network backends.":
+            NetworkEvent, "Timers of network backends.":
             $($name($timer)),+
         );
     };

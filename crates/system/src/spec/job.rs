@@ -1,7 +1,8 @@
 //! What is run: a collective, or the training of a model.
 
-use super::LoadSpec;
+use crate::endpoints::LoadSpec;
 use serde::Deserialize;
+use syncline_collective::Kind;
 
 /// What is run.
 #[derive(Clone, Debug, Deserialize)]
@@ -78,6 +79,36 @@ pub enum CollectiveKindSpec {
     Gather,
     /// Scatter.
     Scatter,
+}
+
+impl CollectiveKindSpec {
+    /// The collective of a description.
+    pub fn kind(self) -> Kind {
+        match self {
+            CollectiveKindSpec::AllReduce => Kind::AllReduce,
+            CollectiveKindSpec::ReduceScatter => Kind::ReduceScatter,
+            CollectiveKindSpec::AllGather => Kind::AllGather,
+            CollectiveKindSpec::AllToAll => Kind::AllToAll,
+            CollectiveKindSpec::Broadcast => Kind::Broadcast,
+            CollectiveKindSpec::Reduce => Kind::Reduce,
+            CollectiveKindSpec::Gather => Kind::Gather,
+            CollectiveKindSpec::Scatter => Kind::Scatter,
+        }
+    }
+
+    /// The name that descriptions have for a collective.
+    pub fn of(kind: Kind) -> CollectiveKindSpec {
+        match kind {
+            Kind::AllReduce => CollectiveKindSpec::AllReduce,
+            Kind::ReduceScatter => CollectiveKindSpec::ReduceScatter,
+            Kind::AllGather => CollectiveKindSpec::AllGather,
+            Kind::AllToAll => CollectiveKindSpec::AllToAll,
+            Kind::Broadcast => CollectiveKindSpec::Broadcast,
+            Kind::Reduce => CollectiveKindSpec::Reduce,
+            Kind::Gather => CollectiveKindSpec::Gather,
+            Kind::Scatter => CollectiveKindSpec::Scatter,
+        }
+    }
 }
 
 /// Where the layers come from.

@@ -1,8 +1,10 @@
 //! Tables over time.
 
 use super::{View, share};
-use crate::event::Timer;
+use crate::endpoints::EndpointEvent;
+use crate::networks::NetworkEvent;
 use crate::results::{Column, Table};
+use crate::timer::Timer;
 use syncline_core::{Peaks, Ps, Windows, stats};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
@@ -47,8 +49,8 @@ impl<N, E> View<'_, N, E>
 where
     N: Network,
     E: Endpoint<N>,
-    N::Event: Timer,
-    E::Event: Timer,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
 {
     fn grid(&self) -> Grid {
         let occupancy = self.outcome.report.occupancy.as_ref();

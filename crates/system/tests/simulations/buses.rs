@@ -6,8 +6,8 @@ use crate::transit::pair;
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec,
-    NetworkSpec, Spec, TransitSpec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec,
+    LanesSpec, NetworkSpec, Spec, TransitSpec,
 };
 
 const L: u64 = 71_429;
@@ -19,7 +19,7 @@ const MEMORY: u64 = 1;
 const NIC: u64 = 2;
 
 fn loggp_baseline(buses: BusSpec) -> EndpointSpec {
-    EndpointSpec::Baseline {
+    EndpointSpec::Baseline(BaselineSpec {
         memory_bytes_per_s: 1_000_000_000_000 / MEMORY,
         sm_bytes_per_s: u64::MAX,
         bus_bytes_per_s: 1_000_000_000_000 / NIC,
@@ -27,7 +27,7 @@ fn loggp_baseline(buses: BusSpec) -> EndpointSpec {
         buses,
         transit: TransitSpec::Network,
         contention: None,
-    }
+    })
 }
 
 fn loggp_ace(buses: BusSpec) -> EndpointSpec {

@@ -2,8 +2,8 @@
 
 use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run, streaming};
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, NetworkSpec,
-    TransitSpec,
+    AlgorithmSpec, AnalyticalSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec,
+    NetworkSpec, TransitSpec,
 };
 
 /// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
@@ -131,7 +131,7 @@ fn parallel_links_divide_the_time_on_the_wire() {
 fn the_baseline_is_limited_by_its_memory() {
     let bytes = 64u64 << 20;
     let mut spec = all_reduce(vec![dim(4, 1000, 1000)], ideal(), bytes);
-    spec.endpoint = EndpointSpec::Baseline {
+    spec.endpoint = EndpointSpec::Baseline(BaselineSpec {
         memory_bytes_per_s: 10_000_000_000,
         sm_bytes_per_s: 1_000_000_000_000,
         bus_bytes_per_s: 1_000_000_000_000,
@@ -139,7 +139,7 @@ fn the_baseline_is_limited_by_its_memory() {
         buses: BusSpec::Rate,
         transit: TransitSpec::Network,
         contention: None,
-    };
+    });
     let sent = 2 * 3 * bytes / 4;
     let bound = sent * 3 / 2 * 1000 / 10;
     let total = run(&spec).summary.total_ps;

@@ -7,13 +7,13 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec, EndpointSpec,
-    FlowSpec, JobSpec, KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec,
+    EndpointSpec, FlowSpec, JobSpec, KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 
 /// 80 SMs, six of them with communication, on whatever memory the baseline had.
 pub fn contended(mut endpoint: EndpointSpec) -> EndpointSpec {
-    if let EndpointSpec::Baseline { contention, .. } = &mut endpoint {
+    if let EndpointSpec::Baseline(BaselineSpec { contention, .. }) = &mut endpoint {
         *contention = Some(ContentionSpec { sms: 80, comm_sms: 6, comm_warps: 16, kernel_milliwarps: 64_000 });
     }
     endpoint
@@ -26,7 +26,7 @@ fn beside(memory: u64, sms: u64, loads: &[(u64, u64)]) -> Spec {
     let load = |&(milliwarps, memory_bytes_per_s): &(u64, u64)| LoadSpec { milliwarps, memory_bytes_per_s };
     let JobSpec::Collective { beside, .. } = &mut spec.job else { panic!("a collective") };
     beside.extend(loads.iter().map(load));
-    let EndpointSpec::Baseline { memory_bytes_per_s, sm_bytes_per_s, .. } = &mut spec.endpoint else {
+    let EndpointSpec::Baseline(BaselineSpec { memory_bytes_per_s, sm_bytes_per_s, .. }) = &mut spec.endpoint else {
         panic!("a baseline")
     };
     (*memory_bytes_per_s, *sm_bytes_per_s) = (memory * 1_000_000_000, sms * 1_000_000_000);
@@ -82,7 +82,7 @@ proptest! {
         if transit && !blocks.iter().any(|b| b.0 == BlockSpec::Switch && b.1 > 1) {
             endpoint = forwarding(endpoint);
         }
-        if let EndpointSpec::Baseline { charge_writes, .. } = &mut endpoint {
+        if let EndpointSpec::Baseline(BaselineSpec { charge_writes, .. }) = &mut endpoint {
             *charge_writes = writes;
         }
         let mut spec = all_reduce(crate::folded::product(&blocks), endpoint.clone(), 0);
@@ -168,7 +168,9 @@ fn what_cannot_be_shared_is_refused() {
     }
     let with = |change: fn(&mut ContentionSpec)| {
         let mut spec = beside(900, 480, &[]);
-        let EndpointSpec::Baseline { contention: Some(c), .. } = &mut spec.endpoint else { panic!("shared") };
+        let EndpointSpec::Baseline(BaselineSpec { contention: Some(c), .. }) = &mut spec.endpoint else {
+            panic!("shared")
+        };
         change(c);
         refusal(&spec)
     };
@@ -176,7 +178,7 @@ fn what_cannot_be_shared_is_refused() {
     assert!(with(|c| c.comm_sms = 81).contains("81 of 80 SMs"));
     assert!(with(|c| c.comm_warps = 0).contains("0 warps"));
     let mut spec = beside(900, 480, &[]);
-    let EndpointSpec::Baseline { buses, .. } = &mut spec.endpoint else { panic!("a baseline") };
+    let EndpointSpec::Baseline(BaselineSpec { buses, .. }) = &mut spec.endpoint else { panic!("a baseline") };
     *buses = BusSpec::Loggp { latency_ps: 0, overhead_ps: 0, gap_ps: 0, message_bytes: None };
     assert!(refusal(&spec).contains("endpoint.buses: ") && refusal(&spec).contains("accepted: rate"));
     assert!(refusal(&beside(900, 480, &[(0, 1)])).contains("0 warps"));

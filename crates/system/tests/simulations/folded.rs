@@ -92,7 +92,7 @@ fn all_to_all_over_many_hops() {
         for (blocks, endpoint) in
             shapes.iter().flat_map(|b| [ideal(), baseline(), forwarding(baseline())].map(|e| (*b, e)))
         {
-            if endpoint.transit() == TransitSpec::Endpoint && blocks.iter().any(|b| b.0 == BlockSpec::Switch) {
+            if endpoint.model().transit() == TransitSpec::Endpoint && blocks.iter().any(|b| b.0 == BlockSpec::Switch) {
                 continue;
             }
             let mut spec = spec(blocks, endpoint);

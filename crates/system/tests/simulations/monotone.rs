@@ -7,7 +7,8 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::Results;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, TransitSpec,
+    AceSpec, AlgorithmSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec,
+    TransitSpec,
 };
 
 fn ace_run(change: impl FnOnce(&mut AceSpec)) -> Results {
@@ -17,7 +18,7 @@ fn ace_run(change: impl FnOnce(&mut AceSpec)) -> Results {
 }
 
 fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
-    let endpoint = EndpointSpec::Baseline {
+    let endpoint = EndpointSpec::Baseline(BaselineSpec {
         memory_bytes_per_s: memory * 1_000_000_000,
         sm_bytes_per_s: sms * 79_680_000_000,
         bus_bytes_per_s: bus * 1_000_000_000,
@@ -25,7 +26,7 @@ fn baseline_run(memory: u64, sms: u64, bus: u64) -> Results {
         buses: BusSpec::Rate,
         transit: TransitSpec::Network,
         contention: None,
-    };
+    });
     run(&all_reduce(ace_torus([4, 4, 2]), endpoint, 16 << 20))
 }
 

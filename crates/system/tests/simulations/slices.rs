@@ -4,8 +4,8 @@ use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal
 use proptest::prelude::*;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec, LanesSpec,
-    NetworkSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec, IdealSpec,
+    LanesSpec, NetworkSpec, Spec,
 };
 
 const PIPELINED: [(AlgorithmSpec, CollectiveKindSpec); 8] = [
@@ -121,7 +121,7 @@ proptest! {
         let bytes = log.exp2() as u64;
         let mut spec = spec(dims, PIPELINED[case], network, bytes);
         match (&mut spec.endpoint, endpoint) {
-            (EndpointSpec::Ideal { step_latency_ps, .. }, 1) => *step_latency_ps = 200_000,
+            (EndpointSpec::Ideal(IdealSpec { step_latency_ps, .. }), 1) => *step_latency_ps = 200_000,
             (ours, 2) => *ours = baseline(),
             _ => {}
         }

@@ -1,8 +1,8 @@
 //! Descriptions of simulations, small enough to read.
 
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, BlockSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DimSpec,
-    EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, FsmSplitSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec,
+    AceSpec, AlgorithmSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DimSpec,
+    EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, IdealSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec,
     PacketSpec, SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
 };
 use syncline_system::{Results, RunError, run_spec};
@@ -38,65 +38,32 @@ pub fn least(refused: &RunError) -> u64 {
 }
 
 pub fn ideal() -> EndpointSpec {
-    EndpointSpec::Ideal {
-        step_latency_ps: CYCLE_PS,
-        forwarding: ForwardingSpec::Messages,
-        transit: TransitSpec::Network,
-    }
+    EndpointSpec::Ideal(IdealSpec::default())
 }
 
 /// The ideal endpoint that passes packets on as they come, without latency.
 pub fn streaming(step_latency_ps: u64) -> EndpointSpec {
-    EndpointSpec::Ideal { step_latency_ps, forwarding: ForwardingSpec::Packets, transit: TransitSpec::Network }
+    EndpointSpec::Ideal(IdealSpec {
+        step_latency_ps,
+        forwarding: ForwardingSpec::Packets,
+        transit: TransitSpec::Network,
+    })
 }
 
 pub fn baseline() -> EndpointSpec {
-    EndpointSpec::Baseline {
-        memory_bytes_per_s: 450_000_000_000,
-        sm_bytes_per_s: 6 * 79_680_000_000,
-        bus_bytes_per_s: 500_000_000_000,
-        charge_writes: false,
-        buses: BusSpec::Rate,
-        transit: TransitSpec::Network,
-        contention: None,
-    }
+    EndpointSpec::Baseline(BaselineSpec::default())
 }
 
 pub fn ace_spec() -> AceSpec {
-    AceSpec {
-        memory_bytes_per_s: 128_000_000_000,
-        bus_bytes_per_s: 500_000_000_000,
-        charge_writes: false,
-        buses: BusSpec::Rate,
-        clock_hz: 1_245_000_000,
-        sram_bytes: 4 << 20,
-        sram_banks: 4,
-        port_bytes_per_cycle: 64,
-        alus: 4,
-        fsms: 16,
-        fsm_split: FsmSplitSpec::Even,
-        message_bytes: 8192,
-        port_buffer_bytes: 4096,
-        transit: TransitSpec::Network,
-    }
+    AceSpec::default()
 }
 
 pub fn ace() -> EndpointSpec {
     EndpointSpec::Ace(ace_spec())
 }
 
-/// NPUs that keep up with any link, and SMs for what no switch takes; switches that hold 1 MiB of sums.
 pub fn switch_offload_spec() -> SwitchOffloadSpec {
-    SwitchOffloadSpec {
-        memory_bytes_per_s: 1_000_000_000_000,
-        sm_bytes_per_s: 6 * 79_680_000_000,
-        bus_bytes_per_s: 500_000_000_000,
-        charge_writes: false,
-        switch_reduce_bytes_per_s: Some(400_000_000_000),
-        switch_memory_bytes: 1 << 20,
-        switch_latency_ps: 90_000,
-        message_bytes: 4096,
-    }
+    SwitchOffloadSpec::default()
 }
 
 pub fn switch_offload() -> EndpointSpec {
@@ -106,7 +73,7 @@ pub fn switch_offload() -> EndpointSpec {
 /// An endpoint that forwards itself what is for distant NPUs.
 pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
     match &mut endpoint {
-        EndpointSpec::Ideal { transit, .. } | EndpointSpec::Baseline { transit, .. } => {
+        EndpointSpec::Ideal(IdealSpec { transit, .. }) | EndpointSpec::Baseline(BaselineSpec { transit, .. }) => {
             *transit = TransitSpec::Endpoint
         }
         EndpointSpec::Ace(ace) => ace.transit = TransitSpec::Endpoint,

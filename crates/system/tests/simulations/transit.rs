@@ -5,8 +5,8 @@ use crate::support::{
     forwarding, ideal, packet, run,
 };
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, DimSpec,
-    EndpointSpec, FlowSpec, FoldSpec, GroupsSpec, JobSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule,
+    DimSpec, EndpointSpec, FlowSpec, FoldSpec, GroupsSpec, JobSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
 };
 use syncline_system::{Results, RunError, run_spec};
 
@@ -64,7 +64,7 @@ fn an_ace_touches_memory_only_at_the_ends() {
                 spec.network = network.clone();
                 spec.endpoint = endpoint;
                 let summary = run(&spec).summary;
-                let forwarded = match spec.endpoint.transit() {
+                let forwarded = match spec.endpoint.model().transit() {
                     TransitSpec::Endpoint => npus * hops(sizes) * block - pairs * block,
                     TransitSpec::Network => 0,
                 };
@@ -98,7 +98,9 @@ fn a_message_is_stored_and_forwarded_whole_by_the_baseline() {
     for network in backends() {
         for (hops, charged) in (1..6).flat_map(|h| [(h, false), (h, true)]) {
             let mut endpoint = baseline();
-            let EndpointSpec::Baseline { charge_writes, .. } = &mut endpoint else { panic!("a baseline") };
+            let EndpointSpec::Baseline(BaselineSpec { charge_writes, .. }) = &mut endpoint else {
+                panic!("a baseline")
+            };
             *charge_writes = charged;
             let mut spec = pair(hops, endpoint, CollectiveKindSpec::Broadcast, bytes);
             spec.network = network.clone();

@@ -1,0 +1,64 @@
+//! [`syncline_endpoint::Ideal`].
+
+use super::{BuildEndpoint, Contention, EndpointModel, EndpointParts, TransitSpec, WithEndpoint, WorstCase};
+use serde::Deserialize;
+use syncline_core::{Ps, Refusal};
+use syncline_endpoint::{Ideal, MessageEndpoint};
+use syncline_network::Network;
+
+/// Every message is processed in a fixed time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdealSpec {
+    /// Time from the arrival of a message to the next step (one cycle).
+    pub step_latency_ps: u64,
+    /// What is passed on when it has arrived.
+    #[serde(default)]
+    pub forwarding: ForwardingSpec,
+    /// Who forwards what is for distant NPUs.
+    #[serde(default)]
+    pub transit: TransitSpec,
+}
+
+/// What the ideal endpoint passes on as soon as it has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForwardingSpec {
+    /// Whole messages.
+    #[default]
+    Messages,
+    /// Packets, where the network has them.
+    Packets,
+}
+
+impl Default for IdealSpec {
+    /// A cycle of 1245 MHz, rounded up, whole messages, and routers that forward.
+    fn default() -> IdealSpec {
+        IdealSpec { step_latency_ps: 804, forwarding: ForwardingSpec::Messages, transit: TransitSpec::Network }
+    }
+}
+
+impl EndpointModel for IdealSpec {
+    fn transit(&self) -> TransitSpec {
+        self.transit
+    }
+
+    fn at_worst(&self, _contention: Option<&Contention>) -> Result<WorstCase, Refusal> {
+        Ok(WorstCase::NONE)
+    }
+}
+
+impl BuildEndpoint for IdealSpec {
+    fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
+        let step = Ps(self.step_latency_ps);
+        let (own, packet) = match self.forwarding {
+            ForwardingSpec::Messages => (step, None),
+            ForwardingSpec::Packets => (Ps::ZERO, parts.packet),
+        };
+        Ok(then.with(|| {
+            let inflight = parts.parts_in_flight();
+            let ideal = MessageEndpoint::new(parts.layout, Ideal { step, own }, inflight, parts.transit, parts.traced);
+            ideal.packet_by_packet(packet).shortest_first(parts.urgent)
+        }))
+    }
+}
