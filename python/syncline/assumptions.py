@@ -10,18 +10,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from syncline.document import Mapping, Scalar
+from syncline.endpoints import Buses, EndpointSection
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.quantities import SIZE
 from syncline.schema import effect, programs
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    AceEndpoint,
-    BaselineEndpoint,
-    Buses,
     Collective,
     Experiment,
-    IdealEndpoint,
-    SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
@@ -171,8 +167,7 @@ def _meant(variant: Variant) -> Iterator[str]:
         dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
         for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
             yield f"npu.compute.{name} = {dumped[name]} (default)"
-    chosen = isinstance(experiment.endpoint, SwitchOffloadEndpoint) or experiment.endpoint.transit is not None
-    if not chosen and programs.passes_npus(experiment):
+    if experiment.endpoint.chosen_transit is None and programs.passes_npus(experiment):
         yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
 
 
@@ -222,7 +217,7 @@ def _defaults(
         if name in UNNAMED:
             continue
         if shown is None:
-            shown = _meaning_of_nothing(value, name)
+            shown = value.meaning_of_nothing(name) if isinstance(value, EndpointSection) else "auto"
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"
@@ -235,16 +230,6 @@ def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:
         yield f"{path}.message = none: a transfer is one message (default)"
     if buses.kind == "loggp" and buses.memory is None:
         yield f"{path}.memory = comm_memory_bandwidth (default)"
-
-
-def _meaning_of_nothing(value: BaseModel, name: str) -> str:
-    if isinstance(value, IdealEndpoint):
-        return "one cycle of npu.clock"
-    if isinstance(value, BaselineEndpoint):
-        return "npu.memory_bandwidth"
-    if isinstance(value, SwitchOffloadEndpoint):
-        return "that of the ports: switches add as bytes arrive"
-    return "npu.clock" if isinstance(value, AceEndpoint) and name == "clock" else "auto"
 
 
 def _value_at(experiment: Experiment, path: str) -> Any:

@@ -24,7 +24,6 @@ from syncline.networks import NetworkSection
 from syncline.schema.experiment import (
     Algorithm,
     Experiment,
-    SwitchOffloadEndpoint,
 )
 from syncline.schema.load import Choice, Study, Variant
 from syncline.schema.programs import COMPOSITIONS
@@ -53,7 +52,7 @@ def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
     names = [name for name in get_args(Algorithm) if name != "auto" and name not in SAME]
     if kind is not None or experiment.collective.lanes == "one":
         names.remove("ring-unidirectional")
-    if not isinstance(experiment.endpoint, SwitchOffloadEndpoint):
+    if not experiment.endpoint.adds_in_switches:
         names.remove("in-switch")
     if "all-reduce" not in kinds:
         names = [name for name in names if name not in COMPOSITIONS or name in ("hierarchical", "themis")]

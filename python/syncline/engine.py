@@ -13,18 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding, memory, refusals
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
-from syncline.networks import PacketNetwork
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    AceEndpoint,
     Algorithm,
-    BaselineEndpoint,
-    Buses,
     Experiment,
-    SwitchOffloadEndpoint,
 )
-from syncline.schema.npu import Npu
 from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload
 from syncline.topology import Topology
 
@@ -261,7 +255,7 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         "groups": _groups(experiment),
         "fold": experiment.fold,
         "network": experiment.network.specification(),
-        "endpoint": _endpoint(experiment),
+        "endpoint": experiment.endpoint.specification(experiment.npu, experiment.transit),
         "collectives": _collectives(experiment),
         "job": _job(experiment, astra_text),
         "output": {
@@ -272,25 +266,15 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
     }
 
 
-def cycle_ps(clock: int) -> int:
-    """One cycle, rounded to the nearest picosecond and at least one."""
-    return max(1, (PS_PER_S + clock // 2) // clock)
-
-
 def compute_share(experiment: Experiment) -> tuple[int, int]:
     """SMs and bytes/s that compute has: what communication and embeddings in the background take, it does not have.
 
     Without overlap nothing runs at the same time, so each has everything. With dynamic contention each has, too,
     whatever runs alone, and the engine works out what it has beside others.
     """
-    npu, endpoint, training = experiment.npu, experiment.endpoint, experiment.training
-    sms, bandwidth = npu.sms, npu.memory_bandwidth
-    if isinstance(endpoint, BaselineEndpoint) and experiment.shares:
-        return sms, endpoint.memory_bandwidth or bandwidth
-    if training.overlap and isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
-        sms -= endpoint.comm_sms
-        bandwidth -= endpoint.comm_memory_bandwidth or 0
-    if training.background_embedding:
+    training = experiment.training
+    sms, bandwidth = experiment.endpoint.left(experiment.npu, overlaps=training.overlap)
+    if training.background_embedding and not experiment.shares:
         sms -= training.background_sms
         bandwidth -= training.background_memory_bandwidth
     return sms, bandwidth
@@ -344,99 +328,14 @@ def _groups(experiment: Experiment) -> dict[str, Any] | None:
     return {"members": [list(group) for group in members], "grid": grid if shaped else None}
 
 
-def _endpoint(experiment: Experiment) -> dict[str, Any]:
-    endpoint, npu = experiment.endpoint, experiment.npu
-    if isinstance(endpoint, BaselineEndpoint):
-        return {
-            "kind": "baseline",
-            "memory_bytes_per_s": _comm_memory(endpoint, npu),
-            "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
-            "bus_bytes_per_s": npu.bus,
-            "charge_writes": endpoint.charge_writes,
-            "buses": _buses(endpoint.buses),
-            "transit": experiment.transit,
-            **({"contention": _contention(endpoint, npu)} if experiment.shares else {}),
-        }
-    if isinstance(endpoint, AceEndpoint):
-        return {
-            "kind": "ace",
-            "memory_bytes_per_s": _bus_memory(endpoint.buses) or endpoint.comm_memory_bandwidth,
-            "bus_bytes_per_s": npu.bus,
-            "charge_writes": endpoint.charge_writes,
-            "buses": _buses(endpoint.buses),
-            "clock_hz": endpoint.clock or npu.clock,
-            "sram_bytes": endpoint.sram,
-            "sram_banks": endpoint.banks,
-            "port_bytes_per_cycle": endpoint.port_width,
-            "alus": endpoint.alus,
-            "fsms": endpoint.fsms,
-            "fsm_split": endpoint.fsm_split,
-            "message_bytes": endpoint.message,
-            "port_buffer_bytes": endpoint.port_buffer,
-            "transit": experiment.transit,
-        }
-    if isinstance(endpoint, SwitchOffloadEndpoint):
-        return {
-            "kind": "switch-offload",
-            "memory_bytes_per_s": endpoint.comm_memory_bandwidth,
-            "sm_bytes_per_s": endpoint.comm_sms * npu.sm_read * npu.clock,
-            "bus_bytes_per_s": npu.bus,
-            "charge_writes": endpoint.charge_writes,
-            "switch_reduce_bytes_per_s": endpoint.switch_reduce_bandwidth,
-            "switch_memory_bytes": endpoint.switch_memory,
-            "switch_latency_ps": endpoint.switch_latency,
-            "message_bytes": endpoint.message,
-        }
-    latency = cycle_ps(npu.clock) if endpoint.step_latency is None else endpoint.step_latency
-    return {
-        "kind": "ideal",
-        "step_latency_ps": latency,
-        "forwarding": endpoint.forwarding,
-        "transit": experiment.transit,
-    }
-
-
-def _comm_memory(endpoint: BaselineEndpoint, npu: Npu) -> int:
-    """Memory bandwidth of communication: of its bus, or what is set aside for it, or all there is to share."""
-    set_aside = _bus_memory(endpoint.buses) or endpoint.comm_memory_bandwidth
-    return set_aside or endpoint.memory_bandwidth or npu.memory_bandwidth
-
-
-def _bus_memory(buses: Buses) -> int | None:
-    """The bandwidth of the bus to memory, if it has one of its own."""
-    return buses.memory if buses.kind == "loggp" else None
-
-
-def _contention(endpoint: BaselineEndpoint, npu: Npu) -> dict[str, Any]:
-    return {
-        "sms": npu.sms,
-        "comm_sms": endpoint.comm_sms,
-        "comm_warps": endpoint.comm_warps,
-        "kernel_milliwarps": round(1000 * endpoint.kernel_warps),
-    }
-
-
-def _buses(buses: Buses) -> dict[str, Any]:
-    if buses.kind == "rate":
-        return {"kind": "rate"}
-    return {
-        "kind": "loggp",
-        "latency_ps": buses.latency,
-        "overhead_ps": buses.overhead,
-        "gap_ps": buses.gap,
-        "message_bytes": buses.message,
-    }
-
-
 def _collectives(experiment: Experiment) -> dict[str, Any]:
     collective = experiment.collective
     assert not experiment.has_open_algorithms, "auto is settled before a run"
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
-    elif collective.chunk is None and isinstance(experiment.endpoint, AceEndpoint):
-        packet = experiment.network.packet_bytes or PacketNetwork().packet
-        chunking["least_block_bytes"] = packet
+    elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
+        chunking["least_block_bytes"] = least
     return {
         "algorithm": experiment.composition,
         "algorithms": list(collective.algorithms.items()),

@@ -27,11 +27,10 @@ from typing import Any, Final
 from syncline import engine
 from syncline.engine import Preview
 from syncline.errors import InputError, SimulationFailedError
-from syncline.schema.experiment import AceEndpoint, Experiment
+from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload
 
-PER_PACKET_OF_ACE: Final = 2.2
 LINKS_OF_AN_EVENT: Final = 16
 START_S: Final = 0.1
 NOTICED_S: Final = 60
@@ -159,10 +158,5 @@ def _events(experiment: Experiment, preview: Preview) -> int:
     forwards = experiment.transit == "endpoint"
     messages = max(preview.messages, preview.message_hops) if forwards else preview.messages
     events: float = experiment.network.events(preview, messages, forwards=forwards)
-    if isinstance(experiment.endpoint, AceEndpoint):
-        # What is sent between neighbours goes packet by packet, without packets in messages of the engine.
-        units = preview.packet_hops
-        if experiment.network.packet_bytes is None:
-            units = max(messages, preview.byte_hops // experiment.endpoint.message)
-        events = PER_PACKET_OF_ACE * units
+    events = experiment.endpoint.events(events, messages, preview, experiment.network.packet_bytes)
     return round(events) + preview.kernels

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from syncline.schema.experiment import AceEndpoint, Experiment
+from syncline.schema.experiment import Experiment
 
 TECHNOLOGY_NM: Final = 28
 UM2_PER_MM2: Final = 10**6
@@ -78,10 +78,9 @@ def document(experiment: Experiment, total_s: float, iterations: int) -> dict[st
 
     `iterations` is 0 for a collective on its own, which then counts as one.
     """
-    endpoint = experiment.endpoint
-    if not isinstance(endpoint, AceEndpoint):
+    cost = experiment.endpoint.cost()
+    if cost is None:
         return None
-    cost = ace(sram_bytes=endpoint.sram, fsms=endpoint.fsms, alus=endpoint.alus)
     area, power_w = float(cost.area_um2), float(cost.power_mw / MW_PER_W)
     each_s = total_s / max(1, iterations)
     per = "iteration" if iterations else "collective"

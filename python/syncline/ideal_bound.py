@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from syncline import engine, estimate
 from syncline.comparison import BEATEN
+from syncline.endpoints import IdealEndpoint
 from syncline.errors import InputError, SimulationFailedError
 from syncline.quantities import SIZE
 from syncline.results import seconds
-from syncline.schema.experiment import DEFAULT_CHUNK, AceEndpoint, Experiment, IdealEndpoint
+from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
 from syncline.schema.load import Variant
 from syncline.text_units import duration
 
@@ -81,9 +82,9 @@ def _window(mine: Experiment, its: Experiment, entry: dict[str, Any], ideal: dic
             f"with at most {its.collective.inflight} chunks{of} in flight (collective.inflight) {ideal['name']} keeps "
             f"links busy for {100 * its_busy:.0f} % of the time, {entry['name']} for {100 * busy:.0f} %"
         )
-        if isinstance(mine.endpoint, AceEndpoint):
+        if mine.endpoint.has_own_window:
             yield f"the window of {entry['name']} is its engine's own"
-    if _whole_messages(its) and isinstance(mine.endpoint, AceEndpoint):
+    if _whole_messages(its) and mine.endpoint.streams:
         yield f"{ideal['name']} passes on whole messages (endpoint.forwarding: messages), an engine packets"
 
 

@@ -181,23 +181,22 @@ def quantities_of() -> dict[str, tuple[str, ...]]:
     }
 
 
-SECTIONS: Final = {
-    "ideal": "IdealEndpoint",
-    "baseline": "BaselineEndpoint",
-    "ace": "AceEndpoint",
-    "switch-offload": "SwitchOffloadEndpoint",
-    "packet": "PacketNetwork",
-    "flow": "FlowNetwork",
-    "analytical": "AnalyticalNetwork",
-}
-"""The sections that describe a kind of endpoint or network."""
 RARE: Final = frozenset({"slow_links", "calibration", "gpus", "topology", "name", "workload", "variants"})
+
+
+@cache
+def sections() -> dict[str, str]:
+    """The sections that describe a kind of endpoint or network, by its name."""
+    from syncline.endpoints import ENDPOINTS
+    from syncline.networks import NETWORKS
+
+    return {name: section.__name__ for name, section in (*ENDPOINTS.items(), *NETWORKS.items())}
 
 
 def _further(chance: Random, name: str, part: dict[str, Any], found: Any) -> Any:
     """More fields of a section, those of its kind."""
     if isinstance(found, dict):
-        kind = SECTIONS.get(found.get("kind") or found.get("backend") or "")
+        kind = sections().get(found.get("kind") or found.get("backend") or "")
         made = _object(chance, schema()["$defs"][kind], 1) if kind else legal(chance, part, name)
         return made | found if isinstance(made, dict) else found
     return found if found is not None else legal(chance, part, name)

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any, Final
 
 from syncline import bounds, hardware_cost
+from syncline.endpoints import AceEndpoint
 from syncline.engine import PS_PER_S, Result
 from syncline.reproduce import training
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs, least
-from syncline.schema.experiment import AceEndpoint
 from syncline.schema.load import Variant
 from syncline.topology import Topology
 

@@ -19,13 +19,7 @@ from pydantic import BaseModel
 from syncline.document import Mapping, Node, Origin
 from syncline.errors import Problem, one_of
 from syncline.schema import programs
-from syncline.schema.experiment import (
-    AceEndpoint,
-    BaselineEndpoint,
-    Experiment,
-    IdealEndpoint,
-    SwitchOffloadEndpoint,
-)
+from syncline.schema.experiment import Experiment
 from syncline.schema.npu import Npu
 from syncline.schema.workloads import DISTRIBUTED, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, kinds_of
 
@@ -111,24 +105,25 @@ def _is_routed(e: Experiment) -> bool:
     """
     if e.network.has_least_buffers:
         return True
-    return programs.passes_npus(e) and (e.transit == "network" or isinstance(e.endpoint, AceEndpoint))
+    return programs.passes_npus(e) and (e.transit == "network" or e.endpoint.streams)
 
 
 def _is_static(e: Experiment) -> bool:
     """Whether what communication takes of the NPU is set aside, and compute runs beside it."""
-    return _computes(e) and e.training.overlap and not isinstance(e.endpoint, IdealEndpoint) and not e.shares
+    return _computes(e) and e.training.overlap and e.endpoint.set_aside is not None and not e.shares
 
 
 def _sms_count(e: Experiment) -> bool:
     """Whether it matters how many SMs there are in all: the peak rate is that of all of them together."""
-    taken = _is_static(e) and getattr(e.endpoint, "comm_sms", 0) > 0
+    taken = _is_static(e) and e.endpoint.set_aside is not None and e.endpoint.set_aside.sms > 0
     background = _has_background(e) and not e.shares
     return _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (_computes(e) and (taken or background))
 
 
 def _memory_counts(e: Experiment) -> bool:
-    if isinstance(e.endpoint, BaselineEndpoint) and e.shares:
-        return e.endpoint.memory_bandwidth is None or _exceeds(e, Npu().memory_bandwidth, "memory_bandwidth")
+    if e.shares:
+        given = getattr(e.endpoint, "memory_bandwidth", None)
+        return given is None or given > Npu().memory_bandwidth
     buses = getattr(e.endpoint, "buses", None)
     through_buses = 0 if buses is None else buses.memory or 0
     taken = _exceeds(e, Npu().memory_bandwidth, "comm_memory_bandwidth")
@@ -138,19 +133,12 @@ def _memory_counts(e: Experiment) -> bool:
 def _clock_counts(e: Experiment) -> bool:
     compute = e.npu.compute
     of_array = _computes(e) and compute.kind == "systolic" and compute.clock is None
-    if isinstance(e.endpoint, IdealEndpoint):
-        return of_array or e.endpoint.step_latency is None
-    if isinstance(e.endpoint, AceEndpoint):
-        return of_array or e.endpoint.clock is None
-    return of_array or _sms_drive(e)
+    return of_array or e.endpoint.runs_at_npu_clock or _sms_drive(e)
 
 
 def _sms_drive(e: Experiment) -> bool:
     """Whether SMs drive anything."""
-    endpoint = e.endpoint
-    return isinstance(endpoint, BaselineEndpoint) or (
-        isinstance(endpoint, SwitchOffloadEndpoint) and endpoint.comm_sms > 0 and _leaves_something(e)
-    )
+    return e.endpoint.has_driving_sms(beside_switches=_leaves_something(e))
 
 
 def _has_background(e: Experiment) -> bool:
@@ -228,7 +216,7 @@ RULES: Final[tuple[Rule, ...]] = (
          "SMs that drive collectives, or an endpoint without a clock or latency of its own"),
     Rule("npu.memory_bandwidth", _memory_counts, "no kernel's time depends on it",
          f"{MODEL}, or {_DYNAMIC} without endpoint.memory_bandwidth"),
-    Rule("npu.bus", lambda e: not isinstance(e.endpoint, IdealEndpoint), "an ideal endpoint crosses no bus",
+    Rule("npu.bus", lambda e: e.endpoint.crosses_bus, "an ideal endpoint crosses no bus",
          "endpoint baseline, ace or switch-offload"),
     Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
     Rule("npu.compute", _computes, _FILE, MODEL),
@@ -259,12 +247,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("collective.scheduling", _trains, "there is one collective, and nothing to choose from", TRAINING),
     Rule("collective.priority", lambda e: len(kinds_of(e.workload)) > 1, "there is one kind of collectives",
          "a workload with several, such as dlrm"),
-    Rule("collective.inflight", lambda e: not isinstance(e.endpoint, AceEndpoint), "an ACE has limits of its own",
+    Rule("collective.inflight", lambda e: not e.endpoint.has_own_window, "an ACE has limits of its own",
          "another endpoint; or endpoint.fsms and endpoint.sram"),
     Rule("collective.inflight", _has_chunks, "the collective is one chunk", "several: a smaller chunk, or more chunks"),
     Rule("endpoint.transit", programs.passes_npus, "no message passes an NPU that it is not for",
          "an algorithm that is not among neighbours only, on rings or fully connected dimensions"),
-    *(Rule(f"endpoint.{name}", lambda e: not isinstance(e.endpoint, BaselineEndpoint) or e.shares, _STATIC,
+    *(Rule(f"endpoint.{name}", _dynamic, _STATIC,
            "endpoint.contention dynamic") for name in ("comm_warps", "kernel_warps")),
     Rule("endpoint.comm_warps", _contends, "nothing runs beside communication", f"{TRAINING}, or workload.beside"),
     Rule("endpoint.kernel_warps", _trains, "there are no kernels; those of workload.beside have warps of their own",
@@ -277,11 +265,11 @@ RULES: Final[tuple[Rule, ...]] = (
     *(Rule(f"endpoint.buses.{name}", _loggp, "kind: rate has no such cost", "kind: loggp with it")
       for name in ("latency", "overhead", "gap", "message", "memory")),
     Rule("endpoint.fsm_split", programs.has_phases, "there is one phase", "an algorithm with several phases"),
-    *(Rule(f"endpoint.{name}", lambda e: not isinstance(e.endpoint, SwitchOffloadEndpoint) or _uses_switches(e),
+    *(Rule(f"endpoint.{name}", lambda e: not e.endpoint.adds_in_switches or _uses_switches(e),
            _IN_SWITCHES, _SWITCHED) for name in ("switch_memory", "switch_latency")),
     Rule("endpoint.switch_reduce_bandwidth", _adds_in_switches, "no switch adds",
          f"{_SWITCHED}, of a collective that adds"),
-    Rule("endpoint.message", lambda e: not isinstance(e.endpoint, SwitchOffloadEndpoint) or _uses_switches(e),
+    Rule("endpoint.message", lambda e: not e.endpoint.adds_in_switches or _uses_switches(e),
          _IN_SWITCHES, _SWITCHED),
 )  # fmt: skip
 """When fields act; of several rules for a field the first that fails is said."""

@@ -6,23 +6,21 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
     Tag,
-    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
-from syncline import networks, topology
+from syncline import endpoints, networks, topology
+from syncline.endpoints import Endpoint, Transit
 from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
 from syncline.fabric.groups import Members
@@ -30,18 +28,13 @@ from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import Network
 from syncline.schema.fields import (
     Count,
-    Frequency,
     GpusText,
     GroupsText,
     Rate,
-    RateOrAuto,
     Share,
     Size,
-    SmallCount,
-    SmallCountOrAuto,
     Time,
     TimeOrZero,
-    Warps,
     refused,
     said_elsewhere,
 )
@@ -156,139 +149,6 @@ class Collective(Section):
 DEFAULT_CHUNK: Final = 64 * 1024
 
 
-Transit: TypeAlias = Literal["endpoint", "network"]
-
-
-class IdealEndpoint(Section):
-    """Every message is processed in a fixed time."""
-
-    kind: Literal["ideal"] = "ideal"
-    """Which endpoint model."""
-    step_latency: Time | None = None
-    """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
-    forwarding: Literal["messages", "packets"] = "messages"
-    """What is passed on when it has arrived: whole messages, or packets, as an ACE does, where the network has some.
-    With `packets` nothing is faster, but whatever passes an NPU is simulated packet by packet."""
-    transit: Transit | None = None
-    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the routers
-    of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
-    groups), else `network`."""
-
-
-class Buses(Section):
-    """What a message costs the buses between an NPU, its memory and the network beside its bytes."""
-
-    kind: Literal["rate", "loggp"] = "rate"
-    """`rate`: nothing. `loggp`: the LogGP model, with the bandwidths of the buses as its G."""
-    latency: TimeOrZero | None = None
-    """L: from the sending end of a bus to the receiving one."""
-    overhead: TimeOrZero | None = None
-    """o: what either end is busy with a message."""
-    gap: TimeOrZero | None = None
-    """g: least time between the beginnings of two messages."""
-    message: Size | None = None
-    """Longer transfers are cut into messages of this size; each is one message if not given."""
-    memory: Rate | None = None
-    """Bandwidth of the bus to memory; what is set aside for communication (`comm_memory_bandwidth`) if not given."""
-
-
-def _set_aside(value: int | None, info: ValidationInfo) -> int | None:
-    """Refuses nothing where something has to be set aside, along with whatever else is wrong with the endpoint."""
-    if value is None and info.data.get("contention") == "static":
-        raise PydanticCustomError("missing", "this is missing")
-    return value
-
-
-class BaselineEndpoint(Section):
-    """SMs drive collectives through main memory."""
-
-    kind: Literal["baseline"]
-    """Which endpoint model."""
-    contention: Literal["static", "dynamic"] = "static"
-    """`static`: what is set aside for communication, compute never has. `dynamic`: both share SMs and main memory, as
-    fairly as their warps compete for them, and only while both run."""
-    comm_memory_bandwidth: Annotated[RateOrAuto | None, AfterValidator(_set_aside)] = Field(None, validate_default=True)
-    """Main-memory bandwidth set aside for communication; with static contention only, and then needed. `auto` is half
-    of what the NPU has, as in the system of the ACE paper that is optimised for communication."""
-    comm_sms: SmallCountOrAuto
-    """SMs set aside for communication; with dynamic contention, SMs that communication runs on. `auto` is as many as
-    read what the memory bandwidth of `auto` delivers."""
-    comm_warps: Annotated[int, Field(ge=1, le=64)] = 16
-    """Warps of communication on each of its SMs, with dynamic contention."""
-    kernel_warps: Warps = 64.0
-    """Warps of a compute kernel on each SM, with dynamic contention."""
-    memory_bandwidth: Rate | None = None
-    """Main-memory bandwidth that can be had in effect, which compute and communication share with dynamic contention;
-    that of the NPU if not given."""
-    charge_writes: bool = False
-    """Charge memory writes as well as reads (they are recorded either way)."""
-    buses: Buses = Buses()
-    """The buses to the network and to memory; with `loggp` a step's data is stored between them."""
-    transit: Transit | None = None
-    """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
-    routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
-    connected groups), else `network`."""
-
-
-class AceEndpoint(Section):
-    """The accelerator collectives engine. Defaults: the ACE paper (section IV-I and Table V)."""
-
-    kind: Literal["ace"]
-    """Which endpoint model."""
-    comm_memory_bandwidth: Rate
-    """Main-memory bandwidth set aside for ACE's DMAs."""
-    comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
-    """SMs set aside for communication; ACE needs none."""
-    charge_writes: bool = False
-    """Charge memory writes as well as reads (they are recorded either way)."""
-    buses: Buses = Buses()
-    """The buses to the network and to memory, which the DMAs cross."""
-    clock: Frequency | None = None
-    """Clock of the engine; that of the NPU if not given."""
-    sram: Size = 4 * 1024 * 1024
-    """SRAM in all banks."""
-    banks: SmallCount = 4
-    """Banks of the SRAM; each reads and writes one port width per cycle."""
-    port_width: Size = 64
-    """Bytes per cycle of SRAM ports, ALUs and internal buses."""
-    alus: SmallCount = 4
-    """Reduction units."""
-    fsms: SmallCount = 16
-    """Finite state machines that run chunks."""
-    fsm_split: Literal["even", "need"] = "even"
-    """How FSMs are divided among the phases of a collective: `even`ly, or in proportion to what each phase `need`s to
-    fill its links, one at least."""
-    message: Size = 8 * 1024
-    """Largest message."""
-    port_buffer: Size = 4 * 1024
-    """Buffer of each output port."""
-    transit: Transit | None = None
-    """Who forwards packets of an all-to-all for distant NPUs where NPUs lie between: the engines, through their SRAM,
-    or the routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
-    connected groups), else `network`."""
-
-
-class SwitchOffloadEndpoint(Section):
-    """Switches add and copy, DMAs move (ACE paper, section IV-B, Table II). What no vendor states is an assumption."""
-
-    kind: Literal["switch-offload"]
-    """Which endpoint model."""
-    comm_memory_bandwidth: RateOrAuto
-    """Main-memory bandwidth set aside for the DMAs; `auto` is half of what the NPU has, as for a baseline."""
-    comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
-    """SMs set aside for phases that no switch can do, such as those of rings; what goes through switches needs none."""
-    charge_writes: bool = False
-    """Charge memory writes as well as reads (they are recorded either way)."""
-    switch_reduce_bandwidth: Rate | None = None
-    """What the ALU of each port of a switch takes in; if not given it adds as bytes arrive."""
-    switch_memory: Size = 1024 * 1024
-    """Partial sums that a switch holds; chunks in flight share it."""
-    switch_latency: TimeOrZero = 100_000
-    """From the last addition to a piece, or its arrival, to its departure."""
-    message: Size = 4 * 1024
-    """Largest piece that a switch works on, where the vector is not scattered over ranks."""
-
-
 class Calibration(Section):
     """A declared fitted constant."""
 
@@ -309,10 +169,6 @@ class Output(Section):
     """NPUs whose activity is traced."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000
     """At most so many slices are traced."""
-
-
-def _tag(value: Any, key: str, default: str) -> str:
-    return str(value.get(key, default)) if isinstance(value, dict) else str(getattr(value, key, default))
 
 
 def _workload_tag(value: Any) -> str | None:
@@ -424,13 +280,6 @@ Workload = Annotated[
     | Annotated[CollectiveWorkload, Tag("collective")],
     Discriminator(_workload_tag),
 ]
-Endpoint = Annotated[
-    Annotated[IdealEndpoint, Tag("ideal")]
-    | Annotated[BaselineEndpoint, Tag("baseline")]
-    | Annotated[AceEndpoint, Tag("ace")]
-    | Annotated[SwitchOffloadEndpoint, Tag("switch-offload")],
-    Discriminator(lambda value: _tag(value, "kind", "")),
-]
 
 
 class Experiment(Section):
@@ -458,7 +307,7 @@ class Experiment(Section):
     """The training loop; there is none with a single collective."""
     collective: Collective = Collective()
     """How collectives are carried out."""
-    endpoint: Endpoint = IdealEndpoint()
+    endpoint: Endpoint = endpoints.USUAL
     """What a message costs at an NPU."""
     calibration: dict[str, Calibration] = Field(default={})
     """Fitted constants: the path of a field, and what it was fitted on."""
@@ -493,10 +342,8 @@ class Experiment(Section):
     @property
     def transit(self) -> Transit:
         """Who forwards what is for distant NPUs."""
-        if isinstance(self.endpoint, SwitchOffloadEndpoint):
-            return "network"  # switches lie between NPUs
-        if self.endpoint.transit is not None:
-            return self.endpoint.transit
+        if self.endpoint.chosen_transit is not None:
+            return self.endpoint.chosen_transit
         topology = self.topology
         through_npus = not isinstance(topology, Wired) and topology.forwards and not topology.has_switches
         return "endpoint" if through_npus else "network"
@@ -504,7 +351,7 @@ class Experiment(Section):
     @property
     def shares(self) -> bool:
         """Whether compute and communication share the NPU while both run."""
-        return isinstance(self.endpoint, BaselineEndpoint) and self.endpoint.contention == "dynamic"
+        return self.endpoint.shares
 
     @property
     def members(self) -> Members | None:

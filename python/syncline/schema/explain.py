@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
+from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, did_you_mean, one_of
 from syncline.fabric import topologies
 from syncline.networks import NETWORKS, USUAL
@@ -24,12 +25,7 @@ TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "network": dict(NETWORKS),
-    "endpoint": {
-        "ideal": experiment.IdealEndpoint,
-        "baseline": experiment.BaselineEndpoint,
-        "ace": experiment.AceEndpoint,
-        "switch-offload": experiment.SwitchOffloadEndpoint,
-    },
+    "endpoint": dict(ENDPOINTS),
     "workload": {
         "model": workloads.ModelWorkload,
         "astra_text": workloads.AstraWorkload,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from syncline.fabric.topologies import Wired
-from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Experiment, SwitchOffloadEndpoint
+from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Experiment
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, kinds_of
 
 COMPOSITIONS: Final = ("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
@@ -102,7 +102,7 @@ def _along(experiment: Experiment, kind: str, algorithm: str) -> Iterator[Progra
         return
     per_dimension = experiment.collective.per_dimension
     own = kind in experiment.collective.algorithms
-    offloads = isinstance(experiment.endpoint, SwitchOffloadEndpoint) and kind in IN_SWITCHES
+    offloads = experiment.endpoint.adds_in_switches and kind in IN_SWITCHES
     for index, size in enumerate(experiment.grid):
         if size == 1:
             continue

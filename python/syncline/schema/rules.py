@@ -11,23 +11,22 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from syncline.endpoints import USUAL, EndpointSection, Surroundings
 from syncline.errors import one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.gpus import GPUS, WIDTHS
 from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.networks import NetworkSection
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    AceEndpoint,
-    BaselineEndpoint,
     Calibration,
     Collective,
     Experiment,
     Output,
     SlowLink,
-    SwitchOffloadEndpoint,
 )
 from syncline.schema.npu import Npu
 from syncline.schema.programs import COMPOSITIONS
@@ -71,11 +70,11 @@ class Parts:
     groups: str | None
     slow_links: list[SlowLink] | None
     npu: Npu | None
-    network: Any
+    network: NetworkSection | None
     workload: Any
     training: Training | None
     collective: Collective | None
-    endpoint: Any
+    endpoint: EndpointSection | None
     calibration: dict[str, Calibration] | None
     output: Output | None
 
@@ -91,16 +90,13 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _precision(parts)
     yield from _kinds(parts)
     yield from _number_widths(parts)
-    yield from _shared_npu(parts)
-    yield from _contention(parts)
+    yield from _endpoint(parts)
     yield from _beside(parts)
     yield from _sm_rate(parts)
     yield from _network(parts)
     yield from _elements(parts)
     yield from _chunks(parts)
     yield from _simulated_time(parts)
-    yield from _ace(parts)
-    yield from _buses(parts)
     yield from _in_switch(parts)
     yield from _trace(parts)
     yield from _slow(parts)
@@ -197,9 +193,7 @@ def _background(parts: Parts) -> Iterator[Violation]:
     elif not training.overlap:
         yield Violation(path, "without overlap nothing runs beside the loop", "false, or training.overlap true")
     elif npu is not None and not _shares(parts):
-        given = isinstance(parts.endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint)
-        sms = npu.sms - (parts.endpoint.comm_sms if given else 0)
-        bandwidth = npu.memory_bandwidth - ((parts.endpoint.comm_memory_bandwidth or 0) if given else 0)
+        sms, bandwidth = (parts.endpoint or USUAL).left(npu, overlaps=True)
         if training.background_sms >= sms:
             message = "nothing would be left for compute beside it"
             yield Violation(("training", "background_sms"), message, f"less than the {sms} SMs that there are")
@@ -254,46 +248,19 @@ def _number_widths(parts: Parts) -> Iterator[Violation]:
                 yield Violation((section, name), "this is too large", f"at most {U32_MAX}B")
 
 
-def _shared_npu(parts: Parts) -> Iterator[Violation]:
-    """What communication takes, compute does not have, and both need something."""
-    endpoint, npu = parts.endpoint, parts.npu
-    if npu is None or not isinstance(endpoint, BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint):
+def _endpoint(parts: Parts) -> Iterator[Violation]:
+    """What an endpoint itself finds wrong with its fields, beside others."""
+    if parts.endpoint is None:
         return
-    training = parts.training or Training()
-    overlaps = training.overlap and not _shares(parts)
-    shared = overlaps and parts.workload is not None and not isinstance(parts.workload, CollectiveWorkload)
-    reason = "nothing would be left for compute, which overlaps with it" if shared else "the NPU has less"
-    if endpoint.comm_sms > npu.sms or (shared and endpoint.comm_sms == npu.sms):
-        limit = npu.sms - 1 if shared else npu.sms
-        yield Violation(("endpoint", "comm_sms"), reason, f"at most {limit}, as npu.sms is {npu.sms}")
-    bandwidth, memory = endpoint.comm_memory_bandwidth or 0, npu.memory_bandwidth
-    if bandwidth > memory or (shared and bandwidth == memory):
-        most = f"{'less than' if shared else 'at most'} {RATE.format(memory)}, which is npu.memory_bandwidth"
-        yield Violation(("endpoint", "comm_memory_bandwidth"), reason, most)
+    training, workload = parts.training or Training(), parts.workload
+    computes = workload is not None and not isinstance(workload, CollectiveWorkload)
+    element = None if workload is None else workload.element
+    yield from parts.endpoint.faults(Surroundings(parts.npu, parts.network, element, computes and training.overlap))
 
 
 def _shares(parts: Parts) -> bool:
     """Whether compute and communication share the NPU while both run."""
-    return isinstance(parts.endpoint, BaselineEndpoint) and parts.endpoint.contention == "dynamic"
-
-
-def _contention(parts: Parts) -> Iterator[Violation]:
-    """Where an NPU is shared, nothing is set aside, and there is enough to share."""
-    endpoint, npu = parts.endpoint, parts.npu
-    if not isinstance(endpoint, BaselineEndpoint):
-        return
-    if not _shares(parts):
-        return
-    if endpoint.comm_memory_bandwidth is not None:
-        message = "nothing is set aside where contention is dynamic"
-        accepted = "none, or endpoint.contention static; endpoint.memory_bandwidth says how much there is to share"
-        yield Violation(("endpoint", "comm_memory_bandwidth"), message, accepted)
-    if endpoint.buses.kind != "rate":
-        message = "where contention is dynamic, a bus costs a message no more than its bytes"
-        yield Violation(("endpoint", "buses", "kind"), message, "rate, or endpoint.contention static")
-    if npu is not None and (endpoint.memory_bandwidth or 0) > npu.memory_bandwidth:
-        most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
-        yield Violation(("endpoint", "memory_bandwidth"), "the NPU has less", most)
+    return parts.endpoint is not None and parts.endpoint.shares
 
 
 def _beside(parts: Parts) -> Iterator[Violation]:
@@ -303,7 +270,7 @@ def _beside(parts: Parts) -> Iterator[Violation]:
         return
     if npu is None or not _shares(parts):
         return
-    memory = endpoint.memory_bandwidth or npu.memory_bandwidth
+    memory = endpoint.left(npu, overlaps=False).memory_bandwidth
     for index, load in enumerate(workload.beside):
         if (load.memory_bandwidth or 0) > memory:
             path = ("workload", "beside", str(index), "memory_bandwidth")
@@ -372,45 +339,10 @@ def _least_s(workload: CollectiveWorkload, topology: Fabric, ranks: int) -> floa
     return passes * (ranks - 1) * workload.size / (ranks * topology.fastest) if ranks > 1 and topology.fastest else 0.0
 
 
-def _ace(parts: Parts) -> Iterator[Violation]:
-    endpoint = parts.endpoint
-    if not isinstance(endpoint, AceEndpoint):
-        return
-    if parts.workload is not None and endpoint.message < parts.workload.element:
-        least = f"at least {SIZE.format(parts.workload.element)}, which is workload.element"
-        yield Violation(("endpoint", "message"), "a message is smaller than an element", least)
-    packet = None if parts.network is None else parts.network.packet_bytes
-    if packet is not None and endpoint.port_buffer < packet:
-        yield Violation(
-            ("endpoint", "port_buffer"),
-            "this does not hold one packet",
-            f"at least {SIZE.format(packet)}, which is network.packet",
-        )
-
-
-def _buses(parts: Parts) -> Iterator[Violation]:
-    """LogGP needs its three parameters."""
-    endpoint = parts.endpoint
-    if not isinstance(endpoint, BaselineEndpoint | AceEndpoint):
-        return
-    buses = endpoint.buses
-    for name in ("latency", "overhead", "gap"):
-        if buses.kind == "loggp" and getattr(buses, name) is None:
-            yield Violation(("endpoint", "buses", name), "loggp needs it", TIME.accepted)
-    npu = parts.npu
-    if npu is not None and buses.memory is not None and buses.memory > npu.memory_bandwidth:
-        most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
-        yield Violation(("endpoint", "buses", "memory"), "the NPU has less", most)
-
-
 def _in_switch(parts: Parts) -> Iterator[Violation]:
     """Switches add with one endpoint only."""
     endpoint, collective = parts.endpoint, parts.collective
-    if isinstance(endpoint, SwitchOffloadEndpoint):
-        if parts.workload is not None and endpoint.message < parts.workload.element:
-            least = f"at least {SIZE.format(parts.workload.element)}, which is workload.element"
-            yield Violation(("endpoint", "message"), "a piece is smaller than an element", least)
-    elif endpoint is not None and collective is not None:
+    if endpoint is not None and not endpoint.adds_in_switches and collective is not None:
         message = f"the endpoint {endpoint.kind} has no switches that add"
         if collective.algorithm == "in-switch":
             yield Violation(("collective", "algorithm"), message, "in-switch with the endpoint switch-offload")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Discriminator, GetJsonSchemaHandler, Tag
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -33,3 +37,12 @@ class Section(BaseModel):
             if not info.is_required() and "default" in properties.get(name, {}):
                 properties[name]["default"] = defaults.model_dump(mode="json", include={name})[name]
         return schema
+
+
+def one_of_sections(sections: Mapping[str, type[Section]], key: str, usual: str = "") -> Any:
+    """The type of a section that is one of several, by what the file names it under `key`."""
+
+    def tag(value: Any) -> str:
+        return str(value.get(key, usual)) if isinstance(value, dict) else str(getattr(value, key, usual))
+
+    return Annotated[reduce(or_, [Annotated[s, Tag(name)] for name, s in sections.items()]), Discriminator(tag)]
