@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -19,6 +19,9 @@ from support import fake_core
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
 from syncline import runner
+from syncline.cli import options
+from syncline.endpoints import ENDPOINTS
+from syncline.networks import NETWORKS
 
 Command = Callable[..., Ended]
 
@@ -408,6 +411,13 @@ class TestOtherCommands:
         ended = syncline_command(*command.split(), "--help")
         example = f"  syncline {command or 'run ace/resnet50'}"
         assert ended.out.index(example) < ended.out.index("Options")
+
+
+def test_help_names_every_backend_and_endpoint() -> None:
+    """It does not import them, which would take too long."""
+    for hint, known in ((options.Backend, NETWORKS), (options.Endpoint, ENDPOINTS)):
+        (option,) = get_args(hint)[1:]
+        assert set(option.metavar.split("|")) == set(known)
 
 
 def test_help_starts_fast() -> None:

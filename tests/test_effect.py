@@ -13,6 +13,7 @@ import pytest
 
 from syncline import assumptions, document, engine
 from syncline.errors import InputError
+from syncline.networks import NETWORKS
 from syncline.schema import effect
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
@@ -42,7 +43,7 @@ ENDPOINTS: Final = (
     "{kind: ace, comm_memory_bandwidth: 100GB/s}",
     "{kind: switch-offload, comm_memory_bandwidth: 200GB/s, comm_sms: 4}",
 )
-BACKENDS: Final = ("packet", "flow", "analytical")
+BACKENDS: Final = tuple(NETWORKS)
 FABRICS: Final = (
     ("Ring(4, rate=100GB/s)_Ring(2, rate=50GB/s)", "six-phase"),
     ("Ring(2, rate=100GB/s)_Switch(4, rate=50GB/s)", "hierarchical"),

@@ -15,6 +15,7 @@ import pytest
 
 from support.command import Ended
 from syncline import memory
+from syncline.networks import NETWORKS
 
 Command = Callable[..., Ended]
 MOST_WINDOWS = 2**17
@@ -28,7 +29,7 @@ def run(syncline_command: Command, *arguments: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("backend", ["analytical", "flow", "packet"])
+@pytest.mark.parametrize("backend", NETWORKS)
 @pytest.mark.parametrize(
     "endpoint",
     [
@@ -86,7 +87,7 @@ def test_windows_are_few_whatever_the_time(syncline_command: Command, tmp_path: 
 
 
 def test_what_would_outlast_simulated_time_is_refused(syncline_command: Command) -> None:
-    for backend in ("analytical", "flow", "packet"):
+    for backend in NETWORKS:
         ended = syncline_command(
             *("collective", "reduce", "--size", "7B", "--group", "0,5,2,7", "--algorithm", "direct"),
             *("--topology", "FullyConnected(2)_Ring(8, latency=9000000s)_Ring(5)", "--backend", backend),

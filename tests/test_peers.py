@@ -24,6 +24,7 @@ import pytest
 
 from support.experiments import study
 from syncline import engine
+from syncline.networks import NETWORKS
 
 PUBLISHED = Path(__file__).parents[2] / "shared" / "data" / "astra" / "analytical_results.csv"
 """The same numbers, where they lie beside the repository."""
@@ -37,7 +38,7 @@ MEMORY_BYTES_PER_NS = 1600
 CHUNKS = 4
 LINKS = f"rate={50 * GIB}B/s, latency={LATENCY_NS}ns"
 AGREE = 0.02
-NEIGHBOURS = ("analytical", "flow", "packet")
+NEIGHBOURS = tuple(NETWORKS)
 """Between neighbours on a ring all backends mean the same."""
 
 

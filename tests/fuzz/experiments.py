@@ -204,6 +204,8 @@ def _further(chance: Random, name: str, part: dict[str, Any], found: Any) -> Any
 
 def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
     """An experiment as a mapping."""
+    from syncline.networks import NETWORKS
+
     properties = schema()["properties"]
     found: dict[str, Any] = {"name": "fuzz", "topology": topology(chance, hostile=hostile)}
     if chance.random() < 0.6:
@@ -217,7 +219,7 @@ def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
         model = chance.choice(("resnet18", "resnet50", "dlrm", "gnmt"))
         found["workload"] = {"model": model, "batch": chance.choice((1, 8, 32))}
         found["training"] = {"iterations": chance.choice((1, 2))}
-    found["network"] = {"backend": chance.choice(("analytical", "flow", "packet"))}
+    found["network"] = {"backend": chance.choice(sorted(NETWORKS))}
     found["endpoint"] = chance.choice(
         (
             "ideal",

@@ -40,7 +40,7 @@
 //!     })
 //!     .sum();
 //! assert!(compute_s > 32.0 * 24.5e9 / 120e12); // the FLOP bound
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), syncline_core::Refusal>(())
 //! ```
 
 pub mod astra_text;

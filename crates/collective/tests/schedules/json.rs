@@ -37,7 +37,7 @@ fn a_finding_names_its_place() {
         report["errors"],
         json!([{
             "kind": "bounds", "rank": 1, "thread_block": 0, "step": 2,
-            "message": "chunk 2 is outside the input buffer of 2 chunks",
+            "message": "chunk 2 is outside the input buffer of 2 chunks", "accepted": null,
         }])
     );
     assert_eq!((&report["verified"], &report["counts"]), (&json!(false), &json!(null)));

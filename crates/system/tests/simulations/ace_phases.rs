@@ -1,12 +1,14 @@
 //! Phases of the ACE beyond rings of all-reduces: relays, and direct phases through switches and full meshes.
 
 use crate::folded::{blocks, product, same_both_ways};
-use crate::support::{CYCLE_PS, ace_spec, all_reduce, chunks_of, collective_job, fingerprint, packet, resource, run};
+use crate::support::{
+    CYCLE_PS, ace_spec, all_reduce, chunks_of, collective_job, fingerprint, networks, packet, resource, run,
+};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, EndpointSpec, FlowSpec,
-    NetworkSpec, PacketSpec, Spec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, EndpointSpec, NetworkSpec,
+    PacketSpec, Spec,
 };
 
 const KINDS: [CollectiveKindSpec; 4] = [
@@ -50,9 +52,7 @@ fn what_is_sent_is_what_the_plan_says() {
         (KINDS[3], 24 + 12), // 3/2 around the ring, 3/4 through the switch
     ] {
         let bytes = 1 << 20;
-        for network in
-            [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
-        {
+        for network in networks() {
             let mut spec = spec(&ALLTOALL, ace_spec(), kind, bytes);
             spec.network = network;
             let e = run(&spec).summary.endpoint;
@@ -144,9 +144,7 @@ fn folded_runs_are_whole_runs() {
         &[(BlockSpec::Ring, 3), (BlockSpec::FullyConnected, 4)],
     ];
     for (dims, kind) in shapes.into_iter().flat_map(|dims| KINDS.map(|kind| (dims, kind))) {
-        for network in
-            [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
-        {
+        for network in networks() {
             let mut spec = spec(dims, ace_spec(), kind, 300_000);
             spec.network = network;
             spec.collectives.algorithm = AlgorithmSpec::HierarchicalOptimal;
@@ -162,7 +160,7 @@ fn what_an_engine_cannot_carry_out_is_refused() {
         change(&mut spec);
         let error = run_spec(&spec, None).err().map(|e| e.to_string()).unwrap_or_default();
         let algorithm = spec.collectives.algorithm;
-        assert!(error.starts_with("an ACE carries out rings between neighbouring NPUs"), "{algorithm:?}: {error}");
+        assert!(error.contains(": an ACE carries out rings between neighbouring NPUs"), "{algorithm:?}: {error}");
     };
     refused(&|spec| spec.collectives.algorithm = AlgorithmSpec::Direct); // over other NPUs
     refused(&|spec| spec.collectives.algorithm = AlgorithmSpec::HalvingDoubling);
@@ -189,14 +187,14 @@ proptest! {
     #[test]
     fn random_engines(
         dims in blocks(), kind in 0usize..4, algorithm in 0usize..3, bytes in 1u64..300_000, chunk in 256u64..70_000,
-        message in 64u32..9000, fsms in 6u32..24, sram in 0u64..300_000, network in 0usize..4, seed: u64, padding: bool,
+        message in 64u32..9000, fsms in 6u32..24, sram in 0u64..300_000, network in proptest::sample::select(networks()), seed: u64, padding: bool,
     ) {
         let mut spec = spec(&dims, AceSpec { message_bytes: message, fsms, ..ace_spec() }, KINDS[kind], bytes);
         spec.collectives.algorithm =
             [AlgorithmSpec::Hierarchical, AlgorithmSpec::HierarchicalOptimal, AlgorithmSpec::SixPhase][algorithm];
         spec.collectives.chunking = chunks_of(chunk);
         spec.collectives.padding = padding;
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
+        spec.network = network;
         let EndpointSpec::Ace(ace) = &mut spec.endpoint else { unreachable!() };
         ace.sram_bytes = 600_000 + sram;
         if padding {

@@ -1,14 +1,12 @@
 //! Communication and compute that share an NPU while both run.
 
 use crate::folded::blocks;
-use crate::support::{
-    ace, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, forwarding, ideal, packet, run,
-};
+use crate::support::{ace, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, forwarding, ideal, run};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec,
-    EndpointSpec, FlowSpec, JobSpec, KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    EndpointSpec, JobSpec, KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 
 /// 80 SMs, six of them with communication, on whatever memory the baseline had.
@@ -75,7 +73,7 @@ proptest! {
 
     #[test]
     fn collectives_beside_nothing_are_those_of_the_fixed_split(
-        blocks in blocks(), network in 0usize..3, algorithm in 0usize..3, kind in 0usize..4, bytes in 1u64..200_000,
+        blocks in blocks(), network in proptest::sample::select(NetworkSpec::all()), algorithm in 0usize..3, kind in 0usize..4, bytes in 1u64..200_000,
         chunk in 1000u64..90_000, transit: bool, writes: bool,
     ) {
         let mut endpoint = baseline();
@@ -86,7 +84,7 @@ proptest! {
             *charge_writes = writes;
         }
         let mut spec = all_reduce(crate::folded::product(&blocks), endpoint.clone(), 0);
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
+        spec.network = network;
         spec.collectives.algorithm = [AlgorithmSpec::Ring, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
         let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather, CollectiveKindSpec::AllToAll];
         spec.job = collective_job(kinds[kind], bytes);

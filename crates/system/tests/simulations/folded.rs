@@ -2,7 +2,7 @@
 
 use crate::contention::contended;
 use crate::support::{
-    ace, baseline, chunks_of, collective_job, dims, forwarding, ideal, packet, run, summary_but_fold,
+    ace, baseline, chunks_of, collective_job, dims, forwarding, ideal, networks, packet, run, summary_but_fold,
 };
 use proptest::prelude::*;
 use syncline_system::run_spec;
@@ -62,9 +62,7 @@ fn every_endpoint_on_a_torus() {
 
 #[test]
 fn rotated_schedules_on_switches_and_groups() {
-    for network in
-        [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
-    {
+    for network in networks() {
         for blocks in [
             &[(BlockSpec::Switch, 6)][..],
             &[(BlockSpec::FullyConnected, 5)],
@@ -86,9 +84,7 @@ fn all_to_all_over_many_hops() {
         &[(BlockSpec::Ring, 7)],
         &[(BlockSpec::Ring, 2); 3],
     ];
-    for network in
-        [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
-    {
+    for network in networks() {
         for (blocks, endpoint) in
             shapes.iter().flat_map(|b| [ideal(), baseline(), forwarding(baseline())].map(|e| (*b, e)))
         {
@@ -231,7 +227,7 @@ proptest! {
 
     #[test]
     fn random_machines(
-        blocks in blocks(), endpoint in 0usize..3, network in 0usize..4, algorithm in 0usize..5, kind in 0usize..4,
+        blocks in blocks(), endpoint in 0usize..3, network in proptest::sample::select(networks()), algorithm in 0usize..5, kind in 0usize..4,
         bytes in 1u64..200_000, chunk in 1u64..90_000, inflight in 1u32..5, by_count: bool, lanes in 0usize..3,
         transit: bool, warps in 0u64..90_000, traffic in 0u64..600,
     ) {
@@ -239,7 +235,7 @@ proptest! {
         if transit && !blocks.iter().any(|b| b.0 == BlockSpec::Switch && b.1 > 1) {
             spec.endpoint = forwarding(spec.endpoint);
         }
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
+        spec.network = network;
         spec.collectives.algorithm =
             [AlgorithmSpec::Ring, AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase, AlgorithmSpec::Direct][algorithm];
         let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather, CollectiveKindSpec::AllToAll];
@@ -276,7 +272,7 @@ proptest! {
     /// Through the endpoints, and through the network's routers.
     #[test]
     fn random_all_to_alls(
-        a in 1u32..6, b in 1u32..5, c in 2u32..5, full: bool, endpoint in 0usize..3, transit: bool, network in 0usize..4,
+        a in 1u32..6, b in 1u32..5, c in 2u32..5, full: bool, endpoint in 0usize..3, transit: bool, network in proptest::sample::select(networks()),
         bytes in 1u64..200_000, chunk in 256u64..70_000, sram in 0u64..40_000, inflight in 1u32..9,
     ) {
         let last = if full { BlockSpec::FullyConnected } else { BlockSpec::Ring };
@@ -287,7 +283,7 @@ proptest! {
         if let EndpointSpec::Ace(ace) = &mut spec.endpoint {
             ace.sram_bytes = 300_000 + sram; // some ten packets in each pool, and chunks that wait for room
         }
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
+        spec.network = network;
         spec.collectives.algorithm = AlgorithmSpec::Direct;
         spec.job = collective_job(CollectiveKindSpec::AllToAll, bytes);
         spec.collectives.chunking = chunks_of(chunk);

@@ -1,7 +1,8 @@
 //! Rings and direct all-to-alls beside each other in an ACE.
 
 use crate::support::{
-    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, chunks_of, ideal, packet, summary_but_fold,
+    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, chunks_of, ideal, networks, packet,
+    summary_but_fold,
 };
 use proptest::prelude::*;
 use syncline_collective::Kind;
@@ -287,10 +288,10 @@ proptest! {
 
     /// Folded or not, shuffled or not, packet by packet or in trains.
     #[test]
-    fn a_mix_is_the_same_however_it_is_computed((mut spec, steps) in mixes(tori()), seed: u64, network in 0usize..4) {
+    fn a_mix_is_the_same_however_it_is_computed((mut spec, steps) in mixes(tori()), seed: u64, network in proptest::sample::select(networks())) {
         let JobSpec::Training { stragglers, .. } = &mut spec.job else { unreachable!("training") };
         let alike = stragglers.is_empty();
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)][network].clone();
+        spec.network = network;
         spec.collectives.padding = true;
         engine(&mut spec).sram_bytes = 200_000;
         let once = run(&spec, &steps);
@@ -301,9 +302,9 @@ proptest! {
             spec.fold = FoldSpec::On;
             prop_assert_eq!(summary_but_fold(&once), summary_but_fold(&run(&spec, &steps)));
         }
-        if network > 1 {
+        if let NetworkSpec::Packet(PacketSpec { trains, .. }) = spec.network {
             spec.fold = FoldSpec::Off;
-            spec.network = packet(network == 3);
+            spec.network = packet(!trains);
             prop_assert_eq!(once.summary.total_ps, run(&spec, &steps).summary.total_ps);
         }
     }

@@ -3,8 +3,8 @@
 use crate::algorithms::KINDS;
 use crate::folded::same_both_ways;
 use crate::support::{
-    all_reduce, baseline, chunks_of, collective_job, fingerprint, ideal, packet, resource, run, switch_offload,
-    switch_offload_spec,
+    all_reduce, baseline, chunks_of, collective_job, fingerprint, ideal, networks, packet, resource, run,
+    switch_offload, switch_offload_spec,
 };
 use proptest::prelude::*;
 use syncline_system::run_spec;
@@ -75,9 +75,7 @@ fn messages_of_switches_are_counted() {
 fn closed_forms() {
     use CollectiveKindSpec::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
     for n in [2u64, 3, 8, 16] {
-        for network in
-            [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true), packet(false)]
-        {
+        for network in networks() {
             let (piece, k) = (4096, 8);
             let bytes = piece * k;
             let overhead = 90_000 + 2 * LATENCY;
@@ -152,7 +150,7 @@ fn the_memory_of_a_switch_bounds_its_pieces() {
         assert!(memory.peak_bytes <= memory.capacity_bytes && memory.peak_bytes > piece);
     }
     let message = refusal(&with(&spec, |o| o.switch_memory_bytes = piece - 1));
-    assert!(message.contains("endpoint.switch_memory: 4095 B") && message.contains("at least 4096B"), "{message}");
+    assert!(message.contains("endpoint.switch_memory_bytes: 4095 B") && message.contains("4096 or more"), "{message}");
 }
 
 /// ACE paper, section IV-B: memory and SMs are free for training. One byte read and one written per byte, where the
@@ -215,7 +213,7 @@ fn rings_of_a_hybrid_are_the_endpoints() {
     let driven = run(&Spec { endpoint: baseline(), ..offloaded.clone() }).summary;
     assert!(s.total_ps < driven.total_ps);
     let message = refusal(&with(&offloaded, |o| o.sm_bytes_per_s = 0));
-    assert!(message.contains("endpoint.comm_sms: 0, but the reduce-scatter along dimension 0"), "{message}");
+    assert!(message.contains("endpoint.sm_bytes_per_s: 0, but the reduce-scatter along dimension 0"), "{message}");
     offloaded.collectives.algorithm = AlgorithmSpec::InSwitch;
     let message = refusal(&offloaded);
     assert!(message.contains("needs a switch between the members: dimension 0 (a ring) has none"), "{message}");
@@ -274,7 +272,7 @@ fn members_of_a_machine_need_a_switch_in_common() {
 fn more_pieces_than_can_be_told_apart_are_refused() {
     let bytes = 1 << 30;
     let spec = with(&spec(&[(SWITCH, 512)], KINDS[0], bytes), |o| o.message_bytes = 1024);
-    assert!(refusal(&spec).contains("endpoint.message: 1024 B cut a chunk into more pieces"));
+    assert!(refusal(&spec).contains("endpoint.message_bytes: 1024 B cut a chunk into more pieces"));
 }
 
 /// Groups that share a switch share its memory, and nothing else.
@@ -310,7 +308,7 @@ fn other_collectives_go_by_dma() {
 
 #[test]
 fn a_folded_switch_is_the_whole_one() {
-    for network in [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)] {
+    for network in NetworkSpec::all() {
         for (blocks, algorithm) in [
             (&[(SWITCH, 6)][..], AlgorithmSpec::InSwitch),
             (&[(SWITCH, 4), (SWITCH, 3)], AlgorithmSpec::Hierarchical),
@@ -348,13 +346,13 @@ proptest! {
     #[test]
     fn whatever_is_asked_for(
         blocks in blocks(), kind in 0usize..8, composition in 0usize..5, bytes in 0u64..200_000, chunk in 2_000u64..60_000,
-        inflight in 1u32..6, slots in 1u64..5, message in 500u64..9000, padding: bool, network in 0usize..3, seed: u64,
+        inflight in 1u32..6, slots in 1u64..5, message in 500u64..9000, padding: bool, network in proptest::sample::select(NetworkSpec::all()), seed: u64,
         root in any::<u32>(),
     ) {
         let mut spec = spec(&blocks, KINDS[kind], bytes);
         let npus: u32 = blocks.iter().map(|b| b.1).product();
         spec.job = JobSpec::Collective { collective: KINDS[kind], bytes, root: root % npus, beside: vec![] };
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
+        spec.network = network;
         spec.collectives.algorithm = [
             AlgorithmSpec::Hierarchical, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase,
             AlgorithmSpec::HierarchicalOptimal, AlgorithmSpec::Themis,

@@ -106,7 +106,7 @@ proptest! {
 
     #[test]
     fn no_power_of_two_is_much_faster(
-        block in 0usize..4, size in 2u32..9, case in 0usize..8, network in 0usize..3, log in 10f64..21.0,
+        block in 0usize..4, size in 2u32..9, case in 0usize..8, network in proptest::sample::select(NetworkSpec::all()), log in 10f64..21.0,
         latency in prop::sample::select(&[0u64, 1000, 50_000, 500_000, 5_000_000][..]), gbs in 10u64..200,
         endpoint in 0usize..3,
     ) {
@@ -117,7 +117,6 @@ proptest! {
             2 => vec![along(BlockSpec::Switch, size)],
             _ => vec![along(BlockSpec::Ring, size.min(4)), along(BlockSpec::Ring, 3)],
         };
-        let network = [NetworkSpec::Analytical(AnalyticalSpec {}), NetworkSpec::Flow(FlowSpec {}), packet(true)][network].clone();
         let bytes = log.exp2() as u64;
         let mut spec = spec(dims, PIPELINED[case], network, bytes);
         match (&mut spec.endpoint, endpoint) {

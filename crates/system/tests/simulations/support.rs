@@ -31,6 +31,11 @@ pub fn packet(trains: bool) -> NetworkSpec {
     NetworkSpec::Packet(PacketSpec { trains, ..PacketSpec::DEFAULT })
 }
 
+/// Every backend, and packets one by one.
+pub fn networks() -> Vec<NetworkSpec> {
+    [NetworkSpec::all(), vec![packet(false)]].concat()
+}
+
 /// The least number that would do in place of what a run is refused for.
 pub fn least(refused: &RunError) -> u64 {
     let RunError::Spec(refusals) = refused else { panic!("{refused}") };

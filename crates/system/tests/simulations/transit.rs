@@ -2,7 +2,7 @@
 
 use crate::support::{
     self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, fingerprint,
-    forwarding, ideal, packet, run,
+    forwarding, ideal, networks, packet, run,
 };
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule,
@@ -30,16 +30,12 @@ fn exchange(sizes: &[u32], endpoint: EndpointSpec, block: u64) -> Spec {
     all_to_all(torus(sizes), endpoint, u64::from(npus) * block)
 }
 
-fn backends() -> [NetworkSpec; 4] {
-    [packet(true), packet(false), NetworkSpec::Flow(FlowSpec {}), NetworkSpec::Analytical(AnalyticalSpec {})]
-}
-
 #[test]
 fn the_baseline_reads_at_every_hop() {
     for sizes in [&[4][..], &[5], &[2, 3], &[3, 1, 4], &[8], &[2]] {
         let npus: u64 = sizes.iter().map(|&s| u64::from(s)).product();
         let (block, pairs) = (6 * KIB, npus * (npus - 1));
-        for network in backends() {
+        for network in networks() {
             let mut spec = exchange(sizes, baseline(), block);
             spec.network = network;
             let summary = run(&spec).summary;
@@ -58,7 +54,7 @@ fn an_ace_touches_memory_only_at_the_ends() {
     for sizes in [&[4][..], &[5], &[2, 3], &[3, 1, 4], &[8], &[2]] {
         let npus: u64 = sizes.iter().map(|&s| u64::from(s)).product();
         let (block, pairs) = (6 * KIB, npus * (npus - 1));
-        for network in backends() {
+        for network in networks() {
             for endpoint in [ace(), forwarding(ace())] {
                 let mut spec = exchange(sizes, ace(), block);
                 spec.network = network.clone();
@@ -95,7 +91,7 @@ const HOP: u64 = 100_000;
 fn a_message_is_stored_and_forwarded_whole_by_the_baseline() {
     // 450 GB/s of memory are the slowest of what a read passes, the bus takes 500.
     let bytes = 100 * 256;
-    for network in backends() {
+    for network in networks() {
         for (hops, charged) in (1..6).flat_map(|h| [(h, false), (h, true)]) {
             let mut endpoint = baseline();
             let EndpointSpec::Baseline(BaselineSpec { charge_writes, .. }) = &mut endpoint else {
@@ -157,7 +153,7 @@ fn an_all_to_all_keeps_both_directions_busy() {
         let block = 96 * KIB;
         // Hops along the longest dimension, over both of its directions.
         let load = npus * hops(&[longest as u32]) / longest * block / 2;
-        for (network, forwards) in backends().into_iter().flat_map(|n| [(n.clone(), false), (n, true)]) {
+        for (network, forwards) in networks().into_iter().flat_map(|n| [(n.clone(), false), (n, true)]) {
             if matches!(network, NetworkSpec::Analytical(AnalyticalSpec {})) && !forwards {
                 continue; // it knows no links but the first
             }
@@ -287,7 +283,7 @@ fn without_the_bubble_rings_lock_up() {
 #[test]
 fn simultaneous_events_commute() {
     for endpoint in [ideal(), baseline(), ace()] {
-        for network in backends() {
+        for network in networks() {
             let mut spec = all_to_all(ace_torus([3, 4, 2]), endpoint.clone(), 24 * 4 * KIB);
             spec.network = network;
             spec.collectives.chunking = ChunkingSpec::Count { chunks: 5 };
@@ -340,5 +336,5 @@ fn what_endpoints_cannot_forward_is_refused() {
     spec.collectives.algorithm = AlgorithmSpec::Direct;
     spec.job = collective_job(CollectiveKindSpec::AllReduce, 1 << 20);
     let error = run_spec(&spec, None).err().map(|e| e.to_string()).unwrap_or_default();
-    assert!(error.starts_with("an ACE carries out rings between neighbouring NPUs, direct phases"), "{error}");
+    assert!(error.starts_with("collectives.algorithm: an ACE carries out rings between neighbouring NPUs, direct phases"), "{error}");
 }
