@@ -11,9 +11,13 @@ import pytest
 from support import fake_core
 from support.experiments import study
 from syncline import engine, refusals
+from syncline.endpoints import ENDPOINTS
 from syncline.errors import InputError
+from syncline.networks import NETWORKS
 from syncline.schema.experiment import Experiment
+from syncline.schema.section import ModelSection
 
+SECTIONS: tuple[type[ModelSection], ...] = (*ENDPOINTS.values(), *NETWORKS.values())
 HEAD = "name: a\nworkload: {collective: all-reduce, size: 1MB}\n"
 TORUS = 'topology: "Torus(3,2)"\n'
 ACE = "endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s"
@@ -62,12 +66,20 @@ def test_fields_are_those_of_experiments() -> None:
     names = set(re.findall(r'"([a-z_]+)":', json.dumps(Experiment.model_json_schema())))
     for path in (*refusals.PARTS.values(), *refusals.NAMES.values()):
         assert names.issuperset(path), path
+    for section in SECTIONS:
+        assert set(section.ENGINE_NAMES.values()) <= set(section.model_fields), section
 
 
 def test_the_engine_has_every_field_that_has_another_name() -> None:
     """In its own words: the fields of the description that crosses the binding."""
     folder = Path(__file__).parents[1] / "crates/system/src"
-    written = "".join(path.read_text() for part in ("spec", "networks") for path in (folder / part).glob("*.rs"))
-    written += (folder / "spec.rs").read_text()
+    written = {
+        part: "".join(path.read_text() for path in (folder / part).glob("*.rs"))
+        for part in ("spec", "networks", "endpoints")
+    }
+    written["spec"] += (folder / "spec.rs").read_text()
     for field in (*refusals.PARTS, *refusals.NAMES):
-        assert re.search(rf"\b{field[-1]}: ", written), field
+        assert re.search(rf"\b{field[-1]}: ", written["spec"]), field
+    for section in SECTIONS:
+        for name in section.ENGINE_NAMES:
+            assert re.search(rf"\b{name}: ", written[f"{section.PART}s"]), (section, name)

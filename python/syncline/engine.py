@@ -197,7 +197,8 @@ def _defect(error: BaseException, request: str) -> BaseException:
 def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> Iterator[Problem]:
     """What the engine refuses, in words of the file; with `suggest`, with the algorithms that fit in place of one."""
     for refusal in refusals.read(error):
-        fit = _that_fit(variant, refusal.path) if suggest and refusal.path[:2] in ALGORITHMS else []
+        path = refusal.path(variant.experiment)
+        fit = _that_fit(variant, path) if suggest and path[:2] in ALGORITHMS else []
         yield refusal.problem(variant, one_of(fit) if fit else None)
 
 

@@ -15,6 +15,7 @@ from syncline.quantities import SIZE
 from syncline.schema.workloads import AstraWorkload
 
 if TYPE_CHECKING:
+    from syncline.schema.experiment import Experiment
     from syncline.schema.load import Variant
 
 Path = tuple[str, ...]
@@ -31,26 +32,16 @@ PARTS: Final[dict[Path, Path]] = {
 """Fields that hold what an experiment says in one; what is within them has no field of its own."""
 NAMES: Final[dict[Path, Path]] = {
     ("collectives",): ("collective",),
-    ("endpoint", "clock_hz"): ("endpoint", "clock"),
-    ("endpoint", "memory_bytes_per_s"): ("endpoint", "memory_bandwidth"),
-    ("endpoint", "message_bytes"): ("endpoint", "message"),
-    ("endpoint", "port_buffer_bytes"): ("endpoint", "port_buffer"),
-    ("endpoint", "port_bytes_per_cycle"): ("endpoint", "port_width"),
-    ("endpoint", "sm_bytes_per_s"): ("endpoint", "comm_sms"),
-    ("endpoint", "sram_banks"): ("endpoint", "banks"),
-    ("endpoint", "sram_bytes"): ("endpoint", "sram"),
-    ("endpoint", "switch_memory_bytes"): ("endpoint", "switch_memory"),
     ("job",): ("workload",),
     ("job", "background"): ("training", "background_embedding"),
     ("job", "strategy"): ("training", "strategy"),
     ("job", "workload"): ("workload",),
     ("job", "workload", "element_bytes"): ("workload", "element"),
     ("job", "workload", "name"): ("workload", "model"),
-    ("network", "buffer_packets"): ("network", "buffer"),
-    ("network", "packet_bytes"): ("network", "packet"),
     ("output", "window_ps"): ("output", "window"),
 }
-"""Fields with other names in an experiment; what is within them keeps its name."""
+"""Fields with other names in an experiment; what is within them keeps its name. Those of endpoints and backends stand
+in their modules (`ENGINE_NAMES`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +56,12 @@ class Refusal:
     value: str | None
     line: int | None
 
-    @property
-    def path(self) -> Path:
+    def path(self, experiment: Experiment) -> Path:
         """The field of an experiment; empty where no single one is to blame."""
+        for section in (experiment.endpoint, experiment.network):
+            if self.field[:1] == (section.PART,) and len(self.field) > 1:
+                name = self.field[1]
+                return (section.PART, section.ENGINE_NAMES.get(name, name), *self.field[2:])
         prefixes = [self.field[:n] for n in range(len(self.field), 0, -1)]
         part = next((PARTS[prefix] for prefix in prefixes if prefix in PARTS), None)
         if part is not None:
@@ -83,7 +77,7 @@ class Refusal:
             name = ".".join(self.field[len(TEXT) :])
             return Problem(workload.astra_text, self.line, name, self.value, self.message, accepted)
         which = f" (variant {variant.name})" if variant.tree.origin.path else ""
-        return variant.problem(self.path, f"{self.message}{which}", accepted)
+        return variant.problem(self.path(variant.experiment), f"{self.message}{which}", accepted)
 
     def _accepted(self, variant: Variant) -> str | None:
         least = None if self.least is None else self._at_least(variant, self.least)

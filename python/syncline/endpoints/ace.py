@@ -61,6 +61,15 @@ class AceEndpoint(EndpointSection):
     or the routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
     connected groups), else `network`."""
 
+    ENGINE_NAMES: ClassVar = {
+        "memory_bytes_per_s": "comm_memory_bandwidth",
+        "clock_hz": "clock",
+        "sram_bytes": "sram",
+        "sram_banks": "banks",
+        "port_bytes_per_cycle": "port_width",
+        "message_bytes": "message",
+        "port_buffer_bytes": "port_buffer",
+    }
     PROFILE: ClassVar = {"comm_memory_bandwidth": "128GB/s"}
     COLLECTIVE: ClassVar = {"algorithm": "ace-4-phase", "lanes": "alternate"}
     has_own_window: ClassVar = True

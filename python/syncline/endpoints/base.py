@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from syncline.quantities import RATE, SIZE
-from syncline.schema.section import Section, Violation
+from syncline.schema.section import ModelSection, Violation
 
 if TYPE_CHECKING:
     from syncline.document import Plain
@@ -41,12 +41,13 @@ class Surroundings(NamedTuple):
     """Whether compute goes on while collectives run."""
 
 
-class EndpointSection(Section):
+class EndpointSection(ModelSection):
     """An endpoint as an experiment describes it. What differs from the ideal endpoint is said by subclasses."""
 
     kind: str
     """Which endpoint model."""
 
+    PART: ClassVar = "endpoint"
     PROFILE: ClassVar[Mapping[str, Plain]] = {}
     """Its parameters in the ACE paper, for commands that name an endpoint and nothing else."""
     COLLECTIVE: ClassVar[Mapping[str, Plain]] = {}

@@ -55,6 +55,7 @@ class BaselineEndpoint(EndpointSection):
     routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully
     connected groups), else `network`."""
 
+    ENGINE_NAMES: ClassVar = {"memory_bytes_per_s": "memory_bandwidth", "sm_bytes_per_s": "comm_sms"}
     PROFILE: ClassVar = {"comm_memory_bandwidth": "auto", "comm_sms": "auto"}
     COLLECTIVE: ClassVar = {"algorithm": "ace-4-phase", "chunks": 384, "inflight": 34, "lanes": "alternate"}
 

@@ -26,6 +26,7 @@ class IdealEndpoint(EndpointSection):
     of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and fully connected
     groups), else `network`."""
 
+    ENGINE_NAMES: ClassVar = {"step_latency_ps": "step_latency"}
     COLLECTIVE: ClassVar = {"algorithm": "auto", "chunks": 1, "lanes": "split"}  # not cut, and over all lanes at once
     crosses_bus: ClassVar = False
 

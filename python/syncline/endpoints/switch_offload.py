@@ -35,6 +35,14 @@ class SwitchOffloadEndpoint(EndpointSection):
     message: Size = 4 * 1024
     """Largest piece that a switch works on, where the vector is not scattered over ranks."""
 
+    ENGINE_NAMES: ClassVar = {
+        "memory_bytes_per_s": "comm_memory_bandwidth",
+        "sm_bytes_per_s": "comm_sms",
+        "switch_reduce_bytes_per_s": "switch_reduce_bandwidth",
+        "switch_memory_bytes": "switch_memory",
+        "switch_latency_ps": "switch_latency",
+        "message_bytes": "message",
+    }
     # The memory bandwidth of the baseline, so that the placements differ in nothing else, and no SMs.
     PROFILE: ClassVar = {"comm_memory_bandwidth": "auto"}
     COLLECTIVE: ClassVar = {"algorithm": "hierarchical", "lanes": "alternate"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from syncline.schema.section import Section, Violation
+from syncline.schema.section import ModelSection, Violation
 
 if TYPE_CHECKING:
     from syncline.engine import Preview
@@ -14,12 +14,13 @@ LONG_S = 600
 """A simulation that takes longer may be worth a cheaper backend."""
 
 
-class NetworkSection(Section):
+class NetworkSection(ModelSection):
     """A backend as an experiment describes it. What differs from a backend without packets is said by subclasses."""
 
     backend: str
     """Which network model."""
 
+    PART: ClassVar = "network"
     PER_MESSAGE: ClassVar[float]
     """Events of a message, fitted to random runs (`estimate.py`)."""
     EVENTS_PER_S: ClassVar[int]

@@ -56,6 +56,7 @@ class PacketNetwork(NetworkSection):
     mode: Literal["trains", "reference"] = "trains"
     """`trains` moves packets of one message together where that is exact; `reference` never does."""
 
+    ENGINE_NAMES: ClassVar = {"buffer_packets": "buffer", "packet_bytes": "packet"}
     PER_MESSAGE: ClassVar = 1.5
     EVENTS_PER_S: ClassVar = 6_000_000
 

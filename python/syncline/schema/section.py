@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, GetJsonSchemaHandler, Tag
 from pydantic.json_schema import JsonSchemaValue
@@ -37,6 +37,15 @@ class Section(BaseModel):
             if not info.is_required() and "default" in properties.get(name, {}):
                 properties[name]["default"] = defaults.model_dump(mode="json", include={name})[name]
         return schema
+
+
+class ModelSection(Section):
+    """A section that describes one of the engine's models of the same part: an endpoint, a network backend."""
+
+    PART: ClassVar[str]
+    """What experiments, and the engine, call the section."""
+    ENGINE_NAMES: ClassVar[Mapping[str, str]] = {}
+    """Fields of the engine's description that have other names here."""
 
 
 def one_of_sections(sections: Mapping[str, type[Section]], key: str, usual: str = "") -> Any:
