@@ -1,13 +1,12 @@
 //! From a description to a running simulation, and to its results.
 
-use crate::attempt::{Attempt, Limits};
+use crate::attempt::{Attempt, Ending, Limits};
 use crate::balance::Balance;
 use crate::driver::{Failure, Simulation};
 use crate::endpoints::{EndpointEvent, EndpointParts, WithEndpoint};
 use crate::errors::RunError;
 use crate::event::Queue;
 use crate::executor::Executor;
-use crate::memory;
 use crate::networks::{BuildNetwork, NetworkEvent, NetworkNeeds, WithNetwork};
 use crate::pieces::LaneUse;
 use crate::preview::Preview;
@@ -15,7 +14,7 @@ use crate::results::Results;
 use crate::setup::RunPlan;
 use crate::spec::{FabricSpec, JobSpec, Spec};
 use crate::timer::Timer;
-use crate::{steady, tables};
+use crate::{run_memory, steady, tables};
 use std::sync::Arc;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
@@ -44,10 +43,33 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
 /// # Errors
 /// As [`check`].
 pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
-    let plan = RunPlan::new(spec)?;
-    let preview = plan.preview(spec);
-    memory::check(spec, &plan, &preview)?;
+    let plan = plan(spec)?;
+    let mut preview = plan.preview(spec);
+    preview.memory_bytes = run_memory::of_run(spec, &plan, &preview);
+    run_memory::check(spec, &plan, &preview)?;
     build(spec, plan, Goal::Check).map(|_| preview)
+}
+
+/// Sets a run up.
+///
+/// # Errors
+/// [`RunError::Spec`] if the description is not a legal run.
+pub fn plan(spec: &Spec) -> Result<RunPlan, RunError> {
+    RunPlan::new(spec, try_out)
+}
+
+/// Runs trials for [`RunPlan`]: see [`TryOut`](crate::pipeline::TryOut).
+pub fn try_out(spec: &Spec, left: &mut u64) -> Option<u64> {
+    let plan = plan(spec).ok()?;
+    let setup = plan.setup();
+    if setup > *left {
+        *left = 0;
+        return None;
+    }
+    *left -= setup;
+    let attempt = attempt_plan(spec, plan, Limits { time_ps: u64::MAX, work: *left }).ok()?;
+    *left -= attempt.work.min(*left);
+    (attempt.ending == Ending::Complete).then_some(attempt.time_ps)
 }
 
 /// Runs the simulation that a JSON document describes, until a limit is passed.
@@ -56,7 +78,7 @@ pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
 /// As [`run`].
 pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
     let spec = Spec::read(spec_json)?;
-    attempt_plan(&spec, RunPlan::new(&spec)?, limits)
+    attempt_plan(&spec, plan(&spec)?, limits)
 }
 
 /// Runs a simulation that has been set up from a description, until a limit is passed.
@@ -99,11 +121,11 @@ enum Built {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let mut results = run_plan(spec, RunPlan::new(spec)?, shuffle)?;
+    let mut results = run_plan(spec, plan(spec)?, shuffle)?;
     if let (true, Some(longer)) = (spec.output.steady, steady::longer(spec, &results.summary)) {
         let goal = Goal::Run { shuffle, until_settled: true };
         // Should more iterations than were asked for fail, what was asked for has not.
-        if let Ok(Built::Ran(longer)) = RunPlan::new(&longer).and_then(|plan| build(&longer, plan, goal)) {
+        if let Ok(Built::Ran(longer)) = plan(&longer).and_then(|plan| build(&longer, plan, goal)) {
             results.summary.steady = longer.summary.steady.or(results.summary.steady);
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
-use crate::place::Placement;
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
 };
@@ -205,22 +204,6 @@ impl Job {
     pub fn largest_piece<'a>(&self, plans: impl Iterator<Item = &'a Plan>, config: &CollectiveConfig) -> u64 {
         let of = |plan: &Plan| self.sizes(plan.kind()).map(|size| config.pieces(plan, Bytes(size)).largest()).max();
         plans.filter_map(of).max().unwrap_or(0)
-    }
-
-    /// Whether all blocks of all its chunks are of equal length on all ranks; if not, why.
-    pub fn is_even(&self, placement: &Placement, config: &CollectiveConfig) -> Result<(), String> {
-        for plan in &placement.plans {
-            let unit = plan.equal_blocks().saturating_mul(config.split.element.into());
-            for bytes in self.sizes(plan.kind()) {
-                let mut lens = config.pieces(plan, Bytes(bytes)).runs().map(|run| run.0);
-                if let Some(len) = lens.find(|len| len % unit != 0) {
-                    return Err(format!(
-                        "blocks are of unequal length: a chunk of {len} B is no multiple of {unit} B, and padding is off"
-                    ));
-                }
-            }
-        }
-        Ok(())
     }
 }
 

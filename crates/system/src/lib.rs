@@ -29,6 +29,7 @@ pub mod pipeline;
 pub mod place;
 pub mod preview;
 pub mod results;
+pub mod run_memory;
 pub mod setup;
 pub mod spec;
 pub mod steady;

@@ -1,100 +1,35 @@
-//! How much memory a run will take, before it takes it.
+//! How much memory NPUs and links take, before they take it.
 //!
-//! An estimate from what is kept for every NPU, link, chunk and message, in bytes that were measured on runs of all
-//! backends and endpoints and rounded up. What exceeds the limit is refused, with what would fit: an allocation that
-//! fails ends the process.
+//! An estimate in bytes that were measured on runs of all backends and endpoints and rounded up. What exceeds the limit is
+//! refused, with what would fit: an allocation that fails ends the process. What a whole run takes is found in
+//! [`crate::run_memory`].
 
 use crate::errors::RunError;
 use crate::machine::Machine;
-use crate::preview::Preview;
-use crate::setup::RunPlan;
-use crate::spec::{FabricSpec, FoldSpec, Spec};
-use syncline_collective::Program;
-use syncline_core::stats::MAX_WINDOWS;
-use syncline_core::{NodeId, Refusal};
-use syncline_endpoint::Layout;
-use syncline_endpoint::message::LEAVING;
+use crate::spec::{FoldSpec, Spec};
+use syncline_core::Refusal;
 use syncline_topology::Fabric;
 
 /// What the process takes before it simulates.
-const AT_REST: u64 = 85_000_000;
+pub(crate) const AT_REST: u64 = 85_000_000;
 /// A node of a machine that is looked at for folding: its colour before and after a round, and its class.
 const COLOURED: u64 = 40;
 /// A member of a group: in the description, in the placement and in the layout.
 const MEMBER: u64 = 24;
-/// A chunk of the run in the log and in the endpoint, both of which move as they grow, and each of its phases on a traced
-/// NPU.
-const CHUNK: u64 = 110;
-const PHASE: u64 = 56;
-/// A chunk in flight on an NPU, and each of its threads.
-const RUNNING: u64 = 240;
-const THREAD: u64 = 120;
-/// A message in flight, with the events that move it.
-const MESSAGE: u64 = 220;
-/// A link of a path: its hop, and its port in the table of known paths, both of which grow.
-const PATH_LINK: u64 = 12;
-/// A window of one quantity, and its place in the tables.
-const WINDOW: u64 = 60;
-
 /// Bytes of the NPUs and links that are simulated.
-fn of_fabric(spec: &Spec, fabric: &dyn Fabric) -> u64 {
+pub(crate) fn of_fabric(spec: &Spec, fabric: &dyn Fabric) -> u64 {
     let npu = spec.endpoint.model().npu_bytes();
     let links = u64::from(fabric.links()).saturating_mul(spec.network.model().link_bytes());
     u64::from(fabric.npus()).saturating_mul(npu).saturating_add(links)
 }
 
-fn of_groups(spec: &Spec) -> u64 {
+/// Bytes of the groups.
+pub(crate) fn of_groups(spec: &Spec) -> u64 {
     spec.groups.as_ref().map_or(0, |g| g.members.iter().map(|members| members.len() as u64 * MEMBER).sum())
 }
 
-/// Bytes that a run will take.
-pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
-    let layout = &plan.layout;
-    let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0) as u64;
-    let traced = spec.output.trace_npus.len() as u64 + 1;
-    let chunks = preview.chunks.saturating_mul(CHUNK + traced * phases * PHASE);
-    let (npus, in_flight) = (u64::from(preview.simulated_npus), in_flight(spec, preview));
-    let running = npus.saturating_mul(in_flight).saturating_mul(RUNNING + u64::from(layout.threads()) * THREAD);
-    let under_way = npus.saturating_mul(in_flight).saturating_mul(under_way(layout));
-    let messages = under_way.min(preview.messages).saturating_mul(MESSAGE);
-    let series = 16 + plan.fabric.class_names().len() as u64;
-    let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
-    let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
-    let paths = of_paths(spec, plan, preview);
-    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), chunks, running, messages, windows, paths];
-    parts.into_iter().fold(AT_REST, u64::saturating_add)
-}
-
-/// Bytes of the paths between NPUs that are not neighbours, each of which is kept once by routers of packets and by
-/// endpoints that forward. On a product, pairs at the same displacement share theirs, of which there may be two.
-fn of_paths(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
-    if !plan.transit && !spec.network.model().keeps_paths() {
-        return 0;
-    }
-    let npus = u64::from(preview.npus);
-    let pairs = if matches!(spec.fabric, FabricSpec::Product { .. }) { 2 * npus } else { npus * npus };
-    let paths = pairs.min(preview.messages / preview.chunks.max(1));
-    let links = paths as f64 * preview.message_hops as f64 / preview.messages.max(1) as f64;
-    (links as u64).saturating_mul(PATH_LINK)
-}
-
-/// Messages of a chunk and NPU that are under way at once: of threads that go on when a message has come, one and the next.
-fn under_way(layout: &Layout) -> u64 {
-    let fabric = layout.fabric();
-    let at_once = u64::from(fabric.ports(NodeId(0)).max(LEAVING));
-    let phases = layout.plans().flat_map(|plan| (0..plan.phases().len()).map(|phase| plan.program(phase, true)));
-    let of_phase =
-        |program: Program| u64::from(program.threads()) * if program.sends_in_bursts() { at_once } else { 2 };
-    phases.map(of_phase).max().unwrap_or(1)
-}
-
-/// Chunks of an NPU that are in flight at once.
-fn in_flight(spec: &Spec, preview: &Preview) -> u64 {
-    let most = spec.endpoint.model().in_flight(spec.collectives.inflight, preview.chunk_bytes);
-    most.min(preview.chunks)
-}
-
-fn refused(field: &str, what: &str, needed: u64, limit: u64, fits: &str) -> RunError {
+/// A refusal of what needs more than it may take, with what would fit.
+pub(crate) fn refused(field: &str, what: &str, needed: u64, limit: u64, fits: &str) -> RunError {
     let size = |bytes: u64| match bytes {
         0..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
@@ -104,7 +39,7 @@ fn refused(field: &str, what: &str, needed: u64, limit: u64, fits: &str) -> RunE
 }
 
 /// NPUs that fit, of so many that need so much.
-fn fitting(npus: u32, needed: u64, limit: u64) -> u64 {
+pub(crate) fn fitting(npus: u32, needed: u64, limit: u64) -> u64 {
     let share = limit.saturating_sub(AT_REST) as f64 / needed.max(1) as f64;
     (f64::from(npus) * share) as u64
 }
@@ -140,30 +75,4 @@ pub fn check_fabric(spec: &Spec, fabric: &dyn Fabric, unfolded: Option<&str>) ->
     let why = unfolded.map_or(String::new(), |why| format!(" (which are not folded: {why})"));
     let fits = format!("about {} NPUs that are simulated", fitting(npus, needed, limit));
     Err(refused("fabric.npus", &format!("{npus} simulated NPUs{why} take"), needed, limit, &fits))
-}
-
-/// Refuses a run that takes more than it may.
-///
-/// # Errors
-/// [`RunError::Spec`] with what would fit.
-pub fn check(spec: &Spec, plan: &RunPlan, preview: &Preview) -> Result<(), RunError> {
-    let Some(limit) = spec.memory_limit_bytes else { return Ok(()) };
-    let needed = preview.memory_bytes;
-    if needed <= limit {
-        return Ok(());
-    }
-    if of_paths(spec, plan, preview) > limit {
-        let fits = "an algorithm that sends to neighbours";
-        return Err(refused("collectives.algorithm", "ways of many links take", needed, limit, fits));
-    }
-    let in_flight = in_flight(spec, preview);
-    let chunks = (preview.chunks as f64 * limit.saturating_sub(AT_REST) as f64 / needed as f64) as u64;
-    let (field, fits) = if in_flight > 1 && preview.chunks > 2 * in_flight {
-        ("collectives.chunking", format!("about {chunks} chunks instead of {}", preview.chunks))
-    } else if in_flight > 1 {
-        ("collectives.inflight", format!("about {} chunks in flight at once", chunks.clamp(1, in_flight)))
-    } else {
-        ("fabric.npus", format!("about {} NPUs that are simulated", fitting(preview.simulated_npus, needed, limit)))
-    };
-    Err(refused(field, "the run takes", needed, limit, &fits))
 }

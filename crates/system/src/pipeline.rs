@@ -19,9 +19,6 @@
 //!
 //! Left out: several chunks in flight, which overlap one another's fill.
 
-use crate::attempt::{Ending, Limits};
-use crate::build::attempt_plan;
-use crate::setup::RunPlan;
 use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Phase, Plan};
@@ -45,6 +42,10 @@ const UNTRIED: u32 = 64;
 /// In percent, how much longer than the best time the time with fewer slices may be.
 const CLOSE: u128 = 102;
 
+/// Runs a description to its end: its simulated time in picoseconds. The work of it, with what it sets up, is taken from
+/// what is left; `None` if there is not as much, or if it cannot be run.
+pub type TryOut = fn(&Spec, left: &mut u64) -> Option<u64>;
+
 /// What is to be pipelined.
 pub struct Pipelined<'a> {
     /// The run.
@@ -59,6 +60,8 @@ pub struct Pipelined<'a> {
     pub plan: &'a Plan,
     /// Ranks of all groups.
     pub ranks: u64,
+    /// Runs trials.
+    pub try_out: TryOut,
 }
 
 /// Trials that have been made.
@@ -176,19 +179,7 @@ impl Pipelined<'_> {
         if spec.fold == FoldSpec::On {
             spec.fold = FoldSpec::Auto;
         }
-        let plan = RunPlan::new(&spec).ok()?;
-        let setup = plan.setup();
-        if setup > trials.left {
-            trials.left = 0;
-            return None;
-        }
-        trials.left -= setup;
-        let attempt = attempt_plan(&spec, plan, Limits { time_ps: u64::MAX, work: trials.left }).ok()?;
-        trials.left -= attempt.work.min(trials.left);
-        if attempt.ending != Ending::Complete {
-            return None;
-        }
-        let time = attempt.time_ps.into();
+        let time = (self.try_out)(&spec, &mut trials.left)?.into();
         trials.times.insert((slice, k), time);
         Some(time)
     }

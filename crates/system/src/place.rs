@@ -1,16 +1,17 @@
 //! Where the collectives of a description run on a fabric, and how.
 
 use crate::balance::{Balance, lane_rates};
+use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::job::Job;
 use crate::machine::{Machine, participants};
 use crate::offload::Offload;
-use crate::pipeline::Pipelined;
+use crate::pipeline::{Pipelined, TryOut};
 use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, Request, Split};
-use syncline_core::{NodeId, PortId, Refusal};
+use syncline_core::{Bytes, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Fabric, Product, Way};
@@ -33,11 +34,11 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Where the collectives of a job run.
+    /// Where the collectives of a job run; trials say how many slices pipelines have.
     ///
     /// # Errors
     /// [`RunError::Spec`] if the algorithm does not suit.
-    pub fn new(spec: &Spec, machine: &Machine, job: &Job) -> Result<Placement, RunError> {
+    pub fn new(spec: &Spec, machine: &Machine, job: &Job, try_out: TryOut) -> Result<Placement, RunError> {
         let c = &spec.collectives;
         let npus = machine.fabric().npus();
         participants(spec.groups.as_ref(), npus)?;
@@ -88,7 +89,8 @@ impl Placement {
                 };
                 let slices = match c.slices {
                     0 => {
-                        Pipelined { spec, kind, root: job.root, chunk, plan: &plan(1, None)?, ranks: members }.slices()
+                        Pipelined { spec, kind, root: job.root, chunk, plan: &plan(1, None)?, ranks: members, try_out }
+                            .slices()
                     }
                     given => given,
                 };
@@ -141,6 +143,25 @@ impl Placement {
             Wires::Orders(lanes) => lanes.len(),
         });
         lanes.max().unwrap_or(1) as u32
+    }
+
+    /// Whether all blocks of all chunks of a job are of equal length on all ranks; if not, why.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn is_even(&self, job: &Job, config: &CollectiveConfig) -> Result<(), String> {
+        for plan in &self.plans {
+            let unit = plan.equal_blocks().saturating_mul(config.split.element.into());
+            for bytes in job.sizes(plan.kind()) {
+                let mut lens = config.pieces(plan, Bytes(bytes)).runs().map(|run| run.0);
+                if let Some(len) = lens.find(|len| len % unit != 0) {
+                    return Err(format!(
+                        "blocks are of unequal length: a chunk of {len} B is no multiple of {unit} B, and padding is off"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The layout on the fabric that is simulated.

@@ -4,7 +4,6 @@
 //! long programs are counted at some of their steps. So the counts are exact where NPUs are alike, and an estimate where
 //! they have different parts to play.
 
-use crate::memory;
 use crate::pipeline::slices_of;
 use crate::setup::RunPlan;
 use crate::spec::Spec;
@@ -236,7 +235,7 @@ impl RunPlan {
         found
     }
 
-    /// Looks ahead.
+    /// Looks ahead. How much memory the run takes is found from what this counts ([`crate::run_memory`]).
     pub fn preview(&self, spec: &Spec) -> Preview {
         let layout = &self.layout;
         let packet = spec.network.model().packet_bytes().map(|bytes| u64::from(bytes.max(1)));
@@ -248,7 +247,7 @@ impl RunPlan {
         let chunks = self.pieces().iter().fold(0u64, |sum, piece| sum.saturating_add(piece.3));
         let kernels = 3 * self.job.source.layers().len() as u64 * u64::from(self.job.iterations);
         let count = |n: f64| (n * times).round() as u64; // the conversion saturates
-        let mut preview = Preview {
+        Preview {
             npus: self.folding.npus,
             simulated_npus: layout.npus(),
             simulated_links: self.fabric.links(),
@@ -271,8 +270,6 @@ impl RunPlan {
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
             offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),
-        };
-        preview.memory_bytes = memory::of_run(spec, self, &preview);
-        preview
+        }
     }
 }

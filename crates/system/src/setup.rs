@@ -13,6 +13,7 @@ use crate::machine::Machine;
 use crate::memory;
 use crate::offload;
 use crate::pieces::{Chunking, LaneUse};
+use crate::pipeline::TryOut;
 use crate::place::Placement;
 use crate::spec::{ChunkingSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
@@ -57,19 +58,23 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// Sets a run up.
+    /// Sets a run up; `try_out` runs trials.
     ///
     /// # Errors
     /// [`RunError::Spec`] if the description is not a legal run.
-    pub fn new(spec: &Spec) -> Result<RunPlan, RunError> {
-        RunPlan::with(spec, |ranks| job(spec, ranks))
+    pub fn new(spec: &Spec, try_out: TryOut) -> Result<RunPlan, RunError> {
+        RunPlan::with(spec, try_out, |ranks| job(spec, ranks))
     }
 
     /// Sets up a run of a job that is made for groups of so many NPUs, instead of the described one.
     ///
     /// # Errors
     /// [`RunError::Spec`] if that is not a legal run.
-    pub fn with(spec: &Spec, job: impl FnOnce(u32) -> Result<Job, RunError>) -> Result<RunPlan, RunError> {
+    pub fn with(
+        spec: &Spec,
+        try_out: TryOut,
+        job: impl FnOnce(u32) -> Result<Job, RunError>,
+    ) -> Result<RunPlan, RunError> {
         let endpoint = spec.endpoint.model();
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
@@ -83,7 +88,7 @@ impl RunPlan {
         let fabric = machine.fabric();
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
         let job = job(ranks)?;
-        let mut placement = Placement::new(spec, &machine, &job)?;
+        let mut placement = Placement::new(spec, &machine, &job, try_out)?;
         limits::check_programs(spec, &placement)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
@@ -125,7 +130,7 @@ impl RunPlan {
             }
             JobSpec::Training { .. } => None,
         };
-        let even = job.is_even(&placement, &config);
+        let even = placement.is_even(&job, &config);
         let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
             Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
             Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {

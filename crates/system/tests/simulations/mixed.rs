@@ -7,7 +7,7 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, Ps};
-use syncline_system::build::run_plan;
+use syncline_system::build::{run_plan, try_out};
 use syncline_system::job::Job;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
@@ -73,7 +73,7 @@ fn job(steps: &[Step]) -> Job {
 }
 
 fn outcome(spec: &Spec, steps: &[Step], shuffle: Option<u64>) -> Result<Results, RunError> {
-    run_plan(spec, RunPlan::with(spec, |_| Ok(job(steps)))?, shuffle)
+    run_plan(spec, RunPlan::with(spec, try_out, |_| Ok(job(steps)))?, shuffle)
 }
 
 pub fn run(spec: &Spec, steps: &[Step]) -> Results {

@@ -2,7 +2,7 @@
 
 use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, packet, run};
 use proptest::prelude::*;
-use syncline_system::setup::RunPlan;
+use syncline_system::build::plan;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec, IdealSpec,
     LanesSpec, NetworkSpec, Spec,
@@ -58,7 +58,7 @@ fn fabrics_that_take_long_to_set_up_are_not_tried() {
             NetworkSpec::Analytical(AnalyticalSpec {}),
             1 << 16,
         );
-        let plan = RunPlan::new(&spec).expect("a legal run");
+        let plan = plan(&spec).expect("a legal run");
         assert_eq!(plan.preview(&spec).slices == Some(64), untried, "{size} NPUs");
     }
 }

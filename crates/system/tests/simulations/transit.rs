@@ -336,5 +336,8 @@ fn what_endpoints_cannot_forward_is_refused() {
     spec.collectives.algorithm = AlgorithmSpec::Direct;
     spec.job = collective_job(CollectiveKindSpec::AllReduce, 1 << 20);
     let error = run_spec(&spec, None).err().map(|e| e.to_string()).unwrap_or_default();
-    assert!(error.starts_with("collectives.algorithm: an ACE carries out rings between neighbouring NPUs, direct phases"), "{error}");
+    assert!(
+        error.starts_with("collectives.algorithm: an ACE carries out rings between neighbouring NPUs, direct phases"),
+        "{error}"
+    );
 }

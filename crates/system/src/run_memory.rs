@@ -1,0 +1,100 @@
+//! How much memory a run will take, before it takes it: what is kept for every chunk and message, beside NPUs and links
+//! ([`crate::memory`]).
+
+use crate::errors::RunError;
+use crate::memory::{AT_REST, fitting, of_fabric, of_groups, refused};
+use crate::preview::Preview;
+use crate::setup::RunPlan;
+use crate::spec::{FabricSpec, Spec};
+use syncline_collective::Program;
+use syncline_core::NodeId;
+use syncline_core::stats::MAX_WINDOWS;
+use syncline_endpoint::Layout;
+use syncline_endpoint::message::LEAVING;
+
+/// A chunk of the run in the log and in the endpoint, both of which move as they grow, and each of its phases on a traced
+/// NPU.
+const CHUNK: u64 = 110;
+const PHASE: u64 = 56;
+/// A chunk in flight on an NPU, and each of its threads.
+const RUNNING: u64 = 240;
+const THREAD: u64 = 120;
+/// A message in flight, with the events that move it.
+const MESSAGE: u64 = 220;
+/// A link of a path: its hop, and its port in the table of known paths, both of which grow.
+const PATH_LINK: u64 = 12;
+/// A window of one quantity, and its place in the tables.
+const WINDOW: u64 = 60;
+
+/// Bytes that a run will take.
+pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
+    let layout = &plan.layout;
+    let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0) as u64;
+    let traced = spec.output.trace_npus.len() as u64 + 1;
+    let chunks = preview.chunks.saturating_mul(CHUNK + traced * phases * PHASE);
+    let (npus, in_flight) = (u64::from(preview.simulated_npus), in_flight(spec, preview));
+    let running = npus.saturating_mul(in_flight).saturating_mul(RUNNING + u64::from(layout.threads()) * THREAD);
+    let under_way = npus.saturating_mul(in_flight).saturating_mul(under_way(layout));
+    let messages = under_way.min(preview.messages).saturating_mul(MESSAGE);
+    let series = 16 + plan.fabric.class_names().len() as u64;
+    let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
+    let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
+    let paths = of_paths(spec, plan, preview);
+    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), chunks, running, messages, windows, paths];
+    parts.into_iter().fold(AT_REST, u64::saturating_add)
+}
+
+/// Bytes of the paths between NPUs that are not neighbours, each of which is kept once by routers of packets and by
+/// endpoints that forward. On a product, pairs at the same displacement share theirs, of which there may be two.
+fn of_paths(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
+    if !plan.transit && !spec.network.model().keeps_paths() {
+        return 0;
+    }
+    let npus = u64::from(preview.npus);
+    let pairs = if matches!(spec.fabric, FabricSpec::Product { .. }) { 2 * npus } else { npus * npus };
+    let paths = pairs.min(preview.messages / preview.chunks.max(1));
+    let links = paths as f64 * preview.message_hops as f64 / preview.messages.max(1) as f64;
+    (links as u64).saturating_mul(PATH_LINK)
+}
+
+/// Messages of a chunk and NPU that are under way at once: of threads that go on when a message has come, one and the next.
+fn under_way(layout: &Layout) -> u64 {
+    let fabric = layout.fabric();
+    let at_once = u64::from(fabric.ports(NodeId(0)).max(LEAVING));
+    let phases = layout.plans().flat_map(|plan| (0..plan.phases().len()).map(|phase| plan.program(phase, true)));
+    let of_phase =
+        |program: Program| u64::from(program.threads()) * if program.sends_in_bursts() { at_once } else { 2 };
+    phases.map(of_phase).max().unwrap_or(1)
+}
+
+/// Chunks of an NPU that are in flight at once.
+fn in_flight(spec: &Spec, preview: &Preview) -> u64 {
+    let most = spec.endpoint.model().in_flight(spec.collectives.inflight, preview.chunk_bytes);
+    most.min(preview.chunks)
+}
+
+/// Refuses a run that takes more than it may.
+///
+/// # Errors
+/// [`RunError::Spec`] with what would fit.
+pub fn check(spec: &Spec, plan: &RunPlan, preview: &Preview) -> Result<(), RunError> {
+    let Some(limit) = spec.memory_limit_bytes else { return Ok(()) };
+    let needed = preview.memory_bytes;
+    if needed <= limit {
+        return Ok(());
+    }
+    if of_paths(spec, plan, preview) > limit {
+        let fits = "an algorithm that sends to neighbours";
+        return Err(refused("collectives.algorithm", "ways of many links take", needed, limit, fits));
+    }
+    let in_flight = in_flight(spec, preview);
+    let chunks = (preview.chunks as f64 * limit.saturating_sub(AT_REST) as f64 / needed as f64) as u64;
+    let (field, fits) = if in_flight > 1 && preview.chunks > 2 * in_flight {
+        ("collectives.chunking", format!("about {chunks} chunks instead of {}", preview.chunks))
+    } else if in_flight > 1 {
+        ("collectives.inflight", format!("about {} chunks in flight at once", chunks.clamp(1, in_flight)))
+    } else {
+        ("fabric.npus", format!("about {} NPUs that are simulated", fitting(preview.simulated_npus, needed, limit)))
+    };
+    Err(refused(field, "the run takes", needed, limit, &fits))
+}
