@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   units   Ps, Bytes, Rate, Clock      integer physics: no float decides an order of events
+//!   books   Books, Wire             what a network owes, and what it sent for that
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
 //!   refusal Refusal                     what is wrong with a description, as data
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
+//!   random  Stream                  random numbers that no order of events changes
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
 //!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
 //! ```
@@ -12,15 +14,18 @@
 //! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]
 //! to put their own timers in; they never see the wall clock, a thread, or each other.
 
+pub mod books;
 pub mod ids;
 pub mod queue;
+pub mod random;
 pub mod refusal;
 pub mod share;
 pub mod stats;
 pub mod units;
 
+pub use books::{Books, Wire};
 pub use ids::{NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
 pub use refusal::Refusal;
-pub use stats::{Conservation, Peaks, Wait, Windows};
+pub use stats::{Peaks, Wait, Windows};
 pub use units::{Bytes, Clock, Ps, Rate};

@@ -16,8 +16,8 @@ pub struct Refusal {
     pub least: Option<u64>,
     /// What stands there, if it is not the field's whole value.
     pub value: Option<String>,
-    /// Where it stands in a text: a line, from one.
-    pub line: Option<u64>,
+    /// Where it stands in a text: a line, from one; none beyond what 32 bits count.
+    pub line: Option<u32>,
 }
 
 impl Refusal {
@@ -44,7 +44,7 @@ impl Refusal {
     /// Of a line of a text, from one.
     #[must_use]
     pub fn in_line(mut self, line: usize) -> Refusal {
-        self.line = Some(line as u64);
+        self.line = u32::try_from(line).ok();
         self
     }
 

@@ -11,24 +11,6 @@ pub struct Wait {
     pub what: String,
 }
 
-/// Bytes that went into a layer and came out of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conservation {
-    /// Bytes that were injected.
-    pub injected: u64,
-    /// Bytes that arrived at their destination.
-    pub delivered: u64,
-    /// Bytes that a transport gave up.
-    pub dropped: u64,
-}
-
-impl Conservation {
-    /// Whether everything that went in came out or is accounted as dropped.
-    pub fn holds(&self) -> bool {
-        self.injected == self.delivered + self.dropped
-    }
-}
-
 /// Windows that are kept at most, of one quantity: enough for 100 ms in windows of 0.8 us.
 pub const MAX_WINDOWS: usize = 1 << 17;
 

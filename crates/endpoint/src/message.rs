@@ -509,6 +509,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             }
             NetOut::Left { at, receipt } => return self.left(at, receipt, ctx),
             NetOut::Room { .. } => return,
+            NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
         };
         let Slot { thread, pc } = tag.slot();
         let window = &mut self.npus[npu.index()];

@@ -83,7 +83,7 @@ fn run(name: &str, trains: bool, traffic: Traffic) {
         }
     }
     let s = start.elapsed().as_secs_f64();
-    assert!(net.audit().holds() && net.waits().is_empty());
+    assert!(net.books().are_settled() && net.waits().is_empty());
     let hops = net.usage().packet_hops();
     println!(
         "{name:>26}: {:7.2} million packet-hops/s, {:5.2} events per packet-hop ({hops} packet-hops, {} simulated)",

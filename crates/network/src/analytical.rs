@@ -12,7 +12,7 @@ use crate::arrivals::{Arrivals, Due, Slot};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::words;
-use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::Fabric;
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct Analytical<F> {
     /// Messages that have been sent.
     sent: Vec<u32>,
     receipts: Receipts,
-    audit: Conservation,
+    books: Books,
     usage: LinkUsage,
 }
 
@@ -71,7 +71,7 @@ impl<F: Fabric> Analytical<F> {
             arrivals: None,
             sent: Vec::new(),
             receipts: Receipts::default(),
-            audit: Conservation::default(),
+            books: Books::default(),
             usage,
         }
     }
@@ -81,7 +81,7 @@ impl<F: Fabric> Analytical<F> {
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
         self.crossed += self.path.len() as u64;
-        self.audit.injected += len.0;
+        self.books.accepted += len.0;
         let (mut start, mut latency, mut bottleneck) = (now, Ps::ZERO, Rate::UNLIMITED);
         let (mut at, mut arrives_by) = (src, PortId(0));
         let mut left = now;
@@ -139,7 +139,7 @@ impl<F: Fabric> Analytical<F> {
     /// A message is complete.
     fn arrived(&mut self, now: Ps, id: MsgId, out: &mut Vec<NetOut>) {
         let InFlight { message: Message { len, tag, .. }, dst: at, dst_port: port, .. } = self.messages[id.index()];
-        self.audit.delivered += len.0;
+        self.books.delivered += len.0;
         self.free.push(id);
         let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
         out.push(NetOut::Arrived { at, port, tag, segment, last: true });
@@ -203,8 +203,8 @@ impl<F: Fabric> Network for Analytical<F> {
         hungry.map(|m| words::hungry(&self.fabric, &m.message, Bytes(m.fed))).collect()
     }
 
-    fn audit(&self) -> Conservation {
-        self.audit
+    fn books(&self) -> Books {
+        self.books
     }
 
     fn further_work(&self) -> u64 {

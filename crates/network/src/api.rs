@@ -27,7 +27,7 @@
 //!   [`Schedule`] it is handed, and appends what it has to say to `out`.
 
 use crate::usage::LinkUsage;
-use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Schedule, Wait, id_type};
+use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Schedule, Wait, Wire, id_type};
 use syncline_topology::Fabric;
 
 id_type!(
@@ -151,6 +151,15 @@ pub enum NetOut {
         /// What the sender gave the message for this purpose.
         receipt: u64,
     },
+    /// A transport has given a message up: none of it counts as delivered, whatever arrived of it.
+    Failed {
+        /// The sending node.
+        at: NodeId,
+        /// The message's tag.
+        tag: u64,
+        /// Why.
+        why: Loss,
+    },
     /// A port that had been reported as [`Room::Unknown`] has space again (see [`Network::room`]).
     Room {
         /// The sending node.
@@ -158,6 +167,27 @@ pub enum NetOut {
         /// Its outgoing port.
         port: PortId,
     },
+}
+
+/// Why a transport gives a message up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It was sent so many times, and no acknowledgement came.
+    Unanswered {
+        /// How often.
+        tries: u32,
+    },
+    /// There is no way to its destination any more.
+    Unreachable,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Loss::Unanswered { tries } => write!(f, "it was sent {tries} times without an answer"),
+            Loss::Unreachable => write!(f, "there is no way to its destination any more"),
+        }
+    }
 }
 
 /// Whether another packet fits a port's buffer.
@@ -201,8 +231,14 @@ pub trait Network {
     /// Everything that is blocked, and on what.
     fn waits(&self) -> Vec<Wait>;
 
-    /// Bytes in and out. At the end of a run it must hold and nothing may be in flight.
-    fn audit(&self) -> Conservation;
+    /// Payload in and out. When all messages have arrived, the books must be settled; packets without payload, such as
+    /// acknowledgements, may still be on their way then.
+    fn books(&self) -> Books;
+
+    /// What was put on the wire for that. Without losses every byte is sent once.
+    fn wire(&self) -> Wire {
+        Wire { sent: self.books().accepted, ..Wire::default() }
+    }
 
     /// What has been done beyond a constant for every event and message, in the cost of an event.
     fn further_work(&self) -> u64 {

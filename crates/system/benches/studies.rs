@@ -41,6 +41,8 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         fabric: rings(&dims),
         groups: None,
         fold: FoldSpec::Off,
+        seed: 0,
+        changes: vec![],
         network,
         endpoint: EndpointSpec::Ideal(IdealSpec {
             step_latency_ps: 10_000,

@@ -7,17 +7,17 @@ use crate::endpoints::{EndpointEvent, EndpointParts, WithEndpoint};
 use crate::errors::RunError;
 use crate::event::Queue;
 use crate::executor::Executor;
-use crate::networks::{BuildNetwork, NetworkEvent, NetworkNeeds, WithNetwork};
+use crate::networks::{BuildNetwork, LinkChange, NetworkEvent, NetworkModel, NetworkNeeds, WithNetwork};
 use crate::pieces::LaneUse;
 use crate::preview::Preview;
 use crate::results::Results;
 use crate::setup::RunPlan;
-use crate::spec::{FabricSpec, JobSpec, Spec};
+use crate::spec::{ChangeSpec, FabricSpec, JobSpec, Spec};
 use crate::timer::Timer;
 use crate::{run_memory, steady, tables};
 use std::sync::Arc;
 use syncline_collective::Kind;
-use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
+use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::Network;
 use syncline_topology::Fabric;
@@ -143,6 +143,19 @@ pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Resu
     }
 }
 
+/// Runs a simulation on a backend that is not listed in [`crate::networks`], such as one of tests, in place of the one that
+/// is described.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(spec: &Spec, network: &impl BuildNetwork, shuffle: Option<u64>) -> Result<Results, RunError> {
+    let goal = Goal::Run { shuffle, until_settled: false };
+    match (OnNetwork { spec, plan: plan(spec)?, goal }).with(network)? {
+        Built::Ran(results) => Ok(*results),
+        Built::Checked | Built::Attempted(_) => unreachable!("a run was asked for"),
+    }
+}
+
 fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
     spec.network.with(OnNetwork { spec, plan, goal })
 }
@@ -186,12 +199,43 @@ impl WithNetwork for OnNetwork<'_> {
             turns: plan.layout.is_routed() && !plan.transit && !asked.in_order,
             in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
             window: parts.window,
+            seed: spec.seed,
+            changes: changes(spec, &plan, network)?,
         };
         network.check(&needs)?;
         let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
         let run = Run { spec, plan, network: make, traced: &traced, goal };
         spec.endpoint.build(parts, run).map_err(|refusal| blamed(spec, refusal))?
     }
+}
+
+/// The links that change, in the order of time.
+fn changes(spec: &Spec, plan: &RunPlan, network: &impl NetworkModel) -> Result<Vec<LinkChange>, RunError> {
+    if !spec.changes.is_empty() && !network.takes_changes() {
+        let refusal = Refusal::of("changes", "links of this backend keep their rate and latency");
+        return Err(refusal.accepting("none, or another backend").into());
+    }
+    let fabric = &plan.fabric;
+    let change = |(i, c): (usize, &ChangeSpec)| {
+        let field = |name: &str| format!("changes.{i}.{name}");
+        if c.node >= fabric.nodes() {
+            let refusal = Refusal::of(&field("node"), format!("there is no node {}", c.node));
+            return Err(refusal.accepting(format!("0 to {}", fabric.nodes() - 1)).into());
+        }
+        if c.port >= fabric.ports(NodeId(c.node)) {
+            let refusal = Refusal::of(&field("port"), format!("node {} has no port {}", c.node, c.port));
+            return Err(refusal.accepting(format!("less than {}", fabric.ports(NodeId(c.node)))).into());
+        }
+        let rate = c.rate_bytes_per_s.map(|rate| {
+            let zero = || Refusal::of(&field("rate_bytes_per_s"), "a link needs a rate, or none while it is down");
+            Rate::new(rate).ok_or_else(|| zero().at_least(1))
+        });
+        let (node, port, latency) = (NodeId(c.node), PortId(c.port), Ps(c.latency_ps));
+        Ok(LinkChange { at: Ps(c.at_ps), node, port, rate: rate.transpose()?, latency })
+    };
+    let mut changes = spec.changes.iter().enumerate().map(change).collect::<Result<Vec<_>, RunError>>()?;
+    changes.sort_by_key(|change| change.at);
+    Ok(changes)
 }
 
 /// Refuses stragglers that are none of the machine's `npus` NPUs.

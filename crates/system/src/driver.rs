@@ -11,9 +11,9 @@ use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
 use std::fmt;
 use syncline_collective::{Kind, Plan, Split};
-use syncline_core::{Bytes, Conservation, Key, NodeId, Ps, Wait};
+use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wait, Wire};
 use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
-use syncline_network::{NetOut, Network};
+use syncline_network::{Loss, NetOut, Network};
 use syncline_workload::Stream;
 
 /// Event class of the training loop: before everything else at the same time.
@@ -94,10 +94,19 @@ pub enum Failure {
         /// The last time at which anything happened.
         at: Ps,
     },
+    /// A transport has given a message up.
+    MessageLost {
+        /// When.
+        at: Ps,
+        /// The NPU that sent it.
+        from: String,
+        /// Why.
+        why: Loss,
+    },
     /// The books do not balance.
     NotConserved {
         /// The network's account.
-        audit: Conservation,
+        books: Books,
         /// Bytes the endpoints sent, switches included.
         sent: u64,
     },
@@ -128,10 +137,13 @@ impl fmt::Display for Failure {
                 "simulated time is over: what follows the last event, at {at}, lies beyond {:.0} days (2^63 ps)",
                 Ps::HORIZON.as_s() / 86_400.0
             ),
-            Failure::NotConserved { audit, sent } => write!(
+            Failure::MessageLost { at, from, why } => {
+                write!(f, "at {at} the network gave up a message of {from}: {why}")
+            }
+            Failure::NotConserved { books, sent } => write!(
                 f,
-                "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and dropped {}",
-                audit.injected, audit.delivered, audit.dropped
+                "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and gave up {}",
+                books.accepted, books.delivered, books.failed
             ),
         }
     }
@@ -155,7 +167,9 @@ pub struct Outcome {
     /// Phases of chunks on traced NPUs.
     pub phases: Vec<PhaseSlice>,
     /// The network's account.
-    pub audit: Conservation,
+    pub books: Books,
+    /// What it put on the wire for that.
+    pub wire: Wire,
 }
 
 /// One simulation: a network, endpoints, and a training loop on one queue.
@@ -231,7 +245,7 @@ where
             time_ps: end.0,
             events: self.queue.0.popped(),
             work: self.work(),
-            delivered_bytes: self.net.audit().delivered,
+            delivered_bytes: self.net.books().delivered,
             busiest_link_ps: (0..usage.links()).map(|link| usage.busy(link).0).max().unwrap_or(0),
         };
         if ending == Ending::Complete {
@@ -245,7 +259,7 @@ where
         for npu in 0..self.npus {
             self.executor.begin(NodeId(npu), Ps::ZERO, &mut self.actions);
             self.act(NodeId(npu), Ps::ZERO);
-            self.carry(Ps::ZERO);
+            self.carry(Ps::ZERO)?;
         }
         while !self.is_complete() {
             let Some((now, _, event)) = self.queue.0.pop() else { return Err(self.stalled(end)) };
@@ -260,7 +274,7 @@ where
             }
             end = now;
             self.dispatch(now, event);
-            self.carry(now);
+            self.carry(now)?;
         }
         Ok((end, Ending::Complete))
     }
@@ -315,16 +329,20 @@ where
 
     /// Carries what the layers said to those it is for, until all are silent.
     #[inline]
-    fn carry(&mut self, now: Ps) {
+    fn carry(&mut self, now: Ps) -> Result<(), Failure> {
         loop {
             if !self.net_out.is_empty() {
-                let Self { queue: q, net, ep, ep_out: out, net_out, .. } = self;
+                let Self { queue: q, net, ep, ep_out: out, net_out, layout, .. } = self;
                 for report in net_out.drain(..) {
+                    if let NetOut::Failed { at, why, .. } = report {
+                        let from = layout.fabric().node_name(at);
+                        return Err(Failure::MessageLost { at: now, from, why });
+                    }
                     ep.network(report, &mut Ctx { now, net, q, out });
                 }
             }
             if self.ep_out.is_empty() {
-                return;
+                return Ok(());
             }
             let mut said = std::mem::take(&mut self.ep_out);
             for out in said.drain(..) {
@@ -450,15 +468,14 @@ where
     }
 
     fn outcome(&mut self, end: Ps) -> Result<Outcome, Failure> {
-        let audit = self.net.audit();
+        let books = self.net.books();
         let report = self.ep.report(end);
         // With everything drained nothing may be left in flight; a run that stops at its last
         // back-propagation leaves collectives behind, which must still not exceed what was sent.
-        let balanced =
-            if self.incomplete == 0 { audit.holds() } else { audit.injected >= audit.delivered + audit.dropped };
+        let balanced = if self.incomplete == 0 { books.are_settled() } else { books.in_flight().is_some() };
         let sent = report.sent + report.sent_by_switches;
-        if !balanced || (self.incomplete == 0 && audit.injected != sent) {
-            return Err(Failure::NotConserved { audit, sent });
+        if !balanced || (self.incomplete == 0 && books.accepted != sent) {
+            return Err(Failure::NotConserved { books, sent });
         }
         let ids = 0..self.admission.collectives() as CollectiveId;
         Ok(Outcome {
@@ -469,7 +486,8 @@ where
             chunks: ids.map(|id| self.admission.pieces(id)).collect(),
             started: self.started,
             phases: std::mem::take(&mut self.phases),
-            audit,
+            books,
+            wire: self.net.wire(),
         })
     }
 }
@@ -522,8 +540,8 @@ mod tests {
             vec![Wait { who: "a message".into(), what: "the network to speak".into() }]
         }
 
-        fn audit(&self) -> Conservation {
-            Conservation { injected: self.taken, ..Conservation::default() }
+        fn books(&self) -> Books {
+            Books { accepted: self.taken, ..Books::default() }
         }
 
         fn usage(&self) -> &LinkUsage {

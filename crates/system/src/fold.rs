@@ -46,6 +46,9 @@ fn try_fold(
     if spec.fold == FoldSpec::Off {
         return Err("folding is turned off".into());
     }
+    if !spec.changes.is_empty() {
+        return Err("links change during the run".into());
+    }
     let Machine::Product(product) = machine else {
         return Err("the fabric is not a product of dimensions".into());
     };

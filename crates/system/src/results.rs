@@ -107,8 +107,10 @@ pub struct NetworkSummary {
     pub injected_bytes: u64,
     /// Bytes delivered to all NPUs.
     pub delivered_bytes: u64,
-    /// Bytes dropped.
+    /// Bytes that were lost on their way.
     pub dropped_bytes: u64,
+    /// Bytes that were sent again.
+    pub resent_bytes: u64,
     /// Links (directed).
     pub links: u64,
     /// Busy time of all links over (links x total time).

@@ -31,6 +31,12 @@ pub struct Spec {
     /// Whether equal NPUs are simulated once.
     #[serde(default)]
     pub fold: FoldSpec,
+    /// What random numbers depend on, in backends that draw some.
+    #[serde(default)]
+    pub seed: u64,
+    /// Links that change during the run.
+    #[serde(default)]
+    pub changes: Vec<ChangeSpec>,
     /// The network backend.
     pub network: NetworkSpec,
     /// The endpoint of every NPU.
@@ -159,6 +165,22 @@ pub struct GraphLinkSpec {
     pub latency_ps: u64,
     /// Index of its class.
     pub class: u8,
+}
+
+/// A link that gets another rate and latency at a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeSpec {
+    /// When.
+    pub at_ps: u64,
+    /// Number of the sending node.
+    pub node: u32,
+    /// Number of its port.
+    pub port: u16,
+    /// Payload rate from then on, efficiency included; `None` while the link is down.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Latency from then on.
+    pub latency_ps: u64,
 }
 
 /// Groups of NPUs that run the collectives of the job side by side.

@@ -192,9 +192,10 @@ where
             chunks: self.outcome.chunks.iter().sum(),
             network: NetworkSummary {
                 link_bytes: each().map(|(l, n)| u128::from(usage.bytes(l).0) * u128::from(n)).sum(),
-                injected_bytes: self.outcome.audit.injected * m,
-                delivered_bytes: self.outcome.audit.delivered * m,
-                dropped_bytes: self.outcome.audit.dropped * m,
+                injected_bytes: self.outcome.books.accepted * m,
+                delivered_bytes: self.outcome.books.delivered * m,
+                dropped_bytes: self.outcome.wire.dropped * m,
+                resent_bytes: self.outcome.wire.resent * m,
                 links,
                 mean_link_utilisation: share(busy, u128::from(links) * u128::from(end)),
                 packet_hops: usage.packet_hops() * m,

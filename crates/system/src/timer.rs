@@ -34,7 +34,6 @@ macro_rules! timers {
                 fn from_layer(timer: $all) -> Option<$timer> {
                     match timer {
                         $all::$name(timer) => Some(timer),
-                        #[allow(unreachable_patterns, reason = "a layer may have one type of timers")]
                         _ => None,
                     }
                 }

@@ -516,6 +516,7 @@ impl<N: Network> Endpoint<N> for Ace {
                 }
             }
             NetOut::Left { .. } => {}
+            NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
         }
     }

@@ -88,7 +88,7 @@ use deadlines::Deadlines;
 use meter::Meter;
 use port::Port;
 use syncline_core::share::{GroupId, Pool, ResourceId, Share, Work};
-use syncline_core::{Bytes, Conservation, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::{Fabric, all_links};
 
 /// Uses of links that are solved, or passed over, in the time of an event.
@@ -151,7 +151,7 @@ pub struct Flow<F> {
     next: Ps,
     timer: u32,
     recomputations: u64,
-    audit: Conservation,
+    books: Books,
     path: Vec<PortId>,
     /// Links of all routes.
     crossed: u64,
@@ -180,7 +180,7 @@ impl<F: Fabric> Flow<F> {
             next: Ps::MAX,
             timer: 0,
             recomputations: 0,
-            audit: Conservation::default(),
+            books: Books::default(),
             path: Vec::new(),
             crossed: 0,
             uses: Vec::new(),
@@ -356,7 +356,7 @@ impl<F: Fabric> Network for Flow<F> {
         m.fed += len.0;
         assert!(m.fed <= m.message.len.0, "fed more than the message holds");
         let complete = m.fed == m.message.len.0;
-        self.audit.injected += len.0;
+        self.books.accepted += len.0;
         if complete {
             self.launch(now, id, q);
         }
@@ -380,7 +380,7 @@ impl<F: Fabric> Network for Flow<F> {
             Timer::Arrive(slot) => {
                 while let Some(Due { id, len, tag, .. }) = self.arrivals.pop(slot, now) {
                     let InFlight { dst: at, dst_port: port, .. } = self.messages[id.index()];
-                    self.audit.delivered += len.0;
+                    self.books.delivered += len.0;
                     self.unused.push(id);
                     let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
                     out.push(NetOut::Arrived { at, port, tag, segment, last: true });
@@ -397,8 +397,8 @@ impl<F: Fabric> Network for Flow<F> {
         hungry.map(|m| words::hungry(&self.fabric, &m.message, Bytes(m.fed))).collect()
     }
 
-    fn audit(&self) -> Conservation {
-        self.audit
+    fn books(&self) -> Books {
+        self.books
     }
 
     fn further_work(&self) -> u64 {

@@ -115,7 +115,7 @@ use backlog::Backlog;
 use loopback::Loopback;
 use messages::Messages;
 use port::{Link, LinkId};
-use syncline_core::{Bytes, Conservation, NodeId, PortId, Ps, Refusal, Schedule, Wait};
+use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Refusal, Schedule, Wait};
 use syncline_topology::{Fabric, Paths, all_links};
 
 /// What can be chosen about the packet backend.
@@ -255,7 +255,7 @@ pub struct Packet<F> {
     messages: Messages,
     receipts: Receipts,
     paths: Paths,
-    audit: Conservation,
+    books: Books,
     usage: LinkUsage,
 }
 
@@ -289,7 +289,7 @@ impl<F: Fabric> Packet<F> {
             messages: Messages::new(packet),
             receipts: Receipts::default(),
             paths: Paths::new(&fabric),
-            audit: Conservation::default(),
+            books: Books::default(),
             usage: LinkUsage::new(&fabric, window),
             fabric,
         })
@@ -311,14 +311,14 @@ impl<F: Fabric> Network for Packet<F> {
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
         let tail = self.messages.feed(id, len);
         assert!(len == self.packet || tail && len < self.packet, "fed something that is not a packet");
-        self.audit.injected += len.0;
+        self.books.accepted += len.0;
         self.inject(now, id, 1, tail, len < self.packet, q);
     }
 
     fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
         let id = self.open(message);
         self.messages.feed(id, message.len);
-        self.audit.injected += message.len.0;
+        self.books.accepted += message.len.0;
         let (mut full, rest) = (message.len.0 / self.packet.0, message.len.0 % self.packet.0);
         let short = rest > 0 || full == 0;
         while full > 0 {
@@ -374,8 +374,8 @@ impl<F: Fabric> Network for Packet<F> {
         self.blocked()
     }
 
-    fn audit(&self) -> Conservation {
-        self.audit
+    fn books(&self) -> Books {
+        self.books
     }
 
     fn usage(&self) -> &LinkUsage {

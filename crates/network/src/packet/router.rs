@@ -393,7 +393,7 @@ impl<F: Fabric> Packet<F> {
         } else {
             return;
         };
-        self.audit.delivered += segment.len.0;
+        self.books.delivered += segment.len.0;
         news.push(NetOut::Arrived { at, port, tag: flight.message.tag, segment, last });
         if last {
             self.messages.remove(train.msg);

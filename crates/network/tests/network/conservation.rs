@@ -26,7 +26,7 @@ fn links_carry_every_byte_once_per_hop() {
     for trains in [false, true] {
         let outcome = play(packets(&fabric, DeadlockRule::Bubble, Some(4), trains), &fabric, &plays).finished();
         assert_eq!((outcome.total_bytes, outcome.packet_hops), (bytes, in_packets));
-        assert_eq!(outcome.audit.injected, plays.iter().map(|p| p.len).sum::<u64>());
+        assert_eq!(outcome.books.accepted, plays.iter().map(|p| p.len).sum::<u64>());
     }
     let outcome = play(Analytical::new(fabric.clone(), Ps(1_000_000)), &fabric, &plays).finished();
     assert_eq!((outcome.total_bytes, outcome.packet_hops), (bytes, hops));
@@ -74,11 +74,11 @@ fn half_fed<N: Network>(mut net: N) -> N {
 fn a_message_that_is_not_fed_is_waited_for() {
     let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
     let net = half_fed(packets(&fabric, DeadlockRule::Bubble, None, true));
-    assert!(net.audit().holds(), "what was fed has arrived");
+    assert!(net.books().are_settled(), "what was fed has arrived");
     let net = half_fed(Analytical::new(fabric.clone(), Ps(1_000_000)));
-    assert_eq!((net.audit().injected, net.audit().delivered), (0, 0), "nothing leaves before all is there");
+    assert_eq!((net.books().accepted, net.books().delivered), (0, 0), "nothing leaves before all is there");
     let net = half_fed(flows(&fabric));
-    assert_eq!((net.audit().injected, net.audit().delivered), (P, 0), "a flow starts when all is there");
+    assert_eq!((net.books().accepted, net.books().delivered), (P, 0), "a flow starts when all is there");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_blocked_port_says_so_and_calls_back_once() {
             for news in out.drain(..) {
                 match news {
                     NetOut::Arrived { at, port, .. } => net.release(now, at, port, Delivery::Stream, &mut queue),
-                    NetOut::Left { .. } => {}
+                    NetOut::Left { .. } | NetOut::Failed { .. } => {}
                     NetOut::Room { at, port } => calls.push((now, at, port)),
                 }
             }

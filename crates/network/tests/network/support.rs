@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use syncline_core::queue::SplitMix64;
-use syncline_core::{Bytes, Conservation, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Books, Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{
     DeadlockRule, Delivery, Flow, Message, MsgId, NetOut, Network, Packet, PacketConfig, Room, Route, Segment,
 };
@@ -68,7 +68,7 @@ pub struct Outcome {
     /// Per node and input port, the messages that were complete there, in order.
     pub reports: Vec<Vec<u64>>,
     pub waits: Vec<Wait>,
-    pub audit: Conservation,
+    pub books: Books,
     pub total_bytes: u64,
     pub total_busy: u128,
     pub packet_hops: u64,
@@ -80,7 +80,7 @@ impl Outcome {
     pub fn finished(self) -> Outcome {
         assert!(self.waits.is_empty(), "blocked: {:#?}", &self.waits[..self.waits.len().min(5)]);
         assert!(self.arrivals.iter().all(|&t| t != Ps::MAX), "a message never arrived");
-        assert!(self.audit.holds(), "{:?}", self.audit);
+        assert!(self.books.are_settled(), "{:?}", self.books);
         self
     }
 }
@@ -176,14 +176,14 @@ impl<N: Network> Player<'_, N> {
                 match news {
                     NetOut::Arrived { at, port, tag, segment, last } => self.arrived(at, port, tag, segment, last),
                     NetOut::Room { at, port } => self.room(now, at, port),
-                    NetOut::Left { .. } => {}
+                    NetOut::Left { .. } | NetOut::Failed { .. } => {}
                 }
             }
         }
         let usage = self.net.usage();
         Outcome {
             waits: self.net.waits(),
-            audit: self.net.audit(),
+            books: self.net.books(),
             total_bytes: usage.total_bytes() as u64,
             total_busy: (0..self.fabric.links()).map(|l| u128::from(usage.busy(l).0)).sum(),
             packet_hops: usage.packet_hops(),

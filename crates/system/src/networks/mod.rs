@@ -13,7 +13,7 @@ pub use packet::{DeadlockRule, PacketSpec};
 use crate::timer::{Timer, timers};
 use serde::Deserialize;
 use std::sync::Arc;
-use syncline_core::{Ps, Refusal};
+use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
 use syncline_network::Network;
 use syncline_topology::{Fabric, Product};
 
@@ -52,6 +52,11 @@ pub trait NetworkModel {
         false
     }
 
+    /// Whether links can change during a run.
+    fn takes_changes(&self) -> bool {
+        false
+    }
+
     /// Whether circles of packets that wait for each other are prevented.
     fn prevents_deadlock(&self) -> bool {
         true
@@ -76,7 +81,7 @@ pub trait BuildNetwork: NetworkModel {
 }
 
 /// What a run needs of its network.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NetworkNeeds {
     /// Packets that every input buffer holds at least, per channel.
     pub buffer_packets: u32,
@@ -90,6 +95,26 @@ pub struct NetworkNeeds {
     pub in_rounds: bool,
     /// The length of the windows in which the use of links is collected.
     pub window: Ps,
+    /// What random numbers depend on ([`syncline_core::random`]): a backend that draws some makes a
+    /// [`Stream`](syncline_core::random::Stream) of it for every link, or whatever else draws.
+    pub seed: u64,
+    /// Links that change during the run, in the order of time.
+    pub changes: Vec<LinkChange>,
+}
+
+/// A link that gets another rate and latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// When.
+    pub at: Ps,
+    /// The node that sends through it.
+    pub node: NodeId,
+    /// Its port.
+    pub port: PortId,
+    /// Payload rate from then on; `None` while it is down.
+    pub rate: Option<Rate>,
+    /// Latency from then on.
+    pub latency: Ps,
 }
 
 /// Does something with a backend, of whatever type.
@@ -100,6 +125,11 @@ pub trait WithNetwork {
     /// Does it.
     fn with<B: BuildNetwork>(self, network: &B) -> Self::Output;
 }
+
+/// A timer of a backend that is not listed below, such as one of tests ([`crate::build::run_on`]): two numbers that the
+/// backend knows the meaning of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnlistedTimer(pub u32, pub u32);
 
 macro_rules! networks {
     ($($name:ident($spec:ty, $timer:ty)),+ $(,)?) => {
@@ -134,7 +164,8 @@ macro_rules! networks {
 
         timers!(
             NetworkEvent, "Timers of network backends.":
-            $($name($timer)),+
+            $($name($timer),)+
+            Unlisted(UnlistedTimer)
         );
     };
 }

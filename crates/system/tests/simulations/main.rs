@@ -12,6 +12,8 @@ mod failures;
 mod folded;
 mod hybrid;
 mod layers;
+mod losses;
+mod lossy_network;
 mod mixed;
 mod monotone;
 mod odd_sizes;

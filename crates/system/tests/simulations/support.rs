@@ -120,6 +120,8 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         fabric: FabricSpec::Product { dims, odd_links: vec![] },
         groups: None,
         fold: FoldSpec::Off,
+        seed: 0,
+        changes: vec![],
         network: packet(true),
         endpoint,
         collectives: CollectiveSpec {

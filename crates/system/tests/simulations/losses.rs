@@ -1,0 +1,175 @@
+//! Whole runs on a network that loses packets and sends them again ([`crate::lossy_network`]): what transports need of the
+//! interfaces.
+
+use crate::lossy_network::LossySpec;
+use crate::support::{
+    ace, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, forwarding, ideal, least, run,
+    switch_offload,
+};
+use syncline_core::Ps;
+use syncline_system::build::run_on;
+use syncline_system::spec::{
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChangeSpec, CollectiveKindSpec, ComputeSpec, EndpointSpec, JobSpec,
+    KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+};
+use syncline_system::{Results, RunError};
+
+/// One packet in a hundred gets lost.
+const LOSSY: LossySpec = LossySpec { packet: 4096, lost_of_100: 1, timeout: Ps(20_000_000), most_tries: 12 };
+
+/// Eight NPUs on a ring that train ResNet-18.
+fn training(endpoint: EndpointSpec) -> Spec {
+    let mut spec = all_reduce(vec![dim(8, 100, 500_000)], endpoint, 0);
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.collectives.padding = true;
+    spec.collectives.chunking = chunks_of(1 << 20);
+    spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
+    let workload = WorkloadSpec::Model {
+        name: "resnet18".into(),
+        batch: 8,
+        element_bytes: 2,
+        kernels: KernelsSpec::All,
+        sequence: None,
+    };
+    spec.job = JobSpec::Training {
+        workload,
+        strategy: StrategySpec::DataParallel,
+        iterations: 2,
+        overlap: true,
+        drain: true,
+        update: true,
+        stragglers: vec![],
+        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 450e9, scale: 1.0, array: None, tile: None },
+        background: None,
+    };
+    spec
+}
+
+fn on(spec: &Spec, network: &LossySpec) -> Results {
+    run_on(spec, network, None).unwrap_or_else(|error| panic!("{error}\n{spec:?}"))
+}
+
+fn refused(spec: &Spec, network: &LossySpec) -> RunError {
+    run_on(spec, network, None).err().unwrap_or_else(|| panic!("it ran: {spec:?}"))
+}
+
+/// Books balance at the end of every run, or it fails; here for endpoints that hand over whole messages and for those that
+/// feed packets, along links and over other NPUs, through switches too.
+#[test]
+fn training_finishes_though_packets_get_lost() {
+    for endpoint in [ideal(), baseline(), ace()] {
+        let spec = training(endpoint);
+        let (smooth, lossy) = (run(&spec).summary, on(&spec, &LOSSY).summary);
+        let network = &lossy.network;
+        assert_eq!(network.injected_bytes, smooth.network.injected_bytes);
+        assert_eq!(network.delivered_bytes, network.injected_bytes);
+        assert_eq!(network.dropped_bytes, network.resent_bytes, "what gets lost is sent again");
+        let share = network.dropped_bytes as f64 / network.injected_bytes as f64;
+        assert!((0.008..0.012).contains(&share), "{share}");
+        assert!(lossy.total_ps > smooth.total_ps);
+        assert_eq!(network.link_bytes, u128::from(network.injected_bytes + network.resent_bytes));
+    }
+    let mut far = all_reduce(vec![dim(3, 50, 300_000), dim(4, 25, 700_000)], ideal(), 6 << 20);
+    far.collectives.algorithm = AlgorithmSpec::Direct;
+    for kind in [CollectiveKindSpec::AllToAll, CollectiveKindSpec::AllReduce, CollectiveKindSpec::Gather] {
+        far.job = collective_job(kind, 6 << 20);
+        for endpoint in [ideal(), forwarding(baseline())] {
+            far.endpoint = endpoint;
+            assert!(on(&far, &LOSSY).summary.network.resent_bytes > 0);
+        }
+    }
+    let mut switched = all_reduce(vec![dim(8, 50, 300_000)], switch_offload(), 6 << 20);
+    crate::support::dims(&mut switched)[0].block = BlockSpec::Switch;
+    switched.collectives.algorithm = AlgorithmSpec::Hierarchical;
+    assert!(on(&switched, &LOSSY).summary.network.resent_bytes > 0);
+}
+
+#[test]
+fn a_seed_gives_the_same_losses_and_another_one_others() {
+    let seeded = |seed| Spec { seed, ..training(baseline()) };
+    let first = fingerprint(&on(&seeded(1), &LOSSY));
+    assert_eq!(first, fingerprint(&on(&seeded(1), &LOSSY)));
+    assert_ne!(first, fingerprint(&on(&seeded(2), &LOSSY)));
+}
+
+/// Every connection has random numbers of its own, so the order of simultaneous events changes no loss.
+#[test]
+fn the_order_of_simultaneous_events_changes_no_loss() {
+    for endpoint in [ideal(), baseline(), ace()] {
+        let spec = training(endpoint);
+        let straight = fingerprint(&on(&spec, &LOSSY));
+        for shuffle in 0..3 {
+            let shuffled = run_on(&spec, &LOSSY, Some(shuffle)).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(straight, fingerprint(&shuffled));
+        }
+    }
+}
+
+/// Without losses, and with messages of one packet, it is the analytical backend.
+#[test]
+fn without_losses_nothing_is_sent_again() {
+    let mut spec = training(ideal());
+    let whole = LossySpec { packet: u64::MAX, lost_of_100: 0, ..LOSSY };
+    for iterations in [1, 2] {
+        if let JobSpec::Training { iterations: n, .. } = &mut spec.job {
+            *n = iterations;
+        }
+        let (smooth, lossy) = (run(&spec).summary, on(&spec, &whole).summary);
+        assert_eq!((lossy.total_ps, lossy.network.resent_bytes), (smooth.total_ps, 0));
+    }
+}
+
+#[test]
+fn a_message_that_never_arrives_ends_the_run() {
+    let silent = LossySpec { lost_of_100: 100, ..LOSSY };
+    let error = refused(&training(baseline()), &silent).to_string();
+    assert!(error.contains("the network gave up a message of NPU"), "{error}");
+    assert!(error.ends_with("it was sent 12 times without an answer"), "{error}");
+    let nothing = LossySpec { packet: 0, ..LOSSY };
+    assert_eq!(least(&refused(&training(baseline()), &nothing)), 1);
+}
+
+/// A ring of two, one of whose links becomes slower in the middle, or is down for a while.
+#[test]
+fn links_change_at_stated_times() {
+    let lossless = LossySpec { lost_of_100: 0, ..LOSSY };
+    let mut spec = all_reduce(vec![dim(2, 100, 500_000)], ideal(), 64 << 20);
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    let before = on(&spec, &lossless).summary;
+    let half = before.total_ps / 2;
+    let change =
+        |at_ps, rate_bytes_per_s| ChangeSpec { at_ps, node: 0, port: 0, rate_bytes_per_s, latency_ps: 500_000 };
+    let with = |changes| on(&Spec { changes, ..spec.clone() }, &lossless).summary;
+    let slow = |at| with(vec![change(at, Some(50_000_000_000))]);
+    // From the middle on the slower link takes twice as long for what is left.
+    let (all, late) = (slow(0).total_ps, slow(half).total_ps);
+    let expected = (before.total_ps + all) / 2;
+    assert!(late.abs_diff(expected) < before.total_ps / 20, "{before:?} {late} {all}");
+    assert_eq!(slow(2 * before.total_ps).total_ps, before.total_ps);
+    // Changes count in the order of time, however they are listed.
+    let restored = with(vec![change(half, Some(100_000_000_000)), change(0, Some(50_000_000_000))]).total_ps;
+    assert!(before.total_ps < restored && restored < all);
+    let down = with(vec![change(half / 2, None), change(half, Some(100_000_000_000))]);
+    assert!(down.network.resent_bytes > 0 && down.total_ps > before.total_ps + half / 4);
+}
+
+#[test]
+fn changes_that_are_none_are_refused() {
+    let lossless = LossySpec { lost_of_100: 0, ..LOSSY };
+    let spec = all_reduce(vec![dim(2, 100, 500_000)], ideal(), 1 << 20);
+    let change = ChangeSpec { at_ps: 0, node: 0, port: 0, rate_bytes_per_s: Some(1), latency_ps: 0 };
+    let with = |change: ChangeSpec| Spec { changes: vec![change], ..spec.clone() };
+    let field = |error: RunError| match error {
+        RunError::Spec(refusals) => refusals[0].field.join("."),
+        RunError::Simulation(message) => panic!("{message}"),
+    };
+    assert_eq!(field(refused(&with(ChangeSpec { node: 2, ..change.clone() }), &lossless)), "changes.0.node");
+    assert_eq!(field(refused(&with(ChangeSpec { port: 2, ..change.clone() }), &lossless)), "changes.0.port");
+    let stopped = ChangeSpec { rate_bytes_per_s: Some(0), ..change.clone() };
+    assert_eq!(field(refused(&with(stopped), &lossless)), "changes.0.rate_bytes_per_s");
+    for network in NetworkSpec::all() {
+        let spec = Spec { network, ..with(change.clone()) };
+        let error = syncline_system::run_spec(&spec, None).expect_err("its links do not change");
+        assert_eq!(field(error), "changes");
+    }
+}

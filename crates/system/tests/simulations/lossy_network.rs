@@ -1,0 +1,297 @@
+//! A network with a transport: packets get lost, and are sent again when no acknowledgement has come in time.
+//!
+//! It is as small as a backend can be that does so, and uses all that the Network API has for transports: a seed with random
+//! numbers of their own for every connection, payload apart from what is sent again, messages that fail, links that change,
+//! acknowledgements without payload, and a sender's port that is held until a packet has left. All packets of a message go
+//! at once; when the last of them should have been acknowledged, those that were not go again, after twice the time at each
+//! try. Messages share their first link only, as in the analytical backend.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use syncline_core::random::Stream;
+use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Refusal, Schedule, Wait, Wire};
+use syncline_network::api::class;
+use syncline_network::{Delivery, LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment};
+use syncline_system::networks::{BuildNetwork, LinkChange, NetworkModel, NetworkNeeds, UnlistedTimer};
+use syncline_topology::{Fabric, LinkSpec, all_links};
+
+/// A network that loses packets.
+#[derive(Clone, Copy, Debug)]
+pub struct LossySpec {
+    /// Payload of a packet, in bytes.
+    pub packet: u64,
+    /// Of a hundred packets so many get lost.
+    pub lost_of_100: u32,
+    /// From the last packet to the first time that it is sent again.
+    pub timeout: Ps,
+    /// A message is given up when a packet of it was lost so many times.
+    pub most_tries: u32,
+}
+
+impl NetworkModel for LossySpec {
+    fn link_bytes(&self) -> u64 {
+        100
+    }
+
+    fn takes_changes(&self) -> bool {
+        true
+    }
+}
+
+impl BuildNetwork for LossySpec {
+    type Network = Lossy;
+
+    fn check(&self, _: &NetworkNeeds) -> Result<(), Refusal> {
+        match self.packet {
+            0 => Err(Refusal::of("network.packet", "a packet needs bytes").at_least(1)),
+            _ => Ok(()),
+        }
+    }
+
+    fn build(&self, fabric: Arc<dyn Fabric>, needs: &NetworkNeeds) -> Lossy {
+        Lossy {
+            usage: LinkUsage::new(&fabric, needs.window),
+            links: all_links(&fabric).map(|(node, port)| (fabric.link(node, port), true)).collect(),
+            port_free: vec![Ps::ZERO; fabric.links() as usize],
+            spec: *self,
+            seed: needs.seed,
+            changes: needs.changes.clone(),
+            changed: 0,
+            fabric,
+            messages: Vec::new(),
+            free: Vec::new(),
+            sent: BTreeMap::new(),
+            books: Books::default(),
+            wire: Wire::default(),
+        }
+    }
+}
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+struct Flight {
+    message: Message,
+    /// Bytes that the sender has fed.
+    fed: u64,
+    /// The random numbers of its connection, and how many messages that has sent before.
+    stream: Stream,
+    number: u64,
+    path: Vec<PortId>,
+    /// Packets that have not arrived.
+    missing: Vec<u64>,
+    tries: u32,
+    dst: NodeId,
+    dst_port: PortId,
+}
+
+/// What happens to a message: its first number in a timer.
+const ARRIVAL: u32 = 0;
+const TIMEOUT: u32 = 1;
+const ACKNOWLEDGED: u32 = 2;
+
+/// The network.
+#[derive(Debug)]
+pub struct Lossy {
+    spec: LossySpec,
+    seed: u64,
+    fabric: Arc<dyn Fabric>,
+    /// What every link is like now, and whether it is up.
+    links: Vec<(LinkSpec, bool)>,
+    port_free: Vec<Ps>,
+    changes: Vec<LinkChange>,
+    /// How many of them have come.
+    changed: usize,
+    messages: Vec<Flight>,
+    free: Vec<MsgId>,
+    /// Messages that every connection has sent: by source, route and queue.
+    sent: BTreeMap<(u32, u64, u8), u64>,
+    books: Books,
+    wire: Wire,
+    usage: LinkUsage,
+}
+
+impl Lossy {
+    fn change(&mut self, now: Ps) {
+        while let Some(change) = self.changes.get(self.changed).filter(|change| change.at <= now) {
+            let link = self.fabric.first_link(change.node) as usize + change.port.index();
+            let (spec, up) = &mut self.links[link];
+            *up = change.rate.is_some();
+            *spec = LinkSpec { rate: change.rate.unwrap_or(spec.rate), latency: change.latency, ..*spec };
+            self.changed += 1;
+        }
+    }
+
+    fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<UnlistedTimer>) {
+        let flight = &mut self.messages[id.index()];
+        let Message { src, route, len, queue, .. } = flight.message;
+        let way = match route {
+            Route::Port(port) => u64::from(port.0),
+            Route::To(dst) => 1 << 32 | u64::from(dst.0),
+            Route::Around(dst) => 2 << 32 | u64::from(dst.0),
+        };
+        flight.stream = Stream::new(self.seed, &[src.0.into(), way, queue.into()]);
+        let sent = self.sent.entry((src.0, way, queue)).or_default();
+        flight.number = *sent;
+        *sent += 1;
+        route.append(&self.fabric, src, &mut flight.path);
+        flight.missing = (0..len.0.div_ceil(self.spec.packet).max(1)).collect();
+        self.books.accepted += len.0;
+        self.send_missing(now, id, q);
+    }
+
+    /// Sends what has not arrived, and looks again when it should have been acknowledged.
+    fn send_missing(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<UnlistedTimer>) {
+        self.change(now);
+        let flight = &mut self.messages[id.index()];
+        let Message { src, len, .. } = flight.message;
+        let (mut at, mut port, mut latency, mut is_up) = (src, PortId(0), Ps::ZERO, true);
+        let mut links = Vec::new();
+        for &out in &flight.path {
+            let link = self.fabric.first_link(at) as usize + out.index();
+            let (spec, up) = self.links[link];
+            links.push((link, spec.rate));
+            (latency, is_up) = (latency + spec.latency, is_up && up);
+            (at, port) = self.fabric.next(at, out);
+        }
+        (flight.dst, flight.dst_port) = (at, port);
+        let slowest = links.iter().map(|l| l.1).min();
+        let (mut left, mut arrives) = (now, now);
+        let mut lost = Vec::new();
+        for &packet in &flight.missing {
+            let bytes = Bytes(self.spec.packet.min(len.0 - packet * self.spec.packet));
+            if let Some(&(first, rate)) = links.first() {
+                let start = now.max(self.port_free[first]);
+                left = start + rate.time(bytes);
+                self.port_free[first] = left;
+                arrives = left + slowest.map_or(Ps::ZERO, |slowest| slowest.time(bytes) - rate.time(bytes)) + latency;
+                for &(link, rate) in &links {
+                    self.usage.add(link as u32, bytes, 1, start, start + rate.time(bytes));
+                }
+            }
+            self.wire.sent += bytes.0;
+            if flight.tries > 0 {
+                self.wire.resent += bytes.0;
+            }
+            let drawn = flight.number << 40 | packet << 8 | u64::from(flight.tries);
+            if !is_up || flight.stream.happens(drawn, self.spec.lost_of_100, 100) {
+                self.wire.dropped += bytes.0;
+                lost.push(packet);
+            }
+        }
+        flight.missing = lost;
+        let local = u32::from(port.0);
+        match flight.missing.is_empty() {
+            true => q.at(arrives, Key::new(class::ARRIVAL, local), UnlistedTimer(ARRIVAL, id.0)),
+            false => {
+                let patience = self.spec.timeout.times(1 << flight.tries.min(20));
+                let out = flight.path.first().map_or(0, |port| u32::from(port.0));
+                q.at(left + patience, Key::new(class::INTERNAL, out), UnlistedTimer(TIMEOUT, id.0));
+            }
+        }
+    }
+}
+
+impl Network for Lossy {
+    type Event = UnlistedTimer;
+
+    fn open(&mut self, message: Message) -> MsgId {
+        let entry = Flight {
+            message,
+            fed: 0,
+            stream: Stream::new(self.seed, &[]),
+            number: 0,
+            path: Vec::new(),
+            missing: Vec::new(),
+            tries: 0,
+            dst: message.src,
+            dst_port: PortId(0),
+        };
+        if let Some(id) = self.free.pop() {
+            self.messages[id.index()] = entry;
+            return id;
+        }
+        self.messages.push(entry);
+        MsgId(self.messages.len() as u32 - 1)
+    }
+
+    fn feed<Q: Schedule<UnlistedTimer>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
+        let flight = &mut self.messages[id.index()];
+        flight.fed += len.0;
+        if flight.fed == flight.message.len.0 {
+            self.launch(now, id, q);
+        }
+    }
+
+    fn send<Q: Schedule<UnlistedTimer>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        let id = self.open(message);
+        self.messages[id.index()].fed = message.len.0;
+        self.launch(now, id, q);
+    }
+
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
+        let link = self.fabric.first_link(at) as usize + port.index();
+        let held = self.links[link].0.rate.time(capacity);
+        let free = self.port_free[link];
+        if free <= now + held { Room::Now } else { Room::At(free - held) }
+    }
+
+    fn release<Q: Schedule<UnlistedTimer>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
+
+    fn handle<Q: Schedule<UnlistedTimer>>(&mut self, now: Ps, timer: UnlistedTimer, q: &mut Q, out: &mut Vec<NetOut>) {
+        let (what, id) = (timer.0, MsgId(timer.1));
+        let flight = &mut self.messages[id.index()];
+        let Message { src, len, tag, receipt, .. } = flight.message;
+        match what {
+            TIMEOUT => {
+                flight.tries += 1;
+                if flight.tries < self.spec.most_tries {
+                    self.send_missing(now, id, q);
+                } else {
+                    self.books.failed += len.0;
+                    out.push(NetOut::Failed { at: src, tag, why: Loss::Unanswered { tries: flight.tries } });
+                }
+            }
+            ARRIVAL => {
+                self.books.delivered += len.0;
+                let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
+                out.push(NetOut::Arrived { at: flight.dst, port: flight.dst_port, tag, segment, last: true });
+                // The acknowledgement goes back on links of the same latency, and needs no room on them.
+                let mut at = src;
+                let hop = |&port: &PortId| {
+                    let latency = self.fabric.link(at, port).latency;
+                    at = self.fabric.next(at, port).0;
+                    latency.0
+                };
+                let back = Ps(flight.path.iter().map(hop).sum());
+                let local = flight.path.first().map_or(0, |port| u32::from(port.0));
+                q.at(now + back, Key::new(class::LEFT, local), UnlistedTimer(ACKNOWLEDGED, id.0));
+            }
+            _ => {
+                self.free.push(id);
+                out.extend(receipt.map(|receipt| NetOut::Left { at: src, receipt }));
+            }
+        }
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        let name = |flight: &Flight| format!("a message of {}", self.fabric.node_name(flight.message.src));
+        let in_use = (0..).map(MsgId).zip(&self.messages).filter(|(id, _)| !self.free.contains(id));
+        let what = |flight: &Flight| match flight.message.len.0 - flight.fed {
+            0 => format!("{} packets to be sent again", flight.missing.len()),
+            owed => format!("its sender to feed {owed} B"),
+        };
+        in_use.map(|(_, flight)| Wait { who: name(flight), what: what(flight) }).collect()
+    }
+
+    fn books(&self) -> Books {
+        self.books
+    }
+
+    fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    fn usage(&self) -> &LinkUsage {
+        &self.usage
+    }
+}
