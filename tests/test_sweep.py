@@ -243,7 +243,7 @@ class TestRowsThatFail:
         def refuse(most: int) -> Callable[[str], str]:
             def check(spec: str) -> str:
                 if json.loads(spec)["endpoint"]["sram_bytes"] <= most:
-                    raise fake_core.SpecError("ACE SRAM of 3 B: too small; accepted: 5 B or more")
+                    raise fake_core.refused("endpoint.sram_bytes", "too small", least=2**30)
                 return fake_core.check(spec)
 
             return check

@@ -133,14 +133,14 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
     return previews
 
 
-def run(variant: Variant, *, steady: bool = False) -> Result:
+def run(variant: Variant, *, steady: bool = False, seed: int = 0) -> Result:
     """Runs a variant; with `steady` for longer, if only that tells what one more iteration costs: it changes nothing
     else. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails.
     """
     binding.require()
     from syncline import _core
 
-    request = _request(variant, steady=steady)
+    request = _request(variant, steady=steady, seed=seed)
     with _explained(variant, request):
         result = _core.run(request)
     return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
@@ -171,11 +171,11 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
         raise _defect(error, request) from None
 
 
-def _request(variant: Variant, *, steady: bool = False) -> str:
+def _request(variant: Variant, *, steady: bool = False, seed: int = 0) -> str:
     """What the engine is asked to simulate, and how much memory it may take."""
     specified = specification(variant.experiment, variant.astra_text)
     specified["output"]["steady"] = steady
-    return json.dumps(specified | {"memory_limit_bytes": memory.limit()})
+    return json.dumps(specified | {"seed": seed, "memory_limit_bytes": memory.limit()})
 
 
 def _defect(error: BaseException, request: str) -> BaseException:

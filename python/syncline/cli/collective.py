@@ -118,7 +118,7 @@ def collective(
     variant = study.variants[0]
     expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
     options.warn(estimate.warning(kind, expected), quiet=quiet)
-    outcomes = runner.run_all(study.variants, 1)
+    outcomes = runner.run_all(study.variants, 1, seed=seed)
     outcomes.raise_if_refused()
     for _, message in outcomes.failures:
         print(f"the simulation failed: {message}", file=sys.stderr)

@@ -77,7 +77,7 @@ def run(
         options.warn(estimate.warning(variant.name, each), quiet=quiet)
     threads = memory.at_once(threads, (each.memory_bytes for each in expected))
     began = time.monotonic()
-    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True)
+    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, seed=seed)
     document = _document(study, outcomes, seed, time.monotonic() - began)
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()
