@@ -198,7 +198,7 @@ impl<'a> PhaseView<'a> {
         let ring = self.ring();
         match ring.and_then(|ring| ring.ports.as_ref()) {
             Some(ports) => Route::Port(ports[self.rank as usize]),
-            None if self.lane.program.goes_around(step) => Route::Around(self.node(step.to)),
+            None if self.lane.program.goes_around(step) => Route::By(self.node(step.to), 1),
             None => Route::To(self.node(step.to)),
         }
     }

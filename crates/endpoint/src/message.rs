@@ -40,7 +40,7 @@ use packets::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
-use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route};
+use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
 pub(crate) use tag::Tag;
 pub use work::WorkDone;
 
@@ -254,7 +254,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let tag = Tag::new(seq, phase, into).0;
         let receipt = (most_leaving > 0).then(|| Tag::new(seq, phase, Slot { thread, pc: pc + 1 }).0);
         let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
-        Message { src: npu, route, queue, len: Bytes(len), delivery, tag, receipt }
+        Message { src: npu, route, queue, len: Bytes(len), class: TrafficClass::default(), delivery, tag, receipt }
     }
 
     /// A thread's step is done: the next one begins, unless it sends and too many messages wait to leave.
@@ -385,7 +385,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let Leg { port, tag, len, delivery } = leg;
         let passes = self.packet.is_some() && Forwarding::is_passing(tag);
         let delivery = if passes { Delivery::Stored } else { delivery };
-        Message { src, route: Route::Port(port), queue: 0, len, delivery, tag, receipt }
+        Message { src, route: Route::Port(port), queue: 0, len, class: TrafficClass::default(), delivery, tag, receipt }
     }
 
     /// A message in transit, of so many bytes, is there for a stage of the work on it.

@@ -5,7 +5,7 @@
 
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate};
-use syncline_network::{Delivery, Flow, Message, NetOut, Network, Route, flow};
+use syncline_network::{Delivery, Flow, Message, NetOut, Network, Route, TrafficClass, flow};
 use syncline_topology::{Block, Dimension, Fabric, Product};
 
 /// Runs end here at the latest: where all flows differ, each of them changes the rates of all others.
@@ -62,6 +62,7 @@ fn message(src: u32, route: Route, len: u64, sender: u32) -> Message {
         route,
         queue: 0,
         len: Bytes(len),
+        class: TrafficClass::default(),
         delivery: Delivery::Whole,
         tag: u64::from(sender),
         receipt: None,

@@ -5,7 +5,7 @@
 
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate};
-use syncline_network::{Delivery, Message, NetOut, Network, Packet, PacketConfig, Route, packet};
+use syncline_network::{Delivery, Message, NetOut, Network, Packet, PacketConfig, Route, TrafficClass, packet};
 use syncline_topology::{Block, Dimension, Fabric, Product};
 
 /// Bytes of a message.
@@ -101,6 +101,7 @@ fn main() {
         route,
         queue: 0,
         len: MESSAGE,
+        class: TrafficClass::default(),
         delivery: Delivery::Whole,
         tag: u64::from(sender),
         receipt: None,

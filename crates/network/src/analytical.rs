@@ -7,7 +7,7 @@
 //!
 //! Left out: contention on every link but the first, packet overheads, finite buffers.
 
-use crate::api::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, Segment, class};
+use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class};
 use crate::arrivals::{Arrivals, Due, Slot};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -106,7 +106,7 @@ impl<F: Fabric> Analytical<F> {
         match route {
             // Empty messages take no time to follow one another.
             Route::Port(_) if len > Bytes::ZERO => q.at(time, Key::new(class::ARRIVAL, local), Event::Arrival(id)),
-            Route::Port(_) | Route::To(_) | Route::Around(_) => self.expect(time, now, id, q),
+            Route::Port(_) | Route::To(_) | Route::By(..) => self.expect(time, now, id, q),
         }
         if let Some(receipt) = receipt {
             // What stays at its node leaves by no link.
@@ -177,13 +177,13 @@ impl<F: Fabric> Network for Analytical<F> {
         self.launch(now, id, q);
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: TrafficClass, capacity: Bytes) -> Room {
         let free = self.port_free[self.fabric.first_link(at) as usize + port.index()];
         let held = self.fabric.link(at, port).rate.time(capacity);
         if free <= now + held { Room::Now } else { Room::At(free - held) }
     }
 
-    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
+    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
 
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, event: Event, _: &mut Q, out: &mut Vec<NetOut>) {
         match event {

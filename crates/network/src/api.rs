@@ -43,18 +43,18 @@ pub enum Route {
     Port(PortId),
     /// To a node, along the fabric's deterministic route.
     To(NodeId),
-    /// To a node, the other way round rings where both are equally long ([`Fabric::other_route`]).
-    Around(NodeId),
+    /// To a node, by one of several ways that are as good ([`Fabric::route_by`]).
+    By(NodeId, u8),
 }
 
 impl Route {
-    /// The node, and whether it is reached the other way round; `None` of a port.
+    /// The node, and by which way it is reached; `None` of a port.
     #[inline]
-    pub fn end(self) -> Option<(NodeId, bool)> {
+    pub fn end(self) -> Option<(NodeId, u8)> {
         match self {
             Route::Port(_) => None,
-            Route::To(dst) => Some((dst, false)),
-            Route::Around(dst) => Some((dst, true)),
+            Route::To(dst) => Some((dst, 0)),
+            Route::By(dst, choice) => Some((dst, choice)),
         }
     }
 
@@ -64,7 +64,7 @@ impl Route {
         match self {
             Route::Port(port) => path.push(port),
             Route::To(dst) => fabric.route(src, dst, path),
-            Route::Around(dst) => fabric.other_route(src, dst, path),
+            Route::By(dst, choice) => fabric.route_by(src, dst, choice, path),
         }
     }
 }
@@ -81,11 +81,12 @@ pub enum Delivery {
     Stored,
     /// Segment by segment; its buffers are freed by the receiver.
     Stream,
-    /// As a stream, of packets that the receiver moves on whatever becomes of its streams: a network may have
-    /// buffers of their own for these, at both ends of a link, so that streams whose receiver is not ready cannot
-    /// keep them out.
-    Passing,
 }
+
+/// Messages that may share buffers with each other. A network may have buffers of its own for each class, at both ends of a
+/// link, so that packets of one class whose receiver is not ready cannot keep out those of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TrafficClass(pub u8);
 
 /// What a sender wants carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub struct Message {
     pub queue: u8,
     /// Its length; zero is legal.
     pub len: Bytes,
+    /// What it shares buffers with.
+    pub class: TrafficClass,
     /// How the destination hears of it.
     pub delivery: Delivery,
     /// Carried along and reported on arrival; means nothing to the network.
@@ -217,13 +220,13 @@ pub trait Network {
     /// Sends a message whose bytes are all available now.
     fn send<Q: Schedule<Self::Event>>(&mut self, now: Ps, message: Message, q: &mut Q);
 
-    /// Whether a packet of a delivery fits the buffer of an outgoing port that holds `capacity` bytes; of
-    /// a network of packets, in slots of a full one. What is on the wire no longer counts, nor do deliveries that have
+    /// Whether a packet of a class fits the buffer of an outgoing port that holds `capacity` bytes; of
+    /// a network of packets, in slots of a full one. What is on the wire no longer counts, nor do classes that have
     /// buffers of their own.
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, capacity: Bytes) -> Room;
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, capacity: Bytes) -> Room;
 
-    /// The receiver gives back the slot of one packet of such a delivery that arrived by an input port.
-    fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, q: &mut Q);
+    /// The receiver gives back the slot of one packet of such a class that arrived by an input port.
+    fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, q: &mut Q);
 
     /// A timer fired.
     fn handle<Q: Schedule<Self::Event>>(&mut self, now: Ps, event: Self::Event, q: &mut Q, out: &mut Vec<NetOut>);

@@ -21,7 +21,7 @@ pub mod usage;
 mod words;
 
 pub use analytical::Analytical;
-pub use api::{Delivery, LINKS_OF_AN_EVENT, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment};
+pub use api::{Delivery, LINKS_OF_AN_EVENT, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass};
 pub use flow::Flow;
 pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
 pub use usage::LinkUsage;

@@ -10,7 +10,7 @@ pub(crate) fn message(fabric: &impl Fabric, message: &Message) -> String {
     let way = match message.route {
         Route::Port(port) => format!("one hop {}", fabric.port_name(message.src, port)),
         Route::To(dst) => format!("to {}", fabric.node_name(dst)),
-        Route::Around(dst) => format!("the other way round to {}", fabric.node_name(dst)),
+        Route::By(dst, choice) => format!("by way {choice} to {}", fabric.node_name(dst)),
     };
     format!("message of {} B from {src} {way}", message.len.0)
 }

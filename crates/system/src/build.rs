@@ -193,7 +193,7 @@ impl WithNetwork for OnNetwork<'_> {
         let asked = spec.endpoint.model().needs(&parts)?;
         let needs = NetworkNeeds {
             buffer_packets: asked.buffer_packets,
-            two_channels: asked.two_channels,
+            classes: asked.classes,
             transit: plan.transit,
             // Endpoints that forward send to neighbours only.
             turns: plan.layout.is_routed() && !plan.transit && !asked.in_order,

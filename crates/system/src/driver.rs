@@ -501,7 +501,7 @@ mod tests {
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
-    use syncline_network::{Delivery, LinkUsage, Message, MsgId, Room};
+    use syncline_network::{LinkUsage, Message, MsgId, Room, TrafficClass};
     use syncline_topology::{Block, Dimension, Product};
     use syncline_workload::compute::Npu;
     use syncline_workload::data_parallel::DataParallel;
@@ -528,11 +528,11 @@ mod tests {
             self.taken += message.len.0;
         }
 
-        fn room(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: Bytes) -> Room {
+        fn room(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: Bytes) -> Room {
             Room::Now
         }
 
-        fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
+        fn release<Q: Schedule<Arrival>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
 
         fn handle<Q: Schedule<Arrival>>(&mut self, _: Ps, _: Arrival, _: &mut Q, _: &mut Vec<NetOut>) {}
 

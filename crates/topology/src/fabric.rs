@@ -58,9 +58,13 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
     /// Appends the ports that a message takes from `src` to `dst` under the fabric's deterministic
     /// routing. Nothing is appended when they are the same node.
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>);
-    /// Appends the ports of the way that is as good as that of [`Fabric::route`] and goes round every ring in the other
-    /// direction where both are equally long; the same way where there is no such ring.
-    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+    /// How many ways there are from `src` to `dst` that are as good as that of [`Fabric::route`], itself included.
+    fn routes(&self, _src: NodeId, _dst: NodeId) -> u8 {
+        1
+    }
+    /// Appends the ports of one of these ways, by its number modulo how many there are; number 0 is that of
+    /// [`Fabric::route`].
+    fn route_by(&self, src: NodeId, dst: NodeId, _choice: u8, path: &mut Vec<PortId>) {
         self.route(src, dst, path);
     }
     /// The number of links of that route.
@@ -128,8 +132,12 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
         (**self).route(src, dst, path);
     }
 
-    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
-        (**self).other_route(src, dst, path);
+    fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
+        (**self).routes(src, dst)
+    }
+
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
+        (**self).route_by(src, dst, choice, path);
     }
 
     fn distance(&self, src: NodeId, dst: NodeId) -> u32 {

@@ -44,18 +44,15 @@ impl Paths {
         u32::from(port.0)
     }
 
-    /// The path between two nodes, or the other one that is as good; `None` when they are the same.
+    /// The path between two nodes, by one of the ways that are as good; `None` when they are the same.
     pub fn between(
         &mut self,
         fabric: &(impl Fabric + ?Sized),
         src: NodeId,
-        (dst, other): (NodeId, bool),
+        (dst, choice): (NodeId, u8),
     ) -> Option<u32> {
         self.scratch.clear();
-        match other {
-            false => fabric.route(src, dst, &mut self.scratch),
-            true => fabric.other_route(src, dst, &mut self.scratch),
-        }
+        fabric.route_by(src, dst, choice, &mut self.scratch);
         self.looked_up += self.scratch.len() as u64;
         if self.scratch.is_empty() {
             return None;

@@ -18,7 +18,7 @@
 //! mirrored displacement goes the other way: both ways carry the same in an all-to-all. What is its own mirror image
 //! goes to the far side of one or more dimensions of even size. Where there are several such dimensions, these messages
 //! are as many up as down. Where a ring is the only one, there is one such message per NPU, and either way of it
-//! ([`Fabric::other_route`]) is as good as the other. Which of several parallel links a message takes depends on its
+//! ([`Fabric::route_by`]) is as good as the other. Which of several parallel links a message takes depends on its
 //! displacement in the dimension.
 
 use crate::fabric::{Fabric, LinkSpec};
@@ -441,8 +441,17 @@ impl Fabric for Product {
         self.path(src, dst, false, path);
     }
 
-    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
-        self.path(src, dst, true, path);
+    /// Two where the destination is opposite on some ring: round every such ring one way, or the other.
+    fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
+        let opposite = |(dim, d): (usize, &Dimension)| {
+            let away = self.displacement(src, dst, dim);
+            d.block == Block::Ring && away != 0 && 2 * away == d.size
+        };
+        1 + u8::from(self.dims.iter().enumerate().any(opposite))
+    }
+
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
+        self.path(src, dst, choice % 2 == 1, path);
     }
 
     fn distance(&self, src: NodeId, dst: NodeId) -> u32 {
@@ -568,7 +577,7 @@ mod tests {
                 });
                 for other in [false, true] {
                     let (mut path, mut at) = (Vec::new(), NodeId(0));
-                    if alone && other { t.other_route(at, dst, &mut path) } else { t.route(at, dst, &mut path) }
+                    if alone && other { t.route_by(at, dst, 1, &mut path) } else { t.route(at, dst, &mut path) }
                     for port in path {
                         let used = (at.0 < t.npus()).then(|| t.port_uses()[port.index()]);
                         match used.map(|used| (used.way, usize::from(used.dim))) {

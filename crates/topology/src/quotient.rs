@@ -305,9 +305,13 @@ impl Fabric for Quotient {
         self.translate(src, &mut path[from..]);
     }
 
-    fn other_route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+    fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
+        self.whole.routes(self.representatives[src.index()], dst)
+    }
+
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
         let from = path.len();
-        self.whole.other_route(self.representatives[src.index()], dst, path);
+        self.whole.route_by(self.representatives[src.index()], dst, choice, path);
         self.translate(src, &mut path[from..]);
     }
 

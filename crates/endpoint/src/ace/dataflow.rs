@@ -12,7 +12,7 @@ use super::{Ace, AceEvent, Progress, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
 use syncline_collective::{Kind, Op};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
-use syncline_network::{Delivery, Message, Network, Segment};
+use syncline_network::{Delivery, Message, Network, Segment, TrafficClass};
 
 impl Progress {
     /// Whether the next packet could be handled now: no other is in hand, and it need not wait until the
@@ -259,7 +259,7 @@ impl Ace {
         if sends {
             self.feed(npu, seq, packet.len, false, ctx);
         }
-        ctx.net.release(ctx.now, npu, packet.port, Delivery::Stream, ctx.q);
+        ctx.net.release(ctx.now, npu, packet.port, TrafficClass::default(), ctx.q);
         let engine = &mut self.engines[npu.index()];
         let chunk = &mut engine.chunks[(seq - engine.base) as usize];
         chunk.receiving = Unit::Idle;
@@ -469,6 +469,7 @@ impl Ace {
                     route: chunk.route,
                     queue: 0,
                     len: Bytes(u64::from(left.unwrap_or(0))),
+                    class: TrafficClass::default(),
                     delivery: Delivery::Stream,
                     tag: Self::tag(seq, chunk.phase, chunk.gathers, number),
                     receipt: None,

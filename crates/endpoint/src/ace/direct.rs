@@ -20,7 +20,7 @@ use super::{Ace, AceEvent, State, Unit, class};
 use crate::api::{Ctx, chunk_key};
 use syncline_collective::{Kind, Op, Slot};
 use syncline_core::{NodeId, PortId, Schedule};
-use syncline_network::{Delivery, Network, Route};
+use syncline_network::{Network, Route, TrafficClass};
 
 impl Ace {
     /// Sets up what a chunk of a direct phase expects, and its first own message.
@@ -127,7 +127,7 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let packet = self.pop_held(npu, seq);
-        ctx.net.release(ctx.now, npu, packet.port, Delivery::Stream, ctx.q);
+        ctx.net.release(ctx.now, npu, packet.port, TrafficClass::default(), ctx.q);
         let chunk = self.progress(npu, seq);
         let Held { len, gathered, .. } = packet;
         chunk.receiving = Unit::Idle;

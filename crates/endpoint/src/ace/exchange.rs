@@ -82,8 +82,8 @@ impl Ace {
         let paths = &mut self.exchange.paths;
         let path = match route {
             Route::Port(port) => Some(paths.through(port)),
-            Route::To(dst) => paths.between(self.layout.fabric(), npu, (dst, false)),
-            Route::Around(dst) => paths.between(self.layout.fabric(), npu, (dst, true)),
+            Route::To(dst) => paths.between(self.layout.fabric(), npu, (dst, 0)),
+            Route::By(dst, choice) => paths.between(self.layout.fabric(), npu, (dst, choice)),
         };
         let position = path.expect("a peer is another NPU");
         let share = self.share(npu, seq);

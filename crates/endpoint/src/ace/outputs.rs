@@ -3,7 +3,7 @@
 use super::{Ace, AceEvent, Unit, class};
 use crate::api::Ctx;
 use syncline_core::{Key, NodeId, PortId, Ps, Schedule};
-use syncline_network::{Delivery, Network, Room};
+use syncline_network::{Network, Room, TrafficClass};
 
 impl Ace {
     /// Whether a port buffer takes a packet now; if not, the chunk is queued for it.
@@ -20,7 +20,7 @@ impl Ace {
     {
         let at = npu.index() * self.ports + port.index();
         if self.port_queues[at].is_empty() {
-            match ctx.net.room(ctx.now, npu, port, Delivery::Stream, self.port_buffer) {
+            match ctx.net.room(ctx.now, npu, port, TrafficClass::default(), self.port_buffer) {
                 Room::Now => return true,
                 Room::At(t) => self.wake_port(npu, port, t, ctx),
                 Room::Unknown => {}
@@ -59,7 +59,7 @@ impl Ace {
     {
         let at = npu.index() * self.ports + port.index();
         while let Some(&seq) = self.port_queues[at].front() {
-            match ctx.net.room(ctx.now, npu, port, Delivery::Stream, self.port_buffer) {
+            match ctx.net.room(ctx.now, npu, port, TrafficClass::default(), self.port_buffer) {
                 Room::Now => {}
                 Room::At(t) => return self.wake_port(npu, port, t, ctx),
                 Room::Unknown => return,

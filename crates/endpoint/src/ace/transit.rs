@@ -44,8 +44,11 @@ use crate::servers::ResourceUse;
 use std::collections::VecDeque;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule, Wait};
-use syncline_network::{Delivery, Message, Network, Room, Route};
+use syncline_network::{Delivery, Message, Network, Room, Route, TrafficClass};
 use syncline_topology::Paths;
+
+/// What is in transit has buffers of its own: engines move it on whatever becomes of their runs.
+const TRANSIT_CLASS: TrafficClass = TrafficClass(1);
 
 /// Packets that a pool holds at least: the one that enters, and the bubble.
 pub(super) const LEAST_SLOTS: u64 = 2;
@@ -292,7 +295,7 @@ impl Ace {
     {
         let inlet = self.place(npu, port);
         let Some(packet) = self.exchange.inlets[inlet].waiting.pop_front() else { return };
-        ctx.net.release(ctx.now, npu, port, Delivery::Passing, ctx.q);
+        ctx.net.release(ctx.now, npu, port, TRANSIT_CLASS, ctx.q);
         self.record_levels(npu, ctx.now);
         if self.exchange.paths.hop(packet.position).last {
             return self.store(npu, packet, ctx);
@@ -376,7 +379,7 @@ impl Ace {
         }
         while self.exchange.outlets[outlet].reading.is_none() {
             let Some(source) = self.next_source(npu, outlet) else { break };
-            match ctx.net.room(ctx.now, npu, port, Delivery::Passing, self.port_buffer) {
+            match ctx.net.room(ctx.now, npu, port, TRANSIT_CLASS, self.port_buffer) {
                 Room::Now => {}
                 Room::At(t) => {
                     self.wake_port(npu, port, t, ctx);
@@ -458,7 +461,8 @@ impl Ace {
             route,
             queue: 0,
             len: Bytes(packet.len.into()),
-            delivery: Delivery::Passing,
+            class: TRANSIT_CLASS,
+            delivery: Delivery::Stream,
             tag: tag(packet.seq, packet.position),
             receipt: None,
         };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syncline_collective::program::in_switch::InSwitch;
 use syncline_collective::{Program, Slot};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Schedule, Wait};
-use syncline_network::{Delivery, Message, Network, Route};
+use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
 /// What a switch can do.
 #[derive(Clone, Copy, Debug)]
@@ -213,7 +213,8 @@ impl Switches {
             let tag = Tag::new(seq, id.phase, step.into).0;
             let (src, route) = (node, Route::Port(port));
             let (len, delivery) = (Bytes(len), Delivery::Whole);
-            let message = Message { src, route, queue: 0, len, delivery, tag, receipt: None };
+            let message =
+                Message { src, route, queue: 0, len, class: TrafficClass::default(), delivery, tag, receipt: None };
             flights.begin(ctx.now);
             ctx.net.send(ctx.now, message, ctx.q);
         }

@@ -90,11 +90,20 @@ impl Departures {
 mod tests {
     use super::*;
     use syncline_core::{Bytes, PortId};
-    use syncline_network::Delivery;
+    use syncline_network::{Delivery, TrafficClass};
 
     fn message(port: u16, len: u64, receipt: Option<u64>) -> Message {
         let route = Route::Port(PortId(port));
-        Message { src: NodeId(0), route, queue: 0, len: Bytes(len), delivery: Delivery::Whole, tag: len, receipt }
+        Message {
+            src: NodeId(0),
+            route,
+            queue: 0,
+            len: Bytes(len),
+            class: TrafficClass::default(),
+            delivery: Delivery::Whole,
+            tag: len,
+            receipt,
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use syncline_core::{NodeId, Ps};
 pub(super) enum Way {
     /// One hop over a link.
     Link(u32),
-    /// The route from a node to another, or the other one that is as good.
-    Between(NodeId, NodeId, bool),
+    /// A route from a node to another: which of those that are as good.
+    Between(NodeId, NodeId, u8),
 }
 
 /// A way, and which of the connections that take it.

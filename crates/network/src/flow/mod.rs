@@ -78,7 +78,7 @@ mod deadlines;
 mod meter;
 mod port;
 
-use crate::api::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Segment, class};
+use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
 use crate::arrivals::{self, Arrivals, Due};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
@@ -216,7 +216,7 @@ impl<F: Fabric> Flow<F> {
         (m.open, m.stays, m.dst, m.dst_port) = (false, self.path.is_empty(), at, arrives_by);
         (m.sent, m.order) = (now, order);
         let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
-        let way = route.end().map_or(Way::Link(first), |(dst, around)| Way::Between(src, dst, around));
+        let way = route.end().map_or(Way::Link(first), |(dst, choice)| Way::Between(src, dst, choice));
         let connection = (way, queue);
         // A message of no bytes waits for those before it on its connection, and for nobody else.
         if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(connection).is_none() {
@@ -367,13 +367,13 @@ impl<F: Fabric> Network for Flow<F> {
         self.feed(now, id, message.len, q);
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: TrafficClass, capacity: Bytes) -> Room {
         let whole = Share::of(self.fabric.link(at, port).rate);
         let port = &self.ports[self.fabric.first_link(at) as usize + port.index()];
         port.room(now, Work::of(capacity), whole)
     }
 
-    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
+    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
 
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, Event(timer): Event, q: &mut Q, out: &mut Vec<NetOut>) {
         match timer {

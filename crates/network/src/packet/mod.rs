@@ -108,7 +108,7 @@ mod waits;
 
 pub use rule::DeadlockRule;
 
-use crate::api::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route};
+use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, TrafficClass};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use backlog::Backlog;
@@ -249,7 +249,7 @@ pub struct Packet<F> {
     /// Per node and input port, the link that ends there.
     link_into: Vec<LinkId>,
     backlogs: Vec<Backlog>,
-    /// Those of [`Delivery::Passing`] where it has channels of its own.
+    /// Those of classes beside the first, where they have a channel of their own.
     passing: Vec<Backlog>,
     loopbacks: Vec<Loopback>,
     messages: Messages,
@@ -302,8 +302,8 @@ impl<F: Fabric> Network for Packet<F> {
     fn open(&mut self, message: Message) -> MsgId {
         let path = match message.route {
             Route::Port(port) => Some(self.paths.through(port)),
-            Route::To(dst) => self.paths.between(&self.fabric, message.src, (dst, false)),
-            Route::Around(dst) => self.paths.between(&self.fabric, message.src, (dst, true)),
+            Route::To(dst) => self.paths.between(&self.fabric, message.src, (dst, 0)),
+            Route::By(dst, choice) => self.paths.between(&self.fabric, message.src, (dst, choice)),
         };
         self.messages.add(message, path)
     }
@@ -331,9 +331,9 @@ impl<F: Fabric> Network for Packet<F> {
         }
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, capacity: Bytes) -> Room {
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, capacity: Bytes) -> Room {
         let (out, packet) = (self.link_at(at, port), self.packet);
-        let vc = self.rule.channel_for(delivery).unwrap_or(0);
+        let vc = self.rule.channel_for(class).unwrap_or(0);
         let backlog = self.backlog(out, vc);
         let room = backlog.room(now, capacity, packet);
         if room == Room::Unknown {
@@ -342,13 +342,13 @@ impl<F: Fabric> Network for Packet<F> {
         room
     }
 
-    fn release<Q: Schedule<Event>>(&mut self, now: Ps, at: NodeId, port: PortId, delivery: Delivery, q: &mut Q) {
+    fn release<Q: Schedule<Event>>(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, q: &mut Q) {
         if port == loopback::PORT && self.loopbacks[at.index()].release() {
             return;
         }
         let id = self.link_into[self.link_at(at, port).index()];
         let link = &mut self.links[id.index()];
-        let released = link.release(now, self.rule.channel_for(delivery));
+        let released = link.release(now, self.rule.channel_for(class));
         assert!(released, "released a slot that the NPU does not hold");
         if released && link.waiting > 0 {
             let wake = (now + link.latency).max(link.free);

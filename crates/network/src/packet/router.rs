@@ -41,7 +41,7 @@ impl<F: Fabric> Packet<F> {
         let Some(path) = flight.path else {
             return self.loop_back(now, src, Train { msg, packets, place: Place::new(0, tail, short) }, q);
         };
-        let vc = self.rule.channel_for(flight.message.delivery).unwrap_or(0);
+        let vc = self.rule.channel_for(flight.message.class).unwrap_or(0);
         let train = Train { msg, packets, place: Place::new(path, tail, short).on_channel(vc) };
         let out = self.link_at(src, self.paths.hop(path).port);
         self.request(now, out, train, LinkId::LOCAL, q);

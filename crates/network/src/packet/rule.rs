@@ -5,7 +5,7 @@
 //! backend knows of a rule is the *lane* of a packet: packets of one lane have equal demands, so the
 //! first of them that is blocked blocks all of its lane and nobody else.
 
-use crate::api::Delivery;
+use crate::api::TrafficClass;
 
 /// How rings are kept free of deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum DeadlockRule {
     /// Two virtual channels, each half of a buffer: a packet enters a ring on the first and moves to
     /// the second where it crosses the ring's wrap-around link. (Dally and Seitz 1987.)
     Dateline,
-    /// Two virtual channels, each half of a buffer: one for [`Delivery::Passing`], one for everything else. For
+    /// Two virtual channels, each half of a buffer: one for [`TrafficClass`] 0, one for all others. For
     /// networks whose routers forward nothing, so that receivers are all that a packet may have to wait for.
     Classes,
     /// No rule: rings may deadlock. For tests, and for fabrics without cycles.
@@ -62,10 +62,10 @@ impl DeadlockRule {
         }
     }
 
-    /// The virtual channel of a delivery, where it depends on that alone.
+    /// The virtual channel of a class, where it depends on that alone.
     #[inline(always)]
-    pub(super) fn channel_for(self, delivery: Delivery) -> Option<u8> {
-        (self == DeadlockRule::Classes).then_some(u8::from(delivery == Delivery::Passing))
+    pub(super) fn channel_for(self, class: TrafficClass) -> Option<u8> {
+        (self == DeadlockRule::Classes).then_some(u8::from(class != TrafficClass(0)))
     }
 
     /// The virtual channel behind a link, for a packet that came on channel `vc`.

@@ -3,7 +3,7 @@
 use crate::support::{P, Play, Supply, below, flows, packets, play, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps};
-use syncline_network::{Analytical, DeadlockRule, Delivery, Message, Network, Route};
+use syncline_network::{Analytical, DeadlockRule, Delivery, Message, Network, Route, TrafficClass};
 use syncline_topology::Fabric;
 
 #[test]
@@ -53,6 +53,7 @@ fn half_fed<N: Network>(mut net: N) -> N {
         route: Route::Port(PortId(1)),
         queue: 0,
         len: Bytes(2 * P),
+        class: TrafficClass::default(),
         delivery: Delivery::Stream,
         tag: 0,
         receipt: None,

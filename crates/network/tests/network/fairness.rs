@@ -4,7 +4,7 @@ use crate::support::{Outcome, Play, Supply, below, flows, packets, play, play_sh
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate};
 use syncline_network::flow::Event;
-use syncline_network::{DeadlockRule, Delivery, Flow, Message, NetOut, Network, Room, Route};
+use syncline_network::{DeadlockRule, Delivery, Flow, Message, NetOut, Network, Room, Route, TrafficClass};
 use syncline_topology::{Block, Dimension, Fabric, LinkSpec, Product};
 
 /// 1 GB/s: a byte takes a nanosecond.
@@ -199,6 +199,7 @@ fn room_comes_as_the_backlog_drains() {
         route: Route::Port(port),
         queue: 0,
         len: Bytes(1_000),
+        class: TrafficClass::default(),
         delivery: Delivery::Whole,
         tag,
         receipt: None,
@@ -207,7 +208,7 @@ fn room_comes_as_the_backlog_drains() {
     net.send(Ps::ZERO, message(0), &mut queue);
     net.send(Ps::ZERO, message(1), &mut queue);
     let room = |net: &mut Flow<Product>, ns: u64, capacity| {
-        net.room(Ps(ns * NS), NodeId(0), port, Delivery::Stream, Bytes(capacity))
+        net.room(Ps(ns * NS), NodeId(0), port, TrafficClass::default(), Bytes(capacity))
     };
     assert_eq!(room(&mut net, 0, 2_000), Room::Now);
     assert_eq!(room(&mut net, 0, 500), Room::At(Ps(1_500 * NS)));
@@ -216,7 +217,7 @@ fn room_comes_as_the_backlog_drains() {
     assert_eq!(room(&mut net, 700, 500), Room::At(Ps(1_500 * NS)));
     assert_eq!(room(&mut net, 700, 1_299), Room::At(Ps(701 * NS)));
     assert_eq!(room(&mut net, 700, 1_300), Room::Now);
-    assert_eq!(net.room(Ps(700 * NS), NodeId(0), PortId(1), Delivery::Stream, Bytes(0)), Room::Now);
+    assert_eq!(net.room(Ps(700 * NS), NodeId(0), PortId(1), TrafficClass::default(), Bytes(0)), Room::Now);
     // A message that is not complete does not count.
     let open = net.open(message(2));
     net.feed(Ps(700 * NS), open, Bytes(999), &mut queue);
@@ -241,6 +242,7 @@ fn a_shared_link_is_busy_for_its_part() {
             route,
             len: Bytes(2_000),
             queue: 0,
+            class: TrafficClass::default(),
             delivery: Delivery::Whole,
             tag: 0,
             receipt: None,
@@ -414,8 +416,16 @@ fn a_link_that_stands_for_all_shares_like_all() {
     let (mut queue, mut out) = (EventQueue::<Event>::new(), Vec::new());
     for (hops, len) in (1..).zip(lens) {
         let (route, tag) = (Route::To(NodeId(hops)), u64::from(hops - 1));
-        let message =
-            Message { src: NodeId(0), route, queue: 0, len: Bytes(len), delivery: Delivery::Whole, tag, receipt: None };
+        let message = Message {
+            src: NodeId(0),
+            route,
+            queue: 0,
+            len: Bytes(len),
+            class: TrafficClass::default(),
+            delivery: Delivery::Whole,
+            tag,
+            receipt: None,
+        };
         net.send(Ps::ZERO, message, &mut queue);
     }
     let mut arrivals = [Ps::MAX; 3];

@@ -3,7 +3,7 @@
 use crate::support::{P, Play, Supply, one_hop, packets, play, torus};
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps};
 use syncline_network::packet::Event;
-use syncline_network::{DeadlockRule, Delivery, Message, NetOut, Network, Room, Route};
+use syncline_network::{DeadlockRule, Delivery, Message, NetOut, Network, Room, Route, TrafficClass};
 
 const PACKET: u64 = 10_000;
 const LATENCY: u64 = 100_000;
@@ -15,6 +15,7 @@ fn stream(len: u64) -> Message {
         route: Route::Port(PORT),
         queue: 0,
         len: Bytes(len),
+        class: TrafficClass::default(),
         delivery: Delivery::Stream,
         tag: 0,
         receipt: None,
@@ -28,7 +29,7 @@ fn room_is_known_while_credits_are() {
         let mut net = one_hop(&fabric, DeadlockRule::Bubble, None, trains);
         let mut queue: EventQueue<Event> = EventQueue::new();
         let room = |net: &mut syncline_network::Packet<_>, now, packets| {
-            net.room(Ps(now), NodeId(0), PORT, Delivery::Stream, Bytes(packets * P))
+            net.room(Ps(now), NodeId(0), PORT, TrafficClass::default(), Bytes(packets * P))
         };
         assert_eq!(room(&mut net, 0, 1), Room::Now);
         net.send(Ps::ZERO, stream(4 * P), &mut queue);
@@ -49,14 +50,14 @@ fn a_blocked_port_says_so_and_calls_back_once() {
         let mut net = packets(&fabric, DeadlockRule::None, Some(1), trains);
         let mut queue: EventQueue<Event> = EventQueue::new();
         net.send(Ps::ZERO, stream(3 * P), &mut queue);
-        assert_eq!(net.room(Ps::ZERO, NodeId(0), PORT, Delivery::Stream, Bytes(2 * P)), Room::Unknown);
+        assert_eq!(net.room(Ps::ZERO, NodeId(0), PORT, TrafficClass::default(), Bytes(2 * P)), Room::Unknown);
         let mut out = Vec::new();
         let mut calls = Vec::new();
         while let Some((now, _, event)) = queue.pop() {
             net.handle(now, event, &mut queue, &mut out);
             for news in out.drain(..) {
                 match news {
-                    NetOut::Arrived { at, port, .. } => net.release(now, at, port, Delivery::Stream, &mut queue),
+                    NetOut::Arrived { at, port, .. } => net.release(now, at, port, TrafficClass::default(), &mut queue),
                     NetOut::Left { .. } | NetOut::Failed { .. } => {}
                     NetOut::Room { at, port } => calls.push((now, at, port)),
                 }

@@ -88,7 +88,7 @@ fn a_ring_that_everybody_fills_carries_what_its_links_can() {
         let to = move |by| (NodeId((src + by) % npus), packets_each * P);
         let other = move |by| Play::whole(src, Route::To(to(by).0), to(by).1);
         let half = npus / 2;
-        let opposite = [Route::To(to(half).0), Route::Around(to(half).0)];
+        let opposite = [Route::To(to(half).0), Route::By(to(half).0, 1)];
         let halves = opposite.map(|route| Play::whole(src, route, packets_each / 2 * P));
         (1..npus).filter(move |&by| by != half).map(other).chain(halves)
     };

@@ -6,6 +6,7 @@ use syncline_core::queue::SplitMix64;
 use syncline_core::{Books, Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{
     DeadlockRule, Delivery, Flow, Message, MsgId, NetOut, Network, Packet, PacketConfig, Room, Route, Segment,
+    TrafficClass,
 };
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product};
 
@@ -31,6 +32,7 @@ pub struct Play {
     pub route: Route,
     pub queue: u8,
     pub len: u64,
+    pub class: TrafficClass,
     pub delivery: Delivery,
     pub supply: Supply,
     /// For streams: packet `i` is released `(i % 7) * hold` after it has arrived.
@@ -46,6 +48,7 @@ impl Play {
             route,
             queue: 0,
             len,
+            class: TrafficClass::default(),
             delivery: Delivery::Whole,
             supply: Supply::AtOnce,
             hold: Ps::ZERO,
@@ -90,7 +93,7 @@ enum Event<E> {
     Network(E),
     Begin(u32),
     Feed(u32),
-    Release(NodeId, PortId, Delivery),
+    Release(NodeId, PortId, TrafficClass),
 }
 
 /// Wraps the network's events into the driver's.
@@ -168,8 +171,8 @@ impl<N: Network> Player<'_, N> {
                 Event::Network(e) => self.net.handle(now, e, &mut Timers(&mut self.queue), &mut out),
                 Event::Begin(i) => self.begin(now, i),
                 Event::Feed(i) => self.feed(now, i),
-                Event::Release(at, port, delivery) => {
-                    self.net.release(now, at, port, delivery, &mut Timers(&mut self.queue));
+                Event::Release(at, port, class) => {
+                    self.net.release(now, at, port, class, &mut Timers(&mut self.queue));
                 }
             }
             for news in out.drain(..) {
@@ -201,6 +204,7 @@ impl<N: Network> Player<'_, N> {
             route: play.route,
             queue: play.queue,
             len: Bytes(play.len),
+            class: play.class,
             delivery: play.delivery,
             tag: u64::from(i),
             receipt: None,
@@ -218,7 +222,7 @@ impl<N: Network> Player<'_, N> {
         let key = Key::new(FEED, self.locals[i as usize]);
         if let (Supply::WhenRoom { capacity }, Some(port)) = (play.supply, self.first_port(&play)) {
             let link = self.link(play.src, port);
-            match self.net.room(now, play.src, port, play.delivery, capacity) {
+            match self.net.room(now, play.src, port, play.class, capacity) {
                 Room::Now => {}
                 Room::At(at) => return self.queue.push(at, key, Event::Feed(i)),
                 Room::Unknown => return self.waiting[link].push_back(i),
@@ -244,7 +248,7 @@ impl<N: Network> Player<'_, N> {
                 self.queue.push(
                     arrival + pause,
                     Key::new(RELEASE, u32::from(port.0)),
-                    Event::Release(at, port, play.delivery),
+                    Event::Release(at, port, play.class),
                 );
             }
         }

@@ -4,7 +4,7 @@
 use crate::support::{Outcome, P, Play, Supply, below, one_hop, packets, play, play_shuffled, torus};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId, PortId, Ps};
-use syncline_network::{DeadlockRule, Delivery, Route};
+use syncline_network::{DeadlockRule, Delivery, Route, TrafficClass};
 use syncline_topology::{Fabric, Product};
 
 /// A small torus with links of all kinds, often of equal ones.
@@ -46,6 +46,7 @@ fn random_play(rng: &mut SplitMix64, fabric: &Product, one_hop: bool) -> Play {
         route,
         queue: rng.below(2) as u8,
         len,
+        class: TrafficClass(rng.below(2) as u8),
         delivery: [Delivery::Whole, Delivery::Stored, Delivery::Stream][rng.below(3)],
         supply,
         hold: Ps([0, 1, 5_000, 33_333, 100_000][rng.below(5)]),

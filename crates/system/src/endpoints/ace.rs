@@ -155,7 +155,8 @@ impl EndpointModel for AceSpec {
         let buffer = |packet| Ace::input_buffer(&parts.layout, &config, packet, parts.largest_chunk);
         Ok(EndpointNeeds {
             buffer_packets: parts.packet.map_or(0, buffer),
-            two_channels: rings && direct,
+            // What is in transit goes on whatever becomes of the runs that packets around rings wait for.
+            classes: if rings && direct { 2 } else { 1 },
             // What is sent in several phases goes through port buffers, which are first come, first served.
             in_order: (rings, direct) != (true, false),
         })

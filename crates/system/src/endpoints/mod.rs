@@ -148,14 +148,21 @@ impl EndpointParts<'_> {
 }
 
 /// What an endpoint needs of the network.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct EndpointNeeds {
-    /// Packets that every input buffer holds at least, per channel.
+    /// Packets that every input buffer holds at least, for each traffic class.
     pub buffer_packets: u32,
-    /// Whether what only passes a node needs a channel of its own, beside what is held there until its receiver is ready.
-    pub two_channels: bool,
+    /// Traffic classes that have buffers of their own.
+    pub classes: u8,
     /// Whether what leaves through a port has to do so in the order in which it was handed over.
     pub in_order: bool,
+}
+
+impl Default for EndpointNeeds {
+    /// Nothing but a network.
+    fn default() -> EndpointNeeds {
+        EndpointNeeds { buffer_packets: 0, classes: 1, in_order: false }
+    }
 }
 
 /// What bytes and messages cost an endpoint at worst.

@@ -83,10 +83,10 @@ pub trait BuildNetwork: NetworkModel {
 /// What a run needs of its network.
 #[derive(Clone, Debug)]
 pub struct NetworkNeeds {
-    /// Packets that every input buffer holds at least, per channel.
+    /// Packets that every input buffer holds at least, for each traffic class.
     pub buffer_packets: u32,
-    /// Whether what only passes a node has a channel of its own, beside what is held there until its receiver is ready.
-    pub two_channels: bool,
+    /// Traffic classes that have buffers of their own.
+    pub classes: u8,
     /// Whether endpoints forward, instead of the network.
     pub transit: bool,
     /// Whether connections take turns at their sender's port.

@@ -56,7 +56,7 @@ impl PacketSpec {
             buffer: self.buffer_packets,
             at_least: needs.buffer_packets,
             rule: match self.deadlock_rule {
-                _ if needs.two_channels => packet::DeadlockRule::Classes,
+                _ if needs.classes > 1 => packet::DeadlockRule::Classes,
                 DeadlockRule::Bubble => packet::DeadlockRule::Bubble,
                 DeadlockRule::Dateline => packet::DeadlockRule::Dateline,
                 DeadlockRule::None => packet::DeadlockRule::None,
@@ -117,7 +117,7 @@ impl BuildNetwork for PacketSpec {
     type Network = Packet<Arc<dyn Fabric>>;
 
     fn check(&self, needs: &NetworkNeeds) -> Result<(), Refusal> {
-        if needs.two_channels && !needs.transit {
+        if needs.classes > 1 && !needs.transit {
             // The routers' own rules against deadlock need all channels.
             let message = "the routers of the packet backend do not forward for an ACE that carries out rings beside \
                            direct all-to-alls";

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use syncline_core::random::Stream;
 use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Refusal, Schedule, Wait, Wire};
 use syncline_network::api::class;
-use syncline_network::{Delivery, LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment};
+use syncline_network::{LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass};
 use syncline_system::networks::{BuildNetwork, LinkChange, NetworkModel, NetworkNeeds, UnlistedTimer};
 use syncline_topology::{Fabric, LinkSpec, all_links};
 
@@ -127,7 +127,7 @@ impl Lossy {
         let way = match route {
             Route::Port(port) => u64::from(port.0),
             Route::To(dst) => 1 << 32 | u64::from(dst.0),
-            Route::Around(dst) => 2 << 32 | u64::from(dst.0),
+            Route::By(dst, choice) => (u64::from(choice) + 2) << 32 | u64::from(dst.0),
         };
         flight.stream = Stream::new(self.seed, &[src.0.into(), way, queue.into()]);
         let sent = self.sent.entry((src.0, way, queue)).or_default();
@@ -228,14 +228,14 @@ impl Network for Lossy {
         self.launch(now, id, q);
     }
 
-    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: Delivery, capacity: Bytes) -> Room {
+    fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: TrafficClass, capacity: Bytes) -> Room {
         let link = self.fabric.first_link(at) as usize + port.index();
         let held = self.links[link].0.rate.time(capacity);
         let free = self.port_free[link];
         if free <= now + held { Room::Now } else { Room::At(free - held) }
     }
 
-    fn release<Q: Schedule<UnlistedTimer>>(&mut self, _: Ps, _: NodeId, _: PortId, _: Delivery, _: &mut Q) {}
+    fn release<Q: Schedule<UnlistedTimer>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
 
     fn handle<Q: Schedule<UnlistedTimer>>(&mut self, now: Ps, timer: UnlistedTimer, q: &mut Q, out: &mut Vec<NetOut>) {
         let (what, id) = (timer.0, MsgId(timer.1));
