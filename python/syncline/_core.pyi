@@ -40,6 +40,9 @@ def verify(request_json: str) -> str:
     Raises [`SpecError`] for what is no schedule, or cannot be verified.
     """
 
+def describe() -> str:
+    """What the engine says of itself (`crates/system/src/facts.rs`) as a JSON text."""
+
 def version() -> str:
     """The version of the engine."""
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding, memory, refusals
+from syncline import binding, facts, memory, refusals
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
@@ -143,7 +143,7 @@ def run(variant: Variant, *, steady: bool = False, seed: int = 0) -> Result:
     request = _request(variant, steady=steady, seed=seed)
     with _explained(variant, request):
         result = _core.run(request)
-    return Result(json.loads(result["summary"]), {name: table(t) for name, t in result["tables"].items()})
+    return Result(json.loads(result["summary"]), {name: table(name, t) for name, t in result["tables"].items()})
 
 
 def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_work: int = NO_LIMIT) -> Attempt:
@@ -223,8 +223,10 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
     return [name for name in get_args(Algorithm) if name != "auto" and is_taken(name)]
 
 
-def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
-    """A table from the engine's columns; numbers are not copied. What the engine does not know is null."""
+def table(table_name: str, columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
+    """A table from the engine's columns; numbers are not copied. What the engine does not know is null. Every column
+    has its `unit` and its `meaning` as metadata.
+    """
     import pyarrow as pa
 
     arrays: dict[str, pa.Array] = {}
@@ -241,7 +243,10 @@ def table(columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
         else:
             of = pa.int64() if kind == "int" else pa.float64()
             arrays[name] = pa.Array.from_buffers(of, len(values) // 8, [None, pa.py_buffer(values)])
-    return pa.table(arrays)
+    declared = facts.tables()[table_name]
+    about = {name: {"unit": declared[name].unit, "meaning": declared[name].meaning} for name in arrays}
+    fields = [pa.field(name, array.type, metadata=about[name]) for name, array in arrays.items()]
+    return pa.Table.from_arrays(list(arrays.values()), schema=pa.schema(fields))
 
 
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:

@@ -24,14 +24,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from syncline import engine
+from syncline import engine, facts
 from syncline.engine import Preview
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload
 
-LINKS_OF_AN_EVENT: Final = 16
 START_S: Final = 0.1
 NOTICED_S: Final = 60
 """A command that takes longer says so before it begins."""
@@ -85,7 +84,7 @@ def of_variant(variant: Variant, preview: Preview) -> Estimate:
 def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) -> Estimate:
     """The estimate of an experiment that the engine has looked at; `work_of_event`: what an event costs, in events."""
     events = _events(experiment, preview)
-    work = events * work_of_event + preview.message_hops / LINKS_OF_AN_EVENT
+    work = events * work_of_event + preview.message_hops / facts.describe()["links_of_an_event"]
     time_s = round(START_S + work / experiment.network.EVENTS_PER_S, 3)
     return Estimate(
         npus=preview.npus,

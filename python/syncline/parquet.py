@@ -15,35 +15,17 @@ MOST_CELLS: Final = 200_000_000
 """Values of a table that is read; a damaged file may promise any number."""
 WHOLE, NUMBER, TEXT = "whole numbers", "numbers", "text"
 
-RUN_TABLES: Final[dict[str, dict[str, str]]] = {
-    "collectives": {
-        **dict.fromkeys(("layer", "pass", "kind"), TEXT),
-        **dict.fromkeys(("id", "iteration", "bytes", "chunks"), WHOLE),
-        **dict.fromkeys(("issued_ps", "started_ps", "completed_ps", "exposed_ps"), WHOLE),
-    },
-    "layers": {
-        "layer": TEXT,
-        **dict.fromkeys(("index", "params", "gradient_bytes", "collectives", "comm_bytes"), WHOLE),
-        **dict.fromkeys(("forward_ps", "input_grad_ps", "weight_grad_ps", "update_ps"), WHOLE),
-        **dict.fromkeys(("raw_latency_ps", "queue_ps", "exposed_ps"), WHOLE),
-    },
-    "links": {"port": TEXT, **dict.fromkeys(("node", "copies", "dim", "bytes", "busy_ps"), WHOLE)},
-    "phases": {
-        "name": TEXT,
-        **dict.fromkeys(("phase", "dim", "chunks", "queue_ps", "active_ps", "fsms", "fsm_peak"), WHOLE),
-    },
-    "resources": {
-        "resource": TEXT,
-        **dict.fromkeys(("servers", "busy_ps", "wait_ps", "transfer_ps", "served"), WHOLE),
-    },
-    "slices": {"track": TEXT, "name": TEXT, **dict.fromkeys(("npu", "start_ps", "end_ps"), WHOLE)},
-    "sram": {
-        "mean_bytes": NUMBER,
-        **dict.fromkeys(("window", "start_ps", "partition", "capacity_bytes", "peak_bytes"), WHOLE),
-    },
-    "windows": {"window": WHOLE, "start_ps": WHOLE},
-}
-"""Columns of the tables of a run. One that is absent is not shown; further ones of windows are numbers."""
+HOLDS: Final = {"text": TEXT, "int": WHOLE, "optional-int": WHOLE, "float": NUMBER}
+"""What a column holds, by what the engine declares."""
+
+
+def of_run(name: str) -> dict[str, str]:
+    """What the columns of a table of a run hold; nothing of a table that runs do not have. One that is absent is not
+    shown.
+    """
+    from syncline import facts
+
+    return {column.name: HOLDS[column.values] for column in facts.tables().get(name, {}).values()}
 
 
 def read(path: Path, label: str) -> pa.Table:
@@ -85,11 +67,10 @@ def metadata(path: Path) -> dict[bytes, bytes]:
 def read_of_run(path: Path, label: str) -> pa.Table:
     """A table of a run, with the columns that it may have. Raises [`InputError`]."""
     table = read(path, label)
-    known = RUN_TABLES.get(path.stem, {})
-    other = NUMBER if path.stem == "windows" else None
+    known = of_run(path.stem)
     problems: list[Problem] = []
     for name in table.column_names:
-        needed = known.get(name, other)
+        needed = known.get(name)
         if needed is not None and needed not in _kinds(table.schema.field(name).type):
             problems.append(Problem(label, None, name, None, f"this column does not hold {needed}", needed))
         elif needed in (WHOLE, NUMBER) and _least(table.column(name)) < (-1 if name in ("dim", "npu") else 0):

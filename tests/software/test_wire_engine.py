@@ -98,7 +98,7 @@ def run(
             }
         )
     )
-    links = engine.table(result["tables"]["links"]).to_pydict()
+    links = engine.table("links", result["tables"]["links"]).to_pydict()
     rows = list(zip(links["dim"], links["node"], links["port"], links["bytes"], strict=True))
     return json.loads(result["summary"])["total_ps"] / engine.PS_PER_S, rows
 

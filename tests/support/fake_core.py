@@ -14,7 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from syncline import binding
+from syncline import _core, binding
 
 
 class SpecError(ValueError):
@@ -368,6 +368,7 @@ def module() -> ModuleType:
         ("check", check),
         ("attempt", attempt),
         ("verify", verify),
+        ("describe", _core.describe),  # tables are those of the engine
         ("version", version),
         ("sources", binding.sources),
         ("SpecError", SpecError),

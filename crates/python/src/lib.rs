@@ -53,6 +53,12 @@ fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyR
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
+/// What the engine says of itself, in JSON: what can be asked for, and what tables hold.
+#[pyfunction]
+fn describe() -> String {
+    syncline_system::describe()
+}
+
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
@@ -159,6 +165,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
+    module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;
     panic::set_hook(Box::new(note));

@@ -1,5 +1,6 @@
 //! What a simulation returns.
 
+use crate::facts::{self, Values};
 use serde::Serialize;
 
 /// The headline numbers of a run. Per-NPU numbers are those of the slowest NPU (all are equal on a
@@ -217,13 +218,41 @@ pub enum Column {
     Text(Vec<String>),
 }
 
-/// A table: columns of equal length.
+impl Column {
+    fn values(&self) -> Values {
+        match self {
+            Column::Int(_) => Values::Int,
+            Column::OptionalInt(_) => Values::OptionalInt,
+            Column::Float(_) => Values::Float,
+            Column::Text(_) => Values::Text,
+        }
+    }
+}
+
+/// A table: columns of equal length, each of which is declared ([`crate::facts::TABLES`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name: `layers`, `collectives`, `phases`, `links`, `resources`, `windows`, `sram`, `slices`.
+    /// Its name.
     pub name: &'static str,
     /// Its columns, in order.
     pub columns: Vec<(&'static str, Column)>,
+}
+
+impl Table {
+    /// A declared table.
+    ///
+    /// # Panics
+    /// If its columns are not those that are declared, in their order, with values of their kind.
+    pub fn new(name: &str, columns: Vec<(&'static str, Column)>) -> Table {
+        let declared = facts::table(name);
+        let mut left = columns.iter().peekable();
+        for fact in declared.columns {
+            let is_next = left.next_if(|(name, column)| *name == fact.name && column.values() == fact.values).is_some();
+            assert!(is_next || fact.optional, "table {name} has no column {}, which is declared", fact.name);
+        }
+        assert!(left.next().is_none(), "table {name} has columns that are not declared");
+        Table { name: declared.name, columns }
+    }
 }
 
 /// Everything a run returns.

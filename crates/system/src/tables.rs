@@ -1,17 +1,6 @@
 //! The tables and the summary of a run.
 //!
-//! | table | a row is | columns of note |
-//! |---|---|---|
-//! | `layers` | a layer | compute per pass of one iteration (beside nothing); busy time of the main stream, collectives and exposed time of all iterations; mean latency and queueing of those collectives that completed and started (null: none did) |
-//! | `collectives` | a collective of an iteration | issued, started, completed (null: not before the end of the run), exposed |
-//! | `phases` | a phase | over all chunks of the first NPU: time queued before it, time in it; FSMs of an ACE (0 for others) |
-//! | `links` | a directed link | bytes, busy time |
-//! | `resources` | a resource of the endpoint, over all NPUs | busy time, waits, time until the result |
-//! | `windows` | a window of time | busy share of compute (first NPU) and links, ACE occupancy (first NPU) |
-//! | `sram` | a window of time and a partition of an ACE's SRAM (first NPU) | bytes held: mean and most |
-//! | `slices` | a span on a track of a traced NPU | spans of a track are disjoint |
-//!
-//! Times are picoseconds.
+//! What their columns hold is declared in [`crate::facts`].
 
 mod windows;
 
@@ -332,9 +321,9 @@ where
         let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
         let all: Vec<_> = layers.iter().zip(&of_layer).collect();
         let timed: Vec<_> = layers.iter().zip(streams).collect();
-        Table {
-            name: "layers",
-            columns: vec![
+        Table::new(
+            "layers",
+            vec![
                 ("index", Column::Int((0..all.len() as i64).collect())),
                 ("layer", Column::Text(layers.iter().map(|l| l.name.clone()).collect())),
                 ("params", ints(&all, |(l, _)| l.params)),
@@ -353,7 +342,7 @@ where
                 ("queue_ps", optional_ints(&all, |(_, ids)| mean(ids, &queued))),
                 ("exposed_ps", ints(&all, |(_, ids)| ids.iter().map(|&id| self.exposed_of(id)).sum())),
             ],
-        }
+        )
     }
 
     fn collectives(&self) -> Table {
@@ -363,9 +352,9 @@ where
         let times = |id: u32| self.outcome.collectives[id as usize];
         let text = |f: &dyn Fn(u32) -> String| Column::Text(ids.iter().map(|&id| f(id)).collect());
         let at = |f: &dyn Fn(u32) -> Option<Ps>| optional_ints(&ids, |id| f(id).map(|t| t.0));
-        Table {
-            name: "collectives",
-            columns: vec![
+        Table::new(
+            "collectives",
+            vec![
                 ("id", ints(&ids, u64::from)),
                 ("layer", text(&|id| self.layer_name(node(id).layer))),
                 ("pass", text(&|id| pass_name(node(id).pass).to_string())),
@@ -378,7 +367,7 @@ where
                 ("completed_ps", at(&|id| times(id).completed)),
                 ("exposed_ps", ints(&ids, |id| self.exposed_of(id))),
             ],
-        }
+        )
     }
 
     /// The phases that results list, each by its plan.
@@ -405,9 +394,9 @@ where
                 move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase && self.kind(s.collective) == kind;
             self.outcome.phases.iter().filter(mine)
         };
-        Table {
-            name: "phases",
-            columns: vec![
+        Table::new(
+            "phases",
+            vec![
                 ("phase", ints(&phases, |(_, p)| p as u64)),
                 ("name", Column::Text(phases.iter().map(|&(plan, p)| layout.phase_name(plan, p)).collect())),
                 ("dim", ints(&phases, |(plan, p)| layout.plan(plan).phases()[p].dim.into())),
@@ -417,7 +406,7 @@ where
                 ("fsms", ints(&phases, |p| self.fsms_of(p).map_or(0, |f| f.fsms.into()))),
                 ("fsm_peak", ints(&phases, |p| self.fsms_of(p).map_or(0, |f| f.peak.into()))),
             ],
-        }
+        )
     }
 
     fn kind(&self, collective: u32) -> Kind {
@@ -429,9 +418,9 @@ where
         let usage = self.simulation.network().usage();
         let links: Vec<(NodeId, PortId)> = all_links(fabric).collect();
         let numbers: Vec<u32> = (0..fabric.links()).collect();
-        Table {
-            name: "links",
-            columns: vec![
+        Table::new(
+            "links",
+            vec![
                 ("node", ints(&links, |(n, _)| self.node_number(n).into())),
                 ("copies", Column::Int(self.copies.iter().map(|&n| n as i64).collect())),
                 ("port", Column::Text(links.iter().map(|&(n, p)| fabric.port_name(n, p)).collect())),
@@ -439,15 +428,15 @@ where
                 ("bytes", ints(&numbers, |l| usage.bytes(l).0)),
                 ("busy_ps", ints(&numbers, |l| usage.busy(l).0)),
             ],
-        }
+        )
     }
 
     fn resources(&self) -> Table {
         let resources: Vec<_> = self.outcome.report.resources.iter().collect();
         let m = self.folded.multiplicity;
-        Table {
-            name: "resources",
-            columns: vec![
+        Table::new(
+            "resources",
+            vec![
                 ("resource", Column::Text(resources.iter().map(|r| r.name.to_string()).collect())),
                 ("servers", ints(&resources, |r| r.servers.into())),
                 ("busy_ps", wide(&resources, |r| r.busy * u128::from(m))),
@@ -455,7 +444,7 @@ where
                 ("transfer_ps", wide(&resources, |r| r.transfer * u128::from(m))),
                 ("served", ints(&resources, |r| r.served * m)),
             ],
-        }
+        )
     }
 
     fn slices(&self) -> Table {
@@ -466,16 +455,16 @@ where
             }
         }
         let Slices { npu, track, name, start, end, .. } = slices;
-        Table {
-            name: "slices",
-            columns: vec![
+        Table::new(
+            "slices",
+            vec![
                 ("npu", Column::Int(npu)),
                 ("track", Column::Text(track)),
                 ("name", Column::Text(name)),
                 ("start_ps", Column::Int(start)),
                 ("end_ps", Column::Int(end)),
             ],
-        }
+        )
     }
 
     fn slices_of(&self, npu: NodeId, slices: &mut Slices) {

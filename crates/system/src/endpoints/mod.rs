@@ -218,13 +218,13 @@ fn rate(field: &str, bytes_per_s: u64) -> Result<Rate, Refusal> {
 }
 
 macro_rules! endpoints {
-    ($($name:ident($spec:ty)),+ $(,)?) => {
+    ($($name:ident($text:literal, $spec:ty)),+ $(,)?) => {
         /// An endpoint and its parameters.
         #[derive(Clone, Debug, Deserialize)]
-        #[serde(tag = "kind", rename_all = "kebab-case")]
+        #[serde(tag = "kind")]
         #[expect(missing_docs, reason = "each variant holds the description of the endpoint it is named after")]
         pub enum EndpointSpec {
-            $($name($spec)),+
+            $(#[serde(rename = $text)] $name($spec)),+
         }
 
         impl EndpointSpec {
@@ -249,6 +249,13 @@ macro_rules! endpoints {
                 }
             }
 
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(EndpointSpec::$name(_) => $text),+
+                }
+            }
+
             /// Every endpoint, with parameters that are usual.
             pub fn all() -> Vec<EndpointSpec> {
                 vec![$(EndpointSpec::$name(<$spec>::default())),+]
@@ -258,10 +265,10 @@ macro_rules! endpoints {
 }
 
 endpoints! {
-    Ideal(IdealSpec),
-    Baseline(BaselineSpec),
-    Ace(AceSpec),
-    SwitchOffload(SwitchOffloadSpec),
+    Ideal("ideal", IdealSpec),
+    Baseline("baseline", BaselineSpec),
+    Ace("ace", AceSpec),
+    SwitchOffload("switch-offload", SwitchOffloadSpec),
 }
 
 timers!(EndpointEvent, "Timers of endpoints.": Message(WorkDone), Ace(AceEvent));

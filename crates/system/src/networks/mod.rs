@@ -132,13 +132,13 @@ pub trait WithNetwork {
 pub struct UnlistedTimer(pub u32, pub u32);
 
 macro_rules! networks {
-    ($($name:ident($spec:ty, $timer:ty)),+ $(,)?) => {
+    ($($name:ident($text:literal, $spec:ty, $timer:ty)),+ $(,)?) => {
         /// A network backend and its parameters.
         #[derive(Clone, Debug, Deserialize)]
-        #[serde(tag = "backend", rename_all = "kebab-case")]
+        #[serde(tag = "backend")]
         #[expect(missing_docs, reason = "each variant holds the description of the backend it is named after")]
         pub enum NetworkSpec {
-            $($name($spec)),+
+            $(#[serde(rename = $text)] $name($spec)),+
         }
 
         impl NetworkSpec {
@@ -153,6 +153,13 @@ macro_rules! networks {
             pub fn with<W: WithNetwork>(&self, what: W) -> W::Output {
                 match self {
                     $(NetworkSpec::$name(spec) => what.with(spec)),+
+                }
+            }
+
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(NetworkSpec::$name(_) => $text),+
                 }
             }
 
@@ -171,7 +178,7 @@ macro_rules! networks {
 }
 
 networks! {
-    Analytical(AnalyticalSpec, syncline_network::analytical::Event),
-    Flow(FlowSpec, syncline_network::flow::Event),
-    Packet(PacketSpec, syncline_network::packet::Event),
+    Analytical("analytical", AnalyticalSpec, syncline_network::analytical::Event),
+    Flow("flow", FlowSpec, syncline_network::flow::Event),
+    Packet("packet", PacketSpec, syncline_network::packet::Event),
 }

@@ -104,7 +104,7 @@ where
         columns.push(("ace_active", full(held(|o| &o.active))));
         columns.push(("sram_bytes", held(|o| &o.sram)));
         columns.push(("fsm_busy", held(|o| &o.fsms)));
-        Table { name: "windows", columns }
+        Table::new("windows", columns)
     }
 
     /// What each partition of the first NPU's SRAM holds; partitions are numbered as the summary lists them. No rows
@@ -120,9 +120,9 @@ where
             .collect();
         let rows: Vec<(usize, usize)> = (0..grid.count()).flat_map(|w| (0..parts.len()).map(move |p| (w, p))).collect();
         let ints = |f: &dyn Fn(usize, usize) -> u64| Column::Int(rows.iter().map(|&(w, p)| f(w, p) as i64).collect());
-        Table {
-            name: "sram",
-            columns: vec![
+        Table::new(
+            "sram",
+            vec![
                 ("window", ints(&|w, _| w as u64)),
                 ("start_ps", ints(&|w, _| w as u64 * grid.length.0)),
                 ("partition", ints(&|_, p| p as u64)),
@@ -130,6 +130,6 @@ where
                 ("mean_bytes", Column::Float(rows.iter().map(|&(w, p)| grid.mean(&parts[p].0, w, 1)).collect())),
                 ("peak_bytes", ints(&|w, p| parts[p].1.get(w).copied().unwrap_or(0))),
             ],
-        }
+        )
     }
 }

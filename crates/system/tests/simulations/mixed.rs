@@ -11,8 +11,9 @@ use syncline_system::build::{run_plan, try_out};
 use syncline_system::job::Job;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, CollectiveKindSpec, ComputeSpec, DimSpec, EndpointSpec, FlowSpec, FoldSpec,
-    JobSpec, LanesSpec, NetworkSpec, PacketSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec, WorkloadSpec,
+    AceSpec, AlgorithmSpec, AnalyticalSpec, CollectiveKindSpec, ComputeSpec, DimSpec, EndpointSpec, FabricSpec,
+    FlowSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, PacketSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec,
+    WorkloadSpec,
 };
 use syncline_system::{Results, RunError};
 use syncline_workload::compute::Npu;
@@ -112,6 +113,28 @@ fn engine(spec: &mut Spec) -> &mut AceSpec {
 
 fn step(kind: Kind, bytes: u64) -> Step {
     Step { kind, bytes, compute: 0, waits: false }
+}
+
+/// Whether phases of a collective share a ring of two NPUs, on which an engine may run ahead of its neighbour as far as it
+/// has data: see `crate::stalls`.
+pub fn shares_a_ring_of_two(spec: &Spec) -> bool {
+    let FabricSpec::Product { dims, .. } = &spec.fabric else { panic!("not a product") };
+    let rings = dims.iter().filter(|d| d.size > 1).count();
+    rings > 1 && dims.iter().any(|d| d.size == 2) && spec.collectives.algorithm != AlgorithmSpec::Ring
+}
+
+/// On rings of two and four NPUs, two of which come late, all-reduces in chunks whose parts go round different lanes.
+pub fn ahead_of_each_other() -> (Spec, Vec<Step>) {
+    let ring = |size| DimSpec { size, ..crate::support::dim(size, 1, 1000) };
+    let mut spec = spec_on(vec![ring(2), ring(4)], 964, &[(3, 5.9), (7, 5.3)]);
+    spec.collectives.algorithm = AlgorithmSpec::SixPhase;
+    spec.collectives.lanes = LanesSpec::Split;
+    let reduce = |compute| Step { compute, ..step(Kind::AllReduce, 21_208) };
+    (spec, vec![step(Kind::AllToAll, 4), reduce(8_156_535), reduce(2_466_484)])
+}
+
+pub fn failure(spec: &Spec, steps: &[Step]) -> Option<String> {
+    outcome(spec, steps, None).err().map(|error| error.to_string())
 }
 
 /// What the refusal of a run would accept at least.
