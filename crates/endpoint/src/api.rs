@@ -14,7 +14,7 @@
 //!   its number except the bytes that its coordinates give it.
 //! * An NPU may receive data of a chunk that it has not started yet; the endpoint keeps it.
 
-use crate::contention::Kernel;
+use crate::kernel::Kernel;
 use crate::servers::ResourceUse;
 use syncline_core::{Bytes, Key, NodeId, Peaks, Ps, Schedule, Wait, Windows};
 use syncline_network::{NetOut, Network};

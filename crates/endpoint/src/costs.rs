@@ -25,10 +25,10 @@
 //! its bus. A step asks for each bus when it is there, so that other steps use a bus while it is on another.
 
 use crate::api::{EpOut, Report};
-use crate::contention::Kernel;
+use crate::kernel::Kernel;
 use crate::loggp::LogGp;
-use crate::message::WorkDone;
 use crate::servers::RateServer;
+use crate::work_done::WorkDone;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate, Schedule};
 

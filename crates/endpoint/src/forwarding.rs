@@ -28,7 +28,7 @@ struct Journey {
 
 /// One hop of a message: the port it takes, and the tag it carries there.
 #[derive(Clone, Copy, Debug)]
-pub struct Leg {
+pub struct HopMessage {
     /// The port.
     pub port: PortId,
     /// The tag.
@@ -77,18 +77,18 @@ impl Forwarding {
     }
 
     /// A message sets out for a node, given by its number in the whole machine; `None` if it is there, or goes by a port.
-    pub fn depart(&mut self, fabric: &dyn Fabric, message: Message) -> Option<Leg> {
+    pub fn depart(&mut self, fabric: &dyn Fabric, message: Message) -> Option<HopMessage> {
         let Message { src, tag, len, delivery, route, .. } = message;
         let position = self.paths.between(fabric, src, route.end()?)?;
-        Some(self.leg(Journey { tag, len, delivery, position, onward: None, left: len }))
+        Some(self.hop(Journey { tag, len, delivery, position, onward: None, left: len }))
     }
 
     /// The hop that a message takes now: it keeps its tag if that is the last one.
-    fn leg(&mut self, journey: Journey) -> Leg {
+    fn hop(&mut self, journey: Journey) -> HopMessage {
         let Journey { tag, len, delivery, position, .. } = journey;
-        let hop = self.paths.hop(position);
-        if hop.last {
-            return Leg { port: hop.port, tag, len, delivery };
+        let taken = self.paths.hop(position);
+        if taken.last {
+            return HopMessage { port: taken.port, tag, len, delivery };
         }
         let number = match self.unused.pop() {
             Some(number) => {
@@ -100,7 +100,7 @@ impl Forwarding {
                 self.journeys.len() as u32 - 1
             }
         };
-        Leg { port: hop.port, tag: Self::MARK | u64::from(number), len, delivery }
+        HopMessage { port: taken.port, tag: Self::MARK | u64::from(number), len, delivery }
     }
 
     /// Whether what has this tag goes on from where it arrives.
@@ -133,13 +133,13 @@ impl Forwarding {
     }
 
     /// The next hop of a message that an NPU is done with.
-    pub fn next_leg(&mut self, tag: u64) -> Leg {
+    pub fn next_hop(&mut self, tag: u64) -> HopMessage {
         let number = tag as u32;
         let mut journey = self.journeys[number as usize];
         self.unused.push(number);
         self.bytes += journey.len.0;
         journey.position += 1;
-        self.leg(journey)
+        self.hop(journey)
     }
 
     /// The message that the packets of another go on with, once opened.
@@ -148,9 +148,9 @@ impl Forwarding {
     }
 
     /// The next hop of a message whose first packet an NPU is done with.
-    pub fn leg_of_packets(&mut self, tag: u64) -> Leg {
+    pub fn hop_of_packets(&mut self, tag: u64) -> HopMessage {
         let journey = self.journeys[tag as u32 as usize];
-        self.leg(Journey { position: journey.position + 1, onward: None, left: journey.len, ..journey })
+        self.hop(Journey { position: journey.position + 1, onward: None, left: journey.len, ..journey })
     }
 
     /// That hop is this message.

@@ -25,24 +25,24 @@
 //! Without `transit` the network's routers forward.
 
 mod departures;
+mod early;
 mod packets;
 mod tag;
-mod work;
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, told_apart};
-use crate::contention::Kernel;
 use crate::costs::StepCost;
 use crate::flights::Flights;
-use crate::forwarding::{Forwarding, Leg};
+use crate::forwarding::{Forwarding, HopMessage};
+use crate::kernel::Kernel;
 use crate::layout::Layout;
+use crate::work_done::WorkDone;
 use departures::Departures;
-use packets::Early;
+use early::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
 pub(crate) use tag::Tag;
-pub use work::WorkDone;
 
 /// What an NPU does with a message in transit.
 const TRANSIT: Op = Op::RecvCopySend;
@@ -376,13 +376,13 @@ impl<C: StepCost> MessageEndpoint<C> {
 
     /// A message as it takes its first hop.
     fn on_its_way(&mut self, message: Message) -> Message {
-        let leg = self.forwarding.as_mut().and_then(|f| f.depart(self.layout.fabric(), message));
-        leg.map_or(message, |leg| self.hop(message.src, leg, message.receipt))
+        let hop = self.forwarding.as_mut().and_then(|f| f.depart(self.layout.fabric(), message));
+        hop.map_or(message, |hop| self.message_on(message.src, hop, message.receipt))
     }
 
     /// A message on one of its hops, which it takes packet by packet if there is another.
-    fn hop(&self, src: NodeId, leg: Leg, receipt: Option<u64>) -> Message {
-        let Leg { port, tag, len, delivery } = leg;
+    fn message_on(&self, src: NodeId, hop: HopMessage, receipt: Option<u64>) -> Message {
+        let HopMessage { port, tag, len, delivery } = hop;
         let passes = self.packet.is_some() && Forwarding::is_passing(tag);
         let delivery = if passes { Delivery::Stored } else { delivery };
         Message { src, route: Route::Port(port), queue: 0, len, class: TrafficClass::default(), delivery, tag, receipt }
@@ -409,10 +409,10 @@ impl<C: StepCost> MessageEndpoint<C> {
         if let Some(len) = forwarding.passing(tag).filter(|_| stage + 1 < self.cost.stages(TRANSIT)) {
             return self.pass(npu, tag, len, stage + 1, ctx);
         }
-        let leg = forwarding.next_leg(tag);
-        self.sent += leg.len.0;
+        let hop = forwarding.next_hop(tag);
+        self.sent += hop.len.0;
         self.flights.begin(ctx.now);
-        let message = self.hop(npu, leg, None);
+        let message = self.message_on(npu, hop, None);
         ctx.net.send(ctx.now, message, ctx.q);
     }
 

@@ -35,64 +35,22 @@
 //! Left out: caches, the time that a warp waits for memory (which lowers what it wants of an SM), launches, and thread
 //! blocks that must wait until others leave their SM.
 
+mod load;
 mod npu;
 mod shares;
 
+pub use load::{ContentionConfig, Load};
+
 use crate::api::{EpOut, Report};
 use crate::costs::{BaselineConfig, StepCost, reads_per_byte};
-use crate::message::WorkDone;
+use crate::kernel::Kernel;
 use crate::servers::RateServer;
+use crate::work_done::WorkDone;
 use npu::{Npu, Outlet};
 use shares::{ALONE, Sharing};
 use syncline_collective::Op;
 use syncline_core::share::{Share, Work};
-use syncline_core::{Bytes, NodeId, Ps, Rate, Schedule};
-
-/// Warps are counted in thousandths, as profilers report averages over the SMs.
-pub const PER_WARP: u64 = 1000;
-
-/// What communication and kernels share, beside the resources of [`BaselineConfig`]: its `memory` is all of the NPU's,
-/// its `sms` those that communication occupies. Of its `protocol` this model makes no use: messages cost buses their bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct ContentionConfig {
-    /// SMs of the NPU.
-    pub sms: u32,
-    /// SMs that communication occupies; no more than there are.
-    pub comm_sms: u32,
-    /// Warps of communication on each of them.
-    pub comm_warps: u32,
-}
-
-/// A kernel that runs once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel {
-    /// How long it takes beside nothing.
-    pub alone: Ps,
-    /// What it moves between the SMs and main memory.
-    pub bytes: Bytes,
-    /// Its warps on each SM, in thousandths ([`PER_WARP`]); positive.
-    pub warps: u64,
-}
-
-impl Kernel {
-    /// When kernels that start now, one after the other and beside nothing, are done.
-    pub fn alone(kernels: &[Kernel], now: Ps) -> Ps {
-        kernels.iter().fold(now, |end, kernel| end + kernel.alone)
-    }
-
-    fn load(&self) -> Load {
-        Load { warps: self.warps, memory: Work::of(self.bytes).over(self.alone) }
-    }
-}
-
-/// What a kernel asks of an NPU while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// Its warps on each SM, in thousandths ([`PER_WARP`]); positive.
-    pub warps: u64,
-    /// What it moves from and to main memory beside nothing.
-    pub memory: Share,
-}
+use syncline_core::{Bytes, NodeId, Ps, Schedule};
 
 /// The baseline with dynamic contention, of all NPUs.
 #[derive(Debug)]
@@ -160,7 +118,7 @@ impl StepCost for Contended {
         npu.advance(now);
         npu.communicate(step, &mut self.out, q);
         npu.settle(&mut self.sharing, &mut self.out, q);
-        assert!(self.out.said.is_empty(), "the timer, which goes first, ends the kernels that end now");
+        assert!(self.out.outputs.is_empty(), "the timer, which goes first, ends the kernels that end now");
     }
 
     fn compute<Q: Schedule<WorkDone>>(
@@ -176,7 +134,7 @@ impl StepCost for Contended {
         npu.advance(now);
         npu.compute(stream, kernels);
         npu.settle(&mut self.sharing, &mut self.out, q);
-        out.append(&mut self.out.said);
+        out.append(&mut self.out.outputs);
         None
     }
 
@@ -194,7 +152,7 @@ impl StepCost for Contended {
         }
         npu.advance(now);
         npu.settle(&mut self.sharing, &mut self.out, q);
-        out.append(&mut self.out.said);
+        out.append(&mut self.out.outputs);
     }
 
     fn report(&self, report: &mut Report) {
@@ -204,11 +162,6 @@ impl StepCost for Contended {
         let Outlet { memory, sms, bus, .. } = &self.out;
         report.resources.extend([memory, sms, &bus.usage, &self.bus_in.usage].map(Clone::clone));
     }
-}
-
-/// One SM's part of the rate of all that communication occupies.
-fn per_sm(sms: Rate, contention: ContentionConfig) -> Share {
-    Share::of(sms).split(contention.comm_sms.into())
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! What runs on one NPU: servers of communication whose rates vary, and kernels.
 
+use super::load::Load;
 use super::shares::{ALONE, Sharing};
-use super::{Kernel, Load};
 use crate::api::EpOut;
-use crate::message::WorkDone;
+use crate::kernel::Kernel;
 use crate::servers::{RateServer, ResourceUse};
+use crate::work_done::WorkDone;
 use std::collections::VecDeque;
 use syncline_core::share::{Share, Work};
 use syncline_core::{Bytes, NodeId, Ps, Schedule};
@@ -30,13 +31,13 @@ pub(super) struct Outlet {
     pub bus: RateServer,
     pub memory: ResourceUse,
     pub sms: ResourceUse,
-    pub said: Vec<EpOut>,
+    pub outputs: Vec<EpOut>,
 }
 
 impl Outlet {
     pub fn new(bus: RateServer) -> Outlet {
         let [memory, sms] = ["memory", "sm"].map(|name| ResourceUse::new(name, 1));
-        Outlet { bus, memory, sms, said: Vec::new() }
+        Outlet { bus, memory, sms, outputs: Vec::new() }
     }
 }
 
@@ -275,7 +276,7 @@ impl Npu {
             Some(kernel) => s.left = ALONE.work(kernel.alone),
             None => {
                 (s.computing, s.speed) = (false, Share::ZERO);
-                out.said.push(EpOut::Computed { npu: self.node, stream: stream as u8 });
+                out.outputs.push(EpOut::Computed { npu: self.node, stream: stream as u8 });
             }
         }
     }
@@ -285,7 +286,7 @@ impl Npu {
         let mut loads = [Load { warps: 0, memory: Share::ZERO }; STREAMS];
         let mut count = 0;
         for kernel in self.streams.iter().filter_map(|s| s.kernels.front()) {
-            loads[count] = kernel.load();
+            loads[count] = Load::of(kernel);
             count += 1;
         }
         let rates = sharing.solve(self.busy, &loads[..count]);

@@ -1,6 +1,7 @@
 //! Who gets what of an NPU while nothing changes.
 
-use super::{ContentionConfig, Load, PER_WARP, per_sm};
+use super::load::{ContentionConfig, Load};
+use crate::kernel::PER_WARP;
 use syncline_core::Rate;
 use syncline_core::share::{Filling, Share};
 
@@ -108,4 +109,9 @@ impl Sharing {
         }
         self.rates.communication[1] = left;
     }
+}
+
+/// One SM's part of the rate of all that communication occupies.
+pub(super) fn per_sm(sms: Rate, contention: ContentionConfig) -> Share {
+    Share::of(sms).split(contention.comm_sms.into())
 }

@@ -1,8 +1,9 @@
 use super::reference::{self, Machine};
 use super::*;
 use crate::costs::Baseline;
+use crate::kernel::PER_WARP;
 use proptest::prelude::*;
-use syncline_core::{EventQueue, Key};
+use syncline_core::{EventQueue, Key, Rate};
 
 const GB: u64 = 1_000_000_000;
 
@@ -27,7 +28,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
     let steps = inputs.iter().filter(|i| matches!(i.1, Input::Step(..))).count();
     let (mut done, mut computed) = (vec![Ps::MAX; steps], [None; 2]);
     let mut q = Queue(EventQueue::new());
-    let (mut inputs, mut said, mut seq) = (inputs.into_iter().peekable(), Vec::new(), 0);
+    let (mut inputs, mut outputs, mut seq) = (inputs.into_iter().peekable(), Vec::new(), 0);
     loop {
         // Inputs stand for what the network reports: after timers, before work that is done.
         let event = match inputs.peek() {
@@ -40,7 +41,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
         match event {
             None => return (done, computed),
             Some((now, _, WorkDone::Shares { generation, .. })) => {
-                cost.share_anew(0, generation, now, &mut q, &mut said);
+                cost.share_anew(0, generation, now, &mut q, &mut outputs);
             }
             Some((now, _, WorkDone::Step { seq, .. })) => done[seq as usize] = now,
             Some((_, _, packets @ (WorkDone::Packet { .. } | WorkDone::Passing { .. }))) => panic!("{packets:?}"),
@@ -52,7 +53,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
                             seq += 1;
                         }
                         Some(Input::Compute(stream, kernels)) => {
-                            if let Some(end) = cost.compute(0, stream, &kernels, now, &mut q, &mut said) {
+                            if let Some(end) = cost.compute(0, stream, &kernels, now, &mut q, &mut outputs) {
                                 computed[usize::from(stream)] = Some(end);
                             }
                         }
@@ -61,7 +62,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
                 }
             }
         }
-        for out in said.drain(..) {
+        for out in outputs.drain(..) {
             let (EpOut::Computed { stream, .. }, Some((now, ..))) = (out, event) else { panic!("{out:?}") };
             assert!(computed[usize::from(stream)].replace(now).is_none(), "a stream ends once");
         }

@@ -8,8 +8,8 @@
 
 use crate::api::Report;
 use crate::costs::{Datapath, StepCost};
-use crate::message::WorkDone;
 use crate::servers::RateServer;
+use crate::work_done::WorkDone;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate, Schedule};
 

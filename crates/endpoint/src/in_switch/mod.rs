@@ -37,7 +37,8 @@ pub use switches::{SwitchConfig, Switches};
 
 use crate::api::{Chunk, Ctx, Endpoint, Report};
 use crate::layout::Layout;
-use crate::message::{MessageEndpoint, WorkDone};
+use crate::message::MessageEndpoint;
+use crate::work_done::WorkDone;
 use syncline_core::{NodeId, Ps, Schedule, Wait};
 use syncline_network::{NetOut, Network};
 

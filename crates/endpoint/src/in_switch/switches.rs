@@ -3,8 +3,9 @@
 use crate::api::{Chunk, Ctx, Report, chunk_key, class};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
-use crate::message::{Tag, WorkDone};
+use crate::message::Tag;
 use crate::servers::RateServer;
+use crate::work_done::WorkDone;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_collective::program::in_switch::InSwitch;
 use syncline_collective::{Program, Slot};
@@ -65,7 +66,7 @@ struct Switch {
     /// Pieces that will leave, per chunk and thread in order of time.
     leaving: BTreeSet<(u32, u8, Ps, PieceId)>,
     /// Bytes of partial sums, and the most that there were.
-    held: u64,
+    stored: u64,
     peak: u64,
 }
 
@@ -164,8 +165,8 @@ impl Switches {
         let switch = &mut self.switches[(at.0 - self.first.0) as usize];
         let open = switch.open.entry(id).or_default();
         if open.arrived == 0 && reduces {
-            switch.held += len.0;
-            switch.peak = switch.peak.max(switch.held);
+            switch.stored += len.0;
+            switch.peak = switch.peak.max(switch.stored);
         }
         open.arrived += seat.count;
         open.added = open.added.max(added);
@@ -219,7 +220,7 @@ impl Switches {
             ctx.net.send(ctx.now, message, ctx.q);
         }
         if program.reduces() {
-            self.switches[at].held -= len;
+            self.switches[at].stored -= len;
         }
         self.sent += sent;
     }

@@ -15,19 +15,13 @@
 //! where whole messages take `R (k p + L + c)`: packets that come around before a rank has sent its own block queue for the
 //! port.
 
-use super::{MessageEndpoint, Tag, WorkDone};
+use super::MessageEndpoint;
 use crate::api::Ctx;
 use crate::costs::StepCost;
+use crate::work_done::WorkDone;
 use syncline_collective::Op;
 use syncline_core::{Bytes, NodeId, PortId, Schedule};
 use syncline_network::{Network, Segment};
-
-/// Packets, or a whole message, that arrived before their step.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Early {
-    pub tag: Tag,
-    pub segment: Segment,
-}
 
 impl<C: StepCost> MessageEndpoint<C> {
     /// The same, working on packets of so many bytes where the network tells of them.
@@ -119,10 +113,10 @@ impl<C: StepCost> MessageEndpoint<C> {
         let Some(mut forwarding) = self.forwarding.take() else { return };
         if let Some(tag) = forwarding.next_in_hand(npu, port.index()) {
             let id = forwarding.onward(tag).unwrap_or_else(|| {
-                let leg = forwarding.leg_of_packets(tag);
-                self.sent += leg.len.0;
+                let hop = forwarding.hop_of_packets(tag);
+                self.sent += hop.len.0;
                 self.flights.begin(ctx.now);
-                let id = ctx.net.open(self.hop(npu, leg, None));
+                let id = ctx.net.open(self.message_on(npu, hop, None));
                 forwarding.opened(tag, id);
                 id
             });

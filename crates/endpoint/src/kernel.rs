@@ -1,0 +1,24 @@
+//! Compute kernels, as endpoints that share an NPU with compute are told of them.
+
+use syncline_core::{Bytes, Ps};
+
+/// Warps are counted in thousandths, as profilers report averages over the SMs.
+pub const PER_WARP: u64 = 1000;
+
+/// A kernel that runs once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// How long it takes beside nothing.
+    pub alone: Ps,
+    /// What it moves between the SMs and main memory.
+    pub bytes: Bytes,
+    /// Its warps on each SM, in thousandths ([`PER_WARP`]); positive.
+    pub warps: u64,
+}
+
+impl Kernel {
+    /// When kernels that start now, one after the other and beside nothing, are done.
+    pub fn alone(kernels: &[Kernel], now: Ps) -> Ps {
+        kernels.iter().fold(now, |end, kernel| end + kernel.alone)
+    }
+}
