@@ -180,6 +180,12 @@ impl<'a> PhaseView<'a> {
         self.layout.split.run(self.vector, parts, self.rank * each, each)
     }
 
+    /// Whether the blocks that a step works on are of the NPU's own share.
+    pub fn is_own(&self, step: &Step) -> bool {
+        let each = self.lane.program.parts() / self.lane.program.ranks();
+        step.blocks.first / each == self.rank
+    }
+
     /// The port by which everything leaves, if it is the same throughout the phase.
     pub fn port(&self) -> Option<PortId> {
         match self.lane.wiring {

@@ -116,3 +116,28 @@ impl From<AceError> for Refusal {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An engine for tests of its parts, with cycles of a nanosecond.
+    pub fn config() -> AceConfig {
+        AceConfig {
+            memory: Rate::UNLIMITED,
+            bus: Rate::UNLIMITED,
+            charge_writes: false,
+            protocol: None,
+            clock: Clock::new(1_000_000_000).expect("a positive frequency"),
+            sram: Bytes(1 << 20),
+            banks: 4,
+            port_bytes: 64,
+            alus: 4,
+            fsms: 16,
+            fsm_split: FsmSplit::Even,
+            message: Bytes(8192),
+            port_buffer: Bytes(4096),
+            transit: Transit::Network,
+        }
+    }
+}

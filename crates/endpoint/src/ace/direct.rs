@@ -14,12 +14,16 @@
 //! its phase; what comes for chunks that have not stays in input buffers that are large enough for what
 //! the FSMs of all others can send before ([`Ace::input_buffer`]).
 
-use super::held::Held;
-use super::legs::{Handling, Shape, part};
-use super::{Ace, AceEvent, State, Unit, class};
+use super::arrived_packets::ArrivedPacket;
+use super::engine::Ace;
+use super::event::{AceEvent, class};
+use super::handling::Handling;
+use super::phase_messages as messages;
+use super::progress::{Progress, State};
+use super::run::{Direct, DirectPlace, InHand, OwnDirect, Shape};
 use crate::api::{Ctx, chunk_key};
-use syncline_collective::{Kind, Op, Slot};
-use syncline_core::{NodeId, PortId, Schedule};
+use syncline_collective::Op;
+use syncline_core::{NodeId, PortId, Ps, Schedule};
 use syncline_network::{Network, Route, TrafficClass};
 
 impl Ace {
@@ -28,49 +32,32 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let (chunk, view) = self.running(npu, seq);
-        let (phase, kind) = (chunk.phase, self.kind(seq, usize::from(chunk.phase)));
-        let (mine, others) = (view.kept(), u64::from(view.program().ranks()) - 1);
-        let due = match kind {
-            Kind::AllReduce => [mine * others, view.vector - mine],
-            Kind::ReduceScatter => [mine * others, 0],
-            Kind::AllGather => [0, view.vector - mine],
-            _ => [0, mine * others],
-        };
-        let chunk = self.progress(npu, seq);
-        chunk.due = due;
-        chunk.receive_left = (due != [0, 0]).then_some(0);
-        if self.set_up_direct(npu, seq, 0) {
-            if self.may_send(npu, seq) {
-                self.begin_own(npu, seq, ctx);
-            }
-        } else {
+        let phase = self.progress(npu, seq).phase;
+        let view = self.view(npu, seq, phase);
+        let (to_add, to_store) = messages::direct_arrivals(&view);
+        let first = messages::direct_round(&view, 0);
+        let own = first.and_then(|first| self.own_message_from(npu, seq, first));
+        let direct = Direct { to_add, to_store, own };
+        self.progress(npu, seq).run().shape = Shape::Direct(direct);
+        if direct.own.is_none() {
             self.free_fsm(npu, seq, ctx);
+        } else if direct.may_send() {
+            self.begin_own(npu, seq, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);
     }
 
-    /// Sets up the first own message from number `own` on that has any bytes; false if there is none.
-    pub(super) fn set_up_direct(&mut self, npu: NodeId, seq: u32, own: u32) -> bool {
-        let (chunk, view) = self.running(npu, seq);
-        let (phase, others, groups) = (usize::from(chunk.phase), chunk.owns, chunk.groups);
-        let halves = if self.kind(seq, phase) == Kind::AllReduce { 2 } else { 1 };
-        let message = |own: u32| {
-            let (half, group, turn) = (own / (others * groups), own / others % groups, own % others);
-            let (step, block) = view.step(Slot { thread: 0, pc: half * 2 * others + turn });
-            (own, half, part(block, groups, group), view.route(&step))
-        };
-        let found = (own..halves * others * groups).map(message).find(|m| m.2 > 0);
-        let Some((own, half, len, route)) = found else {
-            self.progress(npu, seq).send_left = None;
-            return false;
-        };
-        let gathers = half == 1 || matches!(self.kind(seq, phase), Kind::AllGather | Kind::AllToAll);
-        let port = self.first_port(npu, route);
+    /// The first own message of a direct phase from a place on that has any bytes.
+    fn own_message_from(&mut self, npu: NodeId, seq: u32, place: DirectPlace) -> Option<OwnDirect> {
         let chunk = self.progress(npu, seq);
-        (chunk.own, chunk.send_left, chunk.route, chunk.out_port, chunk.gathers) =
-            (own, Some(len), route, port, gathers);
-        true
+        let (phase, groups) = (chunk.phase, chunk.run().groups);
+        let view = self.view(npu, seq, phase);
+        let (place, step, len) = messages::direct_message(&view, groups, place)?;
+        let route = view.route(&step);
+        let is_result = messages::sends_result(&view, &step);
+        // The NPU has its own share in its result; the other ranks' are read once, for them.
+        let is_given_away = !view.is_own(&step);
+        Some(OwnDirect { place, route, port: self.first_port(npu, route), is_result, is_given_away, len, left: len })
     }
 
     fn first_port(&self, npu: NodeId, route: Route) -> PortId {
@@ -79,63 +66,68 @@ impl Ace {
         path[0]
     }
 
-    /// Whether the own message that is set up can be sent: the sum when all of it is there.
-    pub(super) fn may_send(&mut self, npu: NodeId, seq: u32) -> bool {
-        let chunk = self.progress(npu, seq);
-        !chunk.gathers || chunk.due[0] == 0
+    /// An own message of a direct phase is in the port buffer; the next one can be read from `ready` on.
+    pub(super) fn own_sent_directly<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = *self.progress(npu, seq);
+        let State::Running(run) = chunk.state else { return };
+        let Shape::Direct(Direct { own: Some(sent), .. }) = run.shape else { return };
+        let next = self.own_message_from(npu, seq, DirectPlace { turn: sent.place.turn + 1, ..sent.place });
+        let Shape::Direct(direct) = &mut self.progress(npu, seq).run().shape else { return };
+        direct.own = next;
+        if direct.may_send() {
+            self.fetch_own(npu, seq, ready, ctx);
+        }
+        if sent.is_given_away {
+            self.free_source(npu, usize::from(chunk.phase), u64::from(sent.len), ctx);
+        }
+        if next.is_none() {
+            self.free_fsm(npu, seq, ctx);
+        }
+        self.end_phase_if_complete(npu, seq, chunk.phase, ctx);
     }
 
-    /// Length of an own message of the first half.
-    pub(super) fn direct_len(&self, npu: NodeId, seq: u32, own: u32) -> u32 {
-        let (chunk, _) = self.running(npu, seq);
-        self.own_message_len(npu, seq, own % chunk.owns, own / chunk.owns)
-    }
-
-    /// Whether an own message of a direct phase is read for the last time, so that its room is free.
-    pub(super) fn is_given_away(&self, npu: NodeId, seq: u32) -> bool {
-        let (chunk, _) = self.running(npu, seq);
-        !chunk.gathers || self.kind(seq, usize::from(chunk.phase)) == Kind::AllToAll
-    }
-
-    /// Handles the packets that are held, as long as nothing is busy.
-    pub(super) fn direct_held<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    /// Handles the packets that wait, as long as nothing is busy.
+    pub(super) fn add_waiting<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         loop {
-            let engine = &self.engines[npu.index()];
-            let Some(chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
-            let runs = chunk.state == State::Running && chunk.shape == Shape::Direct;
-            if !runs || chunk.held.is_empty() || chunk.receiving != Unit::Idle {
+            let Some(Progress { state: State::Running(run), .. }) = self.windows[npu.index()].get(seq) else { return };
+            let is_direct = matches!(run.shape, Shape::Direct(_));
+            if !is_direct || run.arrived.is_empty() || run.receiving != InHand::Nothing {
                 return;
             }
-            let packet = self.pool.first(chunk.held);
-            let op = if packet.gathered { Op::Recv } else { Op::RecvReduce };
-            let start = self.take_ports(npu.index(), ctx.now, Handling::of(op), packet.len);
+            let packet = self.arrived.first(run.arrived);
+            let op = if packet.is_result { Op::Recv } else { Op::RecvReduce };
+            let start = self.banks.take(npu.index(), ctx.now, Handling::of(op), packet.len);
             if start > ctx.now {
-                self.progress(npu, seq).receiving = Unit::Fetching;
+                self.progress(npu, seq).run().receiving = InHand::Fetching;
                 let key = chunk_key(class::RECEIVED, seq, packet.port.0 as u8);
                 return ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
             }
-            self.finish_direct(npu, seq, ctx);
+            self.add_first(npu, seq, ctx);
         }
     }
 
-    /// The first held packet is added to the sum, or stored.
-    pub(super) fn finish_direct<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    /// The first packet that waits is added to the sum, or stored.
+    pub(super) fn add_first<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let packet = self.pop_held(npu, seq);
-        ctx.net.release(ctx.now, npu, packet.port, TrafficClass::default(), ctx.q);
-        let chunk = self.progress(npu, seq);
-        let Held { len, gathered, .. } = packet;
-        chunk.receiving = Unit::Idle;
-        chunk.due[usize::from(gathered)] -= u64::from(len);
-        chunk.receive_left = (chunk.due != [0, 0]).then_some(0);
+        let chunk = self.windows[npu.index()].chunk(seq);
         let phase = chunk.phase;
-        let summed = !gathered && chunk.due[0] == 0;
-        if summed && chunk.gathers && chunk.send_left.is_some() && chunk.sending == Unit::Idle {
+        let run = chunk.run();
+        let ArrivedPacket { len, port, is_result, .. } = self.arrived.pop(&mut run.arrived);
+        ctx.net.release(ctx.now, npu, port, TrafficClass::default(), ctx.q);
+        run.receiving = InHand::Nothing;
+        let Shape::Direct(direct) = &mut run.shape else { return };
+        *(if is_result { &mut direct.to_store } else { &mut direct.to_add }) -= u64::from(len);
+        let summed = !is_result && direct.to_add == 0;
+        let waits_for_sum = direct.own.is_some_and(|own| own.is_result) && run.sending == InHand::Nothing;
+        if summed && waits_for_sum {
             self.begin_own(npu, seq, ctx);
         }
         self.end_phase_if_complete(npu, seq, phase, ctx);

@@ -1,14 +1,45 @@
 //! How chunks enter and leave phases.
 
-use super::legs::{self, Shape};
-use super::{Ace, AceEvent, Blocked, Progress, State, Unit, class, held};
-use crate::api::{Ctx, EpOut, PhaseFsms, chunk_key};
+use super::arrived_packets::PacketList;
+use super::dma::WriteBack;
+use super::engine::Ace;
+use super::event::{AceEvent, class};
+use super::phase_messages::{self as messages, Pattern};
+use super::progress::{Blocked, Progress, State};
+use super::run::{Around, Direct, InHand, PhaseRun, Shape};
+use super::sram::Reservation;
+use crate::api::{Chunk, Ctx, EpOut, chunk_key};
 use crate::loggp::Train;
-use syncline_collective::Kind;
-use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
-use syncline_network::{Network, Route};
+use syncline_core::{Bytes, NodeId, Ps, Schedule};
+use syncline_network::Network;
 
 impl Ace {
+    /// A chunk is loaded if its partition has room; with nothing to communicate it is complete.
+    pub(super) fn load<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let chunk = self.chunks[seq as usize];
+        let mut done = ctx.now;
+        let mut event = AceEvent::Drained { npu: npu.0, seq }; // nothing to communicate with nobody
+        if self.layout.phases(chunk.plan) > 0 {
+            let bytes = self.bytes_loaded(npu, chunk);
+            self.sram.take(npu, 0, bytes);
+            done = self.dmas.load(npu.index(), ctx.now, Bytes(bytes));
+            event = AceEvent::Loaded { npu: npu.0, seq };
+        }
+        self.record_levels(npu, ctx.now);
+        ctx.q.at(done, chunk_key(class::LOADED, seq, 0), event);
+    }
+
+    /// Bytes that an NPU loads of a chunk.
+    pub(super) fn bytes_loaded(&self, npu: NodeId, chunk: Chunk) -> u64 {
+        match self.is_all_to_all(chunk.plan) {
+            true => self.bytes_for_peers(npu, chunk),
+            false => self.layout.held(npu, chunk, 0),
+        }
+    }
+
     /// A chunk is ready for its phase.
     pub(super) fn queue<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
@@ -17,62 +48,47 @@ impl Ace {
         let chunk = self.progress(npu, seq);
         (chunk.state, chunk.ready, chunk.waits_since) = (State::Queued, ctx.now, ctx.now);
         chunk.blocked = Blocked::Turn;
-        let line = self.line(npu, seq);
-        self.begin_phase(npu, line, ctx);
+        let phase = chunk.phase;
+        self.begin_phases(npu, self.line(seq, phase), ctx);
     }
 
     /// A chunk that is ready for its next phase, if it is the one of this line.
     pub(super) fn queued(&self, npu: NodeId, line: usize, seq: u32) -> Option<&Progress> {
-        let engine = &self.engines[npu.index()];
-        let chunk = engine.chunks.get(seq.checked_sub(engine.base)? as usize)?;
-        (chunk.state == State::Queued && self.line(npu, seq) == line).then_some(chunk)
+        let chunk = self.windows[npu.index()].get(seq)?;
+        (matches!(chunk.state, State::Queued) && self.line(seq, chunk.phase) == line).then_some(chunk)
     }
 
-    /// Whether the next chunk of a line can begin its phase; if not, which resource it waits for.
-    fn blocked_by(&self, npu: NodeId, line: usize, seq: u32) -> Option<Blocked> {
+    /// Whether the next chunk of a line can begin its phase; if not, what it waits for.
+    pub(super) fn blocked_by(&self, npu: NodeId, line: usize, seq: u32) -> Option<Blocked> {
         if self.queued(npu, line, seq).is_none() {
             return Some(Blocked::Turn);
         }
-        if self.fsm_busy[self.fsm(npu, line, seq)] {
+        if self.fsms.is_busy(npu.index(), self.fsms.server(line, seq)) {
             return Some(Blocked::Fsm);
         }
-        let needs_room = line < self.phases() && self.takes_room_at_once(seq, line);
+        let needs_room = line < self.phases && self.takes_room_at_once(seq, line);
         (needs_room && !self.may_take_room(npu, line, seq)).then_some(Blocked::Room)
-    }
-
-    /// Whether a phase takes room for its results before it begins, rather than before it stores the
-    /// first of them: an all-reduce around a ring, which stores nothing in its first half, does not.
-    fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
-        let program = self.layout.plan(self.chunks[seq as usize].plan).program(phase, true);
-        self.kind(seq, phase) != Kind::AllReduce || Shape::of(&program) == Shape::Direct
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
     fn may_take_room(&self, npu: NodeId, phase: usize, seq: u32) -> bool {
         let (to, bytes) = self.destination(npu, seq, phase);
-        self.next_to_room(npu, phase) == Some(seq) && self.partitions.fits(npu, to, bytes)
+        self.order.next_to_take_room(npu.index(), phase) == Some(seq) && self.sram.fits(npu, to, bytes)
     }
 
     /// Reserves room for the results of a chunk's phase, as much as there is of what it still needs, if it
     /// is its turn; whether a packet of `len` bytes can be stored.
     pub(super) fn take_room(&mut self, npu: NodeId, seq: u32, len: u32, now: Ps) -> bool {
         let phase = usize::from(self.progress(npu, seq).phase);
-        if self.next_to_room(npu, phase) == Some(seq) {
-            let (to, _) = self.destination(npu, seq, phase);
-            let left = self.partitions.left(npu, to);
-            let chunk = self.progress(npu, seq);
-            let due = chunk.room_due.unwrap_or(0);
-            let taken = due.min(left);
-            chunk.room += taken;
-            chunk.room_due = (due > taken).then_some(due - taken);
-            self.partitions.take(npu, to, taken);
-            if due == taken {
-                self.has_room(npu, phase);
+        if self.order.next_to_take_room(npu.index(), phase) == Some(seq) {
+            let to = self.destination_of(seq, phase);
+            if self.sram.reserve(npu, to, &mut self.windows[npu.index()].chunk(seq).run().room) {
+                self.order.has_room(npu.index(), phase);
             }
             self.record_levels(npu, now);
         }
         let chunk = self.progress(npu, seq);
-        let (can_store, waited) = (chunk.can_store(len), chunk.blocked == Blocked::Room);
+        let (can_store, waited) = (chunk.run().room.can_store(len), chunk.blocked == Blocked::Room);
         if !can_store && !waited {
             (chunk.blocked, chunk.waits_since) = (Blocked::Room, now);
         }
@@ -88,21 +104,23 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        self.begin_phase(npu, phase, ctx);
+        self.begin_phases(npu, phase, ctx);
         loop {
-            let Some(seq) = self.next_to_room(npu, phase) else { return };
-            let engine = &self.engines[npu.index()];
-            let Some(&chunk) = seq.checked_sub(engine.base).and_then(|i| engine.chunks.get(i as usize)) else { return };
-            let runs = chunk.state == State::Running && usize::from(chunk.phase) == phase;
-            let waits = runs && chunk.receiving == Unit::Turn;
-            if !(waits || runs && chunk.room > 0) || !self.take_room(npu, seq, 1, ctx.now) {
+            let Some(seq) = self.order.next_to_take_room(npu.index(), phase) else { return };
+            let Some(chunk) = self.windows[npu.index()].get(seq) else { return };
+            let State::Running(run) = &chunk.state else { return };
+            if usize::from(chunk.phase) != phase {
+                return;
+            }
+            let waits = run.receiving == InHand::Turn;
+            if !(waits || run.room.is_open()) || !self.take_room(npu, seq, 1, ctx.now) {
                 return;
             }
             if waits {
-                self.progress(npu, seq).receiving = Unit::Idle;
-                self.receive_held(npu, seq, ctx);
+                self.progress(npu, seq).run().receiving = InHand::Nothing;
+                self.receive_waiting(npu, seq, ctx);
             }
-            if self.next_to_room(npu, phase) == Some(seq) {
+            if self.order.next_to_take_room(npu.index(), phase) == Some(seq) {
                 return;
             }
         }
@@ -113,7 +131,7 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        self.partitions.free(npu, phase, bytes);
+        self.sram.free(npu, phase, bytes);
         self.record_levels(npu, ctx.now);
         match phase {
             0 => ctx.out.push(EpOut::Room { npu }),
@@ -121,46 +139,23 @@ impl Ace {
         }
     }
 
+    /// The partition that a phase of a chunk fills.
+    fn destination_of(&self, seq: u32, phase: usize) -> usize {
+        if phase + 1 == self.layout.phases(self.plan_of(seq)) { self.phases } else { phase + 1 }
+    }
+
     /// The partition that a phase of a chunk fills, and how many bytes.
     pub(super) fn destination(&self, npu: NodeId, seq: u32, phase: usize) -> (usize, u64) {
-        let chunk = self.chunks[seq as usize];
-        let last = phase + 1 == self.layout.phases(chunk.plan);
-        (if last { self.phases() } else { phase + 1 }, self.layout.held(npu, chunk, phase + 1))
-    }
-
-    /// The first FSM that serves a line, and the one behind the last.
-    fn fsms_of(&self, line: usize) -> (u32, u32) {
-        match line == self.phases() {
-            true => (0, self.config.fsms),
-            false => (self.fsm_of_phase[line], self.fsm_of_phase[line + 1]),
-        }
-    }
-
-    /// FSMs of every phase of every plan.
-    pub(super) fn fsms_of_phases(&self) -> Vec<PhaseFsms> {
-        let of_plan = |(plan, exchanged): (u8, bool)| {
-            (0..self.layout.phases(plan)).map(move |phase| {
-                let line = if exchanged { self.phases() } else { phase };
-                let (first, end) = self.fsms_of(line);
-                PhaseFsms { plan, phase: phase as u8, fsms: end - first, peak: self.peak_in[line] }
-            })
-        };
-        (0..).zip(self.exchanged.iter().copied()).flat_map(of_plan).collect()
-    }
-
-    /// The FSM of a chunk: of those of the phase, or of all if it is an all-to-all.
-    pub(super) fn fsm(&self, npu: NodeId, line: usize, seq: u32) -> usize {
-        let (first, end) = self.fsms_of(line);
-        npu.index() * self.config.fsms as usize + (first + seq % (end - first)) as usize
+        (self.destination_of(seq, phase), self.layout.held(npu, self.chunks[seq as usize], phase + 1))
     }
 
     /// Lets the chunks of a line begin their phase, in their order, as long as FSMs and room last.
-    pub(super) fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, line: usize, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn begin_phases<N: Network, Q>(&mut self, npu: NodeId, line: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         loop {
-            let Some(seq) = self.next_to_begin(npu, line) else { return };
+            let Some(seq) = self.order.next_to_begin(npu.index(), line) else { return };
             match self.blocked_by(npu, line, seq) {
                 Some(Blocked::Turn) => return,
                 Some(reason) => {
@@ -169,76 +164,88 @@ impl Ace {
                     return;
                 }
                 None => {
-                    self.begins(npu, line);
-                    self.run(npu, seq, line, ctx);
+                    self.order.begin(npu.index(), line);
+                    self.begin_phase(npu, seq, line, ctx);
                 }
             }
         }
     }
 
-    /// Accounts what a queued chunk has waited since the last look to what it was blocked by.
+    /// Accounts what a chunk has waited since the last look to what it was blocked by.
     fn account_wait(&mut self, npu: NodeId, seq: u32, now: Ps) {
         let chunk = self.progress(npu, seq);
         let waited = now - chunk.waits_since;
         chunk.waits_since = now;
         match chunk.blocked {
-            Blocked::Room => self.sram_use.wait += u128::from(waited.0),
-            Blocked::Fsm | Blocked::Turn => self.fsm_use.wait += u128::from(waited.0),
+            Blocked::Room => self.sram.account_wait(waited),
+            Blocked::Fsm | Blocked::Turn => self.fsms.account_wait(waited),
         }
     }
 
-    /// Starts a chunk's phase.
-    fn run<N: Network, Q>(&mut self, npu: NodeId, seq: u32, line: usize, ctx: &mut Ctx<'_, N, Q>)
+    /// A chunk begins its phase.
+    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, line: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let (phase, fsm) = (line, self.fsm(npu, line, seq));
-        self.fsm_busy[fsm] = true;
-        self.engines[npu.index()].busy_fsms += 1;
-        self.fsm_peak = self.fsm_peak.max(self.engines[npu.index()].busy_fsms);
-        let place = self.place_in(npu, line);
-        self.busy_in[place] += 1;
-        self.peak_in[line] = self.peak_in[line].max(self.busy_in[place]);
+        self.fsms.take(npu.index(), line, self.fsms.server(line, seq));
         self.record_levels(npu, ctx.now);
-        if line == self.phases() {
-            self.account_wait(npu, seq, ctx.now);
-            let chunk = self.progress(npu, seq);
-            (chunk.state, chunk.began) = (State::Running, ctx.now);
-            return self.run_exchange(npu, seq, ctx);
+        self.account_wait(npu, seq, ctx.now);
+        self.progress(npu, seq).began = ctx.now;
+        if line == self.phases {
+            return self.begin_all_to_all(npu, seq, ctx);
         }
-        let view = self.layout.view(npu, self.chunks[seq as usize], phase);
-        let block = view.vector.div_ceil(u64::from(view.program().ranks()));
-        let groups = block.div_ceil(self.config.message.0).max(1) as u32;
-        let (shape, port, (owns, legs)) = (Shape::of(view.program()), view.port(), legs::messages(&view));
-        let waiting = self.early.remove(&(npu.0, seq, phase as u8)).unwrap_or(held::List::EMPTY);
-        let now = ctx.now;
-        self.account_wait(npu, seq, now);
-        let (_, due) = self.destination(npu, seq, phase);
+        let phase = line as u8;
+        let run = self.first_of_phase(npu, seq, phase);
         let chunk = self.progress(npu, seq);
-        chunk.state = State::Running;
-        if let Some(port) = port {
-            (chunk.out_port, chunk.route) = (port, Route::Port(port));
+        (chunk.state, chunk.blocked) = (State::Running(run), Blocked::Turn);
+        if self.takes_room_at_once(seq, line) {
+            self.take_room(npu, seq, 0, ctx.now);
         }
-        (chunk.shape, chunk.owns, chunk.legs, chunk.gathers) = (shape, owns, legs, false);
-        (chunk.groups, chunk.held) = (groups, waiting);
-        (chunk.pc, chunk.group) = (0, 0);
-        (chunk.receiving, chunk.sending) = (Unit::Idle, Unit::Idle);
-        (chunk.room, chunk.room_due) = (0, Some(due));
-        (chunk.began, chunk.blocked) = (now, Blocked::Turn);
-        if self.takes_room_at_once(seq, phase) {
-            self.take_room(npu, seq, 0, now);
-        }
-        let kept = self.kept(npu, seq);
-        if shape == Shape::Direct {
+        // The block that a rank keeps for itself while it sends the others lies among the results in direct phases and
+        // relays, where it stays at its place.
+        let kept = match run.shape {
+            Shape::Ring(_) => 0,
+            Shape::Relay { .. } | Shape::Direct(_) => self.view(npu, seq, phase).kept(),
+        };
+        if let Shape::Direct(_) = run.shape {
             self.begin_direct(npu, seq, ctx);
-            self.direct_held(npu, seq, ctx);
+            self.add_waiting(npu, seq, ctx);
         } else {
-            self.expect_next(npu, seq, true);
+            self.set_up_own(npu, seq, 0);
+            self.expect_first(npu, seq);
             self.begin_own(npu, seq, ctx);
-            self.receive_held(npu, seq, ctx);
+            self.receive_waiting(npu, seq, ctx);
         }
         if kept > 0 {
-            self.free_source(npu, phase, kept, ctx);
+            self.free_source(npu, line, kept, ctx);
+        }
+    }
+
+    /// A phase of a chunk in which nothing has been done yet.
+    fn first_of_phase(&mut self, npu: NodeId, seq: u32, phase: u8) -> PhaseRun {
+        let arrived = self.early.remove(&(npu.0, seq, phase)).unwrap_or(PacketList::EMPTY);
+        let (_, bytes) = self.destination(npu, seq, usize::from(phase));
+        let view = self.view(npu, seq, phase);
+        let around = || Around {
+            port: view.port().expect("rings that an engine carries out go over a port"),
+            per_group: messages::arriving_messages(&view),
+            expected: 0,
+            arriving: None,
+            own: None,
+        };
+        let shape = match Pattern::of(view.program()) {
+            Pattern::Ring => Shape::Ring(around()),
+            Pattern::Relay => Shape::Relay { around: around(), own: 0 },
+            Pattern::Direct => Shape::Direct(Direct { to_add: 0, to_store: 0, own: None }),
+        };
+        PhaseRun {
+            receiving: InHand::Nothing,
+            sending: InHand::Nothing,
+            arrived,
+            room: Reservation::of(bytes),
+            message: None,
+            groups: messages::groups(&view, self.config.message) as u32,
+            shape,
         }
     }
 
@@ -247,13 +254,11 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = *self.progress(npu, seq);
-        let line = self.line(npu, seq);
-        let (fsm, place) = (self.fsm(npu, line, seq), self.place_in(npu, line));
-        self.fsm_busy[fsm] = false;
-        self.busy_in[place] -= 1;
-        self.engines[npu.index()].busy_fsms -= 1;
-        self.fsm_use.serve(Ps::ZERO, ctx.now - chunk.began);
+        let chunk = self.progress(npu, seq);
+        let (phase, busy) = (chunk.phase, ctx.now - chunk.began);
+        let line = self.line(seq, phase);
+        let fsm = self.fsms.server(line, seq);
+        self.fsms.give_back(npu.index(), line, fsm, busy);
         self.record_levels(npu, ctx.now);
         self.fsm_freed(npu, fsm, ctx);
     }
@@ -263,29 +268,19 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
-        let p = *self.progress(npu, seq);
-        let phase = usize::from(p.phase);
-        assert!(p.room_due.is_none(), "a phase ends with its results stored");
-        if self.traced.contains(npu) {
-            ctx.out.push(EpOut::Phase { npu, seq, phase: p.phase, ready: p.ready, began: p.began });
+        let traced = self.traced.contains(npu);
+        let phases = self.layout.phases(self.plan_of(seq));
+        let chunk = self.progress(npu, seq);
+        assert!(chunk.run().room.is_complete(), "a phase ends with its results stored");
+        if traced {
+            let Progress { phase, ready, began, .. } = *chunk;
+            ctx.out.push(EpOut::Phase { npu, seq, phase, ready, began });
         }
-        if phase + 1 == self.layout.phases(chunk.plan) {
+        if usize::from(chunk.phase) + 1 == phases {
             self.drain(npu, seq, ctx);
         } else {
-            self.progress(npu, seq).phase += 1;
+            chunk.phase += 1;
             self.queue(npu, seq, ctx);
-        }
-    }
-
-    /// When the TX DMA has loaded a chunk.
-    pub(super) fn load(&mut self, npu: usize, now: Ps, bytes: Bytes) -> Ps {
-        match self.config.protocol {
-            None => self.memory.serve(npu, now, bytes).max(self.tx_bus.serve(npu, now, bytes)),
-            Some(_) => {
-                let read = self.memory.transfer(npu, Train::at(now), bytes);
-                self.tx_bus.transfer(npu, read, bytes).last
-            }
         }
     }
 
@@ -294,84 +289,52 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        self.progress(npu, seq).state = State::Draining;
-        let bytes = self.drained_bytes(npu, seq);
-        let key = chunk_key(class::DRAINED, seq, 0);
-        if self.config.protocol.is_none() {
-            let done = self.write_back(npu, bytes, ctx.now);
-            return ctx.q.at(done, key, AceEvent::Drained { npu: npu.0, seq });
-        }
-        self.memory_written += bytes.0;
-        let across = self.rx_bus.transfer(npu.index(), Train::at(ctx.now), bytes);
-        if !self.config.charge_writes {
-            return ctx.q.at(across.last, key, AceEvent::Drained { npu: npu.0, seq });
-        }
-        // Memory is asked for when data is there, so that the TX DMA can use it until then.
-        self.progress(npu, seq).waits_since = across.last;
-        ctx.q.at(across.first, key, AceEvent::Crossed { npu: npu.0, seq });
+        let bytes = self.bytes_drained(npu, seq);
+        let (across, time, event) = match self.dmas.write_back(npu.index(), ctx.now, bytes) {
+            WriteBack::Done(time) => (None, time, AceEvent::Drained { npu: npu.0, seq }),
+            WriteBack::Crossing(train) => (Some(train.last), train.first, AceEvent::Crossed { npu: npu.0, seq }),
+        };
+        self.progress(npu, seq).state = State::Draining { across };
+        ctx.q.at(time, chunk_key(class::DRAINED, seq, 0), event);
     }
 
-    fn drained_bytes(&self, npu: NodeId, seq: u32) -> Bytes {
+    fn bytes_drained(&self, npu: NodeId, seq: u32) -> Bytes {
         let chunk = self.chunks[seq as usize];
         Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)))
     }
 
     /// The first message of a chunk that is written back is across the bus.
-    pub(super) fn write_across<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn crossed<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let across = Train { first: ctx.now, last: self.progress(npu, seq).waits_since };
-        let written = self.memory.transfer(npu.index(), across, self.drained_bytes(npu, seq));
-        ctx.q.at(written.last, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });
+        let State::Draining { across: Some(last) } = self.progress(npu, seq).state else { return };
+        let bytes = self.bytes_drained(npu, seq);
+        let written = self.dmas.write_across(npu.index(), Train { first: ctx.now, last }, bytes);
+        ctx.q.at(written, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });
     }
 
-    /// The RX DMA streams bytes to memory; returns when it is done.
-    pub(super) fn write_back(&mut self, npu: NodeId, bytes: Bytes, now: Ps) -> Ps {
-        self.memory_written += bytes.0;
-        let across = self.rx_bus.stream(npu.index(), now, bytes);
-        let stored = if self.config.protocol.is_some() { across } else { now };
-        match self.config.charge_writes {
-            true => across.max(self.memory.stream(npu.index(), stored, bytes)),
-            false => across,
+    /// A chunk is in main memory again.
+    pub(super) fn drained<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let had_phases = self.layout.phases(self.plan_of(seq)) > 0;
+        if had_phases {
+            let bytes = self.bytes_drained(npu, seq);
+            self.sram.free(npu, self.phases, bytes.0);
         }
+        self.complete(npu, seq, ctx);
+        if had_phases {
+            self.terminal_freed(npu, ctx);
+        }
+        ctx.out.push(EpOut::Room { npu });
     }
 
-    /// What every unfinished chunk waits for.
-    pub(super) fn list_waits(&self) -> Vec<Wait> {
-        let mut waits = Vec::new();
-        for (n, engine) in (0u32..).zip(&self.engines) {
-            let npu = NodeId(n);
-            if self.exchanges() {
-                self.list_packet_waits(npu, &mut waits);
-            }
-            for (seq, c) in (engine.base..).zip(&engine.chunks) {
-                let plan = self.chunks[seq as usize].plan;
-                let what = match c.state {
-                    State::Unstarted | State::Loading | State::Draining | State::Done => continue,
-                    State::Queued => match self.blocked_by(npu, self.line(npu, seq), seq) {
-                        Some(Blocked::Fsm) => "its FSM".into(),
-                        Some(Blocked::Room) => "room in the next SRAM partition".into(),
-                        _ => "its turn behind earlier chunks".to_string(),
-                    },
-                    State::Running if self.is_exchanged(self.chunks[seq as usize]) => self.exchange_wait(npu, seq),
-                    State::Running if c.blocked == Blocked::Room => "room in the next SRAM partition".into(),
-                    State::Running if c.sending == Unit::Turn => {
-                        format!("its turn to send through {}", self.layout.fabric().port_name(npu, c.out_port))
-                    }
-                    State::Running if c.receiving == Unit::AtPort || c.sending == Unit::AtPort => {
-                        format!("space in the port buffer of {}", self.layout.fabric().port_name(npu, c.out_port))
-                    }
-                    State::Running if c.shape == Shape::Direct => {
-                        format!("{} B to add and {} B to store from the other NPUs", c.due[0], c.due[1])
-                    }
-                    State::Running => format!("message {} of step {} of its neighbour", c.group, c.pc),
-                };
-                let name = self.layout.fabric().node_name(npu);
-                let phase = self.layout.phase_name(plan, usize::from(c.phase));
-                waits.push(Wait { who: format!("{name}, chunk {seq}, {phase}"), what });
-            }
-        }
-        waits
+    /// A chunk is complete.
+    pub(super) fn complete<N, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
+        self.windows[npu.index()].finish(seq);
+        self.record_levels(npu, ctx.now);
+        ctx.out.push(EpOut::Done { npu, seq });
     }
 }

@@ -1,122 +1,83 @@
-//! The SRAM: its partitions, and levels over time.
+//! The SRAM: its partitions, and the room that chunks have in them.
+//!
+//! Who needs room reserves it ([`Reservation`]), as much of it as there is and the rest when more is free, and may fill
+//! what it has before it has all. In the terminal partition results leave a reserve to packets that pass.
 
-use super::AceError;
-use super::transit::LEAST_SLOTS;
-use crate::layout::Layout;
-use syncline_collective::{Plan, Split};
-use syncline_core::{Bytes, NodeId, Peaks, PortId, Ps, Windows};
+use crate::servers::ResourceUse;
+use syncline_core::{NodeId, Ps};
 
-/// What an all-to-all needs beside room for chunks.
-#[derive(Clone, Copy, Debug)]
-pub struct Packets {
-    /// Bytes of a packet.
-    pub unit: u32,
-    /// Transit pools of an NPU.
-    pub pools: u32,
+/// How an SRAM is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Division {
+    /// Bytes of each partition.
+    pub capacity: Vec<u64>,
+    /// The partition that results leave for main memory. Behind it there may be one for transit pools.
+    pub terminal: usize,
+    /// Bytes that reservations leave free there.
+    pub reserve: u64,
 }
 
-impl Packets {
-    /// The least that the terminal partition and the transit pools may hold.
-    fn least(self) -> [u64; 2] {
-        [self.unit.into(), LEAST_SLOTS * u64::from(self.unit) * u64::from(self.pools)]
-    }
-}
-
-/// Partitions of the SRAM of all NPUs: one per phase, and the terminal one; in all-to-alls the transit pools
-/// behind it.
-#[derive(Clone, Debug)]
-pub struct Partitions {
-    capacity: Vec<u64>,
-    /// Per NPU and partition.
+/// The SRAM of all NPUs.
+#[derive(Debug)]
+pub(super) struct Sram {
+    division: Division,
+    /// Per NPU and partition: bytes that are taken.
     used: Vec<u64>,
+    /// Per partition: the most on one NPU.
     peak: Vec<u64>,
-    /// The partition behind those of phases, and what results leave there for a packet of an all-to-all.
-    terminal: usize,
-    reserve: u64,
+    usage: ResourceUse,
 }
 
-impl Partitions {
-    /// Divides `sram` bytes for chunks of at most `chunk` bytes: in proportion to (bandwidth of the
-    /// phase's links) x (bytes that a chunk brings into the phase), the terminal partition equal to the
-    /// last (ACE paper, section IV-I); where several plans share a phase number, the mean. A partition
-    /// that would not hold one chunk gets room for one before the rest is divided.
-    ///
-    /// An all-to-all (`packets`) holds no results, so its terminal partition needs room for one packet only; its
-    /// transit pools, if there are any, get a partition as large as the others, and need two packets each.
-    ///
-    /// Where all-reduces and all-to-alls run side by side, both load into the first partition: its bandwidth is that of
-    /// the all-reduce's first phase, its chunk the mean of what the two bring (section IV-I, footnote 9). The terminal
-    /// partition has room for a packet beyond the results of a chunk, and the transit pools are as large as it is.
-    ///
-    /// # Errors
-    /// [`AceError::SramTooSmall`] when the partitions cannot all hold a chunk.
-    pub fn new(layout: &Layout, sram: u64, chunk: Bytes, packets: Option<Packets>) -> Result<Partitions, AceError> {
-        let fabric = layout.fabric();
-        let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
-        let ports = fabric.ports(NodeId(0)); // of a product, as every NPU's
-        let mut weights = vec![0u128; phases + 1];
-        let mut needs = vec![0u64; phases + 1];
-        let mut reserve = 0;
-        let mut bandwidths = Vec::new();
-        let mut exchanged = Vec::new();
-        for plan in 0..layout.plans().count() as u8 {
-            let held = |phase| layout.held_at_most(plan, chunk, phase);
-            let count = layout.phases(plan);
-            if layout.plan(plan).is_exchange() {
-                let brought = held(0);
-                needs[0] = needs[0].max(brought);
-                exchanged.push(u128::from(brought.max(1)));
-                continue;
-            }
-            for (phase, p) in layout.plan(plan).phases().iter().enumerate() {
-                let links = (0..ports).map(|q| fabric.link(NodeId(0), PortId(q))).filter(|l| l.class == p.dim);
-                let bandwidth: u128 = links.map(|l| u128::from(l.rate.bytes_per_s())).sum();
-                weights[phase] += bandwidth * u128::from(held(phase).max(1));
-                if phase == 0 {
-                    bandwidths.push(bandwidth);
-                }
-                needs[phase] = needs[phase].max(held(phase));
-            }
-            needs[phases] = needs[phases].max(held(count));
-        }
-        let first = bandwidths.iter().sum::<u128>() / (bandwidths.len() as u128).max(1);
-        weights[0] += first * exchanged.iter().sum::<u128>();
-        // Sums over the plans that have a phase, made comparable with those of phases that others have.
-        let plans = layout.plans().count() as u128;
-        for (phase, weight) in weights.iter_mut().enumerate().take(phases) {
-            let sharing = layout.plans().filter(|p| p.phases().len() > phase).count() as u128;
-            *weight = *weight * plans / sharing;
-        }
-        weights[phases] = weights[phases.saturating_sub(1)];
-        if let Some(packets) = packets {
-            let [terminal, pools] = packets.least();
-            needs[phases] += terminal;
-            needs.push(pools);
-            if bandwidths.is_empty() {
-                weights = vec![1, 1];
-            } else {
-                reserve = terminal;
-            }
-            weights.push(if pools > 0 { weights[phases] } else { 0 });
-        }
-        let needed = needs.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
-        if needed > sram {
-            return Err(AceError::SramTooSmall { sram, pools: packets.map_or(0, |p| p.pools), needed });
-        }
-        let capacity = divide(sram, &weights, &needs);
-        let used = vec![0; capacity.len() * layout.npus() as usize];
-        Ok(Partitions { peak: vec![0; capacity.len()], capacity, used, terminal: phases, reserve })
+/// Room that a chunk needs for the results of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reservation {
+    /// Bytes that are still to be reserved; `None` when all are.
+    missing: Option<u64>,
+    /// Bytes that are reserved and not filled yet, as long as some are missing.
+    unfilled: u64,
+}
+
+impl Reservation {
+    /// Room of so many bytes, none of which is reserved yet.
+    pub const fn of(bytes: u64) -> Reservation {
+        Reservation { missing: Some(bytes), unfilled: 0 }
     }
 
-    /// Packets that each transit pool holds.
-    pub fn slots(&self, packets: Packets) -> u32 {
-        let Packets { unit, pools } = packets;
-        let pool = self.capacity.last().map_or(0, |all| all / u64::from(pools.max(1)) / u64::from(unit.max(1)));
-        u32::try_from(pool).unwrap_or(u32::MAX)
+    /// Whether all of it is reserved.
+    pub const fn is_complete(&self) -> bool {
+        self.missing.is_none()
     }
 
-    fn slot(&self, npu: NodeId, partition: usize) -> usize {
-        npu.index() * self.capacity.len() + partition
+    /// Whether there is room for a packet.
+    #[inline]
+    pub fn can_store(&self, len: u32) -> bool {
+        self.missing.is_none() || self.unfilled >= u64::from(len.max(1))
+    }
+
+    /// Whether some of it is reserved, and neither filled nor known to be enough.
+    pub const fn is_open(&self) -> bool {
+        self.unfilled > 0
+    }
+
+    /// A packet is stored, for which there is room.
+    #[inline]
+    pub fn fill(&mut self, len: u32) {
+        if self.missing.is_some() {
+            self.unfilled -= u64::from(len);
+        }
+    }
+}
+
+impl Sram {
+    /// Empty partitions of `npus` NPUs.
+    pub fn new(division: Division, npus: u32) -> Sram {
+        let partitions = division.capacity.len();
+        let (used, peak) = (vec![0; partitions * npus as usize], vec![0; partitions]);
+        Sram { division, used, peak, usage: ResourceUse::new("sram_room", 1) }
+    }
+
+    fn place(&self, npu: NodeId, partition: usize) -> usize {
+        npu.index() * self.division.capacity.len() + partition
     }
 
     /// Whether `bytes` more of a chunk fit.
@@ -124,194 +85,165 @@ impl Partitions {
         bytes <= self.left(npu, partition)
     }
 
-    /// Whether a packet of `len` bytes fits into the terminal partition beside `held` bytes of others. While
+    /// Whether a packet of `len` bytes fits into the terminal partition beside `others` bytes of packets. While
     /// results wait for room there (`wanted`), packets get no more than is set aside for them.
-    pub fn fits_packet(&self, npu: NodeId, len: u64, held: u64, wanted: bool) -> bool {
-        len <= self.free_bytes(npu, self.terminal) && (!wanted || held + len <= self.reserve)
+    pub fn fits_packet(&self, npu: NodeId, len: u64, others: u64, wanted: bool) -> bool {
+        len <= self.unused(npu, self.division.terminal) && (!wanted || others + len <= self.division.reserve)
     }
 
-    /// Bytes that chunks may reserve.
-    pub fn left(&self, npu: NodeId, partition: usize) -> u64 {
-        let reserve = if partition == self.terminal { self.reserve } else { 0 };
-        self.free_bytes(npu, partition).saturating_sub(reserve)
+    /// Bytes that chunks may take.
+    fn left(&self, npu: NodeId, partition: usize) -> u64 {
+        let reserve = if partition == self.division.terminal { self.division.reserve } else { 0 };
+        self.unused(npu, partition).saturating_sub(reserve)
     }
 
-    fn free_bytes(&self, npu: NodeId, partition: usize) -> u64 {
-        self.capacity[partition] - self.used[self.slot(npu, partition)]
+    fn unused(&self, npu: NodeId, partition: usize) -> u64 {
+        self.division.capacity[partition] - self.used[self.place(npu, partition)]
     }
 
-    /// Reserves room.
+    /// Takes room.
     pub fn take(&mut self, npu: NodeId, partition: usize, bytes: u64) {
-        let slot = self.slot(npu, partition);
-        self.used[slot] += bytes;
-        assert!(self.used[slot] <= self.capacity[partition], "SRAM partition {partition} overflows");
-        self.peak[partition] = self.peak[partition].max(self.used[slot]);
+        let place = self.place(npu, partition);
+        self.used[place] += bytes;
+        assert!(self.used[place] <= self.division.capacity[partition], "SRAM partition {partition} overflows");
+        self.peak[partition] = self.peak[partition].max(self.used[place]);
     }
 
     /// Gives room back.
     pub fn free(&mut self, npu: NodeId, partition: usize, bytes: u64) {
-        let slot = self.slot(npu, partition);
-        assert!(self.used[slot] >= bytes, "SRAM partition {partition} gives back more than it holds");
-        self.used[slot] -= bytes;
+        let place = self.place(npu, partition);
+        assert!(self.used[place] >= bytes, "SRAM partition {partition} gives back more than it holds");
+        self.used[place] -= bytes;
     }
 
-    /// Bytes reserved on an NPU, by partition.
+    /// Reserves what is missing of some room, as much as is left; whether that completes it.
+    pub fn reserve(&mut self, npu: NodeId, partition: usize, room: &mut Reservation) -> bool {
+        let missing = room.missing.unwrap_or(0);
+        let taken = missing.min(self.left(npu, partition));
+        self.take(npu, partition, taken);
+        room.unfilled += taken;
+        room.missing = (missing > taken).then_some(missing - taken);
+        room.is_complete()
+    }
+
+    /// Bytes taken on an NPU, by partition.
     pub fn used(&self, npu: NodeId) -> &[u64] {
-        &self.used[self.slot(npu, 0)..][..self.capacity.len()]
+        &self.used[self.place(npu, 0)..][..self.division.capacity.len()]
     }
 
-    /// Those that exist: all-to-alls whose packets others forward have no transit pools.
-    pub fn shown(&self) -> impl Iterator<Item = usize> {
-        (0..self.capacity.len()).filter(|&p| p <= self.terminal || self.capacity[p] > 0)
+    /// The partitions that exist: where no packets pass through engines, there are no transit pools.
+    pub fn partitions(&self) -> impl Iterator<Item = usize> {
+        (0..self.division.capacity.len()).filter(|&p| p <= self.division.terminal || self.division.capacity[p] > 0)
     }
 
-    /// Name, capacity and largest fill of every partition.
-    pub fn report(&self, layout: &Layout) -> Vec<(String, u64, u64)> {
-        let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
-        let phases = layout.phases(plan);
-        let name = |p: usize| match p.checked_sub(phases) {
-            None => layout.phase_name(plan, p),
-            Some(0) => "terminal".to_string(),
-            Some(_) => "transit".to_string(),
-        };
-        self.shown().map(|p| (name(p), self.capacity[p], self.peak[p])).collect()
-    }
-}
-
-/// Bytes of SRAM in which the partitions hold one chunk each; what `packets` need if there are direct all-to-alls only.
-pub fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Packets) -> u64 {
-    let mut needs = Vec::new();
-    let mut terminal = 0;
-    let (exchanges, others): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| plan.is_exchange());
-    for plan in others {
-        let count = plan.phases().len();
-        needs.resize(needs.len().max(count), 0);
-        for (phase, need) in needs.iter_mut().enumerate().take(count) {
-            *need = plan.held_at_most(phase, chunk, split).max(*need);
-        }
-        terminal = plan.held_at_most(count, chunk, split).max(terminal);
-    }
-    if !exchanges.is_empty() {
-        needs.resize(needs.len().max(1), 0);
-        needs[0] = chunk.0.max(needs[0]);
-        needs.extend(packets.least());
-    }
-    needs.into_iter().fold(terminal, u64::saturating_add)
-}
-
-/// Divides `sram` in proportion to `weights`, but gives nobody less than it needs (in all at most `sram`).
-fn divide(sram: u64, weights: &[u128], needs: &[u64]) -> Vec<u64> {
-    let mut fixed = vec![false; needs.len()];
-    loop {
-        let taken: u64 = needs.iter().zip(&fixed).filter(|(_, fixed)| **fixed).map(|(need, _)| need).sum();
-        let free = u128::from(sram - taken);
-        let total: u128 = weights.iter().zip(&fixed).filter(|(_, fixed)| !**fixed).map(|(w, _)| w).sum();
-        let share = |i: usize| if fixed[i] { needs[i] } else { (free * weights[i] / total.max(1)) as u64 };
-        let capacity: Vec<u64> = (0..needs.len()).map(share).collect();
-        let short: Vec<usize> = (0..needs.len()).filter(|&i| capacity[i] < needs[i]).collect();
-        if short.is_empty() {
-            return capacity;
-        }
-        short.into_iter().for_each(|i| fixed[i] = true);
-    }
-}
-
-/// A quantity of one NPU that changes in steps, integrated over windows.
-#[derive(Clone, Debug)]
-pub struct Level {
-    windows: Windows,
-    since: Ps,
-    level: u64,
-}
-
-impl Level {
-    /// A level of zero, in windows of `window`.
-    pub fn new(window: Ps) -> Level {
-        Level { windows: Windows::new(window), since: Ps::ZERO, level: 0 }
+    /// Bytes of a partition, and the most of them that one NPU ever took.
+    pub fn filling(&self, partition: usize) -> (u64, u64) {
+        (self.division.capacity[partition], self.peak[partition])
     }
 
-    /// The level from `now` on.
-    pub fn set(&mut self, now: Ps, level: u64) {
-        if level != self.level {
-            self.windows.add_weighted(self.since, now, self.level);
-            (self.since, self.level) = (now, level);
-        }
+    /// Accounts what a chunk has waited for room.
+    pub fn account_wait(&mut self, wait: Ps) {
+        self.usage.wait += u128::from(wait.0);
     }
 
-    /// The integral until `now`.
-    pub fn until(&self, now: Ps) -> Windows {
-        let mut windows = self.windows.clone();
-        windows.add_weighted(self.since, now, self.level);
-        windows
-    }
-}
-
-/// What the partitions of one NPU hold over time.
-#[derive(Clone, Debug)]
-pub struct Fillings {
-    sum: Level,
-    parts: Vec<(Level, Peaks)>,
-}
-
-impl Fillings {
-    /// Of so many partitions, all empty, in windows of `window`.
-    pub fn new(partitions: usize, window: Ps) -> Fillings {
-        let part = (Level::new(window), Peaks::new(window));
-        Fillings { sum: Level::new(window), parts: vec![part; partitions] }
-    }
-
-    /// What each holds from `now` on.
-    pub fn set(&mut self, now: Ps, used: &[u64]) {
-        for ((level, peaks), &used) in self.parts.iter_mut().zip(used) {
-            if used != level.level {
-                // A window's border belongs to the next one only.
-                if now > level.since {
-                    peaks.hold(level.since, Ps(now.0 - 1), level.level);
-                }
-                level.set(now, used);
-                peaks.hold(now, now, used);
-            }
-        }
-        self.sum.set(now, used.iter().sum());
-    }
-
-    /// The integral over all partitions until `now`.
-    pub fn sum(&self, now: Ps) -> Windows {
-        self.sum.until(now)
-    }
-
-    /// The integral over a partition until `now`, and its peaks.
-    pub fn part(&self, partition: usize, now: Ps) -> (Windows, Peaks) {
-        let (level, peaks) = &self.parts[partition];
-        let mut peaks = peaks.clone();
-        peaks.hold(level.since, now, level.level);
-        (level.until(now), peaks)
+    /// What waited for room.
+    pub fn usage(&self) -> &ResourceUse {
+        &self.usage
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Two partitions, the second of them the terminal one with a reserve, and no transit pools; on two NPUs.
+    fn sram() -> Sram {
+        Sram::new(Division { capacity: vec![100, 70, 0], terminal: 1, reserve: 20 }, 2)
+    }
+
+    const NPU: NodeId = NodeId(1);
 
     #[test]
-    fn a_filling_has_means_and_peaks_of_every_window() {
-        let mut fillings = Fillings::new(2, Ps(10));
-        fillings.set(Ps(0), &[4, 0]);
-        fillings.set(Ps(12), &[4, 7]);
-        fillings.set(Ps(12), &[4, 2]); // seven for no time
-        fillings.set(Ps(20), &[1, 2]);
-        let (held, most) = fillings.part(0, Ps(35));
-        assert_eq!((held.busy(), most.most()), (&[40, 40, 10, 5][..], &[4, 4, 1, 1][..]));
-        let (held, most) = fillings.part(1, Ps(35));
-        assert_eq!((held.busy(), most.most()), (&[0, 16, 20, 10][..], &[0, 7, 2, 2][..]));
-        assert_eq!(fillings.sum(Ps(35)).busy(), [40, 56, 30, 15]);
+    fn what_is_taken_is_given_back() {
+        let mut sram = sram();
+        sram.take(NPU, 0, 60);
+        sram.take(NPU, 0, 40);
+        assert!(!sram.fits(NPU, 0, 1) && sram.fits(NPU, 0, 0) && sram.fits(NodeId(0), 0, 100));
+        sram.free(NPU, 0, 100);
+        assert!(sram.fits(NPU, 0, 100) && !sram.fits(NPU, 0, 101));
+        assert_eq!((sram.used(NPU), sram.filling(0)), (&[0, 0, 0][..], (100, 100)));
     }
 
     #[test]
-    fn partitions_are_proportional_but_never_too_small() {
-        assert_eq!(divide(100, &[2, 1, 1], &[10, 10, 10]), [50, 25, 25]);
-        // The second would get 10: it gets its 40, and the others share the rest 2 to 1.
-        assert_eq!(divide(100, &[6, 1, 3], &[0, 40, 0]), [40, 40, 20]);
-        assert_eq!(divide(30, &[1000, 1, 1], &[10, 10, 10]), [10, 10, 10]);
+    fn a_partition_without_capacity_takes_nothing_and_is_not_shown() {
+        let mut sram = sram();
+        sram.take(NPU, 2, 0);
+        assert!(!sram.fits(NPU, 2, 1));
+        assert_eq!(sram.partitions().collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "overflows")]
+    fn an_overflow_stops_the_run() {
+        sram().take(NPU, 0, 101);
+    }
+
+    #[test]
+    #[should_panic(expected = "more than it holds")]
+    fn an_underflow_stops_the_run() {
+        let mut sram = sram();
+        sram.take(NodeId(0), 0, 50);
+        sram.free(NPU, 0, 1);
+    }
+
+    #[test]
+    fn results_leave_room_for_a_packet_and_packets_no_more_than_that_while_results_wait() {
+        let mut sram = sram();
+        assert!(sram.fits(NPU, 1, 50) && !sram.fits(NPU, 1, 51));
+        assert!(sram.fits_packet(NPU, 70, 0, false) && !sram.fits_packet(NPU, 71, 0, false));
+        assert!(sram.fits_packet(NPU, 15, 5, true) && !sram.fits_packet(NPU, 15, 6, true));
+        sram.take(NPU, 1, 50);
+        assert!(sram.fits_packet(NPU, 20, 0, true) && !sram.fits_packet(NPU, 21, 0, false));
+    }
+
+    #[test]
+    fn room_is_reserved_as_it_becomes_free() {
+        let mut sram = sram();
+        sram.take(NPU, 0, 90);
+        let mut room = Reservation::of(30);
+        assert!(!room.can_store(0) && !room.is_open());
+        assert!(!sram.reserve(NPU, 0, &mut room));
+        assert!(room.can_store(10) && !room.can_store(11) && room.is_open());
+        room.fill(10);
+        assert!(!room.can_store(1));
+        sram.free(NPU, 0, 90);
+        assert!(sram.reserve(NPU, 0, &mut room));
+        assert!(room.is_complete() && room.can_store(20));
+        assert_eq!(sram.used(NPU)[0], 30);
+        let mut nothing = Reservation::of(0);
+        assert!(sram.reserve(NPU, 0, &mut nothing) && nothing.is_complete(), "no bytes are always there");
+    }
+
+    proptest! {
+        #[test]
+        fn reservations_take_what_they_ask_for_however_it_comes(
+            wanted in prop::collection::vec(0u64..60, 1..20), busy in 0u64..=100,
+        ) {
+            let mut sram = sram();
+            sram.take(NPU, 0, busy);
+            let mut freed = busy;
+            for bytes in wanted {
+                let mut room = Reservation::of(bytes);
+                while !sram.reserve(NPU, 0, &mut room) {
+                    prop_assert!(freed > 0, "all is free, and {} of 100 B are not found", bytes);
+                    sram.free(NPU, 0, 1);
+                    freed -= 1;
+                }
+                prop_assert_eq!(sram.used(NPU)[0], freed + bytes);
+                sram.free(NPU, 0, bytes);
+            }
+            prop_assert!(sram.filling(0).1 <= 100);
+        }
     }
 }

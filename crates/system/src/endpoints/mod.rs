@@ -20,8 +20,8 @@ use crate::timer::{Timer, timers};
 use serde::Deserialize;
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
-use syncline_endpoint::ace::AceEvent;
 use syncline_endpoint::WorkDone;
+use syncline_endpoint::ace::AceEvent;
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::Network;
 

@@ -24,98 +24,51 @@
 //! even asked for, its NPU computes or waits for a collective that the others had finished before they asked for this
 //! ring: an all-to-all whose chunks come before it, to which the same applies.
 
-use super::{Ace, AceEvent, Blocked, State};
+use super::engine::Ace;
+use super::event::AceEvent;
+use super::progress::{Blocked, State};
 use crate::api::{Chunk, Ctx};
 use syncline_core::{NodeId, PortId, Schedule};
 use syncline_network::Network;
 
 impl Ace {
-    /// Whether there are all-to-alls.
-    pub(super) fn exchanges(&self) -> bool {
-        self.exchanged.contains(&true)
-    }
-
-    /// Whether a chunk is an all-to-all.
-    #[inline]
-    pub(super) fn is_exchanged(&self, chunk: Chunk) -> bool {
-        self.exchanged[usize::from(chunk.plan)]
-    }
-
     /// Puts the next chunk into the lines in which it will stand.
     pub(super) fn enlist(&mut self, chunk: Chunk) {
-        let (seq, phases) = (self.chunks.len() as u32, self.phases());
-        let lines = match self.is_exchanged(chunk) {
-            true => phases..phases + 1,
+        let lines = match self.is_all_to_all(chunk.plan) {
+            true => self.phases..self.phases + 1,
             false => 0..self.layout.phases(chunk.plan),
         };
-        self.lines[lines].iter_mut().for_each(|line| line.push(seq));
-    }
-
-    /// The line in which a chunk stands: its phase, or that of all-to-alls.
-    pub(super) fn line(&self, npu: NodeId, seq: u32) -> usize {
-        if self.is_exchanged(self.chunks[seq as usize]) {
-            return self.phases();
-        }
-        let engine = &self.engines[npu.index()];
-        usize::from(engine.chunks[(seq - engine.base) as usize].phase)
-    }
-
-    pub(super) fn place_in(&self, npu: NodeId, line: usize) -> usize {
-        npu.index() * self.lines.len() + line
-    }
-
-    /// The chunk whose turn it is to begin a line's phase.
-    pub(super) fn next_to_begin(&self, npu: NodeId, line: usize) -> Option<u32> {
-        self.lines[line].get(self.begun[self.place_in(npu, line)] as usize).copied()
-    }
-
-    /// The chunk whose turn it is to take room for the results of a phase.
-    pub(super) fn next_to_room(&self, npu: NodeId, phase: usize) -> Option<u32> {
-        self.lines[phase].get(self.roomed[self.place_in(npu, phase)] as usize).copied()
-    }
-
-    /// The next chunk of a line begins.
-    pub(super) fn begins(&mut self, npu: NodeId, line: usize) {
-        let place = self.place_in(npu, line);
-        self.begun[place] += 1;
-    }
-
-    /// The next chunk has all the room for the results of a phase.
-    pub(super) fn has_room(&mut self, npu: NodeId, phase: usize) {
-        let place = self.place_in(npu, phase);
-        self.roomed[place] += 1;
+        self.order.append(self.chunks.len() as u32, lines);
+        self.chunks.push(chunk);
     }
 
     /// An FSM is free: of the two chunks that it could serve, the one that was ready first goes first.
-    pub(super) fn fsm_freed<N: Network, Q>(&mut self, npu: NodeId, fsm: usize, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn fsm_freed<N: Network, Q>(&mut self, npu: NodeId, fsm: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let number = fsm % self.config.fsms as usize;
-        let phase = self.fsm_of_phase.partition_point(|&first| first as usize <= number) - 1;
         let ready = |line| {
-            let seq = self.next_to_begin(npu, line)?;
-            let chunk = self.queued(npu, line, seq).filter(|_| self.fsm(npu, line, seq) == fsm)?;
+            let seq = self.order.next_to_begin(npu.index(), line)?;
+            let chunk = self.queued(npu, line, seq).filter(|_| self.fsms.server(line, seq) == fsm)?;
             Some((chunk.ready, seq))
         };
-        let mut lines = [phase, self.phases()];
-        if let (Some(ring), Some(exchange)) = (ready(lines[0]), ready(lines[1]))
-            && exchange < ring
+        let mut lines = [self.fsms.own_line(fsm), self.phases];
+        if let (Some(ring), Some(all_to_all)) = (ready(lines[0]), ready(lines[1]))
+            && all_to_all < ring
         {
             lines.reverse();
         }
-        lines.into_iter().for_each(|line| self.begin_phase(npu, line, ctx));
+        lines.into_iter().for_each(|line| self.begin_phases(npu, line, ctx));
     }
 
     /// Whether results wait for room in the terminal partition.
-    pub(super) fn wants_terminal(&self, npu: NodeId) -> bool {
-        let engine = &self.engines[npu.index()];
+    pub(super) fn results_wait_for_terminal(&self, npu: NodeId) -> bool {
         let Some(phase) = self.last_phase else { return false };
-        let place = self.next_to_room(npu, phase).and_then(|seq| seq.checked_sub(engine.base));
-        let chunk = place.and_then(|at| engine.chunks.get(at as usize));
-        chunk.is_some_and(|c| {
-            let there = matches!(c.state, State::Queued | State::Running) && usize::from(c.phase) == phase;
-            there && c.blocked == Blocked::Room
+        let first = self.order.next_to_take_room(npu.index(), phase);
+        first.and_then(|seq| self.windows[npu.index()].get(seq)).is_some_and(|chunk| {
+            let is_there =
+                matches!(chunk.state, State::Queued | State::Running(_)) && usize::from(chunk.phase) == phase;
+            is_there && chunk.blocked == Blocked::Room
         })
     }
 
@@ -127,7 +80,7 @@ impl Ace {
         if let Some(phase) = self.last_phase {
             self.room_freed(npu, phase, ctx);
         }
-        self.admit_blocked(npu, ctx);
+        self.admit_to_terminal(npu, ctx);
     }
 
     /// A port buffer may have space again.
@@ -135,13 +88,13 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let passing = self.exchanges();
-        let packets_first = passing && self.takes_turns(npu, port);
+        let has_packets = self.has_all_to_alls();
+        let packets_first = has_packets && self.pools.go_before_rings(npu, port);
         if packets_first {
             self.serve_outlet(npu, port, ctx);
         }
-        self.serve_queue(npu, port, ctx);
-        if passing && !packets_first {
+        self.serve_waiting(npu, port, ctx);
+        if has_packets && !packets_first {
             self.serve_outlet(npu, port, ctx);
         }
     }

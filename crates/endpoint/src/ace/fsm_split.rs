@@ -16,15 +16,15 @@
 //!
 //! Left out: waits for room, banks and ports.
 
-use super::legs::{Shape, messages};
-use super::{AceConfig, FsmSplit};
+use super::config::{AceConfig, FsmSplit};
+use super::phase_messages::{Pattern, arriving_messages, groups, largest_block, own_messages};
 use crate::api::Chunk;
 use crate::layout::Layout;
 use syncline_core::{Bytes, PortId, Ps, Rate};
 
 /// FSMs of each phase, for chunks of at most `chunk` bytes in packets of `packet`. No phase has none if there are as
 /// many FSMs as phases.
-pub fn per_phase(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> Vec<u32> {
+pub(super) fn per_phase(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Bytes) -> Vec<u32> {
     let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
     let mut times = vec![1; phases];
     if config.fsm_split == FsmSplit::Need {
@@ -49,14 +49,14 @@ fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase:
     };
     let (rate, latency) = links.fold((Rate::UNLIMITED, Ps::ZERO), slowest);
     let ranks = view.program().ranks();
-    let block = view.vector.div_ceil(u64::from(ranks));
-    let groups = block.div_ceil(config.message.0).max(1);
-    let message = Bytes(block.div_ceil(groups));
-    let (owns, legs) = messages(&view);
-    let (hops, sends) = match Shape::of(view.program()) {
-        Shape::Ring => (legs.saturating_sub(1), legs),
-        Shape::Relay => (ranks.saturating_sub(2), legs),
-        Shape::Direct => (1, owns),
+    let groups = groups(&view, config.message);
+    let message = Bytes(largest_block(&view).div_ceil(groups));
+    // All that arrive but those for the NPU itself are sent on, and as many are its own: it sends as many as arrive.
+    let (owns, arriving) = (own_messages(&view), arriving_messages(&view));
+    let (hops, sends) = match Pattern::of(view.program()) {
+        Pattern::Ring => (arriving.saturating_sub(1), arriving),
+        Pattern::Relay => (ranks.saturating_sub(2), arriving),
+        Pattern::Direct => (1, owns),
     };
     let times = |count: u32, time: Ps| u128::from(count) * u128::from(time.0);
     let hop = Ps(latency.0.saturating_add(rate.time(Bytes(packet.0.min(message.0))).0));

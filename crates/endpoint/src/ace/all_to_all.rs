@@ -1,0 +1,179 @@
+//! A chunk of a direct all-to-all: what an NPU sends of its own, and what it receives.
+//!
+//! An all-to-all has a single phase, which every FSM can run (ACE paper, section V). What goes to others is
+//! loaded into the first partition; the FSM of the chunk serves the peers in the order of the program, and puts the
+//! packets for each into the port buffer of their route. It is free when it has issued the last. A
+//! packet is read when there is room for it, one after the other. What a peer has got is given back to the
+//! partition.
+//!
+//! What arrives is final: it goes through the terminal partition to memory packet by packet, whether or not the NPU
+//! has begun the chunk itself. The chunk is done when everything is sent and everything is stored. What stays
+//! with the NPU is never moved. So main memory is read once for every byte that is injected and written once for
+//! every byte that is received, however far it goes.
+//!
+//! Left out: messages. Nothing waits for a message of an all-to-all to be complete, so packets go one by one.
+
+use super::config::Transit;
+use super::engine::Ace;
+use super::event::{AceEvent, class};
+use super::packet::Packet;
+use super::progress::{Progress, State};
+use super::run::PeerBlock;
+use crate::api::{Chunk, Ctx, EpOut, chunk_key};
+use syncline_collective::Slot;
+use syncline_core::{NodeId, Ps, Schedule};
+use syncline_network::{Network, Route};
+
+impl Ace {
+    /// Bytes that an NPU sends in a chunk: all but its own share.
+    ///
+    /// In closed form, as what it receives, rather than as sums over the steps of the program: there are as many as NPUs,
+    /// and an NPU is asked whether it has room for a chunk far more often than it starts one.
+    pub(super) fn bytes_for_peers(&self, npu: NodeId, chunk: Chunk) -> u64 {
+        let view = self.layout.view(npu, chunk, 0);
+        view.vector - view.kept()
+    }
+
+    /// Bytes that an NPU receives in a chunk: from every other one as much as it keeps of its own.
+    fn bytes_of_peers(&self, npu: NodeId, chunk: Chunk) -> u64 {
+        let view = self.layout.view(npu, chunk, 0);
+        u64::from(view.program().ranks() - 1) * view.kept()
+    }
+
+    /// Bytes of a chunk that an NPU is still to receive and store, whether or not it has begun the chunk.
+    fn still_due(&self, npu: NodeId, seq: u32) -> u64 {
+        let due = self.receipts.due(npu, seq);
+        due.unwrap_or_else(|| self.bytes_of_peers(npu, self.chunks[seq as usize]))
+    }
+
+    /// The chunk's FSM begins.
+    pub(super) fn begin_all_to_all<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        if self.turn_to_peer(npu, seq, 0) {
+            self.next_packet(npu, seq, ctx);
+        } else {
+            self.end_sending(npu, seq, ctx);
+        }
+    }
+
+    /// The FSM turns to the next peer that gets something, from step `pc` on; false if there is none.
+    fn turn_to_peer(&mut self, npu: NodeId, seq: u32, pc: u32) -> bool {
+        let view = self.layout.view(npu, self.chunks[seq as usize], 0);
+        let mut steps = (pc..view.steps(0)).map(|pc| (pc, view.step(Slot { thread: 0, pc })));
+        let found = steps.find(|(_, (step, len))| step.op.sends() && *len > 0).map(|(pc, (step, len))| {
+            let route = view.route(&step);
+            let paths = &mut self.paths;
+            let path = match route {
+                Route::Port(port) => Some(paths.through(port)),
+                Route::To(dst) => paths.between(self.layout.fabric(), npu, (dst, 0)),
+                Route::By(dst, choice) => paths.between(self.layout.fabric(), npu, (dst, choice)),
+            };
+            let position = path.expect("a peer is another NPU");
+            PeerBlock { pc, len, left: len, route, position, since: Ps::ZERO }
+        });
+        self.progress(npu, seq).state = State::Exchanging(found);
+        found.is_some()
+    }
+
+    /// The FSM has issued its last packet.
+    fn end_sending<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        self.free_fsm(npu, seq, ctx);
+        self.finish_if_complete(npu, seq, ctx);
+    }
+
+    /// The FSM has a packet for its peer.
+    pub(super) fn next_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let now = ctx.now;
+        let Some(block) = self.progress(npu, seq).peer_block() else { return };
+        block.since = now;
+        let position = block.position;
+        self.line_up(npu, self.paths.hop(position).port, seq, ctx);
+    }
+
+    /// The packet that a chunk's FSM sends next: the first hop of its path, and its length.
+    pub(super) fn own_packet(&mut self, npu: NodeId, seq: u32) -> Option<(u32, u32)> {
+        let longest = u64::from(self.pools.slot_bytes());
+        let block = self.progress(npu, seq).peer_block().as_ref()?;
+        Some((block.position, block.left.min(longest) as u32))
+    }
+
+    /// A packet of a chunk's own goes into the port buffer.
+    pub(super) fn issue_own_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let Some((_, len)) = self.own_packet(npu, seq) else { return };
+        let busy = self.banks.time(len);
+        let Some(block) = self.progress(npu, seq).peer_block() else { return };
+        block.left -= u64::from(len);
+        let PeerBlock { pc, len: all, left, route, position, since } = *block;
+        self.ports.account_wait(ctx.now - since);
+        // What the network carries all the way is at its destination when it arrives, as after the last hop.
+        let first = self.paths.hop(position).port;
+        let (route, position) = match self.config.transit {
+            Transit::Endpoint { .. } => (Route::Port(first), position),
+            Transit::Network => (route, self.paths.through(first)),
+        };
+        self.send_packet(npu, Packet { seq, position, len, since: ctx.now }, route, ctx);
+        if left == 0 {
+            self.sram.free(npu, 0, all);
+            self.record_levels(npu, ctx.now);
+            ctx.out.push(EpOut::Room { npu });
+            if !self.turn_to_peer(npu, seq, pc + 1) {
+                return self.end_sending(npu, seq, ctx);
+            }
+        }
+        // One FSM reads one packet after the other.
+        ctx.q.at(ctx.now + busy, chunk_key(class::FETCHED, seq, 0), AceEvent::Fetched { npu: npu.0, seq });
+    }
+
+    /// A packet of a chunk is in memory.
+    pub(super) fn received<N: Network, Q>(&mut self, npu: NodeId, seq: u32, len: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let left = self.still_due(npu, seq) - u64::from(len);
+        self.receipts.set_due(npu, seq, left);
+        self.finish_if_complete(npu, seq, ctx);
+    }
+
+    /// Ends a chunk if everything has been sent and received.
+    fn finish_if_complete<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<AceEvent> + Schedule<N::Event>,
+    {
+        let Some(Progress { state: State::Exchanging(None), ready, began, .. }) = self.windows[npu.index()].get(seq)
+        else {
+            return;
+        };
+        let (ready, began) = (*ready, *began);
+        if self.still_due(npu, seq) > 0 {
+            return;
+        }
+        self.receipts.forget(npu, seq);
+        if self.traced.contains(npu) {
+            ctx.out.push(EpOut::Phase { npu, seq, phase: 0, ready, began });
+        }
+        self.complete(npu, seq, ctx);
+        ctx.out.push(EpOut::Room { npu });
+    }
+
+    /// What an unfinished chunk waits for, given what it still sends.
+    pub(super) fn exchange_wait(&self, npu: NodeId, seq: u32, block: Option<&PeerBlock>) -> String {
+        let Some(block) = block else { return format!("{} B of its peers", self.still_due(npu, seq)) };
+        let hop = self.paths.hop(block.position);
+        let name = self.layout.fabric().port_name(npu, hop.port);
+        match self.pools.may_enter(npu, hop.port, hop.enters) {
+            true => format!("space in the port buffer of {name}"),
+            false => format!("a free slot in the transit pool of {name}"),
+        }
+    }
+}

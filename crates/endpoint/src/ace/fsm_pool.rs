@@ -1,0 +1,164 @@
+//! The FSMs: which of them are busy, and with what.
+//!
+//! Work comes in *lines*. Each line but the last has FSMs of its own; the last is served by all of them. Which FSM serves
+//! a piece of work follows from its number in the order that all NPUs share, so that all NPUs choose alike.
+
+use crate::servers::ResourceUse;
+use syncline_core::Ps;
+
+/// The FSMs of all NPUs.
+#[derive(Debug)]
+pub(super) struct FsmPool {
+    /// First FSM of each line that has some of its own, and the one behind the last of these.
+    first: Vec<u32>,
+    /// Per NPU and FSM.
+    busy: Vec<bool>,
+    /// Per NPU, and per NPU and line: busy FSMs.
+    busy_of_npu: Vec<u32>,
+    busy_in_line: Vec<u32>,
+    /// The most of one NPU, in all and per line.
+    peak: u32,
+    peak_in_line: Vec<u32>,
+    usage: ResourceUse,
+}
+
+impl FsmPool {
+    /// `fsms` idle FSMs on each of `npus` NPUs, of which so many are each line's own; none of the numbers is zero.
+    pub fn new(per_line: &[u32], fsms: u32, npus: u32) -> FsmPool {
+        let first: Vec<u32> = (0..=per_line.len()).map(|line| per_line[..line].iter().sum()).collect();
+        let (lines, npus) = (first.len(), npus as usize);
+        FsmPool {
+            busy: vec![false; npus * fsms as usize],
+            busy_of_npu: vec![0; npus],
+            busy_in_line: vec![0; npus * lines],
+            peak: 0,
+            peak_in_line: vec![0; lines],
+            usage: ResourceUse::new("fsm", fsms),
+            first,
+        }
+    }
+
+    /// The first FSM that serves a line, and the one behind the last.
+    fn range(&self, line: usize) -> (u32, u32) {
+        match self.first.get(line + 1) {
+            Some(&end) => (self.first[line], end),
+            None => (0, self.usage.servers),
+        }
+    }
+
+    /// FSMs that serve a line.
+    pub fn serving(&self, line: usize) -> u32 {
+        let (first, end) = self.range(line);
+        end - first
+    }
+
+    /// The FSM that serves piece `seq` of a line's work.
+    #[inline]
+    pub fn server(&self, line: usize, seq: u32) -> u32 {
+        let (first, end) = self.range(line);
+        first + seq % (end - first)
+    }
+
+    /// The line that an FSM serves beside the last one.
+    pub fn own_line(&self, fsm: u32) -> usize {
+        self.first.partition_point(|&first| first <= fsm) - 1
+    }
+
+    fn place(&self, npu: usize, fsm: u32) -> usize {
+        npu * self.usage.servers as usize + fsm as usize
+    }
+
+    /// Whether an FSM is busy.
+    pub fn is_busy(&self, npu: usize, fsm: u32) -> bool {
+        self.busy[self.place(npu, fsm)]
+    }
+
+    /// An idle FSM begins work of a line.
+    pub fn take(&mut self, npu: usize, line: usize, fsm: u32) {
+        let place = self.place(npu, fsm);
+        assert!(!std::mem::replace(&mut self.busy[place], true), "an FSM serves one chunk at a time");
+        let (of_npu, in_line) = (&mut self.busy_of_npu[npu], &mut self.busy_in_line[npu * self.first.len() + line]);
+        *of_npu += 1;
+        *in_line += 1;
+        self.peak = self.peak.max(*of_npu);
+        self.peak_in_line[line] = self.peak_in_line[line].max(*in_line);
+    }
+
+    /// An FSM has ended work of a line, which has kept it busy for so long.
+    pub fn give_back(&mut self, npu: usize, line: usize, fsm: u32, busy: Ps) {
+        let place = self.place(npu, fsm);
+        assert!(std::mem::replace(&mut self.busy[place], false), "an FSM that is given back was busy");
+        self.busy_of_npu[npu] -= 1;
+        self.busy_in_line[npu * self.first.len() + line] -= 1;
+        self.usage.serve(Ps::ZERO, busy);
+    }
+
+    /// Accounts what a piece of work has waited for its FSM.
+    pub fn account_wait(&mut self, wait: Ps) {
+        self.usage.wait += u128::from(wait.0);
+    }
+
+    /// Busy FSMs of an NPU.
+    pub fn busy(&self, npu: usize) -> u32 {
+        self.busy_of_npu[npu]
+    }
+
+    /// The most busy FSMs that an NPU ever had.
+    pub fn peak(&self) -> u32 {
+        self.peak
+    }
+
+    /// The most FSMs that one NPU ever had busy with a line.
+    pub fn peak_in_line(&self, line: usize) -> u32 {
+        self.peak_in_line[line]
+    }
+
+    /// What they did.
+    pub fn usage(&self) -> &ResourceUse {
+        &self.usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_goes_to_the_fsms_of_its_line_in_turn_and_the_last_line_to_all() {
+        let pool = FsmPool::new(&[2, 1, 3], 6, 1);
+        let servers = |line| (0..7).map(|seq| pool.server(line, seq)).collect::<Vec<_>>();
+        assert_eq!(servers(0), [0, 1, 0, 1, 0, 1, 0]);
+        assert_eq!(servers(1), [2; 7]);
+        assert_eq!(servers(2), [3, 4, 5, 3, 4, 5, 3]);
+        assert_eq!(servers(3), [0, 1, 2, 3, 4, 5, 0]);
+        assert_eq!((0..4).map(|line| pool.serving(line)).collect::<Vec<_>>(), [2, 1, 3, 6]);
+        assert_eq!((0..6).map(|fsm| pool.own_line(fsm)).collect::<Vec<_>>(), [0, 0, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let mut pool = FsmPool::new(&[2, 2], 4, 2);
+        pool.take(0, 0, 1);
+        pool.take(0, 2, 2);
+        pool.take(1, 1, 2);
+        assert!(pool.is_busy(0, 1) && pool.is_busy(0, 2) && pool.is_busy(1, 2));
+        assert!(!pool.is_busy(0, 0) && !pool.is_busy(1, 1));
+        assert_eq!((pool.busy(0), pool.busy(1), pool.peak()), (2, 1, 2));
+        pool.give_back(0, 0, 1, Ps(5));
+        pool.give_back(0, 2, 2, Ps(7));
+        pool.give_back(1, 1, 2, Ps(0));
+        pool.account_wait(Ps(3));
+        assert!((0..2).all(|npu| pool.busy(npu) == 0 && (0..4).all(|fsm| !pool.is_busy(npu, fsm))));
+        assert_eq!((0..3).map(|line| pool.peak_in_line(line)).collect::<Vec<_>>(), [1, 1, 1]);
+        let usage = pool.usage();
+        assert_eq!((usage.servers, usage.busy, usage.wait, usage.served), (4, 12, 3, 3));
+    }
+
+    #[test]
+    #[should_panic(expected = "one chunk at a time")]
+    fn a_busy_fsm_cannot_be_taken() {
+        let mut pool = FsmPool::new(&[1, 1], 2, 1);
+        pool.take(0, 0, 0);
+        pool.take(0, 2, 0);
+    }
+}

@@ -1,0 +1,60 @@
+//! How messages of phases are named in the network.
+
+/// The name of a message of a phase, in 63 bits: the last one is that of packets of direct all-to-alls
+/// ([`super::packet`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MessageTag {
+    /// The chunk.
+    pub seq: u32,
+    /// The phase.
+    pub phase: u8,
+    /// In a direct phase: whether it is part of the result, rather than something to add.
+    pub is_result: bool,
+    /// Around a ring: its number in the phase, as the receiver expects them; numbers begin anew after
+    /// [`MessageTag::NUMBERS`].
+    pub number: u32,
+}
+
+impl MessageTag {
+    const PHASES: u64 = 0x7f;
+    const RESULT: u64 = 0x80;
+    const SEQ_AT: u32 = 8;
+    const NUMBER_AT: u32 = 40;
+    /// The largest number.
+    pub const NUMBERS: u32 = 0x7f_ffff;
+
+    /// The message with a name.
+    #[inline]
+    pub fn of(tag: u64) -> MessageTag {
+        MessageTag {
+            seq: (tag >> Self::SEQ_AT) as u32,
+            phase: (tag & Self::PHASES) as u8,
+            is_result: tag & Self::RESULT != 0,
+            number: (tag >> Self::NUMBER_AT) as u32,
+        }
+    }
+
+    /// Its name.
+    #[inline]
+    pub fn tag(self) -> u64 {
+        let result = if self.is_result { Self::RESULT } else { 0 };
+        u64::from(self.number) << Self::NUMBER_AT | u64::from(self.seq) << Self::SEQ_AT | result | u64::from(self.phase)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packet::is_of_all_to_all;
+    use super::*;
+
+    #[test]
+    fn a_message_is_known_by_its_name() {
+        for (seq, phase, is_result, number) in
+            [(0, 0, false, 0), (u32::MAX, 0x7f, true, MessageTag::NUMBERS), (7, 3, true, 5)]
+        {
+            let message = MessageTag { seq, phase, is_result, number };
+            assert_eq!(MessageTag::of(message.tag()), message);
+            assert!(!is_of_all_to_all(message.tag()));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Packets of direct all-to-alls, and how they are named in the network.
+
+use syncline_core::Ps;
+
+/// Packets that a transit pool holds at least: the one that enters, and the bubble.
+pub(super) const LEAST_SLOTS: u64 = 2;
+
+/// A packet of an all-to-all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    /// Its chunk.
+    pub seq: u32,
+    /// The hop that it is on, or takes next, in the table of paths.
+    pub position: u32,
+    /// Its bytes.
+    pub len: u32,
+    /// Since when it waits.
+    pub since: Ps,
+}
+
+/// Tells packets of direct all-to-alls from those of other phases, which leave this bit clear.
+const MARK: u64 = 1 << 63;
+
+impl Packet {
+    /// The packet with a tag that has just arrived.
+    pub fn arrived(tag: u64, len: u32, now: Ps) -> Packet {
+        Packet { seq: tag as u32, position: ((tag & !MARK) >> 32) as u32, len, since: now }
+    }
+
+    /// Its name in the network.
+    pub fn tag(&self) -> u64 {
+        MARK | u64::from(self.position) << 32 | u64::from(self.seq)
+    }
+}
+
+/// Whether a tag names a packet of a direct all-to-all.
+#[inline]
+pub(super) fn is_of_all_to_all(tag: u64) -> bool {
+    tag & MARK != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_known_by_its_tag() {
+        for (seq, position) in [(0, 0), (u32::MAX, 0), (3, 0x7fff_ffff)] {
+            let packet = Packet { seq, position, len: 9, since: Ps(7) };
+            assert!(is_of_all_to_all(packet.tag()));
+            assert_eq!(Packet::arrived(packet.tag(), 9, Ps(7)), packet);
+        }
+    }
+}

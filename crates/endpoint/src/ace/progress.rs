@@ -1,0 +1,162 @@
+//! How far the chunks of an NPU are.
+
+use super::run::{PeerBlock, PhaseRun};
+use std::collections::VecDeque;
+use syncline_core::Ps;
+
+/// Where a chunk is on its way through an engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    /// The TX DMA loads it.
+    Loading,
+    /// It is ready for its phase.
+    Queued,
+    /// It runs the phase.
+    Running(PhaseRun),
+    /// It is a direct all-to-all whose FSM sends to a peer, or has sent everything.
+    Exchanging(Option<PeerBlock>),
+    /// The RX DMA writes it back.
+    Draining {
+        /// When all of it is across the bus, if memory is asked for before.
+        across: Option<Ps>,
+    },
+    /// It is complete, and an older one is not.
+    Done,
+}
+
+/// Why a chunk does not begin its phase, or does not store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// It is not ready, or not at the head of its phase: its FSM serves earlier chunks.
+    Turn,
+    /// Its FSM is busy.
+    Fsm,
+    /// The next partition has no room.
+    Room,
+}
+
+/// A chunk on an NPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    pub state: State,
+    pub phase: u8,
+    /// When it was ready for its phase, and when it began it.
+    pub ready: Ps,
+    pub began: Ps,
+    /// Since when it waits (for its phase or for a port), as far as not accounted yet.
+    pub waits_since: Ps,
+    /// What it waits for.
+    pub blocked: Blocked,
+}
+
+impl Progress {
+    /// A chunk that is being loaded.
+    pub const LOADING: Progress = Progress {
+        state: State::Loading,
+        phase: 0,
+        ready: Ps::ZERO,
+        began: Ps::ZERO,
+        waits_since: Ps::ZERO,
+        blocked: Blocked::Turn,
+    };
+
+    /// The phase that it runs, which must be one with messages.
+    #[inline]
+    pub fn run(&mut self) -> &mut PhaseRun {
+        match &mut self.state {
+            State::Running(run) => run,
+            other => panic!("only a chunk that runs a phase handles its packets: {other:?}"),
+        }
+    }
+
+    /// What it sends to its peers, if it is a direct all-to-all that has begun.
+    #[inline]
+    pub fn peer_block(&mut self) -> &mut Option<PeerBlock> {
+        match &mut self.state {
+            State::Exchanging(block) => block,
+            other => panic!("only a direct all-to-all that has begun sends to its peers: {other:?}"),
+        }
+    }
+}
+
+/// The chunks of an NPU between the oldest unfinished one and the newest it has started.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    base: u32,
+    chunks: VecDeque<Progress>,
+}
+
+impl Window {
+    /// Number of the oldest chunk that is not done.
+    pub fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// Number of the chunk that is started next.
+    pub fn next(&self) -> u32 {
+        self.base + self.chunks.len() as u32
+    }
+
+    /// Whether no chunk is under way.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The next chunk starts; returns its number.
+    pub fn start(&mut self) -> u32 {
+        let seq = self.next();
+        self.chunks.push_back(Progress::LOADING);
+        seq
+    }
+
+    /// A chunk, if it has started and is not done with all before it.
+    #[inline]
+    pub fn get(&self, seq: u32) -> Option<&Progress> {
+        self.chunks.get(seq.checked_sub(self.base)? as usize)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, seq: u32) -> Option<&mut Progress> {
+        self.chunks.get_mut(seq.checked_sub(self.base)? as usize)
+    }
+
+    /// A chunk that is under way.
+    #[inline]
+    pub fn chunk(&mut self, seq: u32) -> &mut Progress {
+        &mut self.chunks[(seq - self.base) as usize]
+    }
+
+    /// All that are under way, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Progress)> {
+        (self.base..).zip(&self.chunks)
+    }
+
+    /// A chunk is done.
+    pub fn finish(&mut self, seq: u32) {
+        self.chunk(seq).state = State::Done;
+        while matches!(self.chunks.front(), Some(Progress { state: State::Done, .. })) {
+            self.chunks.pop_front();
+            self.base += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_reaches_from_the_oldest_unfinished_chunk_to_the_newest() {
+        let mut window = Window::default();
+        assert_eq!([window.start(), window.start(), window.start()], [0, 1, 2]);
+        window.finish(1);
+        assert_eq!((window.base(), window.next()), (0, 3), "a newer one is done first");
+        assert!(matches!(window.get(1), Some(Progress { state: State::Done, .. })));
+        window.finish(0);
+        assert_eq!((window.base(), window.next()), (2, 3));
+        assert!(window.get(1).is_none() && window.get(2).is_some() && window.get(3).is_none());
+        window.finish(2);
+        assert!(window.is_empty() && window.start() == 3);
+    }
+}
