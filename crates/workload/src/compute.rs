@@ -32,29 +32,13 @@
 //! precision without transcendental functions, hence equal on all machines.
 
 use crate::layer::{Cost, Demand};
+use crate::parameters::require_positive;
 use crate::systolic::Array;
 use std::num::NonZeroU32;
 use syncline_core::units::PS_PER_S;
-use syncline_core::{Bytes, Ps, Refusal};
+use syncline_core::{Bytes, Ps};
 
-/// Why an NPU cannot be described by the numbers given.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum NpuError {
-    /// A parameter that is zero, negative, infinite or not a number.
-    NotPositive {
-        /// The parameter.
-        field: &'static str,
-        /// Its value.
-        value: f64,
-    },
-}
-
-impl From<NpuError> for Refusal {
-    fn from(error: NpuError) -> Refusal {
-        let NpuError::NotPositive { field, value } = error;
-        Refusal::of(field, format!("{field} is {value}")).accepting("a finite number above zero")
-    }
-}
+pub use crate::parameters::NpuError;
 
 /// The part of an NPU that computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,14 +54,15 @@ pub struct Npu {
 impl Npu {
     /// An NPU with a peak of `flops_per_s` (a multiply-accumulate counts as two), main memory of
     /// `memory_bytes_per_s`, and all kernel times multiplied by `scale` (1 for none).
+    ///
+    /// # Errors
+    /// [`NpuError::NotPositive`] if one of them is not a positive finite number.
     pub fn new(flops_per_s: f64, memory_bytes_per_s: f64, scale: f64) -> Result<Npu, NpuError> {
-        for (field, value) in
-            [("flops_per_s", flops_per_s), ("memory_bytes_per_s", memory_bytes_per_s), ("scale", scale)]
-        {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(NpuError::NotPositive { field, value });
-            }
-        }
+        require_positive(&[
+            ("flops_per_s", flops_per_s),
+            ("memory_bytes_per_s", memory_bytes_per_s),
+            ("scale", scale),
+        ])?;
         Ok(Npu { flops_per_s, memory_bytes_per_s, scale, array: None, tile: None })
     }
 
@@ -140,12 +125,12 @@ impl Npu {
         Ps(ps as u64) // the conversion saturates
     }
 
-    /// What a kernel moves between the NPU and main memory, operands that are read again included.
     /// A time that a file states; exact where nothing is scaled.
     fn measured(&self, time: Ps) -> Ps {
         if self.scale == 1.0 { time } else { Ps((time.0 as f64 * self.scale).round() as u64) }
     }
 
+    /// What a kernel moves between the NPU and main memory, operands that are read again included.
     fn moved(&self, demand: Demand) -> Bytes {
         let reread = match (self.tile, demand.gemm) {
             (Some(tile), Some(gemm)) => gemm.reread(tile.get().into()),

@@ -24,8 +24,8 @@
 //!   many there are changes nothing.
 
 use crate::layer::{Cost, Layer};
-use crate::models::{ModelError, Sizes};
 use crate::operators::{LayerPlan, Operator, fully_connected, kernel, product, relu};
+use crate::sizes::{ModelError, Sizes};
 use syncline_core::Bytes;
 
 const TABLES: u32 = 64;

@@ -19,9 +19,9 @@
 //! when back-propagation ends) or the output projection with the loss.
 
 use crate::layer::Layer;
-use crate::models::Sizes;
 use crate::operators::{LayerPlan, Operator, add, fork, fully_connected, product, softmax_cross_entropy};
 use crate::recurrent::{Attention, Lstm, concatenation, dense_embedding};
+use crate::sizes::Sizes;
 
 /// Tokens of a sentence if none are given.
 pub const SEQUENCE: u32 = 25;

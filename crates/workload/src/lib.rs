@@ -53,8 +53,10 @@ pub mod hybrid;
 pub mod layer;
 pub mod models;
 pub mod operators;
+mod parameters;
 pub mod recurrent;
 pub mod resnet;
+mod sizes;
 pub mod systolic;
 
 pub use astra_text::{FieldError, ImportError};

@@ -20,11 +20,11 @@
 //! convolution, whose turn in the backward pass comes last.
 
 use crate::layer::Layer;
-use crate::models::Sizes;
 use crate::operators::{
     Conv2d, LayerPlan, Shape, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
     softmax_cross_entropy,
 };
+use crate::sizes::Sizes;
 
 const CLASSES: u32 = 1000;
 const STAGE_CHANNELS: [u32; 4] = [64, 128, 256, 512];

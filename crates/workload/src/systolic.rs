@@ -26,8 +26,8 @@
 //! Left out: operands that the SRAM cannot keep and several folds fetch, and overlap of a fold's end with
 //! the beginning of the next.
 
-use crate::compute::NpuError;
 use crate::layer::Gemm;
+use crate::parameters::{NpuError, require_positive};
 
 /// What stays in the processing elements while the rest streams through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +55,7 @@ impl Array {
     /// # Errors
     /// [`NpuError::NotPositive`] if it has no element or no clock.
     pub fn new(rows: u32, columns: u32, dataflow: Dataflow, cycles_per_s: f64) -> Result<Array, NpuError> {
-        for (field, value) in [("rows", f64::from(rows)), ("columns", f64::from(columns)), ("clock_hz", cycles_per_s)] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(NpuError::NotPositive { field, value });
-            }
-        }
+        require_positive(&[("rows", rows.into()), ("columns", columns.into()), ("clock_hz", cycles_per_s)])?;
         Ok(Array { rows, columns, dataflow, cycles_per_s })
     }
 

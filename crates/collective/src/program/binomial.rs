@@ -14,7 +14,7 @@
 //! The longest way has `floor(log2 N)` messages, the most bits that are set in any `v`; served one after
 //! the other, the root's children take the time of `ceil(log2 N)`.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Blocks of the vector.

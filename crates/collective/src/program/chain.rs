@@ -14,7 +14,7 @@
 //! next one arrives, so that the whole takes `(N - 2 + slices) * S / slices` bytes' time on each link
 //! instead of `(N-1) * S`. Scatter and gather are pipelined by their blocks.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Blocks of the vector.

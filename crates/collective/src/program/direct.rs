@@ -11,7 +11,7 @@
 //! | broadcast, scatter | 1 | `(N-1) * S`, `(N-1)/N * S` by the root, nothing by the others |
 //! | reduce, gather | 1 | `S`, `S/N`; the root nothing |
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Blocks of the vector.

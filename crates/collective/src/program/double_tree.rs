@@ -31,7 +31,7 @@
 //! Threads of a rank, of the first tree and then of the second: up (with the root's turning round) and
 //! down; a rooted collective has one of them per tree.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Threads of a rank.

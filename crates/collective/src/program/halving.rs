@@ -31,7 +31,7 @@
 //! all-gather an active rank sends about `3/2 * S`, since its half goes to two ranks in the end.
 //! Folding therefore costs an all-reduce two rounds and at most half a vector.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Blocks of the vector.

@@ -27,7 +27,7 @@
 //!
 //! Pieces of a reduce-scatter or all-gather are the shares of the ranks.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// How a line of ranks goes through a switch.

@@ -17,7 +17,7 @@
 //! shares of others; being the root of its own share; receiving what the others are root of. In a
 //! broadcast the first of them, in a reduce the last is missing.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Threads of a rank.

@@ -6,7 +6,7 @@
 //! `N(N-1)/2` blocks: `(N-1)/2 * S` bytes, since a block travels half the ring on average. (The
 //! neighbour-relayed all-to-all of ACE's first version.)
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 
 /// Steps of a rank: each message is received by one step and what is left of it sent by the next.
 #[inline]

@@ -5,7 +5,7 @@
 //! reduction and the first gathering send fused (ACE paper, section IV-D, steps 3 and 4). Going down
 //! mirrors it. A vector of `S` bytes therefore costs each rank `(N-1)/N * S` sent bytes for either half.
 
-use super::{Blocks, Op, Slot, Step};
+use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 
 /// Steps of a rank.

@@ -4,34 +4,10 @@
 //! room to send. Nothing that a step waits for can be taken away again, so if one order of execution
 //! ends, every order does, and one is enough to find a deadlock.
 
+use super::buffering::Buffering;
 use super::machine::{Machine, NONE};
 use super::report::{Findings, Kind};
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::fmt;
-
-/// What a connection holds while the receiver is not ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Buffering {
-    /// Any number of messages.
-    Eager,
-    /// At most so many messages (at least 1).
-    Slots(u32),
-    /// Nothing: a send completes together with its receive.
-    Rendezvous,
-}
-
-impl fmt::Display for Buffering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Buffering::Eager => write!(f, "connections that hold any number of messages"),
-            Buffering::Slots(1) => write!(f, "connections that hold 1 message"),
-            Buffering::Slots(slots) => write!(f, "connections that hold {slots} messages"),
-            Buffering::Rendezvous => write!(f, "connections that hold nothing"),
-        }
-    }
-}
 
 /// Most threads of a cycle that are named.
 const NAMED: usize = 12;

@@ -13,6 +13,7 @@
 //! taken from MSCCL: a step has read its source when its message can be received, and has written its
 //! destination before its own message can be.
 
+pub mod buffering;
 pub mod contract;
 pub mod data;
 pub mod execute;
@@ -23,7 +24,7 @@ pub mod race;
 pub mod report;
 pub mod structure;
 
-pub use execute::Buffering;
+pub use buffering::Buffering;
 pub use form::{Action, Buffer, Collective, Dependency, Format, Place, Protocol, Rank, Schedule, Step, ThreadBlock};
 pub use report::{Counts, Finding, Kind, Report};
 

@@ -1,6 +1,6 @@
 //! What is found about a schedule.
 
-use super::execute::Buffering;
+use super::buffering::Buffering;
 use super::form::Collective;
 use serde::Serialize;
 use std::fmt;

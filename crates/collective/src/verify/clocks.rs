@@ -5,7 +5,7 @@
 //! step `pc` of thread `t` happened before the present one of another thread if the latter's entry for
 //! `t` is above `pc`. Lines on which every rank has a single thread need none of this.
 
-use super::Flaw;
+use super::flaw::Flaw;
 use crate::program::Slot;
 
 /// A vector clock: a message's, or a thread's.

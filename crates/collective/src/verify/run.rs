@@ -1,8 +1,9 @@
 //! The execution of a plan, step by step.
 
 use super::clocks::{Clock, Clocks};
+use super::flaw::{Awaited, Flaw, Misdirection, Wait};
 use super::values::{Sets, Tokens, Vectors};
-use super::{Awaited, Buffering, ELEMENTS, Flaw, Misdirection, Verifier, Wait};
+use super::verifier::{Buffering, ELEMENTS, Verifier};
 use crate::kind::Kind;
 use crate::plan::Split;
 use crate::program::{Blocks, Op, Slot, Step};
@@ -28,7 +29,26 @@ struct Cursor {
     threads: Vec<(u32, Option<Sets>)>,
 }
 
-pub(super) struct Run<'v, 'a> {
+impl Verifier<'_> {
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// The first [`Flaw`] found.
+    ///
+    /// # Panics
+    /// If there is not one program per phase.
+    pub fn verify(&self) -> Result<(), Flaw> {
+        assert_eq!(self.programs.len(), self.plan.phases().len(), "one program per phase");
+        for (phase, (program, expected)) in (0..).zip(self.programs.iter().zip(self.plan.phases())) {
+            if program.ranks() != expected.ranks {
+                return Err(Flaw::WrongSize { phase, expected: expected.ranks, got: program.ranks() });
+            }
+        }
+        Run::new(self).run_all()
+    }
+}
+
+struct Run<'v, 'a> {
     v: &'v Verifier<'a>,
     data: Data,
     /// Switches that take part: for each its phase and the first rank of its line. They are numbered after
@@ -70,7 +90,7 @@ impl Work {
 }
 
 impl<'v, 'a> Run<'v, 'a> {
-    pub(super) fn new(v: &'v Verifier<'a>) -> Self {
+    fn new(v: &'v Verifier<'a>) -> Self {
         let through = (0u32..).zip(&v.programs).filter(|(_, program)| program.has_switch());
         let of_phase = |(phase, _)| {
             let dim = v.plan.phases()[phase as usize].dim;
@@ -111,7 +131,7 @@ impl<'v, 'a> Run<'v, 'a> {
         self.v.ranks() + place as u32
     }
 
-    pub(super) fn run_all(mut self) -> Result<(), Flaw> {
+    fn run_all(mut self) -> Result<(), Flaw> {
         let ranks = self.cursors.len() as u32;
         (0..ranks).for_each(|rank| self.enter(rank));
         let mut progress = true;

@@ -1,6 +1,7 @@
 //! Symbolic data: per rank and element the set of contributors, as bits; in an all-to-all, tokens.
 
-use super::{Flaw, Verifier};
+use super::flaw::Flaw;
+use super::verifier::Verifier;
 use crate::kind::Kind;
 use crate::program::Slot;
 use std::ops::Range;

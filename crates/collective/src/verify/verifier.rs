@@ -1,0 +1,75 @@
+//! What is verified: a plan, the ranks that carry it out, and what their connections hold.
+
+use crate::plan::{Plan, Split};
+use crate::program::Program;
+use syncline_core::Bytes;
+
+/// What a connection, from a thread of a rank to another rank, holds while the receiver is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffering {
+    /// Any number of messages.
+    Eager,
+    /// At most so many messages (at least 1).
+    Slots(u32),
+    /// At most so many messages (at least 1) of all threads together. Now threads contend, and who comes
+    /// first matters: a deadlock found is one, but none found proves nothing for several threads.
+    SharedSlots(u32),
+    /// Nothing: a send completes together with its receive.
+    Rendezvous,
+}
+
+/// The ranks of a product of dimensions, and the programs they run.
+pub struct Verifier<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Sizes of the dimensions.
+    pub sizes: &'a [u32],
+    /// Elements of the chunk.
+    pub elements: u64,
+    /// What connections hold.
+    pub buffering: Buffering,
+    /// The program of each phase.
+    pub programs: Vec<Program>,
+}
+
+pub(super) const ELEMENTS: Split = Split { element: 1 };
+
+impl<'a> Verifier<'a> {
+    /// A verifier for a plan whose rings all go up (or all down).
+    pub fn new(plan: &'a Plan, sizes: &'a [u32], elements: u64, up: bool, buffering: Buffering) -> Verifier<'a> {
+        let programs = (0..plan.phases().len()).map(|p| plan.program(p, up)).collect();
+        Verifier { plan, sizes, elements, buffering, programs }
+    }
+
+    pub(super) fn ranks(&self) -> u32 {
+        self.sizes.iter().product()
+    }
+
+    pub(super) fn stride(&self, dim: u8) -> u32 {
+        self.sizes[..usize::from(dim)].iter().product()
+    }
+
+    pub(super) fn coordinate(&self, rank: u32, dim: u8) -> u32 {
+        rank / self.stride(dim) % self.sizes[usize::from(dim)]
+    }
+
+    /// The rank of a line that has another coordinate in the line's dimension.
+    pub(super) fn peer(&self, rank: u32, dim: u8, there: u32) -> u32 {
+        let stride = self.stride(dim);
+        rank - self.coordinate(rank, dim) * stride + there * stride
+    }
+
+    pub(super) fn takes_part(&self, rank: u32, phase: u32) -> bool {
+        self.plan.takes_part(phase as usize, |d| self.coordinate(rank, d))
+    }
+
+    /// Offset and length of the part of the chunk that a rank works on.
+    pub(super) fn vector(&self, rank: u32, phase: u32) -> (u64, u64) {
+        self.plan.vector(phase as usize, Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+    }
+
+    /// Offset and length of what a rank holds at first and at last.
+    pub(super) fn ends(&self, rank: u32) -> [(u64, u64); 2] {
+        self.plan.ends(Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+    }
+}
