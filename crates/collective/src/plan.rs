@@ -21,9 +21,9 @@
 
 use crate::kind::Kind;
 use crate::program::Program;
-use crate::program::direct::Grid;
+use crate::program::direct::ServingOrder;
 use crate::program::in_switch::InSwitch;
-use syncline_core::Bytes;
+use syncline_core::{Bytes, Grid};
 
 /// Most phases that a plan may have; endpoints keep a counter per phase.
 pub const MAX_PHASES: usize = 16;
@@ -169,8 +169,8 @@ pub struct Plan {
     scattered: Vec<(u8, u32)>,
     /// Coordinates of the root.
     root: Vec<u32>,
-    /// How the ranks of a line stand, if that is not a line.
-    shape: Option<Grid>,
+    /// Where the ranks of a line stand on a grid of their own, the order in which each serves the others.
+    serving_order: Option<ServingOrder>,
 }
 
 /// Why a plan cannot be made.
@@ -208,21 +208,16 @@ impl Plan {
     ///
     /// # Errors
     /// A [`PlanError`].
+    ///
+    /// # Panics
+    /// If the sizes are those of no [`Grid`].
     pub fn new(request: Request<'_>) -> Result<Plan, PlanError> {
         let Request { kind, composition, axes, root, order } = request;
-        let ranks: u32 = axes.iter().map(|a| a.size).product();
-        if root >= ranks {
-            return Err(PlanError::NoSuchRoot { root, ranks });
+        let grid = Grid::new(axes.iter().map(|a| a.size));
+        if root >= grid.ranks() {
+            return Err(PlanError::NoSuchRoot { root, ranks: grid.ranks() });
         }
-        let mut rest = root;
-        let coordinates: Vec<u32> = axes
-            .iter()
-            .map(|a| {
-                let at = rest % a.size;
-                rest /= a.size;
-                at
-            })
-            .collect();
+        let coordinates: Vec<u32> = grid.coordinates(root).collect();
         let inwards: Vec<u8> = order.map_or_else(|| (0..axes.len() as u8).collect(), <[u8]>::to_vec);
         let mut dims: Vec<(u8, u32)> =
             inwards.into_iter().map(|d| (d, axes[usize::from(d)].size)).filter(|d| d.1 > 1).collect();
@@ -274,14 +269,14 @@ impl Plan {
         if let Some(p) = phases.iter().find(|p| p.algorithm.slices() == Some(0)) {
             return Err(PlanError::NoSlices { algorithm: p.algorithm });
         }
-        Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates, shape: None })
+        Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates, serving_order: None })
     }
 
     /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances. `rings` says along
     /// which of its dimensions there are two ways to every rank.
     #[must_use]
     pub fn on_grid(self, sizes: &[u32], rings: &[bool]) -> Plan {
-        Plan { shape: Grid::new(sizes, rings), ..self }
+        Plan { serving_order: ServingOrder::new(sizes, rings), ..self }
     }
 
     /// The same for a single line of ranks that lies along another dimension than the first.
@@ -313,8 +308,8 @@ impl Plan {
             Algorithm::Ring if kind == Kind::AllToAll => Program::Relay { ranks, up },
             Algorithm::Ring => Program::Ring { kind, ranks, up },
             Algorithm::Chain { slices } => Program::Chain { kind, ranks, root, slices, up },
-            Algorithm::Direct => match self.shape {
-                Some(grid) if !kind.is_rooted() && grid.ranks() == ranks => Program::DirectOnGrid { kind, grid },
+            Algorithm::Direct => match self.serving_order {
+                Some(order) if !kind.is_rooted() && order.ranks() == ranks => Program::DirectOnGrid { kind, order },
                 _ => Program::Direct { kind, ranks, root },
             },
             Algorithm::HalvingDoubling if kind.is_rooted() => Program::Binomial { kind, ranks, root },

@@ -4,6 +4,7 @@
 //!   units   Ps, Bytes, Rate, Clock      integer physics: no float decides an order of events
 //!   books   Books, Wire             what a network owes, and what it sent for that
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
+//!   grid    Grid                        ranks and their coordinates
 //!   refusal Refusal                     what is wrong with a description, as data
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
 //!   random  Stream                  random numbers that no order of events changes
@@ -15,6 +16,7 @@
 //! to put their own timers in; they never see the wall clock, a thread, or each other.
 
 pub mod books;
+pub mod grid;
 pub mod ids;
 pub mod queue;
 pub mod random;
@@ -24,6 +26,7 @@ pub mod stats;
 pub mod units;
 
 pub use books::{Books, Wire};
+pub use grid::Grid;
 pub use ids::{NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
 pub use refusal::Refusal;

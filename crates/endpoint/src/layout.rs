@@ -7,7 +7,7 @@
 use crate::api::Chunk;
 use std::sync::Arc;
 use syncline_collective::{Phase, Plan, Program, Slot, Split, Step};
-use syncline_core::{Bytes, NodeId, PortId};
+use syncline_core::{Bytes, Grid, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
 
@@ -92,10 +92,8 @@ struct PlanLayout {
 #[derive(Clone, Debug)]
 pub struct Layout {
     fabric: Arc<dyn Fabric>,
-    /// Dimensions of the grid.
-    dims: usize,
-    /// Ranks from one to the next along each of them, and along the line of all.
-    strides: Vec<u32>,
+    /// The grid of a group; the line of all ranks is a dimension of it if plans have phases along it.
+    grid: Grid,
     /// Per NPU its group (`u32::MAX`: none) and rank, and its coordinates; shared by the copies that
     /// layers hold.
     places: Arc<[(u32, u32)]>,
@@ -244,20 +242,9 @@ impl Layout {
     /// The layout of `plans` on a fabric; `wires` are those of each dimension of the grid, and of the line
     /// of all ranks if plans have phases along it; blocks are cut by `split`.
     pub fn new(fabric: Arc<dyn Fabric>, space: Space, plans: Vec<Plan>, wires: &[Wires], split: Split) -> Layout {
-        let Space { mut sizes, groups, representatives } = space;
-        let dims = sizes.len();
-        let mut strides: Vec<u32> = sizes
-            .iter()
-            .scan(1, |stride, &size| {
-                let own = *stride;
-                *stride *= size;
-                Some(own)
-            })
-            .collect();
-        if wires.len() > sizes.len() {
-            strides.push(1);
-            sizes.push(sizes.iter().product());
-        }
+        let Space { sizes, groups, representatives } = space;
+        let grid = Grid::new(sizes);
+        let grid = if wires.len() > grid.dims() { grid.with_line_of_all() } else { grid };
         let whole = |npu: u32| representatives.as_ref().map_or(NodeId(npu), |r| r[npu as usize]);
         let place_of = groups.as_ref().map(|groups| {
             let most = groups.iter().flatten().map(|n| n.0 + 1).max().unwrap_or(0);
@@ -274,9 +261,7 @@ impl Layout {
             Some(places) => places.get(whole(npu).index()).copied().unwrap_or((u32::MAX, 0)),
         };
         let places: Arc<[(u32, u32)]> = (0..fabric.npus()).map(place).collect();
-        let grid = || strides.iter().zip(&sizes);
-        let coordinates = places.iter().flat_map(|&(_, rank)| grid().map(move |(stride, size)| rank / stride % size));
-        let coordinates = coordinates.collect();
+        let coordinates = places.iter().flat_map(|&(_, rank)| grid.coordinates(rank)).collect();
         let members: Option<Arc<[Vec<NodeId>]>> = groups.map(Into::into);
         let layout = |plan: Plan| {
             let lanes = |(i, p): (usize, &Phase)| lanes(&plan, i, &wires[usize::from(p.dim)]);
@@ -285,8 +270,8 @@ impl Layout {
         };
         let plans = plans.into_iter().map(layout).collect();
         let representatives = representatives.map(Into::into);
-        let switch_ports = vec![None; dims];
-        Layout { fabric, dims, strides, places, coordinates, members, representatives, plans, switch_ports, split }
+        let switch_ports = vec![None; grid.dims()];
+        Layout { fabric, grid, places, coordinates, members, representatives, plans, switch_ports, split }
     }
 
     /// The same where lines have switches that take part in programs: per dimension, the port of each NPU of the
@@ -336,7 +321,7 @@ impl Layout {
 
     /// Dimensions of a group's grid.
     pub fn dimensions(&self) -> usize {
-        self.dims
+        self.grid.dims()
     }
 
     /// The port of an NPU that leads to the switch of its line, if there is one that takes part.
@@ -348,7 +333,7 @@ impl Layout {
     pub fn line(&self, npu: NodeId, dim: usize) -> ((u32, u32), u32) {
         let (group, rank) = self.places[npu.index()];
         let place = self.coordinates(npu)(dim as u8);
-        ((group, rank - place * self.strides[dim]), place)
+        ((group, self.grid.moved(rank, dim, place, 0)), place)
     }
 
     /// The first NPU that is in a group.
@@ -484,7 +469,7 @@ impl Layout {
     /// The coordinates of an NPU in its group.
     #[inline]
     fn coordinates(&self, npu: NodeId) -> impl Fn(u8) -> u32 + '_ {
-        let dims = self.strides.len();
+        let dims = self.grid.dims_with_lines();
         let mine = &self.coordinates[npu.index() * dims..][..dims];
         move |d| mine[usize::from(d)]
     }
@@ -492,8 +477,7 @@ impl Layout {
     /// The node with another coordinate along a dimension, as a number of the whole machine.
     fn peer(&self, npu: NodeId, dim: u8, coordinate: u32) -> NodeId {
         let (group, rank) = self.places[npu.index()];
-        let stride = self.strides[usize::from(dim)];
-        let rank = rank - self.coordinates(npu)(dim) * stride + coordinate * stride;
+        let rank = self.grid.moved(rank, dim.into(), self.coordinates(npu)(dim), coordinate);
         match &self.members {
             None => NodeId(rank),
             Some(groups) => groups[group as usize][rank as usize],
@@ -513,7 +497,7 @@ impl Layout {
     /// A name for a phase, e.g. `reduce-scatter dim 0`.
     pub fn phase_name(&self, plan: u8, phase: usize) -> String {
         let p = &self.plan(plan).phases()[phase];
-        match self.dims > usize::from(p.dim) {
+        match self.grid.dims() > usize::from(p.dim) {
             true => format!("{} dim {}", p.kind, p.dim),
             false => format!("{} of all", p.kind),
         }

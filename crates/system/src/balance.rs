@@ -84,13 +84,11 @@ pub fn lane_rates(
 /// The ports by which messages of an NPU to the others of its line along a dimension leave: of parallel links, those that
 /// routes take.
 fn first_ports(product: &Product, npu: NodeId, dim: usize) -> BTreeSet<PortId> {
-    let stride: u32 = product.dims()[..dim].iter().map(|d| d.size).product();
-    let line = npu.0 - product.coordinate(npu, dim) * stride;
     let mut path = Vec::new();
-    let first = |place: u32| {
+    let first = |peer: u32| {
         path.clear();
-        product.route(npu, NodeId(line + place * stride), &mut path);
+        product.route(npu, NodeId(peer), &mut path);
         path.first().copied()
     };
-    (0..product.dims()[dim].size).filter_map(first).collect()
+    product.grid().line(npu.0, dim).filter_map(first).collect()
 }

@@ -207,7 +207,7 @@ impl Search<'_> {
     fn slabs(&mut self, product: &Product) {
         let whole = self.ranks() == u128::from(product.npus());
         for (dim, d) in product.dims().iter().enumerate().filter(|(_, d)| d.size > 1) {
-            let lines = u128::from(product.npus() / d.size);
+            let lines = u128::from(product.grid().lines(dim));
             let link = u128::from(d.rate.bytes_per_s()) * u128::from(d.links);
             let (size, half) = (u128::from(d.size), d.size / 2);
             for width in [1, half] {
@@ -292,10 +292,8 @@ impl Search<'_> {
         let (groups, task) = (self.groups, self.task);
         let whole = self.ranks() == u128::from(self.fabric.npus());
         if let (Machine::Product(product), true) = (machine, whole) {
-            let zero = NodeId(0);
-            let far =
-                (0..product.dims().len()).fold(zero, |n, d| product.with_coordinate(n, d, product.dims()[d].size / 2));
-            let latency = apart(product, zero, far);
+            let far = NodeId(product.grid().rank(product.dims().iter().map(|d| d.size / 2)));
+            let latency = apart(product, NodeId(0), far);
             return self.take(latency, || "the latency between the NPUs that are farthest apart".into());
         }
         for members in groups {

@@ -11,7 +11,7 @@ use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{Plan, Program};
-use syncline_core::{NodeId, NodeSet};
+use syncline_core::{Grid, NodeId, NodeSet};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
 use syncline_topology::{Fabric, Product, Quotient};
@@ -183,25 +183,19 @@ fn by_displacement(
     if members * peers > MOST_PEERS {
         return Err(format!("{members} NPUs with {peers} peers each are too many to compare"));
     }
-    let dims = product.dims();
     let displacement = |from: NodeId, to: NodeId| {
-        let one = |d: usize| (product.coordinate(to, d) + dims[d].size - product.coordinate(from, d)) % dims[d].size;
-        (0..dims.len()).rev().fold(0u32, |sum, d| sum * dims[d].size + one(d))
+        let grid = product.grid();
+        grid.rank((0..grid.dims()).map(|d| grid.displacement(from.0, to.0, d)))
     };
-    let sizes = &placement.space.sizes;
+    let grid = Grid::new(placement.space.sizes.iter().copied()).with_line_of_all();
     let mut colours = vec![0; product.nodes() as usize];
     let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
     for (group, members) in groups.iter().enumerate() {
         for (rank, &member) in (0u32..).zip(members) {
             let mut all = Vec::new();
             for &(dim, ranks) in lines {
-                // One dimension more than there are is the line of all ranks.
-                let stride: u32 = match usize::from(dim) {
-                    d if d < sizes.len() => sizes[..d].iter().product(),
-                    _ => 1,
-                };
-                let at = rank / stride % ranks;
-                let peer = |k: u32| members[(rank - at * stride + (at + k) % ranks * stride) as usize];
+                let at = grid.coordinate(rank, dim.into());
+                let peer = |k: u32| members[grid.moved(rank, dim.into(), at, (at + k) % ranks) as usize];
                 all.extend((1..ranks).map(|k| displacement(member, peer(k))));
                 // Rings in orders of their own: who comes next, and through which port.
                 let Wires::Orders(lanes) = &placement.wires[usize::from(dim)] else { continue };

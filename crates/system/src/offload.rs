@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::spec::{AlgorithmSpec, CollectiveSpec, Spec};
 use std::collections::BTreeMap;
 use syncline_collective::{Algorithm, Kind, Plan, Program, Slot, Split};
-use syncline_core::{Bytes, NodeId, PortId, Refusal};
+use syncline_core::{Bytes, Grid, NodeId, PortId, Refusal};
 use syncline_endpoint::in_switch::needs_sms;
 use syncline_topology::product::Way;
 use syncline_topology::{Block, Fabric, Product};
@@ -233,8 +233,7 @@ fn of_product(product: &Product, dim: usize) -> Result<Switched, String> {
 
 /// Switches that all members of a line are attached to, by links other than PCIe: its switches do not add.
 fn of_lines(fabric: &dyn Fabric, groups: &[Vec<NodeId>], sizes: &[u32], dim: usize) -> Result<Switched, String> {
-    let stride: u32 = sizes[..dim].iter().product();
-    let size = sizes[dim];
+    let grid = Grid::new(sizes.iter().copied());
     let mut ports = vec![PortId(0); fabric.npus() as usize];
     let mut lines: BTreeMap<NodeId, u64> = BTreeMap::new();
     let names = fabric.class_names();
@@ -245,9 +244,8 @@ fn of_lines(fabric: &dyn Fabric, groups: &[Vec<NodeId>], sizes: &[u32], dim: usi
     };
     let to = |npu: NodeId, switch: NodeId| (0..fabric.ports(npu)).map(PortId).find(|&p| leads(npu, p) == Some(switch));
     for members in groups {
-        let firsts = (0..members.len() as u32).filter(|rank| (rank / stride).is_multiple_of(size));
-        for first in firsts {
-            let line: Vec<NodeId> = (0..size).map(|i| members[(first + i * stride) as usize]).collect();
+        for first in (0..grid.lines(dim)).map(|line| grid.first_of_line(line, dim)) {
+            let line: Vec<NodeId> = grid.line(first, dim).map(|rank| members[rank as usize]).collect();
             let switches: Vec<NodeId> = (0..fabric.ports(line[0])).filter_map(|p| leads(line[0], PortId(p))).collect();
             let apart = |switch: &NodeId| line.iter().find(|&&npu| to(npu, *switch).is_none());
             let Some(&switch) = switches.iter().find(|s| apart(s).is_none()) else {

@@ -24,7 +24,7 @@
 use crate::fabric::{Fabric, LinkSpec};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
+use syncline_core::{Grid, NodeId, PortId, Ps, Rate, Refusal};
 
 /// How the NPUs of a line are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl From<ProductError> for Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     dims: Vec<Dimension>,
-    strides: Vec<u32>,
+    grid: Grid,
     ports: Vec<PortUse>,
     /// Per dimension, the first port of an NPU.
     first_port: Vec<u16>,
@@ -199,12 +199,9 @@ impl Product {
 
     /// Numbers ports, switches and links.
     fn numbered(dims: Vec<Dimension>, npus: u32, links: u32) -> Product {
-        let (mut strides, mut ports, mut first_port) = (Vec::new(), Vec::new(), Vec::new());
-        let mut stride = 1;
+        let (mut ports, mut first_port) = (Vec::new(), Vec::new());
         for (dim, d) in (0u8..).zip(&dims) {
-            strides.push(stride);
             first_port.push(ports.len() as u16);
-            stride *= d.size;
             let mut port = |way, parallel| ports.push(PortUse { dim, way, parallel });
             match d.block {
                 _ if d.size == 1 => {}
@@ -229,7 +226,8 @@ impl Product {
         });
         let first_switch = first_switch.collect();
         assert_eq!(link, links, "links are counted as they are numbered");
-        Product { dims, strides, ports, first_port, first_switch, npus, nodes, links, odd: BTreeMap::new() }
+        let grid = Grid::new(dims.iter().map(|d| d.size));
+        Product { dims, grid, ports, first_port, first_switch, npus, nodes, links, odd: BTreeMap::new() }
     }
 
     /// Gives one directed link a rate and latency of its own.
@@ -239,6 +237,11 @@ impl Product {
     pub fn set_link(&mut self, node: NodeId, port: PortId, rate: Rate, latency: Ps) {
         assert!(port.0 < self.ports(node), "a link has a port");
         self.odd.insert(self.first_link(node) + u32::from(port.0), (rate, latency));
+    }
+
+    /// The coordinates of its NPUs.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
     }
 
     /// The dimensions, the first one innermost.
@@ -260,13 +263,13 @@ impl Product {
     /// The coordinate of an NPU along a dimension.
     #[inline]
     pub fn coordinate(&self, npu: NodeId, dim: usize) -> u32 {
-        npu.0 / self.strides[dim] % self.dims[dim].size
+        self.grid.coordinate(npu.0, dim)
     }
 
     /// The NPU with `coordinate` along `dim` and otherwise the coordinates of `npu`.
     #[inline]
     pub fn with_coordinate(&self, npu: NodeId, dim: usize, coordinate: u32) -> NodeId {
-        NodeId(npu.0 - self.coordinate(npu, dim) * self.strides[dim] + coordinate * self.strides[dim])
+        NodeId(self.grid.with_coordinate(npu.0, dim, coordinate))
     }
 
     /// What the ports of every NPU are for.
@@ -282,8 +285,7 @@ impl Product {
 
     /// How far up one NPU lies from another along a dimension, going round.
     fn displacement(&self, src: NodeId, dst: NodeId, dim: usize) -> u32 {
-        let size = self.dims[dim].size;
-        (self.coordinate(dst, dim) + size - self.coordinate(src, dim)) % size
+        self.grid.displacement(src.0, dst.0, dim)
     }
 
     /// Which way a message takes along a dimension in which both are equally long: up if its displacement comes before
@@ -336,14 +338,12 @@ impl Product {
         let dim = self.first_switch.partition_point(|&(first, _)| first <= switch.0) - 1;
         // Of dimensions without switches, which share the number, the last one counts.
         let line = switch.0 - self.first_switch[dim].0;
-        let (stride, size) = (self.strides[dim], self.dims[dim].size);
-        (dim, NodeId(line / stride * stride * size + line % stride))
+        (dim, NodeId(self.grid.first_of_line(line, dim)))
     }
 
     /// The switch of an NPU's line.
     fn switch_of(&self, npu: NodeId, dim: usize) -> NodeId {
-        let (stride, size) = (self.strides[dim], self.dims[dim].size);
-        NodeId(self.first_switch[dim].0 + npu.0 / (stride * size) * stride + npu.0 % stride)
+        NodeId(self.first_switch[dim].0 + self.grid.line_number(npu.0, dim))
     }
 }
 
@@ -383,14 +383,14 @@ impl Fabric for Product {
         if node.0 >= self.npus {
             let (dim, first) = self.line(node);
             let links = self.dims[dim].links;
-            let there = NodeId(first.0 + u32::from(port.0 / links) * self.strides[dim]);
+            let there = NodeId(self.grid.moved(first.0, dim, 0, (port.0 / links).into()));
             return (there, PortId(self.first_port[dim] + port.0 % links));
         }
         let PortUse { dim, way, parallel } = self.ports[port.index()];
         let dim = usize::from(dim);
         let (size, links) = (self.dims[dim].size, self.dims[dim].links);
         let at = self.coordinate(node, dim);
-        let moved = |by: u32| self.with_coordinate(node, dim, (at + by) % size);
+        let moved = |by: u32| NodeId(self.grid.moved(node.0, dim, at, (at + by) % size));
         match way {
             // A packet that travels up arrives on the port that faces down; ports come in such pairs.
             Way::Up => (moved(1), PortId(port.0 + 1)),

@@ -2,7 +2,8 @@
 //!
 //! Rank `r` serves the others in the order `r + 1, r - 1, r + 2, ...` (a *rotated* schedule), so that at any
 //! time every rank is the destination of one other, and as much goes one way round as the other. An all-reduce is a
-//! reduce-scatter followed by an all-gather. On a torus the distances are those of its [`Grid`].
+//! reduce-scatter followed by an all-gather. On a torus the order is its
+//! [`ServingOrder`].
 //!
 //! | | rounds | bytes sent by a rank |
 //! |---|---|---|
@@ -13,6 +14,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use syncline_core::grid::{Digit, digits};
 
 /// Blocks of the vector.
 #[inline]
@@ -62,28 +64,28 @@ fn turn_of(ranks: u32, by: u32) -> u32 {
     if 2 * by <= ranks { 2 * by - 2 } else { 2 * (ranks - by) - 1 }
 }
 
-/// Steps of a rank on a grid.
+/// Steps of a rank on a order.
 #[inline]
-pub fn steps_on_grid(kind: Kind, grid: Grid) -> u32 {
-    if kind == Kind::AllReduce { 4 * grid.turns() } else { 2 * grid.turns() }
+pub fn steps_on_grid(kind: Kind, order: ServingOrder) -> u32 {
+    if kind == Kind::AllReduce { 4 * order.turns() } else { 2 * order.turns() }
 }
 
 /// Step `pc` of `rank` on a grid, where `r + k` means: as many coordinates further along every dimension
 /// as `k` has itself. So the schedule looks the same from every place of a torus, and keeps all directions of it busy
-/// ([`Grid`]).
+/// ([`ServingOrder`]).
 #[inline]
-pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
-    let turns = grid.turns();
-    let (by, half) = grid.displacement(pc % turns);
-    let each = grid.parts() / grid.ranks();
+pub fn step_on_grid(kind: Kind, order: ServingOrder, rank: u32, pc: u32) -> Step {
+    let turns = order.turns();
+    let (by, half) = order.displacement(pc % turns);
+    let each = order.parts() / order.ranks();
     let blocks = |rank: u32| match half {
         None => (rank * each, each),
         Some(half) => (rank * each + half, 1),
     };
-    exchange(kind, (pc / turns, pc % turns, turns), rank, (grid.ahead(rank, by), grid.behind(rank, by)), blocks)
+    exchange(kind, (pc / turns, pc % turns, turns), rank, (order.ahead(rank, by), order.behind(rank, by)), blocks)
 }
 
-/// The sizes of a grid of ranks, the first dimension innermost, and the order in which a rank serves the others.
+/// The order in which a rank serves the others, on a grid of ranks whose first dimension is innermost.
 ///
 /// *Displacements* are numbers of ranks: where a rank is that rank 0 sends to. One follows its mirror image, which lies as
 /// far the other way along every dimension, so that on a torus the load of both directions of every ring is the same at
@@ -97,27 +99,27 @@ pub fn step_on_grid(kind: Kind, grid: Grid, rank: u32, pc: u32) -> Step {
 ///
 /// Where a ring is the only dimension of even size, its one rank on the far side gets half a block each way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
-    sizes: [u32; Grid::MOST],
+pub struct ServingOrder {
+    sizes: [u32; ServingOrder::MOST],
     /// Whether blocks are halves, of which the rank on the far side gets one each way round.
     halved: bool,
 }
 
-impl Grid {
+impl ServingOrder {
     /// The most dimensions.
     pub const MOST: usize = 8;
 
-    /// A grid whose dimensions are `rings` or not; `None` if it has more than [`Grid::MOST`] dimensions of two or more
+    /// The order on a grid of these sizes, whose dimensions are `rings` or not; `None` if it has more than [`ServingOrder::MOST`] dimensions of two or more
     /// ranks.
-    pub fn new(sizes: &[u32], rings: &[bool]) -> Option<Grid> {
-        let mut grid = Grid { sizes: [1; Self::MOST], halved: false };
+    pub fn new(sizes: &[u32], rings: &[bool]) -> Option<ServingOrder> {
+        let mut order = ServingOrder { sizes: [1; Self::MOST], halved: false };
         let longer = sizes.iter().filter(|&&size| size > 1);
         for (i, &size) in longer.enumerate() {
-            *grid.sizes.get_mut(i)? = size;
+            *order.sizes.get_mut(i)? = size;
         }
         let mut even = sizes.iter().zip(rings).filter(|(size, _)| size.is_multiple_of(2));
-        grid.halved = even.next().is_some_and(|(_, ring)| *ring) && even.next().is_none();
-        Some(grid)
+        order.halved = even.next().is_some_and(|(_, ring)| *ring) && even.next().is_none();
+        Some(order)
     }
 
     /// Ranks in all.
@@ -178,13 +180,10 @@ impl Grid {
 
     /// The displacement half-way along those dimensions of even size whose bits are set.
     fn far_side(self, mut bits: u32) -> u32 {
-        let (mut stride, mut by) = (1, 0);
-        for size in self.sizes {
-            if size.is_multiple_of(2) {
-                by += bits % 2 * (size / 2) * stride;
-                bits /= 2;
-            }
-            stride *= size;
+        let mut by = 0;
+        for Digit { size, stride, .. } in digits(0, self.sizes).filter(|d| d.size.is_multiple_of(2)) {
+            by += bits % 2 * (size / 2) * stride;
+            bits /= 2;
         }
         by
     }
@@ -256,12 +255,9 @@ impl Grid {
     /// The rank whose coordinates are those of `rank`, each moved by what `step` makes of it.
     #[inline]
     fn moved(self, rank: u32, by: u32, step: impl Fn(u32, u32, u32) -> u32) -> u32 {
-        let (mut rank, mut by, mut stride, mut there) = (rank, by, 1, 0);
-        for size in self.sizes.into_iter().take_while(|&size| size > 1) {
-            there += step(rank % size, by % size, size) % size * stride;
-            (rank, by, stride) = (rank / size, by / size, stride * size);
-        }
-        there
+        let longer = || self.sizes.into_iter().take_while(|&size| size > 1);
+        let along = |(at, by): (Digit, Digit)| step(at.value, by.value, at.size) % at.size * at.stride;
+        digits(rank, longer()).zip(digits(by, longer())).map(along).sum()
     }
 
     /// The rank at the displacement `by` from another one.
@@ -371,16 +367,16 @@ mod tests {
             &[2, 2, 2, 3],
         ];
         for (sizes, ring) in grids.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
-            let grid = Grid::new(sizes, &vec![ring; sizes.len()]).expect("few dimensions");
+            let order = ServingOrder::new(sizes, &vec![ring; sizes.len()]).expect("few dimensions");
             let even = sizes.iter().filter(|size| size.is_multiple_of(2)).count();
-            assert_eq!(grid.turns(), grid.ranks() - 1 + u32::from(ring && even == 1), "{sizes:?}");
-            let turns: Vec<_> = (0..grid.turns()).map(|turn| grid.displacement(turn)).collect();
-            let alone = turns.iter().take_while(|(by, _)| grid.behind(0, *by) == *by).count();
+            assert_eq!(order.turns(), order.ranks() - 1 + u32::from(ring && even == 1), "{sizes:?}");
+            let turns: Vec<_> = (0..order.turns()).map(|turn| order.displacement(turn)).collect();
+            let alone = turns.iter().take_while(|(by, _)| order.behind(0, *by) == *by).count();
             let mut seen: Vec<u32> = turns.iter().filter(|(_, half)| *half != Some(1)).map(|(by, _)| *by).collect();
             seen.sort_unstable();
-            assert_eq!(seen, (1..grid.ranks()).collect::<Vec<_>>(), "{sizes:?}");
+            assert_eq!(seen, (1..order.ranks()).collect::<Vec<_>>(), "{sizes:?}");
             for pair in turns[alone..].chunks(2) {
-                assert!(pair[1].0 == grid.behind(0, pair[0].0) && pair[0].0 != pair[1].0, "{sizes:?}");
+                assert!(pair[1].0 == order.behind(0, pair[0].0) && pair[0].0 != pair[1].0, "{sizes:?}");
             }
         }
     }

@@ -82,8 +82,8 @@ pub enum Program {
     DirectOnGrid {
         /// What it achieves.
         kind: Kind,
-        /// Where the ranks stand.
-        grid: direct::Grid,
+        /// Where the ranks stand, and the order in which each serves the others.
+        order: direct::ServingOrder,
     },
     /// Recursive halving and doubling.
     HalvingDoubling {
@@ -162,7 +162,7 @@ impl Program {
             | Program::Binomial { ranks, .. }
             | Program::DoubleBinaryTree { ranks, .. }
             | Program::OneHopTrees { ranks, .. } => *ranks,
-            Program::DirectOnGrid { grid, .. } => grid.ranks(),
+            Program::DirectOnGrid { order, .. } => order.ranks(),
             Program::InSwitch(p) => p.ranks,
             Program::Explicit { steps, switch, .. } => steps.len() as u32 - u32::from(*switch),
         }
@@ -175,7 +175,7 @@ impl Program {
             Program::Ring { ranks, .. } | Program::Relay { ranks, .. } => ranks,
             Program::Chain { kind, ranks, slices, .. } => chain::parts(kind, ranks, slices),
             Program::Direct { kind, ranks, .. } => direct::parts(kind, ranks),
-            Program::DirectOnGrid { grid, .. } => grid.parts(),
+            Program::DirectOnGrid { order, .. } => order.parts(),
             Program::HalvingDoubling { kind, ranks } => halving::parts(kind, ranks),
             Program::Binomial { kind, ranks, .. } => binomial::parts(kind, ranks),
             Program::DoubleBinaryTree { slices, .. } => 2 * slices,
@@ -213,7 +213,7 @@ impl Program {
             Program::Relay { ranks, .. } => relay::steps(ranks),
             Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root, slices, up, rank),
             Program::Direct { kind, ranks, root } => direct::steps(kind, ranks, root, rank),
-            Program::DirectOnGrid { kind, grid } => direct::steps_on_grid(kind, grid),
+            Program::DirectOnGrid { kind, order } => direct::steps_on_grid(kind, order),
             Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank),
             Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root, rank),
             Program::DoubleBinaryTree { kind, ranks, root, slices } => {
@@ -246,7 +246,7 @@ impl Program {
             Program::Relay { ranks, up } => relay::step(ranks, up, rank, at.pc),
             Program::Chain { kind, ranks, root, up, .. } => chain::step(kind, ranks, root, up, rank, at.pc),
             Program::Direct { kind, ranks, root } => direct::step(kind, ranks, root, rank, at.pc),
-            Program::DirectOnGrid { kind, grid } => direct::step_on_grid(kind, grid, rank, at.pc),
+            Program::DirectOnGrid { kind, order } => direct::step_on_grid(kind, order, rank, at.pc),
             Program::HalvingDoubling { kind, ranks } => halving::step(kind, ranks, rank, at.pc),
             Program::Binomial { kind, ranks, root } => binomial::step(kind, ranks, root, rank, at.pc),
             Program::DoubleBinaryTree { kind, ranks, root, slices } => {
@@ -269,7 +269,7 @@ impl Program {
     #[inline]
     pub fn turns(&self) -> u32 {
         match self {
-            Program::DirectOnGrid { grid, .. } => grid.turns(),
+            Program::DirectOnGrid { order, .. } => order.turns(),
             _ => self.ranks() - 1,
         }
     }
@@ -277,7 +277,7 @@ impl Program {
     /// Whether what a step sends goes round a ring the other way than other messages to that rank.
     #[inline]
     pub fn goes_around(&self, step: &Step) -> bool {
-        matches!(self, Program::DirectOnGrid { grid, .. } if grid.goes_around(step.blocks))
+        matches!(self, Program::DirectOnGrid { order, .. } if order.goes_around(step.blocks))
     }
 
     /// Whether a thread may send several messages of its own in a row.

@@ -2,7 +2,7 @@
 
 use crate::plan::{Plan, Split};
 use crate::program::Program;
-use syncline_core::Bytes;
+use syncline_core::{Bytes, Grid};
 
 /// What a connection, from a thread of a rank to another rank, holds while the receiver is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Buffering {
 pub struct Verifier<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Sizes of the dimensions.
-    pub sizes: &'a [u32],
+    /// Where the ranks stand.
+    pub grid: Grid,
     /// Elements of the chunk.
     pub elements: u64,
     /// What connections hold.
@@ -35,28 +35,23 @@ pub struct Verifier<'a> {
 pub(super) const ELEMENTS: Split = Split { element: 1 };
 
 impl<'a> Verifier<'a> {
-    /// A verifier for a plan whose rings all go up (or all down).
-    pub fn new(plan: &'a Plan, sizes: &'a [u32], elements: u64, up: bool, buffering: Buffering) -> Verifier<'a> {
+    /// A verifier for a plan on a grid of these `sizes`, whose rings all go up (or all down).
+    pub fn new(plan: &'a Plan, sizes: &[u32], elements: u64, up: bool, buffering: Buffering) -> Verifier<'a> {
         let programs = (0..plan.phases().len()).map(|p| plan.program(p, up)).collect();
-        Verifier { plan, sizes, elements, buffering, programs }
+        Verifier { plan, grid: Grid::new(sizes.iter().copied()), elements, buffering, programs }
     }
 
     pub(super) fn ranks(&self) -> u32 {
-        self.sizes.iter().product()
-    }
-
-    pub(super) fn stride(&self, dim: u8) -> u32 {
-        self.sizes[..usize::from(dim)].iter().product()
+        self.grid.ranks()
     }
 
     pub(super) fn coordinate(&self, rank: u32, dim: u8) -> u32 {
-        rank / self.stride(dim) % self.sizes[usize::from(dim)]
+        self.grid.coordinate(rank, dim.into())
     }
 
     /// The rank of a line that has another coordinate in the line's dimension.
     pub(super) fn peer(&self, rank: u32, dim: u8, there: u32) -> u32 {
-        let stride = self.stride(dim);
-        rank - self.coordinate(rank, dim) * stride + there * stride
+        self.grid.with_coordinate(rank, dim.into(), there)
     }
 
     pub(super) fn takes_part(&self, rank: u32, phase: u32) -> bool {
