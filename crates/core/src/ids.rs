@@ -1,6 +1,17 @@
 //! Typed indices. Every entity of a simulation lives in a flat array and is named by a 32-bit index,
 //! so that a mix-up of two kinds of index does not compile.
 
+/// A typed index: the number of an entity in a flat array.
+pub trait Id: Copy {
+    /// The index with this subscript.
+    ///
+    /// # Panics
+    /// If the subscript does not fit.
+    fn from_index(index: usize) -> Self;
+    /// The index as a subscript.
+    fn index(self) -> usize;
+}
+
 /// Declares a typed 32-bit index.
 #[macro_export]
 macro_rules! id_type {
@@ -13,6 +24,18 @@ macro_rules! id_type {
             /// The index as the subscript of a flat array.
             #[inline(always)]
             pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl $crate::ids::Id for $name {
+            #[inline(always)]
+            fn from_index(index: usize) -> Self {
+                $name(u32::try_from(index).expect("an index of 32 bits"))
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
                 self.0 as usize
             }
         }

@@ -2,19 +2,22 @@
 //!
 //! ```text
 //!   units   Ps, Bytes, Rate, Clock      integer physics: no float decides an order of events
-//!   books   Books, Wire             what a network owes, and what it sent for that
 //!   ids     NodeId, PortId, ...         typed 32-bit indices into flat arrays
 //!   grid    Grid                        ranks and their coordinates
 //!   refusal Refusal                     what is wrong with a description, as data
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
-//!   random  Stream                  random numbers that no order of events changes
+//!   alarm   Alarm                       a timer that is set anew before it has fired
+//!   slab    Slab                        things that come and go, and their numbers
+//!   random  Stream                      random numbers that no order of events changes
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
+//!   books   Books, Wire                 what a network owes, and what it sent for that
 //!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
 //! ```
 //!
 //! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]
 //! to put their own timers in; they never see the wall clock, a thread, or each other.
 
+pub mod alarm;
 pub mod books;
 pub mod grid;
 pub mod ids;
@@ -22,13 +25,16 @@ pub mod queue;
 pub mod random;
 pub mod refusal;
 pub mod share;
+pub mod slab;
 pub mod stats;
 pub mod units;
 
+pub use alarm::Alarm;
 pub use books::{Books, Wire};
 pub use grid::Grid;
-pub use ids::{NodeId, NodeSet, PortId};
+pub use ids::{Id, NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
 pub use refusal::Refusal;
+pub use slab::Slab;
 pub use stats::{Peaks, Wait, Windows};
 pub use units::{Bytes, Clock, Ps, Rate};

@@ -9,20 +9,18 @@
 
 use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class};
 use crate::arrivals::{Arrivals, Due, Slot};
+use crate::messages::{InFlight, Messages};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::words;
 use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::Fabric;
 
+/// Where a message arrives; known once all its bytes are there.
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
-    message: Message,
-    fed: u64,
-    /// Its sender has more to feed.
-    open: bool,
-    dst: NodeId,
-    dst_port: PortId,
+struct End {
+    node: NodeId,
+    port: PortId,
 }
 
 /// What happens to a message.
@@ -41,8 +39,7 @@ pub enum Event {
 pub struct Analytical<F> {
     fabric: F,
     port_free: Vec<Ps>,
-    messages: Vec<InFlight>,
-    free: Vec<MsgId>,
+    messages: Messages<End>,
     path: Vec<PortId>,
     /// Links of all routes.
     crossed: u64,
@@ -64,8 +61,7 @@ impl<F: Fabric> Analytical<F> {
         Analytical {
             fabric,
             port_free,
-            messages: Vec::new(),
-            free: Vec::new(),
+            messages: Messages::new(),
             path: Vec::new(),
             crossed: 0,
             arrivals: None,
@@ -77,7 +73,7 @@ impl<F: Fabric> Analytical<F> {
     }
 
     fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
-        let Message { src, route, len, receipt, .. } = self.messages[id.index()].message;
+        let Message { src, route, len, receipt, .. } = self.messages[id].message;
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
         self.crossed += self.path.len() as u64;
@@ -99,8 +95,7 @@ impl<F: Fabric> Analytical<F> {
             self.usage.add(number, len, 1, start, start + serialisation);
             (at, arrives_by) = self.fabric.next(at, port);
         }
-        let m = &mut self.messages[id.index()];
-        (m.open, m.dst, m.dst_port) = (false, at, arrives_by);
+        self.messages[id].way = End { node: at, port: arrives_by };
         let time = start + bottleneck.time(len) + latency;
         let local = u32::from(arrives_by.0);
         match route {
@@ -122,7 +117,8 @@ impl<F: Fabric> Analytical<F> {
     /// A message that was sent at `sent` and may not be alone will be complete at `time`.
     fn expect(&mut self, time: Ps, sent: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
         const ROUTED: u32 = 1 << 16; // after messages that came over the last link alone
-        let InFlight { message: Message { src, len, tag, .. }, dst, dst_port, .. } = self.messages[id.index()];
+        let InFlight { message: Message { src, len, tag, .. }, way: End { node: dst, port: dst_port }, .. } =
+            self.messages[id];
         let arrivals = self.arrivals.get_or_insert_with(|| Arrivals::new(self.fabric.links(), self.fabric.nodes()));
         self.sent.resize(self.fabric.nodes() as usize, 0);
         let order = self.sent[src.index()];
@@ -138,9 +134,9 @@ impl<F: Fabric> Analytical<F> {
 
     /// A message is complete.
     fn arrived(&mut self, now: Ps, id: MsgId, out: &mut Vec<NetOut>) {
-        let InFlight { message: Message { len, tag, .. }, dst: at, dst_port: port, .. } = self.messages[id.index()];
+        let InFlight { message: Message { len, tag, .. }, way: End { node: at, port }, .. } = self.messages[id];
         self.books.delivered += len.0;
-        self.free.push(id);
+        self.messages.remove(id);
         let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
         out.push(NetOut::Arrived { at, port, tag, segment, last: true });
     }
@@ -150,31 +146,18 @@ impl<F: Fabric> Network for Analytical<F> {
     type Event = Event;
 
     fn open(&mut self, message: Message) -> MsgId {
-        let entry = InFlight { message, fed: 0, open: true, dst: message.src, dst_port: PortId(0) };
-        match self.free.pop() {
-            Some(id) => {
-                self.messages[id.index()] = entry;
-                id
-            }
-            None => {
-                self.messages.push(entry);
-                MsgId(self.messages.len() as u32 - 1)
-            }
-        }
+        self.messages.add(message, End { node: message.src, port: PortId(0) })
     }
 
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
-        let m = &mut self.messages[id.index()];
-        m.fed += len.0;
-        assert!(m.fed <= m.message.len.0, "fed more than the message holds");
-        if m.fed == m.message.len.0 {
+        if self.messages.feed(id, len) {
             self.launch(now, id, q);
         }
     }
 
     fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
         let id = self.open(message);
-        self.launch(now, id, q);
+        self.feed(now, id, message.len, q);
     }
 
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: TrafficClass, capacity: Bytes) -> Room {
@@ -199,8 +182,7 @@ impl<F: Fabric> Network for Analytical<F> {
 
     /// What is on its way arrives, whatever becomes of the rest: only what a sender owes can be waited for.
     fn waits(&self) -> Vec<Wait> {
-        let hungry = self.messages.iter().filter(|m| m.open);
-        hungry.map(|m| words::hungry(&self.fabric, &m.message, Bytes(m.fed))).collect()
+        self.messages.hungry().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
     }
 
     fn books(&self) -> Books {

@@ -15,6 +15,7 @@ pub mod analytical;
 pub mod api;
 mod arrivals;
 pub mod flow;
+mod messages;
 pub mod packet;
 mod receipts;
 pub mod usage;

@@ -12,6 +12,7 @@
 
 use super::{Filling, Share};
 use crate::id_type;
+use crate::slab::Slab;
 
 id_type!(
     /// A resource of a [`Pool`], in the order in which the capacities were given.
@@ -75,8 +76,7 @@ struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     resources: Vec<Resource>,
-    groups: Vec<Group>,
-    unused: Vec<GroupId>,
+    groups: Slab<GroupId, Group>,
     uses: Vec<Use>,
     /// Unused runs of `uses`, by length.
     unused_runs: Vec<Vec<u32>>,
@@ -118,11 +118,7 @@ impl Pool {
     pub fn add(&mut self, uses: &[ResourceId], cap: Share) -> GroupId {
         let first = self.run(uses.len());
         let group = Group { share: Share::UNLIMITED, cap, count: 1, seen: 0, first, uses: uses.len() as u32 };
-        let id = self.unused.pop().unwrap_or(GroupId(self.groups.len() as u32));
-        match self.groups.get_mut(id.index()) {
-            Some(slot) => *slot = group,
-            None => self.groups.push(group),
-        }
+        let id = self.groups.insert(group);
         for (i, &resource) in (0u32..).zip(uses) {
             let users = &mut self.resources[resource.index()].users;
             self.uses[(first + i) as usize] = Use { resource, at: users.len() as u32 };
@@ -137,21 +133,21 @@ impl Pool {
 
     /// Another flow comes to a group.
     pub fn join(&mut self, id: GroupId) {
-        self.groups[id.index()].count += 1;
+        self.groups[id].count += 1;
         self.gained(id);
     }
 
     /// A flow leaves its group; says whether it was the last one, with which the group goes.
     pub fn leave(&mut self, id: GroupId) -> bool {
-        let Group { first, uses, share, .. } = self.groups[id.index()];
-        self.groups[id.index()].count -= 1;
+        let Group { first, uses, share, .. } = self.groups[id];
+        self.groups[id].count -= 1;
         self.lowest = self.lowest.min(share);
         for i in first..first + uses {
             let resource = self.uses[i as usize].resource;
             self.resources[resource.index()].uses -= 1;
             self.touch(resource, Touched::Lost);
         }
-        let last = self.groups[id.index()].count == 0;
+        let last = self.groups[id].count == 0;
         if last {
             self.remove(id);
         }
@@ -161,7 +157,7 @@ impl Pool {
     /// The rate of each flow of a group, as of the last recomputation; unlimited before the first.
     #[inline]
     pub fn share(&self, id: GroupId) -> Share {
-        self.groups[id.index()].share
+        self.groups[id].share
     }
 
     /// What all flows together use of a resource, as of the last recomputation.
@@ -191,7 +187,7 @@ impl Pool {
         self.solved.clear();
         self.seen += 1;
         for id in std::mem::take(&mut self.alone) {
-            let group = &mut self.groups[id.index()];
+            let group = &mut self.groups[id];
             if group.uses == 0 && group.count > 0 {
                 group.share = group.cap;
                 self.changed.push(id);
@@ -230,7 +226,7 @@ impl Pool {
             self.effort += self.resources[resource.index()].users.len() as u64;
             for user in 0..self.resources[resource.index()].users.len() {
                 let id = self.resources[resource.index()].users[user].group;
-                let group = &mut self.groups[id.index()];
+                let group = &mut self.groups[id];
                 if group.share < lowest {
                     self.filling.take(next as u32, group.share.times(u64::from(group.count)));
                 } else if group.seen != self.seen {
@@ -244,7 +240,7 @@ impl Pool {
     }
 
     fn add_to_problem(&mut self, id: GroupId) {
-        let Group { cap, count, first, uses, .. } = self.groups[id.index()];
+        let Group { cap, count, first, uses, .. } = self.groups[id];
         for i in first..first + uses {
             self.see(self.uses[i as usize].resource);
         }
@@ -270,7 +266,7 @@ impl Pool {
         }
         for (i, &id) in (0u32..).zip(&self.members) {
             let share = self.filling.share(i);
-            if std::mem::replace(&mut self.groups[id.index()].share, share) != share {
+            if std::mem::replace(&mut self.groups[id].share, share) != share {
                 self.changed.push(id);
             }
         }
@@ -278,7 +274,7 @@ impl Pool {
     }
 
     fn gained(&mut self, id: GroupId) {
-        let Group { first, uses, cap, .. } = self.groups[id.index()];
+        let Group { first, uses, cap, .. } = self.groups[id];
         self.lowest = self.lowest.min(cap);
         for i in first..first + uses {
             let resource = self.uses[i as usize].resource;
@@ -299,20 +295,20 @@ impl Pool {
 
     /// Forgets a group.
     fn remove(&mut self, id: GroupId) {
-        let Group { first, uses, .. } = self.groups[id.index()];
+        let Group { first, uses, .. } = self.groups[id];
         for i in first..first + uses {
             let Use { resource, at } = self.uses[i as usize];
             let users = &mut self.resources[resource.index()].users;
             users.swap_remove(at as usize);
             if let Some(&User { group, at: moved }) = users.get(at as usize) {
-                let its_first = self.groups[group.index()].first;
+                let its_first = self.groups[group].first;
                 self.uses[(its_first + moved) as usize].at = at;
             }
         }
         if let Some(runs) = self.unused_runs.get_mut(uses as usize) {
             runs.push(first);
         }
-        self.unused.push(id);
+        self.groups.remove(id);
     }
 
     /// Room for so many uses in a row.

@@ -80,6 +80,7 @@ mod port;
 
 use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
 use crate::arrivals::{self, Arrivals, Due};
+use crate::messages::{InFlight, Messages};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::words;
@@ -88,7 +89,7 @@ use deadlines::Deadlines;
 use meter::Meter;
 use port::Port;
 use syncline_core::share::{GroupId, Pool, ResourceId, Share, Work};
-use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Alarm, Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::{Fabric, all_links};
 
 /// Uses of links that are solved, or passed over, in the time of an event.
@@ -105,18 +106,15 @@ const _: () = assert!(size_of::<Event>() <= 8);
 enum Timer {
     /// Messages are complete at this port.
     Arrive(arrivals::Slot),
-    /// Connections fall busy or idle. A timer with an older number than the last one means nothing.
-    Share(u32),
+    /// Connections fall busy or idle.
+    Share,
     /// A message that takes no time has left this node.
     Left(NodeId),
 }
 
+/// The way of a message; known once all its bytes are there.
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
-    message: Message,
-    fed: u64,
-    /// Its sender has more to feed.
-    open: bool,
+struct Journey {
     /// It takes no link.
     stays: bool,
     /// When it started, and how many messages its source had started before.
@@ -130,8 +128,7 @@ struct InFlight {
 #[derive(Debug)]
 pub struct Flow<F> {
     fabric: F,
-    messages: Vec<InFlight>,
-    unused: Vec<MsgId>,
+    messages: Messages<Journey>,
     /// Messages that each node has started.
     started: Vec<u32>,
     pool: Pool,
@@ -147,9 +144,8 @@ pub struct Flow<F> {
     receipts: Receipts,
     left: Vec<(u64, NodeId)>,
     meter: Meter,
-    /// When the valid timer fires, and its number.
-    next: Ps,
-    timer: u32,
+    /// When rates are found anew.
+    next: Alarm,
     recomputations: u64,
     books: Books,
     path: Vec<PortId>,
@@ -164,8 +160,7 @@ impl<F: Fabric> Flow<F> {
         let capacity = |(node, port)| Share::of(fabric.link(node, port).rate);
         let capacities: Vec<Share> = all_links(&fabric).map(capacity).collect();
         Flow {
-            messages: Vec::new(),
-            unused: Vec::new(),
+            messages: Messages::new(),
             started: vec![0; fabric.nodes() as usize],
             pool: Pool::new(capacities.iter().copied()),
             bundles: Bundles::new(fabric.links()),
@@ -177,8 +172,7 @@ impl<F: Fabric> Flow<F> {
             receipts: Receipts::default(),
             left: Vec::new(),
             meter: Meter::new(capacities, LinkUsage::new(&fabric, window)),
-            next: Ps::MAX,
-            timer: 0,
+            next: Alarm::default(),
             recomputations: 0,
             books: Books::default(),
             path: Vec::new(),
@@ -195,7 +189,7 @@ impl<F: Fabric> Flow<F> {
 
     /// All bytes of a message are there.
     fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
-        let Message { src, route, queue, len, .. } = self.messages[id.index()].message;
+        let Message { src, route, queue, len, .. } = self.messages[id].message;
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
         self.crossed += self.path.len() as u64;
@@ -212,15 +206,14 @@ impl<F: Fabric> Flow<F> {
         }
         let order = self.started[src.index()];
         self.started[src.index()] = order.wrapping_add(1);
-        let m = &mut self.messages[id.index()];
-        (m.open, m.stays, m.dst, m.dst_port) = (false, self.path.is_empty(), at, arrives_by);
-        (m.sent, m.order) = (now, order);
+        let stays = self.path.is_empty();
+        self.messages[id].way = Journey { stays, sent: now, order, dst: at, dst_port: arrives_by };
         let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
         let way = route.end().map_or(Way::Link(first), |(dst, choice)| Way::Between(src, dst, choice));
         let connection = (way, queue);
         // A message of no bytes waits for those before it on its connection, and for nobody else.
         if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(connection).is_none() {
-            if let Some(receipt) = self.messages[id.index()].message.receipt {
+            if let Some(receipt) = self.messages[id].message.receipt {
                 self.receipts.add(src.0, src, receipt);
                 q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(src)));
             }
@@ -239,7 +232,7 @@ impl<F: Fabric> Flow<F> {
         latency: Ps,
         q: &mut impl Schedule<Event>,
     ) {
-        let work = Work::of(self.messages[id.index()].message.len);
+        let work = Work::of(self.messages[id].message.len);
         let bundle = self.bundles.find(connection).unwrap_or_else(|| {
             let bundle = self.pool.add(&self.uses, Share::UNLIMITED);
             self.bundles.open(bundle, connection, first_link, latency);
@@ -253,10 +246,8 @@ impl<F: Fabric> Flow<F> {
 
     /// Asks for rates to be found anew at `time`, unless that happens earlier anyway.
     fn share_at(&mut self, time: Ps, q: &mut impl Schedule<Event>) {
-        if time < self.next {
-            self.next = time;
-            self.timer = self.timer.wrapping_add(1);
-            q.at(time, Key::new(class::SHARE, 0), Event(Timer::Share(self.timer)));
+        if self.next.set_earlier(time) {
+            q.at(time, Key::new(class::SHARE, 0), Event(Timer::Share));
         }
     }
 
@@ -276,7 +267,6 @@ impl<F: Fabric> Flow<F> {
                 self.deadlines.set(group.index(), bundle.drains_at());
             }
         }
-        self.next = Ps::MAX;
         self.share_at(self.deadlines.first(), q);
     }
 
@@ -288,7 +278,7 @@ impl<F: Fabric> Flow<F> {
             let (first_link, latency) = (self.bundles[group].first_link as usize, self.bundles[group].latency);
             self.bundles[group].advance(now);
             while let Some(id) = self.bundles[group].take_drained() {
-                let Message { src: at, receipt, .. } = self.messages[id.index()].message;
+                let Message { src: at, receipt, .. } = self.messages[id].message;
                 self.left.extend(receipt.map(|receipt| (receipt, at)));
                 self.on_its_way(now + latency, id, q);
             }
@@ -312,8 +302,9 @@ impl<F: Fabric> Flow<F> {
 
     /// The last byte of a message has left its port and will be there at `time`.
     fn on_its_way(&mut self, time: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
-        let InFlight { message: Message { len, tag, .. }, sent, order, dst, dst_port, .. } = self.messages[id.index()];
-        let slot = if self.messages[id.index()].stays {
+        let InFlight { message: Message { len, tag, .. }, way, .. } = self.messages[id];
+        let Journey { stays, sent, order, dst, dst_port } = way;
+        let slot = if stays {
             self.arrivals.at_home(dst)
         } else {
             self.arrivals.behind(self.fabric.first_link(dst) + u32::from(dst_port.0))
@@ -328,34 +319,12 @@ impl<F: Fabric> Network for Flow<F> {
     type Event = Event;
 
     fn open(&mut self, message: Message) -> MsgId {
-        let entry = InFlight {
-            message,
-            fed: 0,
-            open: true,
-            stays: false,
-            sent: Ps::MAX,
-            order: 0,
-            dst: message.src,
-            dst_port: PortId(0),
-        };
-        match self.unused.pop() {
-            Some(id) => {
-                self.messages[id.index()] = entry;
-                id
-            }
-            None => {
-                self.messages.push(entry);
-                MsgId(self.messages.len() as u32 - 1)
-            }
-        }
+        let way = Journey { stays: false, sent: Ps::MAX, order: 0, dst: message.src, dst_port: PortId(0) };
+        self.messages.add(message, way)
     }
 
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
-        let m = &mut self.messages[id.index()];
-        assert!(m.open, "fed a message that has all its bytes");
-        m.fed += len.0;
-        assert!(m.fed <= m.message.len.0, "fed more than the message holds");
-        let complete = m.fed == m.message.len.0;
+        let complete = self.messages.feed(id, len);
         self.books.accepted += len.0;
         if complete {
             self.launch(now, id, q);
@@ -379,22 +348,21 @@ impl<F: Fabric> Network for Flow<F> {
         match timer {
             Timer::Arrive(slot) => {
                 while let Some(Due { id, len, tag, .. }) = self.arrivals.pop(slot, now) {
-                    let InFlight { dst: at, dst_port: port, .. } = self.messages[id.index()];
+                    let Journey { dst: at, dst_port: port, .. } = self.messages[id].way;
                     self.books.delivered += len.0;
-                    self.unused.push(id);
+                    self.messages.remove(id);
                     let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
                     out.push(NetOut::Arrived { at, port, tag, segment, last: true });
                 }
             }
-            Timer::Share(number) if number == self.timer => self.share(now, q, out),
-            Timer::Share(_) => {}
+            Timer::Share if self.next.fires(now) => self.share(now, q, out),
+            Timer::Share => {}
             Timer::Left(node) => out.extend(self.receipts.next(node.0)),
         }
     }
 
     fn waits(&self) -> Vec<Wait> {
-        let hungry = self.messages.iter().filter(|m| m.open);
-        hungry.map(|m| words::hungry(&self.fabric, &m.message, Bytes(m.fed))).collect()
+        self.messages.hungry().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
     }
 
     fn books(&self) -> Books {

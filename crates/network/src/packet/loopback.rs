@@ -38,10 +38,10 @@ impl<F: Fabric> Packet<F> {
     pub(super) fn looped_back(&mut self, now: Ps, at: NodeId, news: &mut Vec<NetOut>) {
         let loopback = &mut self.loopbacks[at.index()];
         let train = loopback.queue.pop_front().expect("one event for each train");
-        if !self.messages.get(train.msg).is_stored() {
+        if !self.messages[train.msg].is_stored() {
             loopback.held += u64::from(train.packets);
         }
-        let receipt = self.messages.get(train.msg).message.receipt.filter(|_| train.place.is_tail());
+        let receipt = self.messages[train.msg].message.receipt.filter(|_| train.place.is_tail());
         news.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
         self.announce(now, at, PORT, Ps::ZERO, train, news);
     }

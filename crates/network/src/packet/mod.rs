@@ -84,7 +84,7 @@
 //! | `rule` | deadlock rules |
 //! | `credits` | which slots are free, and when |
 //! | `backlog` | bytes at a port that are not on the wire |
-//! | `trains`, `messages` | packets, and what they refer to |
+//! | `trains` | packets |
 //! | `loopback` | messages from a node to itself |
 //! | `series` | evenly spaced points in time |
 //! | `waits` | who waits for what |
@@ -97,7 +97,6 @@
 mod backlog;
 mod credits;
 mod loopback;
-mod messages;
 mod port;
 mod rounds;
 mod router;
@@ -109,11 +108,11 @@ mod waits;
 pub use rule::DeadlockRule;
 
 use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, TrafficClass};
+use crate::messages::Messages;
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use backlog::Backlog;
 use loopback::Loopback;
-use messages::Messages;
 use port::{Link, LinkId};
 use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Refusal, Schedule, Wait};
 use syncline_topology::{Fabric, Paths, all_links};
@@ -252,7 +251,8 @@ pub struct Packet<F> {
     /// Those of classes beside the first, where they have a channel of their own.
     passing: Vec<Backlog>,
     loopbacks: Vec<Loopback>,
-    messages: Messages,
+    /// With where its path begins in the table of paths; `None` of what stays on its node.
+    messages: Messages<Option<u32>>,
     receipts: Receipts,
     paths: Paths,
     books: Books,
@@ -286,7 +286,7 @@ impl<F: Fabric> Packet<F> {
             links,
             link_into,
             loopbacks: vec![Loopback::default(); fabric.nodes() as usize],
-            messages: Messages::new(packet),
+            messages: Messages::new(),
             receipts: Receipts::default(),
             paths: Paths::new(&fabric),
             books: Books::default(),

@@ -6,7 +6,7 @@ use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Train, Wire};
 use std::collections::VecDeque;
-use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
+use syncline_core::{Alarm, Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
 use syncline_topology::Fabric;
 
 use crate::api::class;
@@ -86,8 +86,8 @@ pub(super) struct Link {
     pub channels: [Channel; 2],
     /// From the start of a packet that is not in transit until its credit is back, in packets.
     pub round_trip: u64,
-    /// The first wake-up that is still to come; [`Ps::MAX`] for none.
-    pub wake: Ps,
+    /// The first wake-up that is still to come.
+    pub wake: Alarm,
     pub lanes: [VecDeque<Request>; 2],
     pub requests: u64,
     pub held: VecDeque<Held>,
@@ -119,7 +119,7 @@ impl Link {
                 full => spec.latency.0.saturating_mul(2).saturating_add(full).div_ceil(full),
             },
             wire: Wire::default(),
-            wake: Ps::MAX,
+            wake: Alarm::default(),
             waiting: 0,
             from,
             to,

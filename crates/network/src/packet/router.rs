@@ -1,7 +1,6 @@
 //! The way of a packet: request an output, start, arrive, request the next.
 
 use super::backlog::Backlog;
-use super::messages::Messages;
 use super::port::{Link, LinkId};
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
@@ -36,9 +35,9 @@ impl<F: Fabric> Packet<F> {
         short: bool,
         q: &mut impl Schedule<Event>,
     ) {
-        let flight = self.messages.get(msg);
+        let flight = &self.messages[msg];
         let src = flight.message.src;
-        let Some(path) = flight.path else {
+        let Some(path) = flight.way else {
             return self.loop_back(now, src, Train { msg, packets, place: Place::new(0, tail, short) }, q);
         };
         let vc = self.rule.channel_for(flight.message.class).unwrap_or(0);
@@ -95,7 +94,7 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of the local NPU stand in line for an output port where connections take turns and transit goes first.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
-        let Message { route, queue, .. } = self.messages.get(train.msg).message;
+        let Message { route, queue, .. } = self.messages[train.msg].message;
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(train.packets);
         backlog.line_up((route, queue), train);
@@ -135,7 +134,7 @@ impl<F: Fabric> Packet<F> {
             return link.wait(lane, train, input, gives_way);
         }
         // What goes by a port goes one hop: it is the switch's own.
-        let Message { src, route, queue, .. } = self.messages.get(train.msg).message;
+        let Message { src, route, queue, .. } = self.messages[train.msg].message;
         link.wait_for_turn(lane, train, input, (src, route.end().map_or(src, |end| end.0), queue));
     }
 
@@ -214,10 +213,10 @@ impl<F: Fabric> Packet<F> {
         if usable < d.needed {
             return None;
         }
-        let flight = self.messages.get(d.train.msg);
+        let flight = &self.messages[d.train.msg];
         let (whole, stored) = (d.hop.last && flight.is_whole(), d.hop.last && flight.is_stored());
         let packets = if wanted == 1 { 1 } else { link.burst(wanted, usable, d.needed, stored) };
-        let (len, each) = packet_size(link, &self.messages, self.packet, d.train);
+        let (len, each) = packet_size(link, flight.message.len, self.packet, d.train);
         let starts = Series { first: start, gap: each, count: u64::from(packets) };
         link.free = starts.at(starts.count);
         self.usage.add(out.0, Bytes(len * starts.count), starts.count, start, link.free);
@@ -237,7 +236,7 @@ impl<F: Fabric> Packet<F> {
         }
         let end = link.free;
         if d.input == LinkId::LOCAL && moving.place.is_tail() {
-            let message = self.messages.get(moving.msg).message;
+            let message = self.messages[moving.msg].message;
             if let Some(receipt) = message.receipt {
                 self.receipts.add(out.0, message.src, receipt);
                 q.at(end, Key::new(class::LEFT, u32::from(d.hop.port.0)), Event(Timer::Left(out)));
@@ -271,8 +270,7 @@ impl<F: Fabric> Packet<F> {
     /// The output port of a link looks at its requests at `at`, or earlier.
     pub(super) fn wake(&mut self, at: Ps, out: LinkId, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[out.index()];
-        if at < link.wake {
-            link.wake = at;
+        if link.wake.set_earlier(at) {
             q.at(at, link.wake_key(), Event(Timer::Wake(out)));
         }
     }
@@ -280,10 +278,9 @@ impl<F: Fabric> Packet<F> {
     /// A wake-up: of all that were asked for, only the one that is still expected counts.
     pub(super) fn woken(&mut self, now: Ps, out: LinkId, q: &mut impl Schedule<Event>, news: &mut Vec<NetOut>) {
         let link = &mut self.links[out.index()];
-        if link.wake != now {
+        if !link.wake.fires(now) {
             return;
         }
-        link.wake = Ps::MAX;
         self.arbitrate(now, out, q);
         let packet = self.packet;
         for vc in 0..self.backlogs_of_a_link() {
@@ -365,7 +362,7 @@ impl<F: Fabric> Packet<F> {
     fn deliver(&mut self, now: Ps, by: LinkId, train: Train, news: &mut Vec<NetOut>) {
         let link = &mut self.links[by.index()];
         let (at, port, gap) = (link.to, link.input, link.full);
-        if !self.messages.get(train.msg).is_stored() {
+        if !self.messages[train.msg].is_stored() {
             link.hold(train.place.channel(), train.packets);
         }
         self.announce(now, at, port, gap, train, news);
@@ -381,7 +378,7 @@ impl<F: Fabric> Packet<F> {
         train: Train,
         news: &mut Vec<NetOut>,
     ) {
-        let flight = self.messages.get(train.msg);
+        let flight = &self.messages[train.msg];
         let last = train.place.is_tail();
         let segment = if !flight.is_whole() {
             let gap = if train.packets > 1 { gap } else { Ps::ZERO };
@@ -403,15 +400,27 @@ impl<F: Fabric> Packet<F> {
     /// Bytes of a train of at least one packet.
     pub(super) fn bytes(&self, train: Train) -> u64 {
         let full = u64::from(train.packets) * self.packet.0;
-        if train.place.is_tail() { full - self.packet.0 + self.messages.tail_len(train.msg) } else { full }
+        match train.place.is_tail() {
+            true => full - self.packet.0 + tail_len(self.messages[train.msg].message.len, self.packet),
+            false => full,
+        }
     }
 }
 
-/// Bytes and serialisation of each packet of a train.
+/// Bytes of the last packet of a message of `len` bytes, in packets of up to `packet` bytes.
 #[inline(always)]
-fn packet_size(link: &Link, messages: &Messages, packet: Bytes, train: Train) -> (u64, Ps) {
+fn tail_len(len: Bytes, packet: Bytes) -> u64 {
+    match len.0 {
+        0 => 0,
+        len => (len - 1) % packet.0 + 1,
+    }
+}
+
+/// Bytes and serialisation of each packet of a train, which is part of a message of `len` bytes.
+#[inline(always)]
+fn packet_size(link: &Link, len: Bytes, packet: Bytes, train: Train) -> (u64, Ps) {
     if train.place.is_short() {
-        let len = messages.tail_len(train.msg);
+        let len = tail_len(len, packet);
         (len, link.rate.time(Bytes(len)))
     } else {
         (packet.0, link.full)

@@ -3,7 +3,7 @@
 use super::Packet;
 use super::port::{Link, LinkId};
 use crate::words;
-use syncline_core::{Bytes, Wait};
+use syncline_core::Wait;
 use syncline_topology::Fabric;
 
 impl<F: Fabric> Packet<F> {
@@ -20,9 +20,8 @@ impl<F: Fabric> Packet<F> {
             }
             self.waiting_behind_the_head(link, &mut waits);
         }
-        for flight in self.messages.hungry() {
-            waits.push(words::hungry(&self.fabric, &flight.message, Bytes(flight.fed)));
-        }
+        let hungry = self.messages.hungry();
+        waits.extend(hungry.map(|flight| words::hungry(&self.fabric, &flight.message, flight.fed())));
         waits
     }
 
@@ -36,7 +35,7 @@ impl<F: Fabric> Packet<F> {
         };
         for request in link.lanes.iter().flatten() {
             let train = request.train;
-            let message = words::message(&self.fabric, &self.messages.get(train.msg).message);
+            let message = words::message(&self.fabric, &self.messages[train.msg].message);
             let node = self.fabric.node_name(link.from);
             let at = match request.input {
                 LinkId::LOCAL => format!("at the port {} of {node}", self.fabric.port_name(link.from, link.out)),
