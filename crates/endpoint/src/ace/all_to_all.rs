@@ -92,17 +92,17 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let now = ctx.now;
-        let Some(block) = self.progress(npu, seq).peer_block() else { return };
+        let block = self.progress(npu, seq).peer_block();
         block.since = now;
         let position = block.position;
         self.line_up(npu, self.paths.hop(position).port, seq, ctx);
     }
 
     /// The packet that a chunk's FSM sends next: the first hop of its path, and its length.
-    pub(super) fn own_packet(&mut self, npu: NodeId, seq: u32) -> Option<(u32, u32)> {
+    pub(super) fn own_packet(&mut self, npu: NodeId, seq: u32) -> (u32, u32) {
         let longest = u64::from(self.pools.slot_bytes());
-        let block = self.progress(npu, seq).peer_block().as_ref()?;
-        Some((block.position, block.left.min(longest) as u32))
+        let block = self.progress(npu, seq).peer_block();
+        (block.position, block.left.min(longest) as u32)
     }
 
     /// A packet of a chunk's own goes into the port buffer.
@@ -110,9 +110,9 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let Some((_, len)) = self.own_packet(npu, seq) else { return };
+        let (_, len) = self.own_packet(npu, seq);
         let busy = self.banks.time(len);
-        let Some(block) = self.progress(npu, seq).peer_block() else { return };
+        let block = self.progress(npu, seq).peer_block();
         block.left -= u64::from(len);
         let PeerBlock { pc, len: all, left, route, position, since } = *block;
         self.ports.account_wait(ctx.now - since);

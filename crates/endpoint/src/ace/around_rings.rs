@@ -14,7 +14,7 @@ use super::message_tag::MessageTag;
 use super::phase_messages as messages;
 use super::ports::Waiting;
 use super::progress::{Progress, State};
-use super::run::{Around, Arriving, InHand, PhaseRun, Shape};
+use super::run::{Arriving, InHand, PhaseRun, Shape};
 use crate::api::{Ctx, chunk_key};
 use syncline_core::{NodeId, PortId, Schedule};
 use syncline_network::{Network, Segment, TrafficClass};
@@ -27,11 +27,10 @@ impl Ace {
 
     /// Sets what a chunk receives next around a ring, after the message that is complete.
     fn expect_next(&mut self, npu: NodeId, seq: u32) {
-        let Some(around) = self.progress(npu, seq).run().around() else { return };
+        let around = self.progress(npu, seq).run().around();
         around.expected = (around.expected + 1) & MessageTag::NUMBERS;
-        if let Some(Arriving { group, number, .. }) = around.arriving {
-            self.expect(npu, seq, group, number + 1);
-        }
+        let Arriving { group, number, .. } = *around.arriving();
+        self.expect(npu, seq, group, number + 1);
     }
 
     /// Sets that a message of a group, or the first one of the next group, is received next, if there is one.
@@ -40,15 +39,14 @@ impl Ace {
         let phase = chunk.phase;
         let run = chunk.run();
         let groups = run.groups;
-        let Some(around) = run.around() else { return };
+        let around = run.around();
         let (group, number) = if number > around.per_group { (group + 1, 1) } else { (group, number) };
         around.arriving = None;
         if group < groups {
             let (handling, block) = messages::arriving(&self.view(npu, seq, phase), number);
             let len = messages::part(block, groups, group);
-            if let Some(around) = self.progress(npu, seq).run().around() {
-                around.arriving = Some(Arriving { group, number, handling, len, left: len });
-            }
+            self.progress(npu, seq).run().around().arriving =
+                Some(Arriving { group, number, handling, len, left: len });
         }
     }
 
@@ -80,7 +78,7 @@ impl Ace {
             return self.arrived.push(&mut run.arrived, packet);
         };
         let out_port = around.port;
-        let in_turn = run.arrived.is_empty() && run.can_receive() && number == around.expected;
+        let in_turn = run.arrived.is_empty() && number == around.expected && run.can_receive();
         if !in_turn || handling.stores && !run.room.can_store(len) {
             self.arrived.push(&mut run.arrived, packet);
             return self.receive_waiting(at, seq, ctx);
@@ -119,8 +117,8 @@ impl Ace {
                 return;
             }
             let (list, room) = (run.arrived, run.room);
-            let Some(around) = run.around() else { return };
-            let Some(Arriving { handling, .. }) = around.arriving else { return };
+            let around = run.around();
+            let Arriving { handling, .. } = *around.arriving();
             let (port, expected) = (around.port, around.expected);
             let ArrivedPacket { len, number, .. } = self.arrived.first(list);
             if number != expected {
@@ -161,8 +159,8 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let Some(around) = self.progress(npu, seq).run().around() else { return false };
-        let (sends, port) = (around.arriving.is_some_and(|arriving| arriving.handling.sends), around.port);
+        let around = self.progress(npu, seq).run().around();
+        let (sends, port) = (around.arriving().handling.sends, around.port);
         if sends && !self.space_or_wait(npu, port, Waiting { seq, own: false }, ctx) {
             let chunk = self.progress(npu, seq);
             chunk.waits_since = ctx.now;
@@ -188,11 +186,7 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let Some(Around { arriving: Some(Arriving { handling, .. }), per_group, .. }) =
-            self.progress(npu, seq).run().around().copied()
-        else {
-            return;
-        };
+        let Arriving { handling, .. } = *self.progress(npu, seq).run().around().arriving();
         let Handling { reads, stores, sends, .. } = handling;
         if sends {
             self.feed(npu, seq, packet.len, false, ctx);
@@ -205,14 +199,15 @@ impl Ace {
         if stores {
             run.room.fill(packet.len);
         }
-        let Some(arriving) = run.around().and_then(|around| around.arriving.as_mut()) else { return };
+        let around = run.around();
+        let arriving = around.arriving();
         arriving.left -= packet.len;
         if arriving.left > 0 {
             return;
         }
         let Arriving { number, group, len, .. } = *arriving;
         // The last message of a group is for this NPU.
-        let is_last_send = sends && number + 1 == per_group;
+        let is_last_send = sends && number + 1 == around.per_group;
         if sends {
             run.message = None;
         }

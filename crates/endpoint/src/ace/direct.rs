@@ -71,22 +71,22 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = *self.progress(npu, seq);
-        let State::Running(run) = chunk.state else { return };
-        let Shape::Direct(Direct { own: Some(sent), .. }) = run.shape else { return };
+        let chunk = self.progress(npu, seq);
+        let phase = chunk.phase;
+        let sent = chunk.run().direct().own.expect("what is sent is an own message");
         let next = self.own_message_from(npu, seq, DirectPlace { turn: sent.place.turn + 1, ..sent.place });
-        let Shape::Direct(direct) = &mut self.progress(npu, seq).run().shape else { return };
+        let direct = self.progress(npu, seq).run().direct();
         direct.own = next;
         if direct.may_send() {
             self.fetch_own(npu, seq, ready, ctx);
         }
         if sent.is_given_away {
-            self.free_source(npu, usize::from(chunk.phase), u64::from(sent.len), ctx);
+            self.free_source(npu, usize::from(phase), u64::from(sent.len), ctx);
         }
         if next.is_none() {
             self.free_fsm(npu, seq, ctx);
         }
-        self.end_phase_if_complete(npu, seq, chunk.phase, ctx);
+        self.end_phase_if_complete(npu, seq, phase, ctx);
     }
 
     /// Handles the packets that wait, as long as nothing is busy.
@@ -123,7 +123,7 @@ impl Ace {
         let ArrivedPacket { len, port, is_result, .. } = self.arrived.pop(&mut run.arrived);
         ctx.net.release(ctx.now, npu, port, TrafficClass::default(), ctx.q);
         run.receiving = InHand::Nothing;
-        let Shape::Direct(direct) = &mut run.shape else { return };
+        let direct = run.direct();
         *(if is_result { &mut direct.to_store } else { &mut direct.to_add }) -= u64::from(len);
         let summed = !is_result && direct.to_add == 0;
         let waits_for_sum = direct.own.is_some_and(|own| own.is_result) && run.sending == InHand::Nothing;

@@ -53,7 +53,7 @@ impl Ace {
         let phase = usize::from(chunk.phase);
         let run = chunk.run();
         let is_ring = matches!(run.shape, Shape::Ring(_));
-        let (Some(port), Some(&mut left)) = (run.port(), run.own_left()) else { return };
+        let (port, left) = (run.own_port(), *run.own_left());
         run.sending = InHand::Fetching;
         // What an all-gather around a ring sends of its own is also the node's part of the result.
         let stores = is_ring && self.kind(seq, phase) == Kind::AllGather;
@@ -71,7 +71,7 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let Some(port) = self.progress(npu, seq).run().port() else { return };
+        let port = self.progress(npu, seq).run().own_port();
         if self.space_or_wait(npu, port, Waiting { seq, own: true }, ctx) {
             return self.issue_own(npu, seq, ctx);
         }
@@ -86,14 +86,14 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let packet = self.packet;
-        let left = self.progress(npu, seq).run().own_left().copied().unwrap_or(0);
+        let left = *self.progress(npu, seq).run().own_left();
         let len = left.min(packet);
         self.feed(npu, seq, len, true, ctx);
         let busy = self.banks.time(len);
         let run = self.progress(npu, seq).run();
         run.sending = InHand::Nothing;
-        if let Some(own_left) = run.own_left().filter(|left| **left > len) {
-            *own_left -= len;
+        if left > len {
+            *run.own_left() -= len;
             // One FSM reads one packet after the other.
             return self.fetch_own(npu, seq, ctx.now + busy, ctx);
         }
@@ -122,15 +122,13 @@ impl Ace {
                 Some(*own)
             }
         };
-        let Some(around) = run.around() else { return };
+        let around = run.around();
         let (port, per_group) = (around.port, around.per_group);
-        let Some(OwnAround { group, len, .. }) = around.own.take() else { return };
+        let OwnAround { group, len, .. } = around.own.take().expect("what is sent is an own message");
         let view = self.view(npu, seq, phase);
         let next = next.filter(|&own| own < messages::own_messages(&view));
         let next_len = next.map(|own| messages::part(messages::own_block(&view, own), groups, group));
-        if let (Some(len), Some(around)) = (next_len, self.progress(npu, seq).run().around()) {
-            around.own = Some(OwnAround { group, len, left: len });
-        }
+        self.progress(npu, seq).run().around().own = next_len.map(|len| OwnAround { group, len, left: len });
         if is_ring {
             self.end_own(npu, port, ctx);
         } else if next.is_some() {
@@ -168,9 +166,7 @@ impl Ace {
         if let Shape::Relay { own, .. } = &mut run.shape {
             *own = 0;
         }
-        if let Some(around) = run.around() {
-            around.own = Some(OwnAround { group, len, left: len });
-        }
+        run.around().own = Some(OwnAround { group, len, left: len });
     }
 
     /// Hands a packet to the network, opening its message with the first: one of the FSM's own message, or of one that it

@@ -195,7 +195,7 @@ impl Ace {
             return self.begin_all_to_all(npu, seq, ctx);
         }
         let phase = line as u8;
-        let run = self.first_of_phase(npu, seq, phase);
+        let run = self.new_run(npu, seq, phase);
         let chunk = self.progress(npu, seq);
         (chunk.state, chunk.blocked) = (State::Running(run), Blocked::Turn);
         if self.takes_room_at_once(seq, line) {
@@ -222,7 +222,7 @@ impl Ace {
     }
 
     /// A phase of a chunk in which nothing has been done yet.
-    fn first_of_phase(&mut self, npu: NodeId, seq: u32, phase: u8) -> PhaseRun {
+    fn new_run(&mut self, npu: NodeId, seq: u32, phase: u8) -> PhaseRun {
         let arrived = self.early.remove(&(npu.0, seq, phase)).unwrap_or(PacketList::EMPTY);
         let (_, bytes) = self.destination(npu, seq, usize::from(phase));
         let view = self.view(npu, seq, phase);
@@ -308,7 +308,9 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let State::Draining { across: Some(last) } = self.progress(npu, seq).state else { return };
+        let State::Draining { across: Some(last) } = self.progress(npu, seq).state else {
+            panic!("only what is written back in trains crosses the bus before memory");
+        };
         let bytes = self.bytes_drained(npu, seq);
         let written = self.dmas.write_across(npu.index(), Train { first: ctx.now, last }, bytes);
         ctx.q.at(written, chunk_key(class::DRAINED, seq, 0), AceEvent::Drained { npu: npu.0, seq });

@@ -69,12 +69,12 @@ impl Progress {
         }
     }
 
-    /// What it sends to its peers, if it is a direct all-to-all that has begun.
+    /// What it sends to a peer, which must be a direct all-to-all that has not sent everything.
     #[inline]
-    pub fn peer_block(&mut self) -> &mut Option<PeerBlock> {
+    pub fn peer_block(&mut self) -> &mut PeerBlock {
         match &mut self.state {
-            State::Exchanging(block) => block,
-            other => panic!("only a direct all-to-all that has begun sends to its peers: {other:?}"),
+            State::Exchanging(Some(block)) => block,
+            other => panic!("only a direct all-to-all that has not sent all sends to its peers: {other:?}"),
         }
     }
 }

@@ -132,25 +132,41 @@ pub(super) struct DirectPlace {
 }
 
 impl PhaseRun {
-    /// The way around the ring, unless the phase is direct.
+    /// What goes around a ring, of a phase that is not direct.
     #[inline]
-    pub fn around(&mut self) -> Option<&mut Around> {
+    pub fn around(&mut self) -> &mut Around {
         match &mut self.shape {
-            Shape::Ring(around) | Shape::Relay { around, .. } => Some(around),
-            Shape::Direct(_) => None,
+            Shape::Ring(around) | Shape::Relay { around, .. } => around,
+            Shape::Direct(direct) => panic!("nothing goes around a ring in a direct phase: {direct:?}"),
         }
     }
 
-    /// Bytes that the FSM still has to send of its own message, if it is sending one or about to.
+    /// The direct phase that it is.
     #[inline]
-    pub fn own_left(&mut self) -> Option<&mut u32> {
+    pub fn direct(&mut self) -> &mut Direct {
         match &mut self.shape {
+            Shape::Direct(direct) => direct,
+            around => panic!("everybody sends to everybody in a direct phase only: {around:?}"),
+        }
+    }
+
+    /// Bytes that the FSM still has to send of its own message, of which there must be one.
+    #[inline]
+    pub fn own_left(&mut self) -> &mut u32 {
+        let left = match &mut self.shape {
             Shape::Ring(around) | Shape::Relay { around, .. } => around.own.as_mut().map(|own| &mut own.left),
             Shape::Direct(direct) => direct.own.as_mut().map(|own| &mut own.left),
-        }
+        };
+        left.expect("the FSM sends a message of its own")
     }
 
-    /// The port by which the own message leaves, if there is one, or everything.
+    /// The port by which the own message leaves, of which there must be one.
+    #[inline]
+    pub fn own_port(&self) -> PortId {
+        self.port().expect("the FSM sends a message of its own")
+    }
+
+    /// The port by which everything leaves around a ring, and the own message, if there is one, in a direct phase.
     #[inline]
     pub fn port(&self) -> Option<PortId> {
         match &self.shape {
@@ -175,6 +191,14 @@ impl PhaseRun {
         let (Shape::Ring(around) | Shape::Relay { around, .. }) = &self.shape else { return false };
         let waits = |arriving: Arriving| arriving.handling.sends && around.own.is_some();
         self.receiving == InHand::Nothing && around.arriving.is_some_and(|arriving| !waits(arriving))
+    }
+}
+
+impl Around {
+    /// The message being received, which there must be.
+    #[inline]
+    pub fn arriving(&mut self) -> &mut Arriving {
+        self.arriving.as_mut().expect("what arrives is of a message that is expected")
     }
 }
 

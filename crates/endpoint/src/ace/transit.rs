@@ -120,7 +120,7 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let Some(packet) = self.pools.leave(npu, port) else { return };
+        let packet = self.pools.leave(npu, port);
         ctx.net.release(ctx.now, npu, port, TRANSIT_CLASS, ctx.q);
         self.record_levels(npu, ctx.now);
         if self.paths.hop(packet.position).last {
@@ -148,7 +148,7 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let Some(packet) = self.pools.stored(npu) else { return };
+        let packet = self.pools.stored(npu);
         self.sram.free(npu, self.phases, packet.len.into());
         self.record_levels(npu, ctx.now);
         self.received(npu, packet.seq, packet.len, ctx);
@@ -174,7 +174,7 @@ impl Ace {
 
     /// Whose packet goes through a port next, if one may, and its length.
     fn next_source(&mut self, npu: NodeId, port: PortId) -> Option<(Source, u32)> {
-        let own = self.pools.first_own(npu, port).and_then(|seq| self.own_packet(npu, seq));
+        let own = self.pools.first_own(npu, port).map(|seq| self.own_packet(npu, seq));
         let may_enter = |(position, _)| self.pools.may_enter(npu, port, self.paths.hop(position).enters);
         let source = self.pools.next_source(npu, port, own.is_some_and(may_enter))?;
         let len = match source {
@@ -229,12 +229,10 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         if source == Source::Own {
-            if let Some(seq) = self.pools.take_own(npu, port) {
-                self.issue_own_packet(npu, seq, ctx);
-            }
-            return;
+            let seq = self.pools.take_own(npu, port);
+            return self.issue_own_packet(npu, seq, ctx);
         }
-        let Some((packet, blocked)) = self.pools.take_pooled(npu, port) else { return };
+        let (packet, blocked) = self.pools.take_pooled(npu, port);
         self.ports.account_wait(ctx.now - packet.since);
         self.send_packet(npu, packet, Route::Port(port), ctx);
         self.sram.free(npu, self.phases + 1, self.pools.slot_bytes().into());

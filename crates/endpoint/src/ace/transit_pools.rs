@@ -128,10 +128,10 @@ impl TransitPools {
     }
 
     /// The first packet of an input port leaves it.
-    pub fn leave(&mut self, npu: NodeId, port: PortId) -> Option<Packet> {
+    pub fn leave(&mut self, npu: NodeId, port: PortId) -> Packet {
         let inlet = self.inlet(npu, port);
         inlet.writing = false;
-        inlet.waiting.pop_front()
+        inlet.waiting.pop_front().expect("the packet that leaves an input port is there")
     }
 
     /// Slots of a pool that must be free for a packet to take one, depending on whether it enters a ring there.
@@ -215,22 +215,22 @@ impl TransitPools {
     }
 
     /// The next own packet goes through a port; returns the chunk that it is of.
-    pub fn take_own(&mut self, npu: NodeId, out: PortId) -> Option<u32> {
+    pub fn take_own(&mut self, npu: NodeId, out: PortId) -> u32 {
         let outlet = self.outlet(npu, out);
         outlet.turn_of_own = false;
-        outlet.own.pop_front()
+        outlet.own.pop_front().expect("an FSM has a packet when it is its turn")
     }
 
     /// The next packet of a pool goes through its port and gives its slot back. Returns it, and the input ports whose first
     /// packet waits for a slot.
-    pub fn take_pooled(&mut self, npu: NodeId, out: PortId) -> Option<(Packet, Vec<PortId>)> {
+    pub fn take_pooled(&mut self, npu: NodeId, out: PortId) -> (Packet, Vec<PortId>) {
         let outlet = self.outlet(npu, out);
         outlet.turn_of_own = true;
-        let packet = outlet.pool.pop_front()?;
+        let packet = outlet.pool.pop_front().expect("a pool has a packet when it is its turn");
         outlet.taken -= 1;
         let blocked = std::mem::take(&mut outlet.blocked);
         self.forwarded += u64::from(packet.len);
-        Some((packet, blocked))
+        (packet, blocked)
     }
 
     /// Whether packets are to be served before the rings at a port that has space, in turn: they share it where the network
@@ -268,11 +268,11 @@ impl TransitPools {
     }
 
     /// The RX DMA has written its next packet, which leaves the terminal partition.
-    pub fn stored(&mut self, npu: NodeId) -> Option<Packet> {
+    pub fn stored(&mut self, npu: NodeId) -> Packet {
         let sink = &mut self.sinks[npu.index()];
-        let packet = sink.storing.pop_front()?;
+        let packet = sink.storing.pop_front().expect("the RX DMA writes what it was given");
         sink.bytes -= u64::from(packet.len);
-        Some(packet)
+        packet
     }
 
     /// Accounts what a packet has waited for a slot, or for room in the terminal partition.
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(pools.first_arrived(NPU, WEST), Some((packet(1), 2)));
         pools.begin_writing(NPU, WEST);
         assert_eq!(pools.first_arrived(NPU, WEST), None, "it has a slot already");
-        assert_eq!(pools.leave(NPU, WEST), Some(packet(1)));
+        assert_eq!(pools.leave(NPU, WEST), packet(1));
         assert_eq!(pools.first_arrived(NPU, WEST), Some((packet(2), 1)));
         assert_eq!(pools.first_arrived(NodeId(0), WEST), None);
     }
@@ -346,10 +346,10 @@ mod tests {
         assert!(pools.take_slot(NPU, EAST, true, WEST));
         pools.put(NPU, EAST, packet(1));
         assert!(!pools.take_slot(NPU, EAST, true, WEST) && !pools.take_slot(NPU, EAST, true, EAST));
-        assert_eq!(pools.take_pooled(NPU, EAST), Some((packet(1), vec![WEST, EAST])));
+        assert_eq!(pools.take_pooled(NPU, EAST), (packet(1), vec![WEST, EAST]));
         assert!(pools.take_slot(NPU, EAST, true, WEST));
         pools.put(NPU, EAST, packet(2));
-        assert_eq!(pools.take_pooled(NPU, EAST), Some((packet(2), vec![])));
+        assert_eq!(pools.take_pooled(NPU, EAST), (packet(2), vec![]));
         assert_eq!(pools.forwarded(), 23);
     }
 
@@ -364,8 +364,8 @@ mod tests {
         let mut order = Vec::new();
         while let Some(source) = pools.next_source(NPU, EAST, pools.first_own(NPU, EAST).is_some()) {
             order.push(match source {
-                Source::Own => pools.take_own(NPU, EAST).expect("an FSM has one"),
-                Source::Pool => pools.take_pooled(NPU, EAST).expect("the pool has one").0.seq,
+                Source::Own => pools.take_own(NPU, EAST),
+                Source::Pool => pools.take_pooled(NPU, EAST).0.seq,
             });
         }
         assert_eq!(order, [0, 10, 1, 11, 2, 12]);
@@ -388,7 +388,7 @@ mod tests {
         }
         pools.wait_for_terminal(NPU, WEST);
         assert_eq!(pools.bytes_in_terminal(NPU), 36);
-        let stored: Vec<u32> = (0..4).filter_map(|_| pools.stored(NPU)).map(|packet| packet.seq).collect();
+        let stored: Vec<u32> = (0..3).map(|_| pools.stored(NPU).seq).collect();
         assert_eq!((stored, pools.bytes_in_terminal(NPU)), (vec![1, 2, 3], 0));
         assert_eq!((pools.retry_terminal(NPU), pools.retry_terminal(NPU)), (vec![WEST], vec![]));
     }
