@@ -17,33 +17,19 @@ use super::config::Transit;
 use super::engine::Ace;
 use super::event::{AceEvent, class};
 use super::packet::Packet;
+use super::phase_messages::bytes_of_peers;
 use super::progress::{Progress, State};
 use super::run::PeerBlock;
-use crate::api::{Chunk, Ctx, EpOut, chunk_key};
+use crate::api::{Ctx, EpOut, chunk_key};
 use syncline_collective::Slot;
 use syncline_core::{NodeId, Ps, Schedule};
 use syncline_network::{Network, Route};
 
 impl Ace {
-    /// Bytes that an NPU sends in a chunk: all but its own share.
-    ///
-    /// In closed form, as what it receives, rather than as sums over the steps of the program: there are as many as NPUs,
-    /// and an NPU is asked whether it has room for a chunk far more often than it starts one.
-    pub(super) fn bytes_for_peers(&self, npu: NodeId, chunk: Chunk) -> u64 {
-        let view = self.layout.view(npu, chunk, 0);
-        view.vector - view.kept()
-    }
-
-    /// Bytes that an NPU receives in a chunk: from every other one as much as it keeps of its own.
-    fn bytes_of_peers(&self, npu: NodeId, chunk: Chunk) -> u64 {
-        let view = self.layout.view(npu, chunk, 0);
-        u64::from(view.program().ranks() - 1) * view.kept()
-    }
-
     /// Bytes of a chunk that an NPU is still to receive and store, whether or not it has begun the chunk.
     fn still_due(&self, npu: NodeId, seq: u32) -> u64 {
         let due = self.receipts.due(npu, seq);
-        due.unwrap_or_else(|| self.bytes_of_peers(npu, self.chunks[seq as usize]))
+        due.unwrap_or_else(|| bytes_of_peers(&self.view(npu, seq, 0)))
     }
 
     /// The chunk's FSM begins.
@@ -167,7 +153,7 @@ impl Ace {
     }
 
     /// What an unfinished chunk waits for, given what it still sends.
-    pub(super) fn exchange_wait(&self, npu: NodeId, seq: u32, block: Option<&PeerBlock>) -> String {
+    pub(super) fn wait_for_peers(&self, npu: NodeId, seq: u32, block: Option<&PeerBlock>) -> String {
         let Some(block) = block else { return format!("{} B of its peers", self.still_due(npu, seq)) };
         let hop = self.paths.hop(block.position);
         let name = self.layout.fabric().port_name(npu, hop.port);

@@ -178,6 +178,9 @@ impl Ace {
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
     /// first of them: an all-reduce around a ring, which stores nothing in its first half, does not.
+    ///
+    /// It is the kind of the phase that decides, and not whether the program's first step that receives stores: on a ring
+    /// of two ranks it does, since there is no step between the first sending and the last reduction.
     pub(super) fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
         let program = self.layout.plan(self.plan_of(seq)).program(phase, true);
         self.kind(seq, phase) != Kind::AllReduce || Pattern::of(&program) == Pattern::Direct

@@ -51,7 +51,7 @@ fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase:
     let ranks = view.program().ranks();
     let groups = groups(&view, config.message);
     let message = Bytes(largest_block(&view).div_ceil(groups));
-    // All that arrive but those for the NPU itself are sent on, and as many are its own: it sends as many as arrive.
+    // Around a ring as many are sent as arrive: those that are for the NPU itself are as many as its own.
     let (owns, arriving) = (own_messages(&view), arriving_messages(&view));
     let (hops, sends) = match Pattern::of(view.program()) {
         Pattern::Ring => (arriving.saturating_sub(1), arriving),

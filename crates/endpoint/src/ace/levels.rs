@@ -133,9 +133,9 @@ mod tests {
         levels.set(Ps(5), true, &[3], 2);
         levels.set(Ps(15), true, &[0], 1);
         levels.set(Ps(20), false, &[0], 0);
-        let held = levels.until(Ps(30), 0..1);
-        assert_eq!(held.active.busy(), [5, 10]);
-        assert_eq!(held.fsms.busy(), [10, 15]);
-        assert_eq!((held.sram.busy(), held.partitions.len()), (&[15, 15][..], 1));
+        let had = levels.until(Ps(30), 0..1);
+        assert_eq!(had.active.busy(), [5, 10]);
+        assert_eq!(had.fsms.busy(), [10, 15]);
+        assert_eq!((had.sram.busy(), had.partitions.len()), (&[15, 15][..], 1));
     }
 }

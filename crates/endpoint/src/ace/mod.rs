@@ -12,8 +12,8 @@
 //! 1. **Load.** When partition 0 has room the TX DMA reads the chunk through memory bandwidth and bus.
 //! 2. **Queue.** A loaded chunk waits for its phase. Chunks begin a phase in their global order, each when
 //!    its FSM (chunk number modulo the FSMs of the phase) is free ([`phases`]).
-//! 3. **Run.** The FSM walks the ring program in groups of messages ([`around_rings`], [`phase_messages`]): a block larger than
-//!    a message is cut into several, and the groups follow one another (section IV-C, footnote 3).
+//! 3. **Run.** The FSM walks the ring program in groups of messages ([`own_messages`], [`around_rings`]): a block larger
+//!    than a message is cut into several, and the groups follow one another (section IV-C, footnote 3).
 //!    Work is done packet by packet: a packet is reduced and forwarded as it arrives. Room for the
 //!    results is taken in the next partition when the phase begins, in an all-reduce from its second
 //!    half on, as it becomes free; the room of a message in the own partition is given back when it has
@@ -26,8 +26,8 @@
 //! # All-to-all
 //! Section V: direct, everybody to everybody, in a single phase that all FSMs can run ([`all_to_all`]). Where only
 //! neighbours are connected the engines forward each other's packets ([`transit`]). Such all-to-alls may run beside
-//! rings ([`side_by_side`]). Others, ring by ring ([`phase_messages`]) or direct along one of several dimensions ([`direct`]), have phases
-//! like an all-reduce (first version of the paper, section 5).
+//! rings ([`side_by_side`]). Others, ring by ring ([`phase_messages`]) or direct along one of several dimensions
+//! ([`direct`]), have phases like an all-reduce (first version of the paper, section 5).
 //!
 //! # Readings of the paper
 //! * An FSM is free for the next chunk of its queue once it has issued the last *send* of the current
@@ -52,7 +52,7 @@
 //! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
 //!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
 //!   busy it waits for the latest. When all are idle the packet streams through while it arrives
-//!   and adds no latency of its own. Words are interleaved over the banks, so that streams take the
+//!   and adds no latency of its own. Data is interleaved over the banks, so that streams take the
 //!   banks in rotation and find a port as long as fewer streams than banks are active.
 //! * The DMAs have SRAM ports of their own: with shared ports a 4x2x2 torus could not reach the
 //!   published 90 % of ideal (reads alone would need 1.6 times what four banks give).

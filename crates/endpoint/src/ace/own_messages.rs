@@ -55,7 +55,8 @@ impl Ace {
         let is_ring = matches!(run.shape, Shape::Ring(_));
         let (port, left) = (run.own_port(), *run.own_left());
         run.sending = InHand::Fetching;
-        // What an all-gather around a ring sends of its own is also the node's part of the result.
+        // What an all-gather around a ring sends of its own is also the NPU's part of the result. No step of the program
+        // says so, for which it is in the result from the beginning; an engine moves it to the next partition.
         let stores = is_ring && self.kind(seq, phase) == Kind::AllGather;
         let handling = Handling { stores, ..Handling::of(Op::Send) };
         let start = self.banks.take(npu.index(), ready, handling, left.min(packet));

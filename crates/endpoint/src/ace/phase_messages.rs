@@ -200,3 +200,136 @@ pub(super) fn direct_message(
 pub(super) fn sends_result(view: &PhaseView<'_>, step: &Step) -> bool {
     !view.program().step(step.to, step.into).op.reduces()
 }
+
+/// Bytes that an NPU sends to its peers in a direct all-to-all of all members: all but its own share.
+///
+/// In closed form, as [`bytes_of_peers`], rather than as the sum over the sends of the program: there is one for every
+/// member, and an NPU is asked whether it has room for a chunk far more often than it starts one.
+pub(super) fn bytes_for_peers(view: &PhaseView<'_>) -> u64 {
+    view.vector - view.kept()
+}
+
+/// Bytes that an NPU receives in a direct all-to-all of all members: from each other one as much as it keeps of its own.
+pub(super) fn bytes_of_peers(view: &PhaseView<'_>) -> u64 {
+    u64::from(view.program().ranks() - 1) * view.kept()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Chunk;
+    use crate::layout::{Layout, Space, Wires};
+    use std::sync::Arc;
+    use syncline_collective::Kind;
+    use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, Request};
+    use syncline_core::{NodeId, Ps, Rate};
+    use syncline_topology::{Block, Dimension, Product, Way};
+
+    /// One phase of an algorithm on a ring of so many NPUs, of which direct ones are told that it is even a grid.
+    fn layout(kind: Kind, algorithm: Algorithm, ranks: u32, grid: Option<&[u32]>) -> Layout {
+        let ring = Dimension { block: Block::Ring, size: ranks, rate: Rate::UNLIMITED, latency: Ps(1), links: 1 };
+        let ring = Product::new(vec![ring]).expect("a ring");
+        let port = |way| ring.port(0, way, 0).expect("a ring has both ways");
+        let wires = [Wires::Ports(vec![(port(Way::Up), true), (port(Way::Down), false)])];
+        let (composition, axes) = (Composition::PerDimension, [Axis { size: ranks, algorithm }]);
+        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).expect("a plan");
+        let plan = grid.map_or(plan.clone(), |sizes| plan.on_grid(sizes, &vec![true; sizes.len()]));
+        Layout::new(Arc::new(ring), Space::whole(vec![ranks]), vec![plan], &wires, Split { element: 1 })
+    }
+
+    /// The phase at an NPU, of a chunk of so many bytes, in one direction of the ring.
+    fn view(layout: &Layout, npu: u32, len: u64, lane: u32) -> PhaseView<'_> {
+        layout.view(NodeId(npu), Chunk { len: Bytes(len), plan: 0, lane }, 0)
+    }
+
+    /// Lengths of what a rank sends around a ring in a group, by the number that they have for the neighbour.
+    fn sent_around(view: &PhaseView<'_>) -> Vec<(u32, u64)> {
+        let own = (0..own_messages(view)).map(|own| (number_of_own(view, own), own_block(view, own)));
+        let passed = (1..=arriving_messages(view)).filter_map(|number| {
+            let (handling, block) = arriving(view, number);
+            handling.sends.then(|| (number_passed_on(view, number), block))
+        });
+        own.chain(passed).collect()
+    }
+
+    #[test]
+    fn a_neighbour_expects_what_is_sent_around_a_ring_in_the_order_in_which_it_is_sent() {
+        let kinds = [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll];
+        for (kind, ranks, lane) in kinds.into_iter().flat_map(|k| (2..8).flat_map(move |n| [(k, n, 0), (k, n, 1)])) {
+            let layout = layout(kind, Algorithm::Ring, ranks, None);
+            for (npu, len) in (0..ranks).flat_map(|npu| [0, 1, 10, 1000].map(|len| (npu, len))) {
+                let next = if lane == 0 { (npu + 1) % ranks } else { (npu + ranks - 1) % ranks };
+                let (here, there) = (view(&layout, npu, len, lane), view(&layout, next, len, lane));
+                let expected: Vec<(u32, u64)> =
+                    (1..=arriving_messages(&there)).map(|number| (number, arriving(&there, number).1)).collect();
+                assert_eq!(sent_around(&here), expected, "{kind:?} on {ranks}, NPU {npu}, {len} B, lane {lane}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_relay_has_a_message_for_every_hop_of_a_block() {
+        for ranks in 2..9 {
+            let layout = layout(Kind::AllToAll, Algorithm::Ring, ranks, None);
+            let view = view(&layout, ranks / 2, 997, 0);
+            assert_eq!((own_messages(&view), arriving_messages(&view)), (ranks - 1, ranks * (ranks - 1) / 2));
+            let kept = (1..=arriving_messages(&view)).filter(|&number| arriving(&view, number).0.stores).count();
+            assert_eq!(kept as u32, ranks - 1, "one block of every other rank is for this one");
+        }
+    }
+
+    /// The own messages of a direct phase, with their bytes and whether they are part of the result.
+    fn direct_messages(view: &PhaseView<'_>, groups: u32) -> Vec<(DirectPlace, u64, bool)> {
+        let mut from = direct_round(view, 0);
+        std::iter::from_fn(|| {
+            let (place, step, len) = direct_message(view, groups, from?)?;
+            from = Some(DirectPlace { turn: place.turn + 1, ..place });
+            Some((place, u64::from(len), sends_result(view, &step)))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_direct_phase_sends_and_receives_what_its_kind_asks_for() {
+        let grids: [(u32, Option<&[u32]>); 6] =
+            [(2, None), (5, None), (8, None), (6, Some(&[2, 3])), (9, Some(&[3, 3])), (4, Some(&[4]))];
+        for ((ranks, grid), len) in grids.into_iter().flat_map(|grid| [0, 3, 1000, 1001].map(|len| (grid, len))) {
+            for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
+                let layout = layout(kind, Algorithm::Direct, ranks, grid);
+                for npu in 0..ranks {
+                    let view = view(&layout, npu, len, 0);
+                    let (mine, others) = (view.kept(), u64::from(ranks - 1));
+                    let rest = view.vector - mine;
+                    let (added, stored, contributed, announced) = match kind {
+                        Kind::AllReduce => (mine * others, rest, rest, mine * others),
+                        Kind::ReduceScatter => (mine * others, 0, rest, 0),
+                        Kind::AllGather => (0, rest, 0, mine * others),
+                        _ => (0, bytes_of_peers(&view), 0, bytes_for_peers(&view)),
+                    };
+                    let messages = direct_messages(&view, 3);
+                    let sum = |result| messages.iter().filter(|m| m.2 == result).map(|m| m.1).sum::<u64>();
+                    let told = format!("{kind:?} on {ranks} {grid:?}, NPU {npu}, {len} B");
+                    assert_eq!(direct_arrivals(&view), (added, stored), "{told}");
+                    assert_eq!((sum(false), sum(true)), (contributed, announced), "{told}");
+                    assert!(messages.iter().all(|m| m.1 > 0), "{told}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_message_of_every_block_goes_before_the_second() {
+        let layout = layout(Kind::AllReduce, Algorithm::Direct, 4, None);
+        let messages = direct_messages(&view(&layout, 0, 4000, 0), 2);
+        let order: Vec<(u32, u32, u32)> = messages.iter().map(|m| (m.0.first, m.0.group, m.0.turn)).collect();
+        let round = |first| (0..2).flat_map(move |group| (0..3).map(move |turn| (first, group, turn)));
+        assert_eq!(order, round(0).chain(round(6)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn groups_share_a_block() {
+        for (block, groups) in [(0, 1), (1, 3), (10, 3), (1 << 20, 7)] {
+            assert_eq!((0..groups).map(|group| u64::from(part(block, groups, group))).sum::<u64>(), block);
+        }
+    }
+}

@@ -35,7 +35,7 @@ impl Ace {
     /// Bytes that an NPU loads of a chunk.
     pub(super) fn bytes_loaded(&self, npu: NodeId, chunk: Chunk) -> u64 {
         match self.is_all_to_all(chunk.plan) {
-            true => self.bytes_for_peers(npu, chunk),
+            true => messages::bytes_for_peers(&self.layout.view(npu, chunk, 0)),
             false => self.layout.held(npu, chunk, 0),
         }
     }

@@ -32,7 +32,7 @@ impl Ace {
                 Some(Blocked::Room) => "room in the next SRAM partition".into(),
                 _ => "its turn behind earlier chunks".into(),
             },
-            State::Exchanging(block) => self.exchange_wait(npu, seq, block.as_ref()),
+            State::Exchanging(block) => self.wait_for_peers(npu, seq, block.as_ref()),
             State::Running(_) if chunk.blocked == Blocked::Room => "room in the next SRAM partition".into(),
             State::Running(run) => self.wait_in_phase(npu, run),
         })
