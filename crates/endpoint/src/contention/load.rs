@@ -3,8 +3,9 @@
 use crate::kernel::Kernel;
 use syncline_core::share::{Share, Work};
 
-/// What communication and kernels share, beside the resources of [`BaselineConfig`](crate::BaselineConfig): its `memory` is all of the NPU's,
-/// its `sms` those that communication occupies. Of its `protocol` this model makes no use: messages cost buses their bytes.
+/// What communication and kernels share, beside the resources of [`BaselineConfig`](crate::BaselineConfig): its `memory`
+/// is all of the NPU's, its `sms` those that communication occupies. Of its `protocol` this model makes no use: messages
+/// cost buses their bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentionConfig {
     /// SMs of the NPU.
