@@ -149,9 +149,12 @@ mod tests {
         pool.give_back(1, 1, 2, Ps(0));
         pool.account_wait(Ps(3));
         assert!((0..2).all(|npu| pool.busy(npu) == 0 && (0..4).all(|fsm| !pool.is_busy(npu, fsm))));
-        assert_eq!((0..3).map(|line| pool.peak_in_line(line)).collect::<Vec<_>>(), [1, 1, 1]);
+        pool.take(0, 0, 0);
+        pool.give_back(0, 0, 0, Ps(0));
+        assert_eq!((0..3).map(|line| pool.peak_in_line(line)).collect::<Vec<_>>(), [1, 1, 1], "one after the other");
+        assert_eq!(pool.peak(), 2);
         let usage = pool.usage();
-        assert_eq!((usage.servers, usage.busy, usage.wait, usage.served), (4, 12, 3, 3));
+        assert_eq!((usage.servers, usage.busy, usage.wait, usage.served), (4, 12, 3, 4));
     }
 
     #[test]
