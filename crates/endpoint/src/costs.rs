@@ -62,15 +62,7 @@ pub trait StepCost {
 
     /// What an NPU's work and kernels share may have to be shared anew: a timer that the model has set. One of
     /// a fixed split sets none.
-    fn share_anew<Q: Schedule<WorkDone>>(
-        &mut self,
-        _npu: usize,
-        _generation: u32,
-        _now: Ps,
-        _q: &mut Q,
-        _out: &mut Vec<EpOut>,
-    ) {
-    }
+    fn share_anew<Q: Schedule<WorkDone>>(&mut self, _npu: usize, _now: Ps, _q: &mut Q, _out: &mut Vec<EpOut>) {}
 
     /// Adds what was used to a report.
     fn report(&self, report: &mut Report);

@@ -8,9 +8,20 @@
 
 use crate::costs::STAGES;
 use std::collections::VecDeque;
-use syncline_core::{Bytes, NodeId, PortId};
+use syncline_core::{Bytes, NodeId, PortId, Slab, id_type};
 use syncline_network::{Delivery, Message, MsgId};
 use syncline_topology::{Fabric, Paths};
+
+id_type!(
+    /// The number of a journey: the lower half of the tag that it gives its message.
+    JourneyId
+);
+
+impl JourneyId {
+    fn of(tag: u64) -> JourneyId {
+        JourneyId(tag as u32)
+    }
+}
 
 /// A message on its way over several hops.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +54,7 @@ pub struct HopMessage {
 #[derive(Debug)]
 pub struct Forwarding {
     paths: Paths,
-    journeys: Vec<Journey>,
-    unused: Vec<u32>,
+    journeys: Slab<JourneyId, Journey>,
     /// Per NPU and line, the tags of what it works on, and of how many packets, first come, first served. There is a
     /// line for each stage of the work, or for each port that packets come by.
     in_hand: Vec<VecDeque<(u64, u32)>>,
@@ -63,8 +73,7 @@ impl Forwarding {
         let lines = ports.unwrap_or(0).max(STAGES);
         Forwarding {
             paths: Paths::new(fabric),
-            journeys: Vec::new(),
-            unused: Vec::new(),
+            journeys: Slab::new(),
             in_hand: vec![VecDeque::new(); fabric.npus() as usize * lines],
             lines,
             bytes: 0,
@@ -90,17 +99,8 @@ impl Forwarding {
         if taken.last {
             return HopMessage { port: taken.port, tag, len, delivery };
         }
-        let number = match self.unused.pop() {
-            Some(number) => {
-                self.journeys[number as usize] = journey;
-                number
-            }
-            None => {
-                self.journeys.push(journey);
-                self.journeys.len() as u32 - 1
-            }
-        };
-        HopMessage { port: taken.port, tag: Self::MARK | u64::from(number), len, delivery }
+        let number = self.journeys.insert(journey);
+        HopMessage { port: taken.port, tag: Self::MARK | u64::from(number.0), len, delivery }
     }
 
     /// Whether what has this tag goes on from where it arrives.
@@ -112,7 +112,7 @@ impl Forwarding {
     /// Length of a message with this tag if it goes on from the NPU where it has arrived.
     #[inline]
     pub fn passing(&self, tag: u64) -> Option<Bytes> {
-        Self::is_passing(tag).then(|| self.journeys[tag as u32 as usize].len)
+        Self::is_passing(tag).then(|| self.journeys[JourneyId::of(tag)].len)
     }
 
     /// A line of an NPU's work has taken up a message, or packets of one, with which it will be done after those before.
@@ -134,9 +134,9 @@ impl Forwarding {
 
     /// The next hop of a message that an NPU is done with.
     pub fn next_hop(&mut self, tag: u64) -> HopMessage {
-        let number = tag as u32;
-        let mut journey = self.journeys[number as usize];
-        self.unused.push(number);
+        let number = JourneyId::of(tag);
+        let mut journey = self.journeys[number];
+        self.journeys.remove(number);
         self.bytes += journey.len.0;
         journey.position += 1;
         self.hop(journey)
@@ -144,28 +144,29 @@ impl Forwarding {
 
     /// The message that the packets of another go on with, once opened.
     pub fn onward(&self, tag: u64) -> Option<MsgId> {
-        self.journeys[tag as u32 as usize].onward
+        self.journeys[JourneyId::of(tag)].onward
     }
 
     /// The next hop of a message whose first packet an NPU is done with.
     pub fn hop_of_packets(&mut self, tag: u64) -> HopMessage {
-        let journey = self.journeys[tag as u32 as usize];
+        let journey = self.journeys[JourneyId::of(tag)];
         self.hop(Journey { position: journey.position + 1, onward: None, left: journey.len, ..journey })
     }
 
     /// That hop is this message.
     pub fn opened(&mut self, tag: u64, id: MsgId) {
-        self.journeys[tag as u32 as usize].onward = Some(id);
+        self.journeys[JourneyId::of(tag)].onward = Some(id);
     }
 
     /// Length of the next packet, of at most so many bytes, that goes on; after the last one the hop before is over.
     pub fn next_packet(&mut self, tag: u64, packet: Bytes) -> Bytes {
-        let journey = &mut self.journeys[tag as u32 as usize];
+        let number = JourneyId::of(tag);
+        let journey = &mut self.journeys[number];
         let len = journey.left.min(packet);
         journey.left = Bytes(journey.left.0 - len.0);
         self.bytes += len.0;
         if journey.left == Bytes::ZERO {
-            self.unused.push(tag as u32);
+            self.journeys.remove(number);
         }
         len
     }

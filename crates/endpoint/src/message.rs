@@ -537,8 +537,8 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             WorkDone::Packet { npu, seq, thread } => return self.packet_done(NodeId(npu), seq, thread, ctx),
             WorkDone::Passing { npu, port } => return self.packet_on(NodeId(npu), PortId(port), ctx),
             WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
-            WorkDone::Shares { npu, generation } => {
-                return self.cost.share_anew(npu as usize, generation, ctx.now, ctx.q, ctx.out);
+            WorkDone::Shares { npu } => {
+                return self.cost.share_anew(npu as usize, ctx.now, ctx.q, ctx.out);
             }
         };
         let op = self.thread(npu, seq, thread).op;

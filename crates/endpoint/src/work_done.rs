@@ -44,8 +44,6 @@ pub enum WorkDone {
     Shares {
         /// The NPU.
         npu: u32,
-        /// Which setting of the NPU's timer this is.
-        generation: u32,
     },
 }
 
@@ -58,7 +56,7 @@ impl WorkDone {
             | WorkDone::Packet { npu, .. }
             | WorkDone::Transit { npu, .. }
             | WorkDone::Passing { npu, .. }
-            | WorkDone::Shares { npu, .. } => NodeId(npu),
+            | WorkDone::Shares { npu } => NodeId(npu),
         }
     }
 

@@ -138,16 +138,9 @@ impl StepCost for Contended {
         None
     }
 
-    fn share_anew<Q: Schedule<WorkDone>>(
-        &mut self,
-        npu: usize,
-        generation: u32,
-        now: Ps,
-        q: &mut Q,
-        out: &mut Vec<EpOut>,
-    ) {
+    fn share_anew<Q: Schedule<WorkDone>>(&mut self, npu: usize, now: Ps, q: &mut Q, out: &mut Vec<EpOut>) {
         let npu = &mut self.npus[npu];
-        if npu.is_stale(generation) {
+        if !npu.is_due(now) {
             return;
         }
         npu.advance(now);

@@ -8,7 +8,7 @@ use crate::servers::{RateServer, ResourceUse};
 use crate::work_done::WorkDone;
 use std::collections::VecDeque;
 use syncline_core::share::{Share, Work};
-use syncline_core::{Bytes, NodeId, Ps, Schedule};
+use syncline_core::{Alarm, Bytes, NodeId, Ps, Schedule};
 
 /// A step of communication.
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +105,8 @@ pub(super) struct Npu {
     busy: [bool; 2],
     /// The kernels that run are others than when shares were worked out.
     changed: bool,
-    /// When the timer fires that counts, and its number.
-    armed: Option<Ps>,
-    generation: u32,
+    /// The timer to the next change.
+    timer: Alarm,
 }
 
 impl Npu {
@@ -122,14 +121,13 @@ impl Npu {
             sends: VecDeque::new(),
             busy: [false; 2],
             changed: false,
-            armed: None,
-            generation: 0,
+            timer: Alarm::default(),
         }
     }
 
-    /// Whether the timer has been set anew since: then nothing is due.
-    pub fn is_stale(&self, generation: u32) -> bool {
-        self.generation != generation
+    /// Whether the timer is due; if not, it has been set anew since.
+    pub fn is_due(&mut self, now: Ps) -> bool {
+        self.timer.fires(now)
     }
 
     /// Lets time pass, in which nothing changes.
@@ -307,14 +305,11 @@ impl Npu {
         };
         let of_stream = |stream: &Stream| if stream.computing { after(stream.speed, stream.left) } else { None };
         let next = self.servers.iter().filter_map(of_server).chain(self.streams.iter().filter_map(of_stream)).min();
-        if next == self.armed && next.is_none_or(|at| at > self.now) {
-            return;
-        }
-        self.armed = next;
-        self.generation = self.generation.wrapping_add(1);
-        if let Some(at) = next {
-            let timer = WorkDone::Shares { npu: self.node.0, generation: self.generation };
-            q.at(at, timer.key(), timer);
+        const LATEST: Ps = Ps(Ps::MAX.0 - 1); // beyond the horizon; Ps::MAX means never
+        let next = next.map_or(Ps::MAX, |at| at.min(LATEST));
+        if self.timer.set(next) {
+            let timer = WorkDone::Shares { npu: self.node.0 };
+            q.at(next, timer.key(), timer);
         }
     }
 }

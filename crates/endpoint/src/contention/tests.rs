@@ -40,8 +40,8 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
         };
         match event {
             None => return (done, computed),
-            Some((now, _, WorkDone::Shares { generation, .. })) => {
-                cost.share_anew(0, generation, now, &mut q, &mut outputs);
+            Some((now, _, WorkDone::Shares { .. })) => {
+                cost.share_anew(0, now, &mut q, &mut outputs);
             }
             Some((now, _, WorkDone::Step { seq, .. })) => done[seq as usize] = now,
             Some((_, _, packets @ (WorkDone::Packet { .. } | WorkDone::Passing { .. }))) => panic!("{packets:?}"),
