@@ -156,8 +156,8 @@ pub struct Phase {
     pub root: u32,
     /// How many phases narrow the vector before the blocks of this phase are cut from it.
     depth: u8,
-    /// The dimensions in which a rank must have the root's coordinate to take part, as bits.
-    at_root: u32,
+    /// A rank takes part if it has the root's coordinate in all dimensions from this place in [`Plan::order`] on.
+    at_root_from: u8,
 }
 
 /// The phases of a collective on a grid.
@@ -167,6 +167,8 @@ pub struct Plan {
     phases: Vec<Phase>,
     /// Dimensions and sizes in the order in which phases narrow the vector.
     scattered: Vec<(u8, u32)>,
+    /// Dimensions of more than one rank, in the order in which the collective goes through them.
+    order: Vec<u8>,
     /// Coordinates of the root.
     root: Vec<u32>,
     /// Where the ranks of a line stand on a grid of their own, the order in which each serves the others.
@@ -210,7 +212,7 @@ impl Plan {
     /// A [`PlanError`].
     ///
     /// # Panics
-    /// If the sizes are those of no [`Grid`].
+    /// If there are more than 255 dimensions, or their sizes are those of no [`Grid`].
     pub fn new(request: Request<'_>) -> Result<Plan, PlanError> {
         let Request { kind, composition, axes, root, order } = request;
         let grid = Grid::new(axes.iter().map(|a| a.size));
@@ -218,7 +220,8 @@ impl Plan {
             return Err(PlanError::NoSuchRoot { root, ranks: grid.ranks() });
         }
         let coordinates: Vec<u32> = grid.coordinates(root).collect();
-        let inwards: Vec<u8> = order.map_or_else(|| (0..axes.len() as u8).collect(), <[u8]>::to_vec);
+        let count = u8::try_from(axes.len()).expect("a grid of up to 255 dimensions");
+        let inwards: Vec<u8> = order.map_or_else(|| (0..count).collect(), <[u8]>::to_vec);
         let mut dims: Vec<(u8, u32)> =
             inwards.into_iter().map(|d| (d, axes[usize::from(d)].size)).filter(|d| d.1 > 1).collect();
         if matches!(kind, Kind::Broadcast | Kind::Scatter | Kind::Reduce | Kind::Gather) {
@@ -232,33 +235,33 @@ impl Plan {
             (Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather | Kind::Scatter | Kind::Gather, _) => dims,
             (Kind::AllToAll | Kind::Broadcast | Kind::Reduce, _) => &[],
         };
-        let bits = |dims: &[(u8, u32)]| dims.iter().fold(0, |bits, d| bits | 1u32 << d.0);
-        let phase = |kind, (dim, ranks): (u8, u32), depth: usize, at_root| {
+        let phase_at = |kind, (dim, ranks): (u8, u32), depth: usize, at_root_from: usize| {
             let axis = axes[usize::from(dim)];
             let root = coordinates[usize::from(dim)];
-            Phase { kind, algorithm: axis.algorithm, dim, ranks, root, depth: depth as u8, at_root }
+            let (depth, at_root_from) = (depth as u8, at_root_from as u8); // both up to the number of dimensions
+            Phase { kind, algorithm: axis.algorithm, dim, ranks, root, depth, at_root_from }
         };
-        let scatter = |kind| scattered.iter().enumerate().map(move |(i, &d)| phase(kind, d, i, 0));
-        let gather = |kind| scattered.iter().enumerate().rev().map(move |(i, &d)| phase(kind, d, i, 0));
+        let phase = |kind, dim, depth| phase_at(kind, dim, depth, dims.len());
+        let scatter = |kind| scattered.iter().enumerate().map(move |(i, &d)| phase(kind, d, i));
+        let gather = |kind| scattered.iter().enumerate().rev().map(move |(i, &d)| phase(kind, d, i));
         // Before dimension i is reached, only ranks that agree with the root in it and all later ones have data.
-        let spread =
-            |narrows: bool| (0..dims.len()).map(move |i| (dims[i], if narrows { i } else { 0 }, bits(&dims[i + 1..])));
+        let spread = |narrows: bool| (0..dims.len()).map(move |i| (dims[i], if narrows { i } else { 0 }, i + 1));
         let phases: Vec<Phase> = match (kind, composition) {
             (Kind::ReduceScatter, _) => scatter(kind).collect(),
             (Kind::AllGather, _) => gather(kind).collect(),
-            (Kind::AllReduce, Composition::PerDimension) => dims.iter().map(|&d| phase(kind, d, 0, 0)).collect(),
+            (Kind::AllReduce, Composition::PerDimension) => dims.iter().map(|&d| phase(kind, d, 0)).collect(),
             (Kind::AllReduce, Composition::LocalFirst) => {
-                let across = outer.iter().map(|&d| phase(kind, d, 1, 0));
+                let across = outer.iter().map(|&d| phase(kind, d, 1));
                 scatter(Kind::ReduceScatter).chain(across).chain(gather(Kind::AllGather)).collect()
             }
             (Kind::AllReduce, Composition::AllScattered) => {
                 scatter(Kind::ReduceScatter).chain(gather(Kind::AllGather)).collect()
             }
-            (Kind::AllToAll, _) => dims.iter().map(|&d| phase(kind, d, 0, 0)).collect(),
-            (Kind::Broadcast, _) => spread(false).map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
-            (Kind::Scatter, _) => spread(true).map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
-            (Kind::Reduce, _) => spread(false).rev().map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
-            (Kind::Gather, _) => spread(true).rev().map(|(d, depth, at)| phase(kind, d, depth, at)).collect(),
+            (Kind::AllToAll, _) => dims.iter().map(|&d| phase(kind, d, 0)).collect(),
+            (Kind::Broadcast, _) => spread(false).map(|(d, depth, at)| phase_at(kind, d, depth, at)).collect(),
+            (Kind::Scatter, _) => spread(true).map(|(d, depth, at)| phase_at(kind, d, depth, at)).collect(),
+            (Kind::Reduce, _) => spread(false).rev().map(|(d, depth, at)| phase_at(kind, d, depth, at)).collect(),
+            (Kind::Gather, _) => spread(true).rev().map(|(d, depth, at)| phase_at(kind, d, depth, at)).collect(),
         };
         if phases.len() > MAX_PHASES {
             return Err(PlanError::TooManyPhases(phases.len()));
@@ -269,7 +272,8 @@ impl Plan {
         if let Some(p) = phases.iter().find(|p| p.algorithm.slices() == Some(0)) {
             return Err(PlanError::NoSlices { algorithm: p.algorithm });
         }
-        Ok(Plan { kind, scattered: scattered.to_vec(), phases, root: coordinates, serving_order: None })
+        let order = dims.iter().map(|d| d.0).collect();
+        Ok(Plan { kind, scattered: scattered.to_vec(), phases, order, root: coordinates, serving_order: None })
     }
 
     /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances. `rings` says along
@@ -332,9 +336,8 @@ impl Plan {
     /// Whether a rank has steps in a phase.
     #[inline]
     pub fn takes_part(&self, phase: usize, coordinate: impl Fn(u8) -> u32) -> bool {
-        let at_root = self.phases[phase].at_root;
-        at_root == 0
-            || (0..self.root.len() as u8).all(|d| at_root >> d & 1 == 0 || coordinate(d) == self.root[usize::from(d)])
+        let alike = &self.order[self.phases[phase].at_root_from.into()..];
+        alike.iter().all(|&d| coordinate(d) == self.root[usize::from(d)])
     }
 
     /// The part of a chunk of `len` bytes that a rank works on in `phase`: offset and length. The
@@ -520,6 +523,22 @@ mod tests {
     fn dimensions_of_one_rank_have_no_phase() {
         assert_eq!(plan(Kind::AllReduce, Composition::LocalFirst, &[1, 4, 1]).phases().len(), 2);
         assert!(plan(Kind::AllGather, Composition::LocalFirst, &[1]).phases().is_empty());
+    }
+
+    /// Dimensions of one rank between those of more do not count, however many they are.
+    #[test]
+    fn roots_are_found_on_grids_of_many_dimensions() {
+        let size = |dim: usize| if [0, 3, 35, 254].contains(&dim) { 2 } else { 1 };
+        let axes: Vec<Axis> = (0..255).map(|dim| Axis { size: size(dim), algorithm: Algorithm::Direct }).collect();
+        let (kind, composition) = (Kind::Broadcast, Composition::PerDimension);
+        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).unwrap();
+        assert_eq!(plan.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [254, 35, 3, 0]);
+        let part = |phase, away: u8| plan.takes_part(phase, |dim| u32::from(dim == away));
+        // Whom the root has reached: those that differ from it along the dimensions so far.
+        let reached = |phase| [254, 35, 3, 0].map(|away| part(phase, away));
+        assert_eq!(reached(0), [true, false, false, false]);
+        assert_eq!(reached(1), [true, true, false, false]);
+        assert_eq!(reached(3), [true; 4]);
     }
 
     #[test]

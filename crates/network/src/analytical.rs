@@ -122,7 +122,7 @@ impl<F: Fabric> Analytical<F> {
         let arrivals = self.arrivals.get_or_insert_with(|| Arrivals::new(self.fabric.links(), self.fabric.nodes()));
         self.sent.resize(self.fabric.nodes() as usize, 0);
         let order = self.sent[src.index()];
-        self.sent[src.index()] = order.wrapping_add(1);
+        self.sent[src.index()] = order.checked_add(1).expect("a node sends fewer than 2^32 messages");
         let slot = match self.path.is_empty() {
             true => arrivals.at_home(dst),
             false => arrivals.behind(self.fabric.first_link(dst) + u32::from(dst_port.0)),

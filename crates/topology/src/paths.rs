@@ -60,7 +60,7 @@ impl Paths {
         if let Some(&start) = self.known.get(&self.scratch[..]) {
             return Some(start);
         }
-        let start = self.hops.len() as u32;
+        let start = u32::try_from(self.hops.len()).expect("positions on all paths fit 32 bits");
         let (mut at, mut before) = (src, None);
         for (i, &port) in self.scratch.iter().enumerate() {
             let ring = fabric.ring(at, port);

@@ -144,11 +144,11 @@ fn steps_of_slice(trees: Trees, position: u32, down: bool) -> u32 {
     if turns || trees.ranks < 2 { 0 } else { trees.children(position).1.max(1) }
 }
 
-/// Steps of a thread of a rank.
+/// Steps of a thread of a rank; saturates.
 #[inline]
 pub fn steps(trees: Trees, slices: u32, rank: u32, thread: u8) -> u32 {
     let (tree, down) = role(trees.kind, thread);
-    slices * steps_of_slice(trees, trees.position(tree, rank), down)
+    slices.saturating_mul(steps_of_slice(trees, trees.position(tree, rank), down))
 }
 
 /// A step of a rank.

@@ -98,11 +98,11 @@ impl InSwitch {
     pub const fn rounds(&self) -> u32 {
         match self.kind {
             Kind::Broadcast | Kind::AllGather => 2,
-            _ => 2 * self.turns_of(0),
+            _ => self.turns_of(0).saturating_mul(2),
         }
     }
 
-    /// Steps of a thread of a rank, or of the switch.
+    /// Steps of a thread of a rank, or of the switch; saturates.
     #[inline]
     pub fn steps(&self, rank: u32, thread: u8) -> u32 {
         if self.ranks < 2 {
@@ -114,13 +114,13 @@ impl InSwitch {
             Kind::Broadcast => 1,
             _ => 2,
         };
-        self.turns_of(thread) * each
+        self.turns_of(thread).saturating_mul(each)
     }
 
     /// Steps of the switch for a turn.
     const fn steps_of_turn(&self) -> u32 {
         match self.kind {
-            Kind::AllGather => self.ranks * self.ranks,
+            Kind::AllGather => self.ranks.saturating_mul(self.ranks),
             Kind::Broadcast => self.ranks,
             _ => 2 * self.ranks,
         }

@@ -168,7 +168,7 @@ impl Program {
         }
     }
 
-    /// Blocks that the vector is cut into, at least 1.
+    /// Blocks that the vector is cut into, at least 1; saturates.
     #[inline]
     pub fn parts(&self) -> u32 {
         match *self {
@@ -178,8 +178,8 @@ impl Program {
             Program::DirectOnGrid { order, .. } => order.parts(),
             Program::HalvingDoubling { kind, ranks } => halving::parts(kind, ranks),
             Program::Binomial { kind, ranks, .. } => binomial::parts(kind, ranks),
-            Program::DoubleBinaryTree { slices, .. } => 2 * slices,
-            Program::OneHopTrees { kind, ranks, slices, .. } => one_hop::shares(kind, ranks) * slices,
+            Program::DoubleBinaryTree { slices, .. } => slices.saturating_mul(2),
+            Program::OneHopTrees { kind, ranks, slices, .. } => one_hop::shares(kind, ranks).saturating_mul(slices),
             Program::InSwitch(ref p) => p.parts(),
             Program::Explicit { parts, .. } => parts,
         }
@@ -192,7 +192,10 @@ impl Program {
             Program::DoubleBinaryTree { kind, .. } => double_tree::threads(kind),
             Program::OneHopTrees { kind, .. } => one_hop::threads(kind),
             Program::InSwitch(ref p) => p.threads(),
-            Program::Explicit { ref steps, .. } => steps.iter().map(Vec::len).max().unwrap_or(0).max(1) as u8,
+            Program::Explicit { ref steps, .. } => {
+                let most = steps.iter().map(Vec::len).max().unwrap_or(0).max(1);
+                u8::try_from(most).expect("a rank has up to 255 threads")
+            }
             _ => 1,
         }
     }
@@ -205,7 +208,7 @@ impl Program {
         if matches!(self, Program::InSwitch(_)) { 0 } else { thread }
     }
 
-    /// Number of steps of a thread of a rank.
+    /// Number of steps of a thread of a rank; saturates.
     #[inline]
     pub fn steps(&self, rank: u32, thread: u8) -> u32 {
         match *self {

@@ -63,10 +63,10 @@ fn steps_of_slice(kind: Kind, ranks: u32, root: u32, rank: u32, thread: u8) -> u
     }
 }
 
-/// Steps of a thread of a rank.
+/// Steps of a thread of a rank; saturates.
 #[inline]
 pub fn steps(kind: Kind, ranks: u32, root: u32, slices: u32, rank: u32, thread: u8) -> u32 {
-    slices * steps_of_slice(kind, ranks, root, rank, thread)
+    slices.saturating_mul(steps_of_slice(kind, ranks, root, rank, thread))
 }
 
 /// A step of a rank.

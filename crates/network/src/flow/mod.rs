@@ -205,7 +205,7 @@ impl<F: Fabric> Flow<F> {
             (at, arrives_by) = self.fabric.next(at, port);
         }
         let order = self.started[src.index()];
-        self.started[src.index()] = order.wrapping_add(1);
+        self.started[src.index()] = order.checked_add(1).expect("a node sends fewer than 2^32 messages");
         let stays = self.path.is_empty();
         self.messages[id].way = Journey { stays, sent: now, order, dst: at, dst_port: arrives_by };
         let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
