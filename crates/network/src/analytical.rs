@@ -182,7 +182,7 @@ impl<F: Fabric> Network for Analytical<F> {
 
     /// What is on its way arrives, whatever becomes of the rest: only what a sender owes can be waited for.
     fn waits(&self) -> Vec<Wait> {
-        self.messages.hungry().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
+        self.messages.unfed().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
     }
 
     fn books(&self) -> Books {

@@ -71,7 +71,7 @@ impl<T> Messages<T> {
     }
 
     /// Messages that lack bytes from their sender.
-    pub fn hungry(&self) -> impl Iterator<Item = &InFlight<T>> {
+    pub fn unfed(&self) -> impl Iterator<Item = &InFlight<T>> {
         self.0.iter().filter(|flight| flight.open)
     }
 }
@@ -116,26 +116,26 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_hungry_until_its_last_byte() {
+    fn a_message_is_unfed_until_its_last_byte() {
         let (mut messages, id) = opened(5);
         assert!(!messages.feed(id, Bytes(3)));
-        assert_eq!(messages.hungry().map(InFlight::fed).collect::<Vec<_>>(), [Bytes(3)]);
+        assert_eq!(messages.unfed().map(InFlight::fed).collect::<Vec<_>>(), [Bytes(3)]);
         assert!(messages.feed(id, Bytes(2)));
-        assert_eq!(messages.hungry().count(), 0);
+        assert_eq!(messages.unfed().count(), 0);
     }
 
     #[test]
     fn an_empty_message_is_fed_once() {
         let (mut messages, id) = opened(0);
-        assert_eq!(messages.hungry().count(), 1);
+        assert_eq!(messages.unfed().count(), 1);
         assert!(messages.feed(id, Bytes::ZERO));
     }
 
     #[test]
-    fn what_has_arrived_is_not_hungry() {
+    fn what_has_arrived_lacks_nothing() {
         let (mut messages, id) = opened(5);
         messages.remove(id);
-        assert_eq!(messages.hungry().count(), 0);
+        assert_eq!(messages.unfed().count(), 0);
     }
 
     #[test]

@@ -295,8 +295,8 @@ impl Graph {
 
 /// A number that differs for pairs of nodes in no regular way.
 fn scattered(src: NodeId, dst: NodeId) -> u32 {
-    let mixed = (src.0.wrapping_mul(0x9e37_79b1) ^ dst.0.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0xc2b2_ae35);
-    mixed >> 16
+    let hashed = (src.0.wrapping_mul(0x9e37_79b1) ^ dst.0.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0xc2b2_ae35);
+    hashed >> 16
 }
 
 impl Fabric for Graph {

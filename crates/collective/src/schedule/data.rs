@@ -24,7 +24,7 @@ const NOTHING: Value = Value { chunk: 0, set: 0 };
 
 /// Sets of ranks, each stored once. Set 0 is empty, set `r + 1` is `{r}`.
 struct Sets {
-    words: usize,
+    words_per_set: usize,
     bits: Vec<u64>,
     index: BTreeMap<Vec<u64>, u32>,
     unions: BTreeMap<(u32, u32), u32>,
@@ -33,11 +33,11 @@ struct Sets {
 
 impl Sets {
     fn new(ranks: u32) -> Sets {
-        let words = ranks.div_ceil(64) as usize;
-        let mut sets = Sets { words, bits: Vec::new(), index: BTreeMap::new(), unions: BTreeMap::new(), ranks };
-        sets.intern(vec![0; words]);
+        let words_per_set = ranks.div_ceil(64) as usize;
+        let mut sets = Sets { words_per_set, bits: Vec::new(), index: BTreeMap::new(), unions: BTreeMap::new(), ranks };
+        sets.intern(vec![0; words_per_set]);
         for rank in 0..ranks {
-            let mut bits = vec![0; words];
+            let mut bits = vec![0; words_per_set];
             bits[rank as usize / 64] = 1 << (rank % 64);
             sets.intern(bits);
         }
@@ -53,7 +53,7 @@ impl Sets {
     }
 
     fn of(&self, set: u32) -> &[u64] {
-        &self.bits[set as usize * self.words..][..self.words]
+        &self.bits[set as usize * self.words_per_set..][..self.words_per_set]
     }
 
     fn contains(&self, set: u32, rank: u32) -> bool {

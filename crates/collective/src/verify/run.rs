@@ -49,7 +49,7 @@ impl Verifier<'_> {
 }
 
 struct Run<'v, 'a> {
-    v: &'v Verifier<'a>,
+    verifier: &'v Verifier<'a>,
     data: Data,
     /// Switches that take part: for each its phase and the first rank of its line. They are numbered after
     /// the ranks.
@@ -90,21 +90,21 @@ impl Work {
 }
 
 impl<'v, 'a> Run<'v, 'a> {
-    fn new(v: &'v Verifier<'a>) -> Self {
-        let through = (0u32..).zip(&v.programs).filter(|(_, program)| program.has_switch());
+    fn new(verifier: &'v Verifier<'a>) -> Self {
+        let with_switch = (0u32..).zip(&verifier.programs).filter(|(_, program)| program.has_switch());
         let of_phase = |(phase, _)| {
-            let dim = v.plan.phases()[phase as usize].dim;
-            let leads = move |&rank: &u32| v.coordinate(rank, dim) == 0 && v.takes_part(rank, phase);
-            (0..v.ranks()).filter(leads).map(move |rank| (phase, rank))
+            let dim = verifier.plan.phases()[phase as usize].dim;
+            let leads = move |&rank: &u32| verifier.coordinate(rank, dim) == 0 && verifier.takes_part(rank, phase);
+            (0..verifier.ranks()).filter(leads).map(move |rank| (phase, rank))
         };
-        let switches: Vec<(u32, u32)> = through.flat_map(of_phase).collect();
-        let all = v.ranks() + switches.len() as u32;
-        let data = match v.plan.kind() {
-            Kind::AllToAll => Data::Tokens(Tokens::new(v)),
-            _ => Data::Vectors(Vectors::new(v, all)),
+        let switches: Vec<(u32, u32)> = with_switch.flat_map(of_phase).collect();
+        let all = verifier.ranks() + switches.len() as u32;
+        let data = match verifier.plan.kind() {
+            Kind::AllToAll => Data::Tokens(Tokens::new(verifier)),
+            _ => Data::Vectors(Vectors::new(verifier, all)),
         };
         Run {
-            v,
+            verifier,
             data,
             switches,
             cursors: (0..all).map(|_| Cursor::default()).collect(),
@@ -116,19 +116,19 @@ impl<'v, 'a> Run<'v, 'a> {
 
     /// The phase of a switch and the first rank of its line.
     fn as_switch(&self, rank: u32) -> Option<(u32, u32)> {
-        rank.checked_sub(self.v.ranks()).map(|i| self.switches[i as usize])
+        rank.checked_sub(self.verifier.ranks()).map(|i| self.switches[i as usize])
     }
 
     /// Whom a step of a rank names as `there`.
     fn peer(&self, rank: u32, phase: u32, there: u32) -> u32 {
-        let line = self.v.plan.phases()[phase as usize];
+        let line = self.verifier.plan.phases()[phase as usize];
         let member = self.as_switch(rank).map_or(rank, |(_, first)| first);
         if there < line.ranks {
-            return self.v.peer(member, line.dim, there);
+            return self.verifier.peer(member, line.dim, there);
         }
-        let first = self.v.peer(member, line.dim, 0);
+        let first = self.verifier.peer(member, line.dim, 0);
         let place = self.switches.binary_search(&(phase, first)).expect("a line that takes part has a switch");
-        self.v.ranks() + place as u32
+        self.verifier.ranks() + place as u32
     }
 
     fn run_all(mut self) -> Result<(), Flaw> {
@@ -149,34 +149,34 @@ impl<'v, 'a> Run<'v, 'a> {
         }
         assert!(self.mail.iter().all(BTreeMap::is_empty), "a message is for a step, and all steps are done");
         match &mut self.data {
-            Data::Vectors(vectors) => vectors.check(self.v),
+            Data::Vectors(vectors) => vectors.check(self.verifier),
             Data::Tokens(tokens) => tokens.check(),
         }
     }
 
     /// Prepares a rank for its phase, or for the next one that it takes part in.
     fn enter(&mut self, rank: u32) {
-        let v = self.v;
+        let verifier = self.verifier;
         let switch = self.as_switch(rank);
         let cursor = &mut self.cursors[rank as usize];
-        let concerns = |phase| switch.map_or_else(|| v.takes_part(rank, phase), |(own, _)| own == phase);
-        while (cursor.phase as usize) < v.programs.len() && !concerns(cursor.phase) {
+        let concerns = |phase| switch.map_or_else(|| verifier.takes_part(rank, phase), |(own, _)| own == phase);
+        while (cursor.phase as usize) < verifier.programs.len() && !concerns(cursor.phase) {
             cursor.phase += 1;
         }
         let phase = cursor.phase;
-        let Some(program) = v.programs.get(phase as usize) else { return cursor.threads.clear() };
+        let Some(program) = verifier.programs.get(phase as usize) else { return cursor.threads.clear() };
         cursor.threads = (0..program.threads()).map(|_| (0, None)).collect();
-        let line = v.plan.phases()[phase as usize];
+        let line = verifier.plan.phases()[phase as usize];
         let cells = match &mut self.data {
-            Data::Vectors(_) => v.elements as usize,
+            Data::Vectors(_) => verifier.elements as usize,
             Data::Tokens(tokens) => {
-                tokens.enter(v, rank, phase);
+                tokens.enter(verifier, rank, phase);
                 (line.ranks * line.ranks) as usize
             }
         };
         (cursor.own, cursor.vector) = match switch {
-            None => (v.coordinate(rank, line.dim), v.vector(rank, phase)),
-            Some((_, first)) => (line.ranks, v.vector(first, phase)),
+            None => (verifier.coordinate(rank, line.dim), verifier.vector(rank, phase)),
+            Some((_, first)) => (line.ranks, verifier.vector(first, phase)),
         };
         let places = line.ranks + u32::from(program.has_switch());
         self.clocks[rank as usize] = Clocks::new((rank, phase), cursor.own, places, program.threads(), cells);
@@ -185,7 +185,7 @@ impl<'v, 'a> Run<'v, 'a> {
     /// One receive or send of each thread of a rank, or its change of phase; false if it must wait.
     fn advance_rank(&mut self, rank: u32) -> Result<bool, Flaw> {
         let Cursor { phase, own, .. } = self.cursors[rank as usize];
-        let Some(program) = self.v.programs.get(phase as usize) else { return Ok(false) };
+        let Some(program) = self.verifier.programs.get(phase as usize) else { return Ok(false) };
         let (mut progress, mut finished) = (false, true);
         for thread in 0..program.threads() {
             let pc = self.cursors[rank as usize].threads[usize::from(thread)].0;
@@ -196,7 +196,7 @@ impl<'v, 'a> Run<'v, 'a> {
         }
         if finished {
             if let Data::Tokens(tokens) = &mut self.data {
-                tokens.leave(self.v, rank, phase);
+                tokens.leave(self.verifier, rank, phase);
             }
             self.cursors[rank as usize].phase += 1;
             self.enter(rank);
@@ -206,7 +206,7 @@ impl<'v, 'a> Run<'v, 'a> {
 
     /// A step with its data, if it makes sense.
     fn work(&self, rank: u32, phase: u32, at: Slot) -> Result<Work, Flaw> {
-        let (program, line) = (&self.v.programs[phase as usize], self.v.plan.phases()[phase as usize]);
+        let (program, line) = (&self.verifier.programs[phase as usize], self.verifier.plan.phases()[phase as usize]);
         let Cursor { own, vector: (base, len), .. } = self.cursors[rank as usize];
         let step = program.step(own, at);
         let peers = [(step.op.receives(), step.from), (step.op.sends(), step.to)];
@@ -309,7 +309,7 @@ impl<'v, 'a> Run<'v, 'a> {
             Data::Tokens(tokens) => match tokens.has(rank, work.cells()) {
                 Ok(()) => Ok(Sets::new()),
                 Err(cell) => {
-                    let parts = u64::from(self.v.programs[phase as usize].parts());
+                    let parts = u64::from(self.verifier.programs[phase as usize].parts());
                     Err(Flaw::Absent { rank, phase, at, element: cell % parts })
                 }
             },
@@ -321,7 +321,7 @@ impl<'v, 'a> Run<'v, 'a> {
         let Work { rank, phase, at, step, .. } = *work;
         let into = step.into;
         let wrong = |why| Err(Flaw::WrongStep { rank, phase, at, to, into, why });
-        let program = &self.v.programs[phase as usize];
+        let program = &self.verifier.programs[phase as usize];
         if into.thread >= program.threads() || into.pc >= program.steps(step.to, into.thread) {
             return wrong(Misdirection::NoSuchStep);
         }
@@ -350,14 +350,14 @@ impl<'v, 'a> Run<'v, 'a> {
 
     /// What a thread of a rank sends through to another rank.
     fn connection(&self, (rank, thread): (u32, u8), to: u32) -> (u32, u8, u32) {
-        let shared = matches!(self.v.buffering, Buffering::SharedSlots(_));
+        let shared = matches!(self.verifier.buffering, Buffering::SharedSlots(_));
         (rank, if shared { 0 } else { thread }, to)
     }
 
     fn has_room(&self, work: &Work, to: u32) -> bool {
         let connection = self.connection((work.rank, work.at.thread), to);
         let under_way = || self.under_way.get(&connection).copied().unwrap_or(0);
-        match self.v.buffering {
+        match self.verifier.buffering {
             Buffering::Eager => true,
             Buffering::Slots(slots) | Buffering::SharedSlots(slots) => under_way() < slots,
             Buffering::Rendezvous => {
@@ -372,7 +372,7 @@ impl<'v, 'a> Run<'v, 'a> {
     fn waits(&self, rank: u32) -> Vec<Wait> {
         let cursor = &self.cursors[rank as usize];
         let Cursor { phase, own, .. } = *cursor;
-        let Some(program) = self.v.programs.get(phase as usize) else { return Vec::new() };
+        let Some(program) = self.verifier.programs.get(phase as usize) else { return Vec::new() };
         let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {
             let at = Slot { thread, pc: *pc };
             (*pc < program.steps(own, thread)).then(|| {

@@ -13,7 +13,7 @@ pub(super) type Sets = Vec<u64>;
 pub(super) struct Vectors {
     elements: usize,
     /// Words of a set.
-    words: usize,
+    words_per_set: usize,
     sets: Sets,
 }
 
@@ -23,12 +23,12 @@ fn first_bit(words: impl Iterator<Item = u64>) -> Option<u32> {
 
 impl Vectors {
     /// Those of all ranks, and of as many switches as there are more of `all`, which hold nothing.
-    pub(super) fn new(v: &Verifier<'_>, all: u32) -> Vectors {
-        let (ranks, elements) = (v.ranks(), v.elements as usize);
-        let words = ranks.div_ceil(64) as usize;
-        let mut vectors = Vectors { elements, words, sets: vec![0; all as usize * elements * words] };
+    pub(super) fn new(verifier: &Verifier<'_>, all: u32) -> Vectors {
+        let (ranks, elements) = (verifier.ranks(), verifier.elements as usize);
+        let words_per_set = ranks.div_ceil(64) as usize;
+        let mut vectors = Vectors { elements, words_per_set, sets: vec![0; all as usize * elements * words_per_set] };
         for rank in 0..ranks {
-            let [(offset, len), _] = v.ends(rank);
+            let [(offset, len), _] = verifier.ends(rank);
             for element in offset..offset + len {
                 vectors.set_mut(rank, element)[rank as usize / 64] = 1 << (rank % 64);
             }
@@ -37,8 +37,8 @@ impl Vectors {
     }
 
     fn range(&self, rank: u32, element: u64) -> Range<usize> {
-        let start = (rank as usize * self.elements + element as usize) * self.words;
-        start..start + self.words
+        let start = (rank as usize * self.elements + element as usize) * self.words_per_set;
+        start..start + self.words_per_set
     }
 
     fn set(&self, rank: u32, element: u64) -> &[u64] {
@@ -74,7 +74,7 @@ impl Vectors {
         elements: impl Iterator<Item = u64>,
         received: &mut Sets,
     ) -> Result<(), Flaw> {
-        for (element, theirs) in elements.zip(received.chunks_exact_mut(self.words)) {
+        for (element, theirs) in elements.zip(received.chunks_exact_mut(self.words_per_set)) {
             let mine = self.set(rank, element);
             if mine.iter().all(|&w| w == 0) {
                 return Err(Flaw::Absent { rank, phase, at, element });
@@ -89,27 +89,27 @@ impl Vectors {
 
     /// Keeps what was received.
     pub(super) fn store(&mut self, rank: u32, elements: impl Iterator<Item = u64>, received: &Sets) {
-        let words = self.words;
+        let words = self.words_per_set;
         for (element, theirs) in elements.zip(received.chunks_exact(words)) {
             self.set_mut(rank, element).copy_from_slice(theirs);
         }
     }
 
     /// Whether everybody has what it must have in the end.
-    pub(super) fn check(&self, v: &Verifier<'_>) -> Result<(), Flaw> {
-        let ranks = v.ranks();
-        let sums = matches!(v.plan.kind(), Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
-        let mut expected: Vec<Sets> = vec![vec![0; self.words]; self.elements];
+    pub(super) fn check(&self, verifier: &Verifier<'_>) -> Result<(), Flaw> {
+        let ranks = verifier.ranks();
+        let sums = matches!(verifier.plan.kind(), Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
+        let mut expected: Vec<Sets> = vec![vec![0; self.words_per_set]; self.elements];
         for rank in 0..ranks {
-            let [(offset, len), _] = v.ends(rank);
+            let [(offset, len), _] = verifier.ends(rank);
             // Who had an element at first has to be in all results: one rank, or in sums all of them.
-            assert!(!sums || len == v.elements);
+            assert!(!sums || len == verifier.elements);
             for set in &mut expected[offset as usize..(offset + len) as usize] {
                 set[rank as usize / 64] |= 1 << (rank % 64);
             }
         }
         for rank in 0..ranks {
-            let [_, (offset, len)] = v.ends(rank);
+            let [_, (offset, len)] = verifier.ends(rank);
             for element in offset..offset + len {
                 let (expected, got) = (&expected[element as usize], self.set(rank, element));
                 let only = |a: &[u64], b: &[u64]| first_bit(a.iter().zip(b).map(|(a, b)| a & !b));
@@ -144,36 +144,36 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn new(v: &Verifier<'_>) -> Tokens {
-        let ranks = v.ranks();
+    pub(super) fn new(verifier: &Verifier<'_>) -> Tokens {
+        let ranks = verifier.ranks();
         Tokens {
             held: (0..ranks).map(|from| (0..ranks).map(|to| Token { from, to }).collect()).collect(),
-            blocks: vec![vec![Vec::new(); ranks as usize]; v.programs.len()],
+            blocks: vec![vec![Vec::new(); ranks as usize]; verifier.programs.len()],
             present: vec![Vec::new(); ranks as usize],
         }
     }
 
-    pub(super) fn enter(&mut self, v: &Verifier<'_>, rank: u32, phase: u32) {
-        let p = v.plan.phases()[phase as usize];
+    pub(super) fn enter(&mut self, verifier: &Verifier<'_>, rank: u32, phase: u32) {
+        let p = verifier.plan.phases()[phase as usize];
         let mut blocks = vec![Vec::new(); p.ranks as usize];
         for token in self.held[rank as usize].drain(..) {
-            blocks[v.coordinate(token.to, p.dim) as usize].push(token);
+            blocks[verifier.coordinate(token.to, p.dim) as usize].push(token);
         }
         self.blocks[phase as usize][rank as usize] = blocks;
-        let (own, parts) = (v.coordinate(rank, p.dim), v.programs[phase as usize].parts());
+        let (own, parts) = (verifier.coordinate(rank, p.dim), verifier.programs[phase as usize].parts());
         self.present[rank as usize] = (0..p.ranks * parts).map(|cell| cell / parts == own).collect();
     }
 
-    pub(super) fn leave(&mut self, v: &Verifier<'_>, rank: u32, phase: u32) {
-        let p = v.plan.phases()[phase as usize];
-        let (own, parts) = (v.coordinate(rank, p.dim), v.programs[phase as usize].parts());
+    pub(super) fn leave(&mut self, verifier: &Verifier<'_>, rank: u32, phase: u32) {
+        let p = verifier.plan.phases()[phase as usize];
+        let (own, parts) = (verifier.coordinate(rank, p.dim), verifier.programs[phase as usize].parts());
         let each = parts / p.ranks;
         let whole = |origin: &u32| {
             let first = (origin * parts + own * each) as usize;
             each > 0 && self.present[rank as usize][first..first + each as usize].iter().all(|&present| present)
         };
         for origin in (0..p.ranks).filter(whole) {
-            let origin = v.peer(rank, p.dim, origin);
+            let origin = verifier.peer(rank, p.dim, origin);
             let arrived = &self.blocks[phase as usize][origin as usize][own as usize];
             self.held[rank as usize].extend_from_slice(arrived);
         }

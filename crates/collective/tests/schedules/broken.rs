@@ -163,13 +163,13 @@ fn peers_that_cannot_be() {
     let errors = findings(&s, Buffering::Eager).0;
     let texts: Vec<_> =
         errors.iter().filter(|e| e.kind == Kind::Peer).map(|e| (e.rank.unwrap(), e.to_string())).collect();
-    let said: Vec<_> = texts.iter().map(|(rank, text)| (*rank, text.as_str())).collect();
+    let messages: Vec<_> = texts.iter().map(|(rank, text)| (*rank, text.as_str())).collect();
     assert_eq!(
-        said[..2],
+        messages[..2],
         [(1, "sends to rank 4, which does not exist; accepted: 0 to 3 or nobody"), (2, "receives from its own rank 2"),]
     );
-    assert_eq!(said[2], (3, "a step of type rrs in a thread block that receives from nobody"));
-    assert_eq!(said.len(), 2 + 6);
+    assert_eq!(messages[2], (3, "a step of type rrs in a thread block that receives from nobody"));
+    assert_eq!(messages.len(), 2 + 6);
 }
 
 #[test]
@@ -207,9 +207,9 @@ fn every_error_of_a_step_at_once() {
     the_step(&mut s, 0, 0, 5).dst = at(I, 4);
     let errors = findings(&s, Buffering::Eager).0;
     let texts: Vec<_> = errors.iter().map(|e| (e.step.unwrap(), e.kind, e.to_string())).collect();
-    let said: Vec<_> = texts.iter().map(|(step, kind, text)| (*step, *kind, text.as_str())).collect();
+    let messages: Vec<_> = texts.iter().map(|(step, kind, text)| (*step, *kind, text.as_str())).collect();
     assert_eq!(
-        said,
+        messages,
         [
             (0, Kind::Operand, "a step of type s needs a source"),
             (1, Kind::Operand, "a step of type rrs has no destination of its own rank"),
@@ -368,12 +368,12 @@ fn a_race() {
     nop.depends_on = None;
     let (errors, flaws) = findings(&s, Buffering::Eager);
     assert_eq!(errors, []);
-    let said: Vec<_> =
+    let messages: Vec<_> =
         flaws.iter().filter(|f| f.kind == Kind::Race).map(|f| (f.step.unwrap(), &f.message[..])).collect();
     let writes =
         "writes chunk 0 of the input buffer, which step 0 of thread block 2 reads; nothing says which comes first";
     assert_eq!(
-        said,
+        messages,
         [
             (1, writes),
             (2, writes),
@@ -429,10 +429,10 @@ fn what_msccl_would_stumble_over_is_warned_of() {
     the_step(&mut s, 0, 1, 2).has_dependents = false;
     step(&mut s, extra, Action::Copy, at(I, 0), at(I, 0), 1);
     let report = verify(&s, None, Buffering::Slots(1)).unwrap();
-    let mut said: Vec<_> = report.warnings.iter().map(|w| w.message.clone()).collect();
-    said.dedup();
+    let mut messages: Vec<_> = report.warnings.iter().map(|w| w.message.clone()).collect();
+    messages.dedup();
     assert_eq!(
-        said,
+        messages,
         [
             "the name has 64 bytes; MSCCL takes up to 63",
             "1 channels are stated, 33 are used",

@@ -59,7 +59,7 @@ fn what_is_left_out_has_a_default() {
 
 #[test]
 fn what_is_no_request_is_refused() {
-    for (change, said) in [
+    for (change, expected) in [
         ((|r| r["schedule"]["colour"] = json!(1)) as fn(&mut Value), "unknown field `colour`"),
         (|r| r["schedule"]["format"] = json!("plan"), "unknown variant `plan`"),
         (|r| r["schedule"]["version"] = json!(2), "version 2 of the format is not known; accepted: 1"),
@@ -71,6 +71,6 @@ fn what_is_no_request_is_refused() {
         (|r| *r = json!([]), "invalid length 0"),
     ] {
         let refusal = request(change).unwrap_err();
-        assert!(refusal.contains(said), "{refusal}");
+        assert!(refusal.contains(expected), "{refusal}");
     }
 }

@@ -362,7 +362,7 @@ impl<F: Fabric> Network for Flow<F> {
     }
 
     fn waits(&self) -> Vec<Wait> {
-        self.messages.hungry().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
+        self.messages.unfed().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
     }
 
     fn books(&self) -> Books {

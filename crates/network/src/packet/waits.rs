@@ -20,8 +20,8 @@ impl<F: Fabric> Packet<F> {
             }
             self.waiting_behind_the_head(link, &mut waits);
         }
-        let hungry = self.messages.hungry();
-        waits.extend(hungry.map(|flight| words::hungry(&self.fabric, &flight.message, flight.fed())));
+        let unfed = self.messages.unfed();
+        waits.extend(unfed.map(|flight| words::hungry(&self.fabric, &flight.message, flight.fed())));
         waits
     }
 
