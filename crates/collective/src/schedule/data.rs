@@ -5,7 +5,7 @@
 
 use super::contract::From;
 use super::form::Action;
-use super::machine::{Machine, NONE};
+use super::machine::{Machine, StepId};
 use super::report::{Findings, Kind, Remark, Site};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -106,7 +106,13 @@ struct Run<'m> {
 
 /// Performs the steps in `order` and compares the results with the contract. Returns the root, which is
 /// `given` or else the rank that fits the results best.
-pub fn run(machine: &Machine, order: &[u32], has_root: bool, given: Option<u32>, flaws: &mut Findings) -> Option<u32> {
+pub fn run(
+    machine: &Machine,
+    order: &[StepId],
+    has_root: bool,
+    given: Option<u32>,
+    flaws: &mut Findings,
+) -> Option<u32> {
     let mut run = Run {
         machine,
         sets: Sets::new(machine.ranks.len() as u32),
@@ -143,31 +149,31 @@ pub fn run(machine: &Machine, order: &[u32], has_root: bool, given: Option<u32>,
 type Wrong = (Kind, Remark);
 
 impl Run<'_> {
-    fn perform(&mut self, step: u32) -> Result<(), Wrong> {
-        let instruction = self.machine.steps[step as usize];
-        let thread = &self.machine.threads[instruction.thread as usize];
-        let (rank, back, out) = (thread.rank, thread.back as usize, thread.out as usize);
+    fn perform(&mut self, step: StepId) -> Result<(), Wrong> {
+        let instruction = *self.machine.step(step);
+        let thread = self.machine.thread(instruction.thread);
+        let rank = thread.rank;
         for i in 0..instruction.count {
             let mut value = match instruction.action {
                 Action::Nop | Action::ResidualAdd => return Ok(()),
-                Action::Send | Action::Copy | Action::Reduce => self.read(rank, instruction.src + i)?,
+                Action::Send | Action::Copy | Action::Reduce => self.read(rank, instruction.source() + i)?,
                 // The receiver performs its step after the sender, so the message is there.
-                _ => self.messages[back].pop_front().unwrap_or(NOTHING),
+                _ => self.messages[thread.receives_on().index()].pop_front().unwrap_or(NOTHING),
             };
             let operand = match instruction.action {
                 Action::RecvReduceSend | Action::RecvReduceCopy | Action::RecvReduceCopySend => instruction.src,
                 Action::Reduce => instruction.dst,
-                _ => NONE,
+                _ => None,
             };
-            if operand != NONE {
+            if let Some(operand) = operand {
                 let mine = self.read(rank, operand + i)?;
                 value = self.add(value, mine)?;
             }
-            if instruction.dst != NONE {
-                self.memory[(instruction.dst + i) as usize] = value;
+            if let Some(first) = instruction.dst {
+                self.memory[(first + i) as usize] = value;
             }
             if instruction.action.sends() {
-                self.messages[out].push_back(value);
+                self.messages[thread.sends_on().index()].push_back(value);
             }
         }
         Ok(())

@@ -5,7 +5,7 @@
 //! ends, every order does, and one is enough to find a deadlock.
 
 use super::buffering::Buffering;
-use super::machine::{Machine, NONE};
+use super::machine::{Machine, StepId, ThreadId};
 use super::report::{Findings, Kind};
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ const NAMED: usize = 12;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    Dependency,
+    /// For this step to be done.
+    Dependency(StepId),
     Message,
     Room,
 }
@@ -23,33 +24,33 @@ struct Execution<'m> {
     machine: &'m Machine,
     buffering: Buffering,
     /// The next step of every thread, and whether it has received.
-    cursor: Vec<(u32, bool)>,
+    cursor: Vec<(StepId, bool)>,
     /// Messages that a connection holds; in rendezvous, 1 if the sender stands ready.
     held: Vec<u32>,
     /// Threads that wait for a step of this one.
-    waiting: Vec<Vec<u32>>,
-    ready: VecDeque<u32>,
+    waiting: Vec<Vec<ThreadId>>,
+    ready: VecDeque<ThreadId>,
     queued: Vec<bool>,
-    order: Vec<u32>,
+    order: Vec<StepId>,
 }
 
 /// An order in which the steps can be performed: every step comes after its dependency, after the step
 /// before it in its thread and after the one that sends it its message. `None` after a deadlock, which
 /// goes to `flaws`.
-pub fn order(machine: &Machine, buffering: Buffering, flaws: &mut Findings) -> Option<Vec<u32>> {
+pub fn order(machine: &Machine, buffering: Buffering, flaws: &mut Findings) -> Option<Vec<StepId>> {
     let threads = machine.threads.len();
     let mut execution = Execution {
         machine,
         buffering,
-        cursor: machine.threads.iter().map(|t| (t.steps.start, false)).collect(),
+        cursor: machine.threads.iter().map(|t| (t.first(), false)).collect(),
         held: vec![0; machine.connections.len()],
         waiting: vec![Vec::new(); threads],
-        ready: (0..threads as u32).collect(),
+        ready: (0..threads as u32).map(ThreadId).collect(),
         queued: vec![true; threads],
         order: Vec::with_capacity(machine.steps.len()),
     };
     while let Some(thread) = execution.ready.pop_front() {
-        execution.queued[thread as usize] = false;
+        execution.queued[thread.index()] = false;
         while execution.advance(thread) {}
     }
     if execution.order.len() == machine.steps.len() {
@@ -61,15 +62,15 @@ pub fn order(machine: &Machine, buffering: Buffering, flaws: &mut Findings) -> O
 
 impl Execution<'_> {
     /// Takes a thread one step, or half of one, further; false if it waits or has finished.
-    fn advance(&mut self, thread: u32) -> bool {
-        let (step, received) = self.cursor[thread as usize];
-        if step == self.machine.threads[thread as usize].steps.end {
+    fn advance(&mut self, thread: ThreadId) -> bool {
+        let (step, received) = self.cursor[thread.index()];
+        if self.has_finished(thread) {
             return false;
         }
+        let action = self.machine.step(step).action;
         match self.obstacle(thread) {
-            Some(Wait::Dependency) => {
-                let on = self.machine.steps[self.machine.steps[step as usize].after as usize].thread;
-                self.waiting[on as usize].push(thread);
+            Some(Wait::Dependency(on)) => {
+                self.waiting[self.machine.step(on).thread.index()].push(thread);
                 false
             }
             Some(Wait::Message) => false,
@@ -79,15 +80,15 @@ impl Execution<'_> {
                 }
                 false
             }
-            None if self.machine.steps[step as usize].action.receives() && !received => {
+            None if action.receives() && !received => {
                 self.receive(thread);
                 true
             }
             None => {
-                if self.machine.steps[step as usize].action.sends() {
-                    let out = self.machine.threads[thread as usize].out as usize;
-                    self.held[out] += 1;
-                    self.wake(self.machine.connections[out].receiver);
+                if action.sends() {
+                    let out = self.machine.thread(thread).sends_on();
+                    self.held[out.index()] += 1;
+                    self.wake(self.machine.connection(out).receiver);
                 }
                 self.complete(thread);
                 true
@@ -96,88 +97,93 @@ impl Execution<'_> {
     }
 
     /// What keeps a thread from going on, if it has not finished.
-    fn obstacle(&self, thread: u32) -> Option<Wait> {
-        let t = &self.machine.threads[thread as usize];
-        let (step, received) = self.cursor[thread as usize];
-        if step == t.steps.end {
+    fn obstacle(&self, thread: ThreadId) -> Option<Wait> {
+        let t = self.machine.thread(thread);
+        let (step, received) = self.cursor[thread.index()];
+        if self.has_finished(thread) {
             return None;
         }
-        let instruction = &self.machine.steps[step as usize];
-        if instruction.after != NONE && !self.is_done(instruction.after) {
-            return Some(Wait::Dependency);
+        let instruction = self.machine.step(step);
+        if let Some(on) = instruction.after.filter(|&on| !self.is_done(on)) {
+            return Some(Wait::Dependency(on));
         }
         if instruction.action.receives() && !received {
-            return (self.held[t.back as usize] == 0).then_some(Wait::Message);
+            return (self.held[t.receives_on().index()] == 0).then_some(Wait::Message);
         }
         let full = match self.buffering {
             Buffering::Eager => false,
-            Buffering::Slots(slots) => instruction.action.sends() && self.held[t.out as usize] >= slots,
+            Buffering::Slots(slots) => instruction.action.sends() && self.held[t.sends_on().index()] >= slots,
             Buffering::Rendezvous => instruction.action.sends(),
         };
         full.then_some(Wait::Room)
     }
 
-    fn is_done(&self, step: u32) -> bool {
-        self.cursor[self.machine.steps[step as usize].thread as usize].0 > step
+    fn is_done(&self, step: StepId) -> bool {
+        self.cursor[self.machine.step(step).thread.index()].0 > step
+    }
+
+    fn has_finished(&self, thread: ThreadId) -> bool {
+        self.cursor[thread.index()].0 == self.machine.thread(thread).end()
     }
 
     /// Stands ready to send; the receiver completes the step.
-    fn offer(&mut self, thread: u32) {
-        let out = self.machine.threads[thread as usize].out as usize;
-        if self.held[out] == 0 {
-            self.held[out] = 1;
-            self.wake(self.machine.connections[out].receiver);
+    fn offer(&mut self, thread: ThreadId) {
+        let out = self.machine.thread(thread).sends_on();
+        if self.held[out.index()] == 0 {
+            self.held[out.index()] = 1;
+            self.wake(self.machine.connection(out).receiver);
         }
     }
 
-    fn receive(&mut self, thread: u32) {
-        let back = self.machine.threads[thread as usize].back as usize;
-        self.held[back] -= 1;
-        self.cursor[thread as usize].1 = true;
-        let sender = self.machine.connections[back].sender;
-        if self.buffering == Buffering::Rendezvous {
+    fn receive(&mut self, thread: ThreadId) {
+        let back = self.machine.thread(thread).receives_on();
+        self.held[back.index()] -= 1;
+        self.cursor[thread.index()].1 = true;
+        let sender = self.machine.connection(back).sender;
+        if let (Buffering::Rendezvous, Some(sender)) = (self.buffering, sender) {
             self.complete(sender);
         }
         self.wake(sender);
     }
 
-    fn complete(&mut self, thread: u32) {
-        let (step, _) = self.cursor[thread as usize];
+    fn complete(&mut self, thread: ThreadId) {
+        let (step, _) = self.cursor[thread.index()];
         self.order.push(step);
-        self.cursor[thread as usize] = (step + 1, false);
-        for other in std::mem::take(&mut self.waiting[thread as usize]) {
-            self.wake(other);
+        self.cursor[thread.index()] = (StepId(step.0 + 1), false);
+        for other in std::mem::take(&mut self.waiting[thread.index()]) {
+            self.wake(Some(other));
         }
     }
 
-    fn wake(&mut self, thread: u32) {
-        if thread != NONE && !self.queued[thread as usize] {
-            self.queued[thread as usize] = true;
+    fn wake(&mut self, thread: Option<ThreadId>) {
+        if let Some(thread) = thread.filter(|thread| !self.queued[thread.index()]) {
+            self.queued[thread.index()] = true;
             self.ready.push_back(thread);
         }
     }
 
     /// Whom a thread waits for, and a sentence about it.
-    fn reason(&self, thread: u32) -> Option<(u32, String)> {
+    fn reason(&self, thread: ThreadId) -> Option<(Option<ThreadId>, String)> {
         let wait = self.obstacle(thread)?;
-        let t = &self.machine.threads[thread as usize];
-        let step = self.cursor[thread as usize].0;
-        let who = format!("rank {} thread block {} step {}", t.rank, t.block, step - t.steps.start);
+        let t = self.machine.thread(thread);
+        let step = self.cursor[thread.index()].0;
+        let who = format!("rank {} thread block {} step {}", t.rank, t.block, step.0 - t.steps.start);
         Some(match wait {
-            Wait::Dependency => {
-                let after = self.machine.steps[step as usize].after;
-                let on = self.machine.steps[after as usize].thread;
-                let other = &self.machine.threads[on as usize];
-                let at = after - other.steps.start;
-                (on, format!("{who} waits for step {at} of its thread block {}", other.block))
+            Wait::Dependency(on) => {
+                let other = self.machine.thread_of(on);
+                let at = on.0 - other.steps.start;
+                (
+                    Some(self.machine.step(on).thread),
+                    format!("{who} waits for step {at} of its thread block {}", other.block),
+                )
             }
             Wait::Message => {
-                let ends = &self.machine.connections[t.back as usize];
+                let ends = self.machine.connection(t.receives_on());
                 let (from, _, channel) = ends.name;
                 (ends.sender, format!("{who} waits for a message from rank {from} on channel {channel}"))
             }
             Wait::Room => {
-                let ends = &self.machine.connections[t.out as usize];
+                let ends = self.machine.connection(t.sends_on());
                 let (_, to, channel) = ends.name;
                 (ends.receiver, format!("{who} waits for rank {to} to receive on channel {channel}"))
             }
@@ -187,17 +193,17 @@ impl Execution<'_> {
     /// Names a cycle of threads that wait for each other. There is one, since every thread that has not
     /// finished waits for another that has not.
     fn explain(&self, flaws: &mut Findings) {
-        let finished = |t: u32| self.cursor[t as usize].0 == self.machine.threads[t as usize].steps.end;
-        let threads = self.machine.threads.len() as u32;
-        let stuck = (0..threads).filter(|&t| !finished(t)).count();
-        let mut path: Vec<u32> = Vec::new();
-        let mut seen = vec![false; threads as usize];
-        let mut at = (0..threads).find(|&t| !finished(t)).unwrap_or(0);
-        while !seen[at as usize] {
-            seen[at as usize] = true;
+        let threads = self.machine.threads.len();
+        let mut unfinished = (0..threads as u32).map(ThreadId).filter(|&thread| !self.has_finished(thread));
+        let stuck = unfinished.clone().count();
+        let mut path: Vec<ThreadId> = Vec::new();
+        let mut seen = vec![false; threads];
+        let mut at = unfinished.next().unwrap_or_default();
+        while !seen[at.index()] {
+            seen[at.index()] = true;
             path.push(at);
             match self.reason(at) {
-                Some((next, _)) if next != NONE => at = next,
+                Some((Some(next), _)) => at = next,
                 _ => break,
             }
         }
@@ -216,6 +222,6 @@ impl Execution<'_> {
         };
         let message =
             format!("{stuck} thread blocks wait for ever, with {}: {}{more}", self.buffering, named.join("; "));
-        flaws.add(Kind::Deadlock, self.machine.site(self.cursor[cycle[first] as usize].0), message);
+        flaws.add(Kind::Deadlock, self.machine.site(self.cursor[cycle[first].index()].0), message);
     }
 }

@@ -7,9 +7,22 @@ use super::report::Site;
 use super::structure::{Checked, Connection};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use syncline_core::id_type;
 
-/// In place of an index that is not there.
-pub const NONE: u32 = u32::MAX;
+id_type!(
+    /// A thread block among those of all ranks.
+    ThreadId
+);
+
+id_type!(
+    /// A step among those of all threads; the steps of a thread follow one another.
+    StepId
+);
+
+id_type!(
+    /// A connection.
+    ConnectionId
+);
 
 /// A thread block.
 #[derive(Clone, Debug)]
@@ -18,12 +31,34 @@ pub struct Thread {
     pub rank: u32,
     /// Its number within the rank.
     pub block: u32,
-    /// Its instructions.
+    /// The numbers of its instructions.
     pub steps: Range<u32>,
     /// The connection that it sends on.
-    pub out: u32,
+    pub out: Option<ConnectionId>,
     /// The connection that it receives on.
-    pub back: u32,
+    pub back: Option<ConnectionId>,
+}
+
+impl Thread {
+    /// Its first instruction, or the first after it if it has none.
+    pub fn first(&self) -> StepId {
+        StepId(self.steps.start)
+    }
+
+    /// The first instruction after it.
+    pub fn end(&self) -> StepId {
+        StepId(self.steps.end)
+    }
+
+    /// The connection of a thread that sends, which has been found to have a peer.
+    pub fn sends_on(&self) -> ConnectionId {
+        self.out.expect("a thread that sends has a connection")
+    }
+
+    /// The connection of a thread that receives, which has been found to have a peer.
+    pub fn receives_on(&self) -> ConnectionId {
+        self.back.expect("a thread that receives has a connection")
+    }
 }
 
 /// A step.
@@ -32,17 +67,24 @@ pub struct Instruction {
     /// What it does.
     pub action: Action,
     /// Its thread.
-    pub thread: u32,
-    /// The first cell that it reads, or [`NONE`].
-    pub src: u32,
-    /// The first cell that it writes, or [`NONE`].
-    pub dst: u32,
+    pub thread: ThreadId,
+    /// The first cell that it reads, if it does.
+    pub src: Option<u32>,
+    /// The first cell that it writes, if it does.
+    pub dst: Option<u32>,
     /// Chunks.
     pub count: u32,
-    /// The instruction that it waits for, or [`NONE`].
-    pub after: u32,
-    /// The instruction that sends what it receives, or [`NONE`].
-    pub sender: u32,
+    /// The instruction that it waits for, if it does.
+    pub after: Option<StepId>,
+    /// The instruction that sends what it receives, if it receives.
+    pub sender: Option<StepId>,
+}
+
+impl Instruction {
+    /// The first cell that a step reads that has been found to have a source.
+    pub fn source(&self) -> u32 {
+        self.src.expect("a step that reads has a source")
+    }
 }
 
 /// The threads at the ends of a connection; a connection without messages may lack one.
@@ -50,10 +92,10 @@ pub struct Instruction {
 pub struct Ends {
     /// Source, destination and channel.
     pub name: Connection,
-    /// The thread that sends, or [`NONE`].
-    pub sender: u32,
-    /// The thread that receives, or [`NONE`].
-    pub receiver: u32,
+    /// The thread that sends.
+    pub sender: Option<ThreadId>,
+    /// The thread that receives.
+    pub receiver: Option<ThreadId>,
 }
 
 /// A schedule, ready to be carried out.
@@ -61,7 +103,7 @@ pub struct Ends {
 pub struct Machine {
     /// All threads, by rank and number.
     pub threads: Vec<Thread>,
-    /// The threads of each rank.
+    /// The numbers of the threads of each rank.
     pub ranks: Vec<Range<u32>>,
     /// All instructions, by thread.
     pub steps: Vec<Instruction>,
@@ -77,7 +119,7 @@ impl Machine {
         let Checked { ranks: blocks, contract } = checked;
         let mut machine =
             Machine { threads: Vec::new(), ranks: Vec::new(), steps: Vec::new(), connections: Vec::new(), contract };
-        let mut names: BTreeMap<Connection, u32> = BTreeMap::new();
+        let mut names: BTreeMap<Connection, ConnectionId> = BTreeMap::new();
         for (rank, blocks) in (0u32..).zip(&blocks) {
             let first = machine.threads.len() as u32;
             for block in blocks {
@@ -92,48 +134,81 @@ impl Machine {
         machine
     }
 
-    /// Where a person finds an instruction.
-    pub fn site(&self, step: u32) -> Site {
-        let thread = &self.threads[self.steps[step as usize].thread as usize];
-        Site::step(thread.rank, thread.block, step - thread.steps.start)
+    /// A thread.
+    pub fn thread(&self, id: ThreadId) -> &Thread {
+        &self.threads[id.index()]
     }
 
-    fn add_thread(&mut self, rank: u32, block: &ThreadBlock, names: &mut BTreeMap<Connection, u32>) {
-        let thread = self.threads.len() as u32;
-        let out = block.send.map_or(NONE, |to| self.connection((rank, to, block.channel), names));
-        let back = block.recv.map_or(NONE, |from| self.connection((from, rank, block.channel), names));
-        if out != NONE {
-            self.connections[out as usize].sender = thread;
+    /// An instruction.
+    pub fn step(&self, id: StepId) -> &Instruction {
+        &self.steps[id.index()]
+    }
+
+    /// A connection.
+    pub fn connection(&self, id: ConnectionId) -> &Ends {
+        &self.connections[id.index()]
+    }
+
+    /// The thread of an instruction.
+    pub fn thread_of(&self, step: StepId) -> &Thread {
+        self.thread(self.step(step).thread)
+    }
+
+    /// The instruction before another one in its thread.
+    pub fn previous(&self, step: StepId) -> Option<StepId> {
+        (step != self.thread_of(step).first()).then(|| StepId(step.0 - 1))
+    }
+
+    /// What has to come before an instruction: the one before it in its thread, that which it waits for, and that which sends
+    /// what it receives.
+    pub fn before(&self, step: StepId) -> impl Iterator<Item = StepId> {
+        let &Instruction { after, sender, .. } = self.step(step);
+        [self.previous(step), after, sender].into_iter().flatten()
+    }
+
+    /// Where a person finds an instruction.
+    pub fn site(&self, step: StepId) -> Site {
+        let thread = self.thread_of(step);
+        Site::step(thread.rank, thread.block, step.0 - thread.steps.start)
+    }
+
+    fn add_thread(&mut self, rank: u32, block: &ThreadBlock, names: &mut BTreeMap<Connection, ConnectionId>) {
+        let thread = ThreadId(self.threads.len() as u32);
+        let out = block.send.map(|to| self.named((rank, to, block.channel), names));
+        let back = block.recv.map(|from| self.named((from, rank, block.channel), names));
+        if let Some(out) = out {
+            self.connections[out.index()].sender = Some(thread);
         }
-        if back != NONE {
-            self.connections[back as usize].receiver = thread;
+        if let Some(back) = back {
+            self.connections[back.index()].receiver = Some(thread);
         }
         let start = self.steps.len() as u32;
         for step in &block.steps {
-            let cell = |place: Option<Place>| place.map_or(NONE, |p| self.contract.cell(rank, p));
+            let cell = |place: Option<Place>| place.map(|p| self.contract.cell(rank, p));
             let (src, dst) = (cell(step.src), cell(step.dst));
             let (action, count) = (step.action, step.count);
-            self.steps.push(Instruction { action, thread, src, dst, count, after: NONE, sender: NONE });
+            self.steps.push(Instruction { action, thread, src, dst, count, after: None, sender: None });
         }
         let steps = start..self.steps.len() as u32;
         self.threads.push(Thread { rank, block: block.id, steps, out, back });
     }
 
-    fn connection(&mut self, name: Connection, names: &mut BTreeMap<Connection, u32>) -> u32 {
+    /// The connection of this name, a new one if there is none.
+    fn named(&mut self, name: Connection, names: &mut BTreeMap<Connection, ConnectionId>) -> ConnectionId {
         *names.entry(name).or_insert_with(|| {
-            self.connections.push(Ends { name, sender: NONE, receiver: NONE });
-            self.connections.len() as u32 - 1
+            self.connections.push(Ends { name, sender: None, receiver: None });
+            ConnectionId(self.connections.len() as u32 - 1)
         })
     }
 
     fn link_dependencies(&mut self, rank: usize, blocks: &[&ThreadBlock]) {
         let first = self.ranks[rank].start;
-        for (thread, block) in (first..).zip(blocks) {
-            let start = self.threads[thread as usize].steps.start;
-            for (at, step) in (start..).zip(&block.steps) {
+        for (thread, block) in (first..).map(ThreadId).zip(blocks) {
+            let start = self.thread(thread).steps.start;
+            for (at, step) in (start..).map(StepId).zip(&block.steps) {
                 if let Some(on) = step.depends_on {
-                    self.steps[at as usize].after =
-                        self.threads[(first + on.thread_block) as usize].steps.start + on.step;
+                    let there = self.thread(ThreadId(first + on.thread_block)).steps.start;
+                    self.steps[at.index()].after = Some(StepId(there + on.step));
                 }
             }
         }
@@ -142,15 +217,14 @@ impl Machine {
     /// The n-th receive of a connection takes what its n-th send sends.
     fn link_messages(&mut self) {
         for ends in &self.connections {
-            if ends.sender == NONE || ends.receiver == NONE {
-                continue;
-            }
-            let sends = self.threads[ends.sender as usize].steps.clone();
-            let receives = self.threads[ends.receiver as usize].steps.clone();
-            let mut sends = sends.filter(|&s| self.steps[s as usize].action.sends()).collect::<Vec<_>>().into_iter();
+            let (Some(sender), Some(receiver)) = (ends.sender, ends.receiver) else { continue };
+            let steps_of = |thread: ThreadId| self.threads[thread.index()].steps.clone().map(StepId);
+            let receives = steps_of(receiver);
+            let sends = steps_of(sender).filter(|s| self.steps[s.index()].action.sends());
+            let mut sends = sends.collect::<Vec<_>>().into_iter();
             for receive in receives {
-                if self.steps[receive as usize].action.receives() {
-                    self.steps[receive as usize].sender = sends.next().unwrap_or(NONE);
+                if self.steps[receive.index()].action.receives() {
+                    self.steps[receive.index()].sender = sends.next();
                 }
             }
         }

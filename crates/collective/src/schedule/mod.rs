@@ -29,7 +29,7 @@ pub use form::{Action, Buffer, Collective, Dependency, Format, Place, Protocol, 
 pub use report::{Counts, Finding, Kind, Report};
 
 use form::VERSION;
-use machine::{Machine, NONE};
+use machine::{Machine, StepId};
 use report::Findings;
 use serde::Deserialize;
 use syncline_core::Refusal;
@@ -129,14 +129,14 @@ fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Resul
     Ok(())
 }
 
-fn count(machine: &Machine, order: Option<&[u32]>) -> Counts {
+fn count(machine: &Machine, order: Option<&[StepId]>) -> Counts {
     let mut sent = vec![0u64; machine.ranks.len()];
     let (mut messages, mut nops) = (0, 0);
     for instruction in &machine.steps {
         nops += u64::from(instruction.action == Action::Nop);
         if instruction.action.sends() {
             messages += 1;
-            sent[machine.threads[instruction.thread as usize].rank as usize] += u64::from(instruction.count);
+            sent[machine.thread(instruction.thread).rank as usize] += u64::from(instruction.count);
         }
     }
     let mut channels: Vec<u32> = machine.connections.iter().map(|c| c.name.2).collect();
@@ -161,15 +161,11 @@ fn count(machine: &Machine, order: Option<&[u32]>) -> Counts {
 
 /// Steps of the longest chain in which each has to wait for the one before; those that only wait do not
 /// count.
-fn longest_path(machine: &Machine, order: &[u32]) -> u64 {
+fn longest_path(machine: &Machine, order: &[StepId]) -> u64 {
     let mut depth = vec![0u64; machine.steps.len()];
     for &step in order {
-        let instruction = &machine.steps[step as usize];
-        let start = machine.threads[instruction.thread as usize].steps.start;
-        let previous = if step == start { NONE } else { step - 1 };
-        let before = [previous, instruction.after, instruction.sender];
-        let deepest = before.into_iter().filter(|&b| b != NONE).map(|b| depth[b as usize]).max().unwrap_or(0);
-        depth[step as usize] = deepest + u64::from(instruction.action != Action::Nop);
+        let deepest = machine.before(step).map(|before| depth[before.index()]).max().unwrap_or(0);
+        depth[step.index()] = deepest + u64::from(machine.step(step).action != Action::Nop);
     }
     depth.into_iter().max().unwrap_or(0)
 }

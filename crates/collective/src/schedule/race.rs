@@ -10,7 +10,7 @@
 //! only the rank itself are cheap, and most schedules need no more. What they cannot decide is decided
 //! by clocks that go through all ranks, for the threads in question, some at a time.
 
-use super::machine::{Machine, NONE};
+use super::machine::{Machine, StepId, ThreadId};
 use super::report::{Findings, Kind};
 use std::ops::Range;
 
@@ -22,25 +22,24 @@ const LANES: usize = 16;
 /// Step `step` uses a chunk after `other` did, and one of them writes.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    step: u32,
-    other: u32,
+    step: StepId,
+    other: StepId,
     cell: u32,
 }
 
 /// The last steps of a thread that read and wrote a cell.
 #[derive(Clone, Copy)]
 struct Used {
-    thread: u32,
-    read: u32,
-    wrote: u32,
+    thread: ThreadId,
+    read: Option<StepId>,
+    wrote: Option<StepId>,
 }
 
 /// Finds races. `order` must be an order in which the steps can be performed.
-pub fn find(machine: &Machine, order: &[u32], flaws: &mut Findings) {
-    let mut by_rank: Vec<Vec<u32>> = vec![Vec::new(); machine.ranks.len()];
+pub fn find(machine: &Machine, order: &[StepId], flaws: &mut Findings) {
+    let mut by_rank: Vec<Vec<StepId>> = vec![Vec::new(); machine.ranks.len()];
     for &step in order {
-        let thread = machine.steps[step as usize].thread;
-        by_rank[machine.threads[thread as usize].rank as usize].push(step);
+        by_rank[machine.thread_of(step).rank as usize].push(step);
     }
     for (rank, order_of_rank) in (0u32..).zip(&by_rank) {
         let suspects = suspects(machine, rank, order_of_rank);
@@ -57,7 +56,7 @@ pub fn find(machine: &Machine, order: &[u32], flaws: &mut Findings) {
 }
 
 /// Pairs that the order within the rank does not settle: the last for each step and other thread.
-fn suspects(machine: &Machine, rank: u32, order: &[u32]) -> Vec<Suspect> {
+fn suspects(machine: &Machine, rank: u32, order: &[StepId]) -> Vec<Suspect> {
     let threads = machine.ranks[rank as usize].clone();
     let cells = machine.contract.cells_of(rank);
     let clocks = local_clocks(machine, &threads, order);
@@ -66,25 +65,25 @@ fn suspects(machine: &Machine, rank: u32, order: &[u32]) -> Vec<Suspect> {
     let mut found = Vec::new();
     let mut latest: Vec<Option<Suspect>> = vec![None; width];
     for (at, &step) in order.iter().enumerate() {
-        let instruction = &machine.steps[step as usize];
+        let instruction = machine.step(step);
         let clock = &clocks[at * width..][..width];
-        let mut suspect = |cell: u32, other: u32| {
-            let lane = (machine.steps[other as usize].thread - threads.start) as usize;
+        let mut suspect = |cell: u32, other: StepId| {
+            let lane = (machine.step(other).thread.0 - threads.start) as usize;
             if other >= clock[lane] && latest[lane].is_none_or(|l| l.other < other) {
                 latest[lane] = Some(Suspect { step, other, cell });
             }
         };
         for i in 0..instruction.count {
             let uses = [(instruction.src, false), (instruction.dst, true)];
-            for (first, writes) in uses.into_iter().filter(|u| u.0 != NONE) {
+            for (first, writes) in uses.into_iter().filter_map(|(first, writes)| Some((first?, writes))) {
                 let cell = first + i;
                 let users = &mut users_of[(cell - cells.start) as usize];
                 for user in users.iter().filter(|u| u.thread != instruction.thread) {
-                    if user.wrote != NONE {
-                        suspect(cell, user.wrote);
+                    if let Some(wrote) = user.wrote {
+                        suspect(cell, wrote);
                     }
-                    if writes && user.read != NONE {
-                        suspect(cell, user.read);
+                    if let (true, Some(read)) = (writes, user.read) {
+                        suspect(cell, read);
                     }
                 }
                 note(users, instruction.thread, step, writes);
@@ -95,102 +94,97 @@ fn suspects(machine: &Machine, rank: u32, order: &[u32]) -> Vec<Suspect> {
     found
 }
 
-fn note(users: &mut Vec<Used>, thread: u32, step: u32, writes: bool) {
+fn note(users: &mut Vec<Used>, thread: ThreadId, step: StepId, writes: bool) {
     let at = users.iter().position(|u| u.thread == thread).unwrap_or_else(|| {
-        users.push(Used { thread, read: NONE, wrote: NONE });
+        users.push(Used { thread, read: None, wrote: None });
         users.len() - 1
     });
     if writes {
-        users[at].wrote = step;
+        users[at].wrote = Some(step);
     } else {
-        users[at].read = step;
+        users[at].read = Some(step);
     }
 }
 
 /// For each step of a rank and each of its threads, the first step of the thread that is not known to
 /// come before, by program order and dependencies.
-fn local_clocks(machine: &Machine, threads: &Range<u32>, order: &[u32]) -> Vec<u32> {
+fn local_clocks(machine: &Machine, threads: &Range<u32>, order: &[StepId]) -> Vec<StepId> {
     let width = threads.len();
     let first_step = machine.threads[threads.start as usize..].first().map_or(0, |t| t.steps.start);
-    let starts: Vec<u32> = threads.clone().map(|t| machine.threads[t as usize].steps.start).collect();
-    let mut place = vec![NONE; order.len()]; // of a step in `order`
-    let mut clocks: Vec<u32> = Vec::with_capacity(order.len() * width);
-    for (at, &step) in (0u32..).zip(order) {
-        place[(step - first_step) as usize] = at;
+    let starts: Vec<StepId> = threads.clone().map(|t| machine.thread(ThreadId(t)).first()).collect();
+    let mut place = vec![0; order.len()]; // of a step in `order`
+    let mut clocks: Vec<StepId> = Vec::with_capacity(order.len() * width);
+    for (at, &step) in order.iter().enumerate() {
+        place[(step.0 - first_step) as usize] = at;
         clocks.extend(&starts);
-        for before in [previous(machine, step), machine.steps[step as usize].after] {
-            if before != NONE {
-                let from = place[(before - first_step) as usize] as usize * width;
-                let (known, clock) = clocks.split_at_mut(at as usize * width);
-                join(clock, &known[from..from + width]);
-                let lane = (machine.steps[before as usize].thread - threads.start) as usize;
-                clock[lane] = clock[lane].max(before + 1);
-            }
+        for before in [machine.previous(step), machine.step(step).after].into_iter().flatten() {
+            let from = place[(before.0 - first_step) as usize] * width;
+            let (known, clock) = clocks.split_at_mut(at * width);
+            join(clock, &known[from..from + width]);
+            let lane = (machine.step(before).thread.0 - threads.start) as usize;
+            clock[lane] = clock[lane].max(beyond(before));
         }
     }
     clocks
 }
 
-fn previous(machine: &Machine, step: u32) -> u32 {
-    let thread = machine.steps[step as usize].thread;
-    if step == machine.threads[thread as usize].steps.start { NONE } else { step - 1 }
+/// The first step of a thread that is not known to have been performed if this one is.
+fn beyond(step: StepId) -> StepId {
+    StepId(step.0 + 1)
 }
 
-fn join(clock: &mut [u32], other: &[u32]) {
+fn join(clock: &mut [StepId], other: &[StepId]) {
     for (mine, theirs) in clock.iter_mut().zip(other) {
         *mine = (*mine).max(*theirs);
     }
 }
 
 /// Those suspects that no chain of messages settles either.
-fn decide(machine: &Machine, order: &[u32], suspects: Vec<Suspect>) -> Vec<Suspect> {
-    let mut threads: Vec<u32> = suspects.iter().map(|s| machine.steps[s.other as usize].thread).collect();
+fn decide(machine: &Machine, order: &[StepId], suspects: Vec<Suspect>) -> Vec<Suspect> {
+    let mut threads: Vec<ThreadId> = suspects.iter().map(|s| machine.step(s.other).thread).collect();
     threads.sort_unstable();
     threads.dedup();
     let mut left = Vec::new();
     for lanes in threads.chunks(LANES) {
         let clocks = global_clocks(machine, lanes, order);
         left.extend(suspects.iter().filter(|s| {
-            let thread = machine.steps[s.other as usize].thread;
+            let thread = machine.step(s.other).thread;
             let lane = lanes.iter().position(|&t| t == thread);
-            lane.is_some_and(|lane| s.other >= clocks[s.step as usize][lane])
+            lane.is_some_and(|lane| s.other >= clocks[s.step.index()][lane])
         }));
     }
     left
 }
 
 /// For each step, the first step of the threads in question that is not known to come before it.
-fn global_clocks(machine: &Machine, lanes: &[u32], order: &[u32]) -> Vec<[u32; LANES]> {
-    let mut start = [0; LANES];
+fn global_clocks(machine: &Machine, lanes: &[ThreadId], order: &[StepId]) -> Vec<[StepId; LANES]> {
+    let mut start = [StepId(0); LANES];
     for (lane, &thread) in start.iter_mut().zip(lanes) {
-        *lane = machine.threads[thread as usize].steps.start;
+        *lane = machine.thread(thread).first();
     }
     let mut lane_of = vec![LANES; machine.threads.len()];
     for (lane, &thread) in lanes.iter().enumerate() {
-        lane_of[thread as usize] = lane;
+        lane_of[thread.index()] = lane;
     }
     let mut clocks = vec![start; machine.steps.len()];
     for &step in order {
-        let mut clock = clocks[step as usize];
-        let instruction = &machine.steps[step as usize];
-        for before in [previous(machine, step), instruction.after, instruction.sender] {
-            if before != NONE {
-                join(&mut clock, &clocks[before as usize]);
-                if let Some(mine) = clock.get_mut(lane_of[machine.steps[before as usize].thread as usize]) {
-                    *mine = (*mine).max(before + 1);
-                }
+        let mut clock = clocks[step.index()];
+        for before in machine.before(step) {
+            join(&mut clock, &clocks[before.index()]);
+            if let Some(mine) = clock.get_mut(lane_of[machine.step(before).thread.index()]) {
+                *mine = (*mine).max(beyond(before));
             }
         }
-        clocks[step as usize] = clock;
+        clocks[step.index()] = clock;
     }
     clocks
 }
 
 fn report(machine: &Machine, suspect: Suspect, flaws: &mut Findings) {
     let (first, second) = (suspect.step.min(suspect.other), suspect.step.max(suspect.other));
-    let writes = |step: u32| {
-        let instruction = &machine.steps[step as usize];
-        instruction.dst != NONE && (instruction.dst..instruction.dst + instruction.count).contains(&suspect.cell)
+    let writes = |step: StepId| {
+        let instruction = machine.step(step);
+        instruction.dst.is_some_and(|first| (first..first + instruction.count).contains(&suspect.cell))
     };
     let verb = |step| if writes(step) { "writes" } else { "reads" };
     let other = machine.site(second);
