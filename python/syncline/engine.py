@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding, facts, memory, refusals
 from syncline.errors import InputError, Problem, SimulationFailedError, one_of
+from syncline.preview import Preview
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -47,46 +48,6 @@ class Result:
     """The headline numbers (`Summary` in `results.rs`)."""
     tables: dict[str, pa.Table]
     """The tables, by name; times are integer picoseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What the engine will do, known before its first event (`Preview` in `preview.rs`)."""
-
-    npus: int
-    simulated_npus: int
-    simulated_links: int
-    unfolded: str | None
-    """Why the run will not be folded, if it will not."""
-    steps: int
-    slices: int | None
-    """Of its pipelines, if it has any, and all have as many."""
-    chunks: int
-    """Chunks of all collectives."""
-    chunk_bytes: int
-    """Bytes of the largest chunk."""
-    messages_per_npu: int
-    """What the first NPU that takes part sends, as are its bytes."""
-    bytes_sent_per_npu: int
-    gradient_bytes: int
-    """All all-reduces of an iteration: in training, the gradients that an NPU holds."""
-    messages: int
-    """Messages of all simulated NPUs."""
-    bytes: int
-    message_hops: int
-    """Messages times the links that they cross."""
-    packets: int
-    """Their packets; without packets, messages."""
-    packet_hops: int
-    byte_hops: int
-    kernels: int
-    """Compute nodes of all iterations on all simulated NPUs."""
-    memory_bytes: int
-    """What the engine expects to take."""
-    lower_bound_ps: int
-    offloaded: str | None
-    """Of switch offload: what is done in switches, and what is left to the NPUs."""
-    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from syncline import engine, facts
-from syncline.engine import Preview
 from syncline.errors import InputError, SimulationFailedError
+from syncline.preview import Preview
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload

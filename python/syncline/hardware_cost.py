@@ -31,8 +31,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from syncline.schema.experiment import Experiment
-
 TECHNOLOGY_NM: Final = 28
 UM2_PER_MM2: Final = 10**6
 MW_PER_W: Final = 10**3
@@ -73,14 +71,11 @@ def ace(*, sram_bytes: int, fsms: int, alus: int) -> Cost:
     return sram(sram_bytes) + sram(FSM_BYTES) * fsms + ALU * alus + SWITCH
 
 
-def document(experiment: Experiment, total_s: float, iterations: int) -> dict[str, Any] | None:
-    """The ACE of each NPU in the document of a run that took `total_s`; nothing with other endpoints.
+def document(cost: Cost, total_s: float, iterations: int) -> dict[str, Any]:
+    """The ACE of each NPU, of that cost, in the document of a run that took `total_s`.
 
     `iterations` is 0 for a collective on its own, which then counts as one.
     """
-    cost = experiment.endpoint.cost()
-    if cost is None:
-        return None
     area, power_w = float(cost.area_um2), float(cost.power_mw / MW_PER_W)
     each_s = total_s / max(1, iterations)
     per = "iteration" if iterations else "collective"

@@ -354,8 +354,8 @@ def breakdown(totals: Mapping[str, int]) -> Document:
 
 def _cost_model(experiment: Experiment, total_s: float, iterations: int) -> Document:
     """What the endpoint costs on a die, where that is known."""
-    found = hardware_cost.document(experiment, total_s, iterations)
-    return {} if found is None else {"cost_model": found}
+    cost = experiment.endpoint.cost()
+    return {} if cost is None else {"cost_model": hardware_cost.document(cost, total_s, iterations)}
 
 
 def dumps(value: Document) -> str:

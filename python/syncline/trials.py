@@ -21,8 +21,9 @@ from functools import partial
 from typing import Final
 
 from syncline import engine, estimate, memory, runner
-from syncline.engine import NO_LIMIT, Attempt, Preview
+from syncline.engine import NO_LIMIT, Attempt
 from syncline.errors import InputError, SimulationFailedError
+from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK
 from syncline.schema.load import Variant
 from syncline.schema.section import Section

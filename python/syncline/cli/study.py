@@ -14,8 +14,8 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from syncline.engine import Preview
     from syncline.errors import Problem
+    from syncline.preview import Preview
     from syncline.results import Document
     from syncline.rundir import RunDirectory
     from syncline.runner import Outcome, Outcomes

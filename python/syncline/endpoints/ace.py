@@ -15,9 +15,9 @@ from syncline.schema.fields import Frequency, Rate, Size, SmallCount
 from syncline.schema.section import Violation
 
 if TYPE_CHECKING:
-    from syncline.engine import Preview
     from syncline.hardware_cost import Cost
     from syncline.networks import NetworkSection
+    from syncline.preview import Preview
     from syncline.schema.npu import Npu
 
 PER_PACKET: Final = 2.2

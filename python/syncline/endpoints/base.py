@@ -10,9 +10,9 @@ from syncline.schema.section import ModelSection, Violation
 
 if TYPE_CHECKING:
     from syncline.document import Plain
-    from syncline.engine import Preview
     from syncline.hardware_cost import Cost
     from syncline.networks import NetworkSection
+    from syncline.preview import Preview
     from syncline.schema.npu import Npu
 
 Transit: TypeAlias = Literal["endpoint", "network"]

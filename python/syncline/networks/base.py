@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from syncline.schema.section import ModelSection, Violation
 
 if TYPE_CHECKING:
-    from syncline.engine import Preview
+    from syncline.preview import Preview
 
 LONG_S = 600
 """A simulation that takes longer may be worth a cheaper backend."""

@@ -16,7 +16,7 @@ from syncline.schema.fields import Accepted, Size, refused
 from syncline.schema.section import Violation
 
 if TYPE_CHECKING:
-    from syncline.engine import Preview
+    from syncline.preview import Preview
 
 BUFFER_ACCEPTED: Final = f"auto, or {SIZE.accepted}"
 MOST_PACKETS: Final = 2**32 - 1
