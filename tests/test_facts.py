@@ -1,73 +1,243 @@
-"""What the engine says of itself, and what this package says of it for editors and type checkers."""
+"""What the engine says of itself, and that nobody says it again."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import pyarrow.parquet as pq
 import pytest
+from pydantic import BaseModel
 
-import syncline
+from support import fake_core
 from support.command import Ended
-from syncline import facts
-from syncline.endpoints import ENDPOINTS
-from syncline.networks import NETWORKS
-from syncline.schema import programs, workloads
-from syncline.schema.experiment import Algorithm, Kind
+from support.experiments import study
+from syncline import facts, topology
+from syncline.networks import NETWORKS, PacketNetwork
+from syncline.report import declared
+from syncline.report.escape import html_text
+from syncline.schema import experiment, programs, rules, workloads
+from syncline.schema.npu import Compute
+from syncline.sweep import columns
 
-Command = Callable[..., Ended]
-ENGINE: dict[str, Any] = facts.describe()
-OF_THIS_PACKAGE = {"ring-unidirectional", "auto"}
-"""Algorithms that are others of the engine, with settings."""
-
-
-def named(part: str) -> list[str]:
-    """The names of a list of facts."""
-    return [entry["name"] for entry in ENGINE[part]]
+ROOT = Path(__file__).parents[1]
+DECLARED = ("crates/core/src/table.rs", "crates/system/src/results.rs", "crates/system/src/tables/")
+"""Where columns and fields are declared."""
+UNITS = ("ps", "B", "count", "share", "index", "text", "truth value", "record")
 
 
-def test_whatever_can_be_asked_for_is_what_the_engine_has() -> None:
-    assert set(named("algorithms")) == set(get_args(Algorithm)) - OF_THIS_PACKAGE
-    assert named("kinds") == list(get_args(Kind))
-    assert set(ENGINE["networks"]) == set(NETWORKS)
-    assert named("endpoints") == list(ENDPOINTS)
-    assert set(named("models")) == set(get_args(workloads.ModelWorkload.model_fields["model"].annotation))
+def every_column() -> list[facts.Column]:
+    return [column for table in facts.engine().tables.values() for column in table.columns.values()]
 
 
-def test_what_is_known_of_algorithms_is_what_the_engine_knows() -> None:
-    assert {a["name"] for a in ENGINE["algorithms"] if a["composes"]} == set(programs.COMPOSITIONS)
-    assert {kind["name"] for kind in ENGINE["kinds"] if kind["has_root"]} == workloads.ROOTED
-    (in_switch,) = (a for a in ENGINE["algorithms"] if a["name"] == programs.IN_SWITCH)
-    assert set(in_switch["kinds"]) == programs.IN_SWITCHES
-    assert {model["name"] for model in ENGINE["models"] if model["has_sequence"]} == workloads.SEQUENCES
+def every_field(fields: dict[str, facts.Field]) -> Iterator[facts.Field]:
+    for field in fields.values():
+        yield field
+        yield from every_field(field.fields)
 
 
-@pytest.mark.parametrize("endpoint", ["ideal", "{kind: ace, comm_memory_bandwidth: 128GB/s}"])
-def test_parquet_tables_say_what_their_columns_mean(syncline_command: Command, tmp_path: Path, endpoint: str) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(
-        f'name: small\ntopology: "Ring(4)_Ring(2)"\nworkload: {{model: resnet18, batch: 1}}\nendpoint: {endpoint}\n'
+def everything() -> list[facts.Column | facts.Field]:
+    return [*every_column(), *every_field(facts.engine().summary)]
+
+
+def is_phrase(meaning: str) -> bool:
+    """Whether a meaning can be read on its own: no code, and nothing that points to what stands before it."""
+    plain = re.fullmatch(r"[A-Z][A-Za-z0-9_ ,;:.()'-]+\.", meaning) is not None and "  " not in meaning
+    points_back = re.match(r"(The same|That|Those|It|This|Which|Its|Their)\b", meaning) is not None
+    return plain and len(meaning.split()) > 2 and not points_back
+
+
+def test_every_meaning_is_a_phrase() -> None:
+    assert [one.name for one in everything() if not is_phrase(one.meaning)] == []
+    assert [one.name for one in facts.engine().tables.values() if not is_phrase(one.meaning)] == []
+    assert not any(map(is_phrase, ("the time of it.", "The same of links.", "Time", "Time of [`Steady`] passes.")))
+
+
+def test_every_unit_is_known() -> None:
+    assert {one.unit for one in everything()} <= set(UNITS)
+
+
+def test_meanings_of_a_table_are_different() -> None:
+    for table in facts.engine().tables.values():
+        meanings = [column.meaning for column in table.columns.values()]
+        assert sorted(set(meanings)) == sorted(meanings), table.name
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run that fills every table."""
+    folder = tmp_path_factory.mktemp("facts")
+    (folder / "small.yaml").write_text(
+        "name: small\ntopology: Ring(2)_Ring(2)\nworkload: {model: resnet18, batch: 1}\n"
+        "endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}\noutput: {trace_npus: [0]}\n"
     )
-    assert syncline_command("run", str(file), "--out", str(tmp_path / "out")).status == 0
-    found = {path.stem: pq.read_schema(path) for path in (tmp_path / "out").rglob("*.parquet")}
-    assert set(found) == set(facts.tables())
-    for name, schema in found.items():
-        declared = facts.tables()[name]
-        assert [c for c in declared if c in schema.names] == schema.names
-        assert {c.name for c in declared.values() if not c.optional} <= set(schema.names)
+    command = [sys.executable, "-m", "syncline", "run", "small.yaml", "--out", "run", "--json"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "run"
+
+
+def test_files_say_what_their_columns_are(run: Path) -> None:
+    files = {file.stem: file for file in run.rglob("*.parquet")}
+    assert set(files) == set(facts.engine().tables)
+    for table in facts.engine().tables.values():
+        schema = pq.read_schema(files[table.name])
+        assert [c for c in table.columns if table.columns[c].always or c in schema.names] == schema.names
         for field in schema:
-            column = declared[field.name]
+            column = table.columns[field.name]
             assert field.metadata == {b"unit": column.unit.encode(), b"meaning": column.meaning.encode()}
 
 
-def test_no_other_file_says_what_a_column_means() -> None:
-    sources = [path for path in Path(syncline.__file__).parent.rglob("*.py") if path.name != "facts.py"]
-    texts = {path: path.read_text(encoding="utf-8") for path in sources}
-    meanings = [column.meaning for table in facts.tables().values() for column in table.values()]
-    assert len(meanings) > 60
-    for meaning in meanings:
-        again = [path for path, text in texts.items() if re.search(re.escape(meaning), text)]
-        assert again == [], meaning
+def test_the_report_says_what_columns_are(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    for table in facts.engine().tables.values():
+        for column in table.columns.values():
+            cells = (table.name, column.name, column.unit, column.meaning)
+            assert re.search(r"\s*".join(f"<td[^>]*>{re.escape(html_text(cell))}</td>" for cell in cells), page), cells
+    headings = re.findall(r'<button type="button" title="([^"]*)">', page)
+    for name in ("layers", "collectives"):
+        for column in declared.columns(name):
+            assert any(heading.startswith(html_text(column.meaning)) for heading in headings), column.name
+
+
+def test_a_sweep_says_what_its_columns_are(tmp_path: Path, syncline_command: Callable[..., Ended]) -> None:
+    (tmp_path / "small.yaml").write_text(
+        "name: small\ntopology: Ring(2)_Ring(2)\nworkload: {model: resnet18, batch: 1}\n"
+        "endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}\n"
+    )
+    (tmp_path / "small.sweep.yaml").write_text(
+        "name: small\nbase: small.yaml\naxes: {endpoint.sram: [4MiB, 8MiB], training.overlap: [true, false]}\n"
+    )
+    file = tmp_path / "small.parquet"
+    assert syncline_command("sweep", str(tmp_path / "small.sweep.yaml"), "--out", str(file)).status == 0
+    schema = pq.read_schema(file)
+    said = {field.name: {k.decode(): v.decode() for k, v in (field.metadata or {}).items()} for field in schema}
+    assert [name for name, says in said.items() if not says.get("unit") or not says.get("meaning")] == []
+    assert said["endpoint.sram_bytes"]["unit"] == "B"
+    assert said["compute_time_s"] == {"unit": "s", "meaning": facts.field("compute_ps").meaning}
+    assert said["training.overlap"]["unit"] == "truth value"
+    for name, says in said.items():
+        ending = next((unit for ending, unit in columns.ENDINGS.items() if name.endswith(ending)), None)
+        assert ending in (None, says["unit"]), name
+
+
+def repeats(text: str, known: Iterable[facts.Column | facts.Field]) -> list[str]:
+    """The columns of which a source says the unit, or the meaning, again."""
+    units = "|".join(UNITS[:-1])
+    said = {name for name, _ in re.findall(rf'"([a-z_0-9]+)"\s*[:,]\s*[\[({{]*"({units})"', text)}
+    return sorted({one.name for one in known if one.name in said or one.meaning.removesuffix(".") in text})
+
+
+def test_no_other_file_says_what_columns_are() -> None:
+    # What two or three words say, others may say of something else.
+    known = [one for one in everything() if one.unit != "record" and len(one.meaning.split()) > 5]
+    files = [*ROOT.glob("python/**/*.py"), *ROOT.glob("crates/**/*.rs")]
+    found = {
+        name: repeated
+        for file in files
+        if not (name := file.relative_to(ROOT).as_posix()).startswith(DECLARED)
+        and (repeated := repeats(file.read_text(), known))
+    }
+    assert len(files) > 200
+    assert found == {}
+
+
+def test_the_search_finds_what_is_said_again() -> None:
+    known = everything()
+    assert repeats('UNITS = {"forward_ps": "ps"}', known) == ["forward_ps"]
+    assert repeats('Column("served", "count")', known) == ["served"]
+    assert "busy_ps" in repeats(f'hint="{facts.column("links", "busy_ps").meaning}"', known)
+    assert repeats('row["forward_ps"], "ns"', known) == []
+
+
+def test_the_stand_in_has_the_tables_that_are_declared(fake_engine: ModuleType) -> None:
+    from syncline import engine
+
+    (variant,) = study("name: one\ntopology: Ring(4)\nworkload: {model: resnet18, batch: 8}\n").variants
+    spec = engine.specification(variant.experiment)
+    result = fake_engine.run(json.dumps(spec))
+    assert list(result["tables"]) == list(facts.engine().tables)
+    for name, table in facts.engine().tables.items():
+        got = result["tables"][name]
+        assert {c.name for c in table.columns.values() if c.always} <= set(got) <= set(table.columns), name
+        for column, (kind, _) in got.items():
+            assert kind == table.columns[column].stored.removeprefix("optional-"), (name, column)
+    assert facts.engine().summary.keys() <= json.loads(result["summary"]).keys()
+    assert fake_core.describe() == fake_engine.describe()
+
+
+LITERALS: dict[str, Any] = {
+    "collectives.lanes": experiment.Collective.model_fields["lanes"].annotation,
+    "collectives.priority": experiment.Kind,
+    "collectives.scheduling": experiment.Collective.model_fields["scheduling"].annotation,
+    "endpoint.forwarding": experiment.IdealEndpoint.model_fields["forwarding"].annotation,
+    "endpoint.fsm_split": experiment.AceEndpoint.model_fields["fsm_split"].annotation,
+    "endpoint.transit": experiment.Transit,
+    "job.compute.array.dataflow": Compute.model_fields["dataflow"].annotation,
+    "job.strategy": get_args(workloads.Training.model_fields["strategy"].annotation)[0],
+    "job.workload.kernels": workloads.ModelWorkload.model_fields["kernels"].annotation,
+    "network.deadlock_rule": PacketNetwork.model_fields["deadlock_rule"].annotation,
+}
+"""Words of the schema, by the field of the engine's description that takes them."""
+
+
+def test_the_schema_takes_the_words_of_the_engine() -> None:
+    assert {field: set(get_args(words)) for field, words in LITERALS.items()} == {
+        field: set(words) for field, words in facts.engine().words.items()
+    }
+
+
+def test_the_schema_has_the_algorithms_of_the_engine() -> None:
+    own = {"auto", "ring-unidirectional"}  # for what is fastest, and for rings with one lane
+    assert set(get_args(experiment.Algorithm)) - own == set(facts.engine().algorithms)
+    per_dimension = str(experiment.Collective.model_fields["per_dimension"].annotation)
+    assert set(re.findall(r"'([a-z-]+)'", per_dimension)) == set(facts.engine().programs)
+    assert get_args(experiment.Kind) == tuple(facts.engine().collectives)
+    assert get_args(workloads.CollectiveWorkload.model_fields["collective"].annotation) == get_args(experiment.Kind)
+
+
+def kinds_of(forms: Iterable[type[BaseModel]], field: str) -> set[str]:
+    """The words by which forms of a section are told apart."""
+    return {word for form in forms for word in get_args(form.model_fields[field].annotation)}
+
+
+def test_the_schema_has_the_models_endpoints_and_backends_of_the_engine() -> None:
+    assert get_args(workloads.ModelWorkload.model_fields["model"].annotation) == tuple(facts.engine().models)
+    classes = [form for name, form in vars(experiment).items() if name.endswith("Endpoint") and isinstance(form, type)]
+    forms = [form for form in classes if issubclass(form, BaseModel) and "kind" in form.model_fields]
+    assert kinds_of(forms, "kind") == set(facts.engine().endpoints)
+    backends = {
+        name: (b.packet_bytes is not None, b.has_contention)
+        for name, form in NETWORKS.items()
+        for b in [form(backend=name)]
+    }
+    assert backends == {n.name: (n.has_packets, n.has_contention) for n in facts.engine().networks.values()}
+
+
+def test_limits_of_the_schema_are_within_those_of_the_engine() -> None:
+    assert facts.constant("most_npus") == topology.MAX_NPUS
+    assert facts.constant("most_chunks") >= rules.MAX_CHUNKS
+
+
+def test_names_are_asked_for_in_the_order_of_the_schema() -> None:
+    assert list(programs.COMPOSITIONS) == [
+        *("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
+    ]
+    assert set(programs.TREES) == {"double-binary-tree", "one-hop-trees"}
+    assert set(workloads.ROOTED & {"broadcast", "all-reduce"}) == {"broadcast"}
+    assert "all-reduce" in programs.SUMS
+    assert "all-gather" not in programs.SUMS
+    assert len(programs.FLAT) == 4
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("run", "--help")], ids=" ".join)
+def test_what_needs_no_engine_does_not_load_it(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "syncline", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "syncline.cli" in ended.stderr
+    assert "syncline._core" not in ended.stderr

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from support import fake_core
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
+from syncline import facts
 from syncline.report import html
 
 Command = Callable[..., Ended]
@@ -144,7 +144,7 @@ def test_a_report_can_be_made_again(
     document, variants, command = seen[0]
     assert document["name"] == "three"
     assert list(variants) == ["SMs", "Engine", "Ideal"]
-    assert set(variants["SMs"]) == set(fake_core.TABLES)
+    assert set(variants["SMs"]) == set(facts.engine().tables)
     assert command.startswith("syncline run")
     assert (tmp_path / "r.html").read_text() == "<!doctype html>"
 

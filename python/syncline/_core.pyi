@@ -41,7 +41,9 @@ def verify(request_json: str) -> str:
     """
 
 def describe() -> str:
-    """What the engine says of itself (`crates/system/src/facts.rs`) as a JSON text."""
+    """What the engine says of itself (`Facts` in `crates/system/src/describe.rs`) as a JSON text: names, algorithms,
+    tables with their columns, fields of the summary, constants. `syncline.facts` reads it.
+    """
 
 def version() -> str:
     """The version of the engine."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from syncline import facts
 from syncline.document import Mapping, Scalar
 from syncline.endpoints import Buses, EndpointSection
 from syncline.fabric.topologies import Fabric, Wired
@@ -21,7 +22,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
-from syncline.schema.workloads import DEFAULT_SEQUENCE, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
+from syncline.schema.workloads import ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -159,7 +160,7 @@ def _meant(variant: Variant) -> Iterator[str]:
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
         yield "workload.root = 0 (default)"
     if isinstance(workload, ModelWorkload) and workload.model in SEQUENCES and workload.sequence is None:
-        yield f"workload.sequence = {DEFAULT_SEQUENCE} (default)"
+        yield f"workload.sequence = {facts.constant('sequence')} (default)"
     if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
         yield f"training.strategy = {experiment.strategy} (default)"
     compute = experiment.npu.compute

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from syncline import trials
+from syncline import facts, trials
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
@@ -30,7 +30,7 @@ from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.workloads import kinds_of
 from syncline.trials import Basis, Candidate
 
-SAME: Final = frozenset({"hierarchical-optimal"})
+SAME: Final = facts.Names(lambda engine: (a.name for a in engine.algorithms.values() if a.same_as))
 """Other names of algorithms that are candidates."""
 WINDOW: Final = 10**12
 """Utilisation windows of trials, of which nobody reads any: one each second."""

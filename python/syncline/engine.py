@@ -184,30 +184,28 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
     return [name for name in get_args(Algorithm) if name != "auto" and is_taken(name)]
 
 
-def table(table_name: str, columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
-    """A table from the engine's columns; numbers are not copied. What the engine does not know is null. Every column
-    has its `unit` and its `meaning` as metadata.
-    """
+def table(name: str, columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
+    """A table of the engine, its columns with units and meanings; numbers are not copied. What is not known is null."""
     import pyarrow as pa
 
+    declared = facts.engine().tables[name].columns
+
     arrays: dict[str, pa.Array] = {}
-    for name, (kind, values) in columns.items():
+    for column, (kind, values) in columns.items():
         if kind == "text":
             ends, characters = values
             buffers = [pa.py_buffer(ends), pa.py_buffer(characters)]
             texts = pa.LargeStringArray.from_buffers(len(ends) // 8 - 1, *buffers)
-            arrays[name] = texts if len(characters) > MOST_TEXT else texts.cast(pa.string())
+            arrays[column] = texts if len(characters) > MOST_TEXT else texts.cast(pa.string())
         elif kind == "optional int":
             numbers, known = values
             buffers = [pa.py_buffer(known), pa.py_buffer(numbers)]
-            arrays[name] = pa.Array.from_buffers(pa.int64(), len(numbers) // 8, buffers)
+            arrays[column] = pa.Array.from_buffers(pa.int64(), len(numbers) // 8, buffers)
         else:
             of = pa.int64() if kind == "int" else pa.float64()
-            arrays[name] = pa.Array.from_buffers(of, len(values) // 8, [None, pa.py_buffer(values)])
-    declared = facts.tables()[table_name]
-    about = {name: {"unit": declared[name].unit, "meaning": declared[name].meaning} for name in arrays}
-    fields = [pa.field(name, array.type, metadata=about[name]) for name, array in arrays.items()]
-    return pa.Table.from_arrays(list(arrays.values()), schema=pa.schema(fields))
+            arrays[column] = pa.Array.from_buffers(of, len(values) // 8, [None, pa.py_buffer(values)])
+    described = [pa.field(column, a.type, metadata=declared[column].metadata) for column, a in arrays.items()]
+    return pa.table(list(arrays.values()), schema=pa.schema(described))
 
 
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:

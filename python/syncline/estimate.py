@@ -11,7 +11,7 @@ forwarding          where endpoints forward, a message counts once per link that
 sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
                     a run, which is carried out for that (`of_variant`)
 compute             one per kernel
-routes              looking up sixteen of their links takes the time of an event
+routes              looking up so many of their links takes the time of an event as the engine says
 time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
 memory              what the engine expects to take, and Python
 
@@ -84,7 +84,7 @@ def of_variant(variant: Variant, preview: Preview) -> Estimate:
 def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) -> Estimate:
     """The estimate of an experiment that the engine has looked at; `work_of_event`: what an event costs, in events."""
     events = _events(experiment, preview)
-    work = events * work_of_event + preview.message_hops / facts.describe()["links_of_an_event"]
+    work = events * work_of_event + preview.message_hops / facts.constant("links_of_an_event")
     time_s = round(START_S + work / experiment.network.EVENTS_PER_S, 3)
     return Estimate(
         npus=preview.npus,

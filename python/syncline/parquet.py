@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncline import inputs
+from syncline import facts, inputs
 from syncline.errors import InputError, Problem, one_of
 
 if TYPE_CHECKING:
@@ -15,17 +15,8 @@ MOST_CELLS: Final = 200_000_000
 """Values of a table that is read; a damaged file may promise any number."""
 WHOLE, NUMBER, TEXT = "whole numbers", "numbers", "text"
 
-HOLDS: Final = {"text": TEXT, "int": WHOLE, "optional-int": WHOLE, "float": NUMBER}
-"""What a column holds, by what the engine declares."""
-
-
-def of_run(name: str) -> dict[str, str]:
-    """What the columns of a table of a run hold; nothing of a table that runs do not have. One that is absent is not
-    shown.
-    """
-    from syncline import facts
-
-    return {column.name: HOLDS[column.values] for column in facts.tables().get(name, {}).values()}
+KINDS: Final = {"int": WHOLE, "optional-int": WHOLE, "float": NUMBER, "text": TEXT}
+"""What columns of a run hold, by what the engine stores them as."""
 
 
 def read(path: Path, label: str) -> pa.Table:
@@ -65,12 +56,16 @@ def metadata(path: Path) -> dict[bytes, bytes]:
 
 
 def read_of_run(path: Path, label: str) -> pa.Table:
-    """A table of a run, with the columns that it may have. Raises [`InputError`]."""
+    """A table of a run, with the columns that it may have: one that is absent is not shown; further ones of windows are
+    numbers. Raises [`InputError`].
+    """
     table = read(path, label)
-    known = of_run(path.stem)
+    declared = facts.engine().tables.get(path.stem)
+    known = {} if declared is None else {name: KINDS[column.stored] for name, column in declared.columns.items()}
+    other = NUMBER if path.stem == "windows" else None
     problems: list[Problem] = []
     for name in table.column_names:
-        needed = known.get(name)
+        needed = known.get(name, other)
         if needed is not None and needed not in _kinds(table.schema.field(name).type):
             problems.append(Problem(label, None, name, None, f"this column does not hold {needed}", needed))
         elif needed in (WHOLE, NUMBER) and _least(table.column(name)) < (-1 if name in ("dim", "npu") else 0):

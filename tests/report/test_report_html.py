@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.pages import charts_of, check_page
-from syncline.report import charts, html, units
+from syncline import facts
+from syncline.report import charts, declared, html, units
 from syncline.report.headline import headline
 from syncline.report.series import merge, merged_count, windows
 from syncline.report.study import read
@@ -48,7 +49,7 @@ def test_a_whole_study(study: Any) -> None:
 
 def test_the_wait_after_the_last_kernel(make_study: Any) -> None:
     document, variants = make_study(50, ["ACE", "Ideal"])
-    heading = "Wait after the last kernel"
+    heading = facts.field("drain_ps").meaning
     assert heading not in html.build(document, variants, COMMAND)
     document["runs"][0]["drain_s"] = document["runs"][0]["total_time_s"] / 4
     document["runs"][0]["exposed_comm_s"] = 0.0
@@ -65,9 +66,9 @@ def test_where_chunks_and_messages_spend_their_time(make_study: Any) -> None:
     spent = {"chunk_queue_s": 3e-6, "bus_queue_s": None, "bus_transfer_s": 2.5e-7, "network_s": 0.0}
     document["runs"][0]["endpoint"]["breakdown"] = {"chunks": 2, "messages": 4, **spent}
     text = " ".join("".join(check_page(html.build(document, variants, COMMAND)).text).split())
-    assert "a chunk in the queue" in text
-    assert "a message crossing buses" in text
-    assert "a message waiting for buses" not in text  # no variant has any
+    assert declared.row("endpoint.breakdown.chunk_queue_ps") in text
+    assert declared.row("endpoint.breakdown.bus_transfer_ps") in text
+    assert declared.row("endpoint.breakdown.bus_queue_ps") not in text  # no variant has any
 
 
 def test_names_cannot_break_out(make_study: Any) -> None:

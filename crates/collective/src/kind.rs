@@ -42,6 +42,11 @@ impl Kind {
         matches!(self, Kind::Broadcast | Kind::Reduce | Kind::Gather | Kind::Scatter)
     }
 
+    /// Whether ranks end with a sum of what they had.
+    pub const fn is_summed(self) -> bool {
+        matches!(self, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce)
+    }
+
     /// Its name, e.g. `all-reduce`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -12,6 +12,7 @@
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
 //!   books   Books, Wire                 what a network owes, and what it sent for that
 //!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
+//!   table   Column, Table, Field        what results hold, with units and meanings
 //! ```
 //!
 //! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]
@@ -27,6 +28,7 @@ pub mod refusal;
 pub mod share;
 pub mod slab;
 pub mod stats;
+pub mod table;
 pub mod units;
 
 pub use alarm::Alarm;

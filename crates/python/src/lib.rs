@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::iter;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use syncline_core::Refusal;
-use syncline_system::{Column, Limits, Results, RunError, Table};
+use syncline_system::{Limits, Results, RunError, Table, Values};
 
 create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
 create_exception!(_core, SimulationError, PyRuntimeError, "The simulation could not be finished.");
@@ -53,16 +53,16 @@ fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyR
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-/// What the engine says of itself, in JSON: what can be asked for, and what tables hold.
-#[pyfunction]
-fn describe() -> String {
-    syncline_system::describe()
-}
-
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
     guarded(py, || syncline_collective::schedule::verify_json(request_json))?.map_err(|refusal| refused(&[refusal]))
+}
+
+/// What the engine says of itself, in JSON: names, algorithms, tables with their columns, fields of the summary, constants.
+#[pyfunction]
+fn describe() -> PyResult<String> {
+    serde_json::to_string(&syncline_system::describe()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 thread_local! {
@@ -115,16 +115,17 @@ fn returned<'py>(py: Python<'py>, results: &Results) -> PyResult<Bound<'py, PyDi
 
 fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, column) in &table.columns {
-        match column {
-            Column::Int(values) => dict.set_item(name, ("int", bytes(py, values, |v| v.to_le_bytes())?))?,
-            Column::OptionalInt(values) => {
+    for (column, values) in &table.columns {
+        let name = column.name;
+        match values {
+            Values::Int(values) => dict.set_item(name, ("int", bytes(py, values, |v| v.to_le_bytes())?))?,
+            Values::OptionalInt(values) => {
                 let known = PyBytes::new(py, &validity(values));
                 let numbers = bytes(py, values, |v| v.unwrap_or(0).to_le_bytes())?;
                 dict.set_item(name, ("optional int", (numbers, known)))?;
             }
-            Column::Float(values) => dict.set_item(name, ("float", bytes(py, values, |v| v.to_le_bytes())?))?,
-            Column::Text(values) => {
+            Values::Float(values) => dict.set_item(name, ("float", bytes(py, values, |v| v.to_le_bytes())?))?,
+            Values::Text(values) => {
                 let ends = bytes(py, &text_ends(values), |v| v.to_le_bytes())?;
                 dict.set_item(name, ("text", (ends, PyBytes::new(py, values.concat().as_bytes()))))?;
             }

@@ -23,8 +23,8 @@ fn main() -> ExitCode {
             let summary = serde_json::to_string_pretty(&results.summary).unwrap_or_default();
             println!("{summary}");
             for table in results.tables.iter().filter(|t| t.name == "phases") {
-                for (name, column) in &table.columns {
-                    eprintln!("{name:>10}: {column:?}");
+                for (column, values) in &table.columns {
+                    eprintln!("{:>10}: {values:?}", column.name);
                 }
             }
             let rate = |n: u64| n as f64 / s / 1e6;

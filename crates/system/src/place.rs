@@ -58,8 +58,7 @@ impl Placement {
         let flat = chosen.iter().all(|a| a.flat);
         let beside = !flat && grid.len() > 1 && chosen.iter().any(|a| a.flat);
         let sizes = if flat { vec![ranks] } else { grid.clone() };
-        let balanced: Vec<Kind> =
-            chosen.iter().filter(|a| a.algorithm == AlgorithmSpec::Themis).map(|a| a.kind).collect();
+        let balanced: Vec<Kind> = chosen.iter().filter(|a| is_balanced(a.algorithm)).map(|a| a.kind).collect();
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let split = Split { element: c.element_bytes };
         let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
@@ -185,15 +184,52 @@ impl<'a> Chosen<'a> {
         let own = c.algorithms.iter().find(|a| a.0.kind() == of).map(|a| a.1);
         let algorithm = own.unwrap_or(c.algorithm);
         let per_dimension = c.per_dimension.as_deref().filter(|_| own.is_none());
-        Chosen { kind: of, algorithm, per_dimension, flat: is_flat(algorithm, whole) }
+        Chosen { kind: of, algorithm, per_dimension, flat: is_flat(algorithm, whole.is_some()) }
     }
 
     fn composition(&self) -> Composition {
-        match self.algorithm {
-            AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Composition::LocalFirst,
-            AlgorithmSpec::SixPhase | AlgorithmSpec::Themis => Composition::AllScattered,
-            _ => Composition::PerDimension,
-        }
+        composition(self.algorithm)
+    }
+}
+
+/// How an algorithm composes an all-reduce over dimensions.
+pub(crate) fn composition(algorithm: AlgorithmSpec) -> Composition {
+    match algorithm {
+        AlgorithmSpec::AceFourPhase | AlgorithmSpec::HierarchicalOptimal => Composition::LocalFirst,
+        AlgorithmSpec::SixPhase | AlgorithmSpec::Themis => Composition::AllScattered,
+        _ => Composition::PerDimension,
+    }
+}
+
+/// Whether every chunk goes through the dimensions in an order of its own, which balances them.
+pub(crate) fn is_balanced(algorithm: AlgorithmSpec) -> bool {
+    algorithm == AlgorithmSpec::Themis
+}
+
+/// What an algorithm does in all dimensions alike; `None` if it is composed of what suits each.
+pub(crate) fn everywhere(algorithm: AlgorithmSpec) -> Option<DimAlgorithmSpec> {
+    match algorithm {
+        AlgorithmSpec::Ring => Some(DimAlgorithmSpec::Ring),
+        AlgorithmSpec::Direct => Some(DimAlgorithmSpec::Direct),
+        AlgorithmSpec::HalvingDoubling => Some(DimAlgorithmSpec::HalvingDoubling),
+        AlgorithmSpec::DoubleBinaryTree => Some(DimAlgorithmSpec::DoubleBinaryTree),
+        AlgorithmSpec::OneHopTrees => Some(DimAlgorithmSpec::OneHopTrees),
+        AlgorithmSpec::InSwitch => Some(DimAlgorithmSpec::InSwitch),
+        _ => None,
+    }
+}
+
+/// What NPUs do along a dimension for a kind of collectives, in so many slices where that is a pipeline; `None` for what
+/// goes through switches, whose memory decides.
+pub(crate) fn along(dimension: DimAlgorithmSpec, kind: Kind, slices: u32) -> Option<Algorithm> {
+    match dimension {
+        DimAlgorithmSpec::InSwitch => None,
+        DimAlgorithmSpec::Ring if kind.is_rooted() => Some(Algorithm::Chain { slices }),
+        DimAlgorithmSpec::Ring => Some(Algorithm::Ring),
+        DimAlgorithmSpec::Direct => Some(Algorithm::Direct),
+        DimAlgorithmSpec::HalvingDoubling => Some(Algorithm::HalvingDoubling),
+        DimAlgorithmSpec::DoubleBinaryTree => Some(Algorithm::DoubleBinaryTree { slices }),
+        DimAlgorithmSpec::OneHopTrees => Some(Algorithm::OneHopTrees { slices }),
     }
 }
 
@@ -238,14 +274,14 @@ fn unplanned(error: PlanError, given: &CollectiveSpec, kinds: &[Kind]) -> Refusa
     }
 }
 
-/// Whether an algorithm sees a group as a line, whatever its shape.
-fn is_flat(algorithm: AlgorithmSpec, whole: Option<&Product>) -> bool {
+/// Whether an algorithm sees a group as a line, whatever its shape: on a whole product, or elsewhere.
+pub(crate) fn is_flat(algorithm: AlgorithmSpec, on_product: bool) -> bool {
     match algorithm {
         AlgorithmSpec::Direct
         | AlgorithmSpec::HalvingDoubling
         | AlgorithmSpec::DoubleBinaryTree
         | AlgorithmSpec::OneHopTrees => true,
-        AlgorithmSpec::Ring => whole.is_none(),
+        AlgorithmSpec::Ring => !on_product,
         _ => false,
     }
 }
@@ -302,26 +338,11 @@ fn algorithms(
     let kind = chosen.kind;
     let dims = through.sizes.len();
     let product = whole.map(Product::dims);
-    let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| {
-        Ok(match a {
-            DimAlgorithmSpec::InSwitch => through.algorithm(dim, chosen.composition(), chunk)?,
-            DimAlgorithmSpec::Ring if kind.is_rooted() => Algorithm::Chain { slices },
-            DimAlgorithmSpec::Ring => Algorithm::Ring,
-            DimAlgorithmSpec::Direct => Algorithm::Direct,
-            DimAlgorithmSpec::HalvingDoubling => Algorithm::HalvingDoubling,
-            DimAlgorithmSpec::DoubleBinaryTree => Algorithm::DoubleBinaryTree { slices },
-            DimAlgorithmSpec::OneHopTrees => Algorithm::OneHopTrees { slices },
-        })
+    let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| match along(a, kind, slices) {
+        Some(algorithm) => Ok(algorithm),
+        None => through.algorithm(dim, chosen.composition(), chunk),
     };
-    let everywhere = match chosen.algorithm {
-        AlgorithmSpec::Ring => Some(DimAlgorithmSpec::Ring),
-        AlgorithmSpec::Direct => Some(DimAlgorithmSpec::Direct),
-        AlgorithmSpec::HalvingDoubling => Some(DimAlgorithmSpec::HalvingDoubling),
-        AlgorithmSpec::DoubleBinaryTree => Some(DimAlgorithmSpec::DoubleBinaryTree),
-        AlgorithmSpec::OneHopTrees => Some(DimAlgorithmSpec::OneHopTrees),
-        AlgorithmSpec::InSwitch => Some(DimAlgorithmSpec::InSwitch),
-        _ => None,
-    };
+    let everywhere = everywhere(chosen.algorithm);
     let suits = |dim: usize| match product.map(|dims| dims[dim].block) {
         _ if through.offload.is_some_and(|o| o.takes(dim, kind)) => DimAlgorithmSpec::InSwitch,
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,

@@ -16,7 +16,7 @@ pub use job::{
 };
 
 use crate::errors::RunError;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use syncline_core::Refusal;
 
 /// One simulation.
@@ -241,7 +241,7 @@ pub struct CollectiveSpec {
 }
 
 /// How ranks work together.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlgorithmSpec {
     /// Rings. On a product one dimension after the other (all-reduce in each; reduce-scatter inwards,
@@ -271,23 +271,6 @@ pub enum AlgorithmSpec {
     /// them, so three dimensions of unequal rates need 64 chunks in flight to be within 5 % of the best mixture of orders.
     /// That is out of reach of the lower bound where one dimension is so much faster that no order can use it all.
     Themis,
-}
-
-impl AlgorithmSpec {
-    /// All of them.
-    pub const ALL: [AlgorithmSpec; 11] = [
-        AlgorithmSpec::Ring,
-        AlgorithmSpec::Direct,
-        AlgorithmSpec::HalvingDoubling,
-        AlgorithmSpec::DoubleBinaryTree,
-        AlgorithmSpec::OneHopTrees,
-        AlgorithmSpec::InSwitch,
-        AlgorithmSpec::Hierarchical,
-        AlgorithmSpec::AceFourPhase,
-        AlgorithmSpec::HierarchicalOptimal,
-        AlgorithmSpec::SixPhase,
-        AlgorithmSpec::Themis,
-    ];
 }
 
 /// What phases along a dimension do.

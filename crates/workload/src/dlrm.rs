@@ -28,7 +28,10 @@ use crate::operators::{LayerPlan, Operator, fully_connected, kernel, product, re
 use crate::sizes::{ModelError, Sizes};
 use syncline_core::Bytes;
 
-const TABLES: u32 = 64;
+/// Embedding tables.
+pub const TABLES: u32 = 64;
+/// Columns of all of them.
+pub const COLUMNS: u32 = TABLES * DIMENSION;
 const DIMENSION: u32 = 64;
 const POOLING: u32 = 60;
 const INDEX_BYTES: u64 = 8;
@@ -67,16 +70,15 @@ impl Recommender {
 /// [`ModelError::Ranks`] if the tables cannot be divided evenly.
 pub fn dlrm(sizes: &Sizes) -> Result<Recommender, ModelError> {
     let Sizes { batch, element_bytes: bytes, counted, ranks, .. } = *sizes;
-    let columns = TABLES * DIMENSION;
     let whole_tables = ranks > 0 && TABLES.is_multiple_of(ranks);
-    let whole_columns = ranks > 0 && ranks.is_multiple_of(TABLES) && columns.is_multiple_of(ranks);
+    let whole_columns = ranks > 0 && ranks.is_multiple_of(TABLES) && COLUMNS.is_multiple_of(ranks);
     if !(whole_tables || whole_columns) {
-        return Err(ModelError::Ranks { ranks, most: columns });
+        return Err(ModelError::Ranks { ranks, most: COLUMNS });
     }
     // Tables, or parts of one, on an NPU, and their width.
-    let (parts, width) = (TABLES.div_ceil(ranks), DIMENSION.min(columns / ranks));
+    let (parts, width) = (TABLES.div_ceil(ranks), DIMENSION.min(COLUMNS / ranks));
     let samples = product(&[batch.into(), ranks.into()]);
-    let exchanged = product(&[batch.into(), columns.into()]);
+    let exchanged = product(&[batch.into(), COLUMNS.into()]);
     let embedding = Layer {
         name: "embedding".into(),
         params: 0,
@@ -110,7 +112,7 @@ pub fn dlrm(sizes: &Sizes) -> Result<Recommender, ModelError> {
         exchange: Bytes(product(&[exchanged, bytes.into()])),
         bottom: mlp("bottom", &widths(DENSE, BOTTOM, BOTTOM_DEPTH, DIMENSION)),
         interaction,
-        top: mlp("top", &widths(columns + DIMENSION, TOP, TOP_DEPTH, 1)),
+        top: mlp("top", &widths(COLUMNS + DIMENSION, TOP, TOP_DEPTH, 1)),
     })
 }
 
@@ -132,7 +134,7 @@ fn lookup(samples: u64, parts: u32, width: u32, element_bytes: u32) -> Operator 
 
 /// All features of a sample side by side; backward, taken apart again.
 fn concatenation(batch: u64, element_bytes: u32) -> Operator {
-    let all = product(&[batch, (TABLES * DIMENSION + DIMENSION).into()]);
+    let all = product(&[batch, (COLUMNS + DIMENSION).into()]);
     let copy = vec![kernel(0, &[all, all], element_bytes)];
     Operator { forward: copy.clone(), input_grad: copy, ..Operator::default() }
 }

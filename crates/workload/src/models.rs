@@ -29,6 +29,13 @@ pub struct Model {
     architecture: Architecture,
 }
 
+impl Model {
+    /// Whether it is too large for one NPU, so that its embedding tables are distributed.
+    pub const fn is_distributed(&self) -> bool {
+        matches!(self.architecture, Architecture::Recommender(_))
+    }
+}
+
 /// A model in some size.
 #[expect(clippy::large_enum_variant, reason = "there is one per run")]
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from syncline import engine
+from syncline import engine, facts
 from syncline.engine import PS_PER_S
 from syncline.figure import values
 from syncline.figure.file import FigureFile, Layers
@@ -27,13 +27,16 @@ def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
     """A row for each layer, with times in seconds: those of passes for one iteration, `compute_s` for all."""
     layers = result.tables["layers"].to_pylist()
     counts = Counter(layer["layer"] for layer in layers)
+    declared = facts.engine().tables["layers"].columns
     found = []
     for layer in layers:
         row: dict[str, Any] = {"base": run, "variant": variant, "status": "done"}
         for name, value in layer.items():
-            is_time = name.endswith("_ps")
+            is_time = declared[name].unit == facts.PICOSECONDS
             if value is not None:
-                row[f"{name.removesuffix('_ps')}_s" if is_time else name] = value / PS_PER_S if is_time else value
+                row[f"{name.removesuffix(facts.SUFFIXES[facts.PICOSECONDS])}_s" if is_time else name] = (
+                    value / PS_PER_S if is_time else value
+                )
         if counts[layer["layer"]] > 1:
             row["layer"] = f"{layer['layer']} ({layer['index']})"
         row["compute_s"] = result.summary["iterations"] * sum(row[name] for name in PASSES)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from . import charts
+from syncline import facts
+
+from . import charts, declared
+from .declared import PER_ITERATION
 from .headline import words
 from .markup import Cell, Charts, Column, Row, chart, hint, note, section, table, tabs
 from .sections import summary_scale, variant_labels
@@ -24,18 +28,11 @@ from .units import (
 ROW_BUDGET = 3000
 """Rows of one kind of table over all variants, so that a page stays small."""
 
-_LAYER_TIMES = [
-    ("forward", "forward_ps", "One iteration"),
-    ("input grad", "input_grad_ps", "One iteration"),
-    ("weight grad", "weight_grad_ps", "One iteration"),
-    ("update", "update_ps", "One iteration"),
-]
+_LAYER_TIMES = ["forward_ps", "input_grad_ps", "weight_grad_ps", "update_ps"]
 _LAYER_SUMS = ["compute_ps", "comm_bytes", "collectives", "exposed_ps"]
 """Sums over the whole run, shown per iteration."""
-_LAYER_WAITS = [
-    ("raw latency", "raw_latency_ps", "From issue to completion, mean over its collectives"),
-    ("queue", "queue_ps", "From issue to the start of the first chunk, mean over its collectives"),
-]
+_LAYER_WAITS = ["raw_latency_ps", "queue_ps"]
+"""Means over collectives, of which there is no sum."""
 
 
 def _row_limit(study: Study) -> int:
@@ -53,8 +50,9 @@ def layers_section(study: Study, chosen: int) -> str:
     """Per layer: what it computes and communicates, and what of that is exposed."""
     if not any(v.length("layers") for v in study.variants):
         return section("layers", "Layers", note("This study has no layers (a collective on its own)."))
-    names = ["params", "gradient_bytes", *_LAYER_SUMS]
-    names += [key for _, key, _ in _LAYER_TIMES + _LAYER_WAITS]
+    order = ["params", "gradient_bytes", *_LAYER_TIMES, "compute_ps", "collectives", "comm_bytes", *_LAYER_WAITS]
+    names = [*order, "exposed_ps"]
+    is_time = {name: facts.column("layers", name).unit == facts.PICOSECONDS for name in names}
 
     def numbers(v: Variant, n: str) -> list[float | None]:
         values = v.numbers("layers", n)
@@ -68,31 +66,16 @@ def layers_section(study: Study, chosen: int) -> str:
         "collectives": Scale("", 1.0, 0 if all(x is None or x == int(x) for x in whole["collectives"]) else 1),
         "exposed_ps": time_scale(seconds(x) for x in whole["exposed_ps"]),
     }
-    busy = [key for _, key, _ in _LAYER_TIMES] + ["compute_ps"]
+    busy = [*_LAYER_TIMES, "compute_ps"]
     compute = time_scale(seconds(x) for key in busy for x in whole[key])
-    waits = time_scale(seconds(x) for _, key, _ in _LAYER_WAITS for x in whole[key])
-    scales |= dict.fromkeys(busy, compute) | {key: waits for _, key, _ in _LAYER_WAITS}
+    waits = time_scale(seconds(x) for key in _LAYER_WAITS for x in whole[key])
+    scales |= dict.fromkeys(busy, compute) | dict.fromkeys(_LAYER_WAITS, waits)
     columns = [
-        Column("#"),
-        Column("layer", numeric=False),
-        Column("params", scales["params"].unit),
-        Column("gradient", scales["gradient_bytes"].unit),
-        *(Column(title, compute.unit, hint=h) for title, _, h in _LAYER_TIMES),
-        Column("compute", compute.unit, hint="Compute engine busy with it in the main stream, mean per iteration"),
-        Column("collectives", hint="Per iteration"),
-        Column("moved", scales["comm_bytes"].unit, hint="Sum of the sizes of its collectives, per iteration"),
-        *(Column(title, waits.unit, hint=h) for title, _, h in _LAYER_WAITS),
-        Column("exposed", scales["exposed_ps"].unit, hint="Compute engine waits for it, mean per iteration", width=11),
+        declared.of_table("layers", "index", title="#"),
+        declared.of_table("layers", "layer"),
+        *(declared.of_table("layers", n, scales[n].unit, PER_ITERATION if n in _LAYER_SUMS else "") for n in order),
+        replace(declared.of_table("layers", "exposed_ps", scales["exposed_ps"].unit, PER_ITERATION), width=11),
     ]
-    order = [
-        "params",
-        "gradient_bytes",
-        *(k for _, k, _ in _LAYER_TIMES),
-        "compute_ps",
-        "collectives",
-        "comm_bytes",
-    ]
-    order += [k for _, k, _ in _LAYER_WAITS]
     limit = _row_limit(study)
 
     def panel(i: int) -> str:
@@ -107,7 +90,7 @@ def layers_section(study: Study, chosen: int) -> str:
         kept = _largest(range(count), weights, limit)
 
         def cell(n: str, value: float | None) -> str:
-            return scales[n].text(seconds(value) if n.endswith("_ps") else value)
+            return scales[n].text(seconds(value) if is_time[n] else value)
 
         rows: list[Row] = []
         for r in kept:
@@ -125,9 +108,8 @@ def layers_section(study: Study, chosen: int) -> str:
                 ]
             )
         sums = {n: sum(x or 0.0 for x in data[n]) for n in names}
-        mean_like = {k for _, k, _ in _LAYER_WAITS}
         foot = ["", f"all {count}"]
-        foot += ["" if n in mean_like or not any_known(data[n]) else cell(n, sums[n]) for n in order]
+        foot += ["" if n in _LAYER_WAITS or not any_known(data[n]) else cell(n, sums[n]) for n in order]
         foot.append(cell("exposed_ps", sums["exposed_ps"]))
         return _per_iteration(study, v) + _cut(len(kept), count, "layers") + table(f"layers-{i}", columns, rows, foot)
 
@@ -199,6 +181,12 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
     return section("links", "Links", body)
 
 
+def _of_links(name: str, what: str, unit: str, how: str = "") -> Column:
+    """The heading for the least, the median or the most of the links of a class."""
+    title = f"{facts.column('links', name).title}, {what}"
+    return declared.of_table("links", name, unit, f"{how} The {what} of the class.".lstrip(), title=title)
+
+
 def link_table(study: Study) -> str:
     """Distribution over the links of each class."""
     groups = [(v, d, g) for v in study.variants for d, g in v.link_loads.items()]
@@ -207,8 +195,8 @@ def link_table(study: Study) -> str:
         Column("variant", numeric=False),
         Column("class", numeric=False),
         Column("links"),
-        *(Column(f"bytes, {what}", scale.unit) for what in ("least", "median", "most")),
-        *(Column(f"busy, {what}", "%") for what in ("least", "median", "most")),
+        *(_of_links("bytes", what, scale.unit) for what in ("least", "median", "most")),
+        *(_of_links("busy_ps", what, "%", "Share of the run.") for what in ("least", "median", "most")),
     ]
 
     def spread(values: list[tuple[float, int]]) -> tuple[float, float, float]:
@@ -244,19 +232,13 @@ def collectives_section(study: Study, chosen: int) -> str:
     sizes = byte_scale(x for v in study.variants for x in v.numbers("collectives", "bytes"))
     rates = rate_scale(x for v in study.variants for x in _rates(v))
     columns = [
-        Column("id"),
-        Column("layer", numeric=False),
-        Column("pass", numeric=False),
-        Column("iteration"),
-        Column("kind", numeric=False),
-        Column("size", sizes.unit),
-        Column("chunks"),
-        Column("issued", run.unit),
-        Column("started", run.unit, hint="First chunk started"),
-        Column("completed", run.unit),
+        *(declared.of_table("collectives", name) for name in ("id", "layer", "pass", "iteration", "kind")),
+        declared.of_table("collectives", "bytes", sizes.unit, title="size"),
+        declared.of_table("collectives", "chunks"),
+        *(declared.of_table("collectives", name, run.unit) for name in columns_ps),
         Column("raw latency", latency.unit, hint="From issue to completion"),
         Column("algbw", rates.unit, hint="Size over raw latency, queueing included"),
-        Column("exposed", exposed.unit),
+        declared.of_table("collectives", "exposed_ps", exposed.unit),
     ]
     limit = _row_limit(study)
 

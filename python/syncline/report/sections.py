@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import charts, charts_ace
+from . import charts, charts_ace, declared
+from .declared import PER_ITERATION
 from .escape import html_text
 from .headline import cause, exposed_share, headline, npus, one_more, words
 from .markup import Cell, Charts, Column, chart, hint, note, reproduce, section, table, tabs
@@ -70,18 +71,18 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
         Column("variant", numeric=False),
         Column("iteration" if study.is_training else "time", total.unit, hint="The run over its iterations"),
         *([Column("one more", total.unit, hint="What one more iteration costs in a long run")] if steady else []),
-        Column("compute", total.unit, hint="Compute engine busy, mean per iteration"),
-        *([Column("alone", total.unit, hint="The same had nothing run beside it")] if stretched else []),
-        Column("exposed", total.unit, hint="Compute engine waits for communication, mean per iteration"),
+        declared.of_summary("compute_ps", "compute", total.unit, PER_ITERATION),
+        *([declared.of_summary("compute_alone_ps", "alone", total.unit, PER_ITERATION)] if stretched else []),
+        declared.of_summary("exposed_ps", "exposed", total.unit, PER_ITERATION),
         Column("exposed share", "%"),
         *(
-            [Column("drain", total.unit, hint="Wait after the last kernel, a share of it for each iteration")]
+            [declared.of_summary("drain_ps", "drain", total.unit, "A share of it for each iteration.")]
             if drained
             else []
         ),
         *(column for column, _ in compared),
         Column("sent per NPU", rate.unit, hint="Bytes sent over the length of the run"),
-        Column("links busy", "%", hint="Mean over all links and the whole run"),
+        declared.of_summary("network.mean_link_utilisation", "links busy", "%"),
         *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]
     rows = [
@@ -118,10 +119,10 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
         Column("time", total.unit),
         Column("algbw", rate.unit, hint="Size over time"),
         Column("busbw", rate.unit, hint="Algorithm bandwidth times the factor of nccl-tests for the collective"),
-        Column("lower bound", total.unit, hint="No schedule on this fabric takes less"),
+        declared.of_summary("lower_bound_ps", "lower bound", total.unit),
         Column("efficiency", "%", hint="Lower bound over time"),
         *(column for column, _ in compared),
-        Column("links busy", "%", hint="Mean over all links and the whole run"),
+        declared.of_summary("network.mean_link_utilisation", "links busy", "%"),
         *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]
     rows = [
@@ -241,47 +242,43 @@ def resource_table(study: Study) -> str:
     names.sort(key=lambda n: (-max(t.get(n, {}).get("wait_s") or 0.0 for t in tables), n))
     rows = [[words(n), *(cell(t.get(n)) for t in tables)] for n in names]
     how = hint(
-        "Time that messages waited for a resource of the endpoint, summed over all NPUs and the "
-        "whole run (below it: per piece of work). Pieces wait side by side, so a sum may exceed "
-        "the run; a dash: the endpoint has no such resource."
+        f"{declared.row('endpoint.resources.wait_ps')}, over all NPUs and the whole run (below it: per piece of work). "
+        "Pieces wait side by side, so a sum may exceed the run; a dash: the endpoint has no such resource."
     )
     return how + table("resources", columns, rows)
 
 
-TRAFFIC = {
-    "memory_read_bytes": "read from memory",
-    "memory_write_bytes": "written to memory",
-    "sent_bytes": "sent by NPUs",
-    "sent_by_switches_bytes": "sent by switches that add",
-}
+TRAFFIC = ("memory_read_bytes", "memory_write_bytes", "sent_bytes", "sent_by_switches_bytes")
 """What endpoints move, as their totals name it."""
 
 
 def traffic_table(study: Study) -> str:
     """What communication takes of the memory and puts on the wires, by variants."""
     moved = [v.endpoint for v in study.variants]
-    found = _by_variant("bytes", study, moved, TRAFFIC, byte_scale)
+    called = {name: declared.row(f"endpoint.{name}") for name in TRAFFIC}
+    found = _by_variant("bytes", study, moved, called, byte_scale)
     if found is None:
         return note("No endpoint of this study reports what it moved.")
-    return hint("Over all NPUs and the whole run.") + table("traffic", *found)
+    return hint("Over the whole run.") + table("traffic", *found)
 
 
 BREAKDOWN = {
-    "chunk_queue_s": "a chunk in the queue",
-    "bus_queue_s": "a message waiting for buses",
-    "bus_transfer_s": "a message crossing buses",
-    "network_s": "a message in the network",
+    "chunk_queue_s": "chunk_queue_ps",
+    "bus_queue_s": "bus_queue_ps",
+    "bus_transfer_s": "bus_transfer_ps",
+    "network_s": "network_ps",
 }
-"""Where chunks and messages spend their time, as the endpoints' breakdown names it."""
+"""Where chunks and messages spend their time: the means of the document, and the sums that they are of."""
 
 
 def breakdown_table(study: Study) -> str:
     """Mean times of chunks and messages, by variants."""
     spent = [mapping(v.endpoint.get("breakdown")) for v in study.variants]
-    found = _by_variant("mean time of", study, spent, BREAKDOWN, time_scale)
+    called = {name: declared.row(f"endpoint.breakdown.{of}") for name, of in BREAKDOWN.items()}
+    found = _by_variant("mean of a chunk or message", study, spent, called, time_scale)
     if found is None:
         return note("No endpoint of this study reports where chunks and messages spend their time.")
-    return hint("A chunk waits from its issue to its start. Means over all NPUs.") + table("breakdown", *found)
+    return hint("Means over all NPUs.") + table("breakdown", *found)
 
 
 def _by_variant(
@@ -370,8 +367,8 @@ def fsm_table(v: Variant, number: int) -> str:
         return ""
     columns = [
         Column("phase", numeric=False),
-        Column("FSMs", hint="Those of an NPU that can run the phase"),
-        Column("busy at once", hint="The most of one NPU that were ever busy with the phase"),
+        declared.of_summary("endpoint.phases.fsms", "FSMs"),
+        declared.of_summary("endpoint.phases.fsm_peak", "busy at once"),
     ]
     rows = [[str(p.get("phase", "")), str(p.get("fsms", MISSING)), str(p.get("fsm_peak", MISSING))] for p in v.phases]
     return "<h3>FSMs of the phases</h3>" + table(f"fsms-{number}", columns, rows)
@@ -417,9 +414,21 @@ def facts_section(study: Study, command: str) -> str:
     ):
         lines = "".join(f"<li>{html_text(t)}</li>" for t in texts(d.get(key)))
         body += f"<h3>{title}</h3>" + (f'<ul class="{key}">{lines}</ul>' if lines else note(empty))
+    body += columns_table(study)
     body += reproduce(command)
     pairs = "".join(f"<div><dt>{html_text(k)}</dt><dd>{html_text(v)}</dd></div>" for k, v in facts(study))
     return section("facts", "Assumptions and how to reproduce", body + f'<dl class="facts">{pairs}</dl>')
+
+
+def columns_table(study: Study) -> str:
+    """What the columns of the run's tables say; nothing where there are no tables."""
+    names = [name for name in declared.tables() if any(v.length(name) for v in study.variants)]
+    if not names:
+        return ""
+    columns = [Column(title, numeric=False) for title in ("table", "column", "unit", "meaning")]
+    rows = [[name, c.name, c.unit, c.meaning] for name in names for c in declared.columns(name)]
+    how = hint(f"The directory of the run holds {len(names)} tables of each variant, with these columns.")
+    return "<h3>Columns of the tables</h3>" + how + table("columns", columns, rows)
 
 
 def facts(study: Study) -> list[tuple[str, str]]:

@@ -114,7 +114,7 @@ class Variant:
 
     @cached_property
     def iterations(self) -> int:
-        """Training iterations; 0 for a collective on its own."""
+        """Iterations of the training loop, of which a collective on its own has none."""
         return int(self._number("iterations") or 0)
 
     @cached_property

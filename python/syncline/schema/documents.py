@@ -169,7 +169,7 @@ class Run(_Part):
 
     name: Name
     iterations: Count = None
-    """Training iterations; 0 for a collective on its own."""
+    """Iterations of the training loop, of which a collective on its own has none."""
     iteration_time_s: Amount = None
     """The mean over the iterations; of a collective on its own, its time."""
     steady_iteration_time_s: Amount = None

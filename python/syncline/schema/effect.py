@@ -60,8 +60,13 @@ class Rule:
     acts: Callable[[Experiment], bool]
     why: str
     """Why it does not, where it does not."""
-    needs: str
-    """What would make it act."""
+    needed: str | Callable[[], str]
+    """What would make it act, or what says it once the engine can be asked."""
+
+    @property
+    def needs(self) -> str:
+        """What would make it act."""
+        return self.needed if isinstance(self.needed, str) else self.needed()
 
     @property
     def is_refused(self) -> bool:
@@ -225,13 +230,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("network.deadlock_rule", _is_routed, "no packet passes a router that it could hold up others at",
          "messages for distant NPUs on rings, with endpoint.transit network or an ACE"),
     Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
-         f"workload.model {one_of(sorted(SEQUENCES))}"),
+         lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",
-         f"workload.collective {one_of(sorted(ROOTED))}"),
+         lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "nothing is shared with what runs beside", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
-           f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
+           lambda: f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
       for name in ("background_sms", "background_memory_bandwidth")),
     *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention the background shares what there is",
            "endpoint.contention static, or another endpoint")
@@ -239,7 +244,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("collective.algorithm", _follows, "every kind of collectives has an algorithm of its own",
          "a kind without one in collective.algorithms"),
     Rule("collective.per_dimension", _composes, "no algorithm does something else along each dimension",
-         f"algorithm {one_of(programs.COMPOSITIONS)} with it"),
+         lambda: f"algorithm {one_of(programs.COMPOSITIONS)} with it"),
     Rule("collective.slices", programs.has_pipelines, "nothing is cut into slices",
          "double-binary-tree or one-hop-trees, or rings of a collective with a root"),
     Rule("collective.lanes", programs.has_lanes, "nothing goes around rings with several lanes, or one is used anyway",

@@ -9,22 +9,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, get_args
 
+from syncline import facts
 from syncline.fabric.topologies import Wired
 from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Experiment
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, kinds_of
 
-COMPOSITIONS: Final = ("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis")
-"""Algorithms that may do something else along each dimension."""
-FLAT: Final = frozenset({"direct", "halving-doubling", "double-binary-tree", "one-hop-trees"})
+COMPOSITIONS: Final = facts.Names(
+    lambda engine: (
+        name for name in get_args(Algorithm) if name in engine.algorithms and engine.algorithms[name].composes
+    )
+)
+"""Algorithms that may do something else along each dimension, in the order of the schema."""
+FLAT: Final = facts.Names(lambda engine: (a.name for a in engine.algorithms.values() if a.is_flat))
 """Algorithms that see a group as a line, whatever its shape."""
-TREES: Final = frozenset({"double-binary-tree", "one-hop-trees"})
+TREES: Final = facts.Names(
+    lambda engine: (p.name for p in engine.programs.values() if p.pipelined and p.pipelined == p.implements)
+)
+"""Programs that are pipelined whatever the collective."""
 IN_SWITCH: Final = "in-switch"
-IN_SWITCHES: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce"})
+IN_SWITCHES: Final = facts.Names(lambda engine: engine.programs[IN_SWITCH].implements)
 """Collectives that have a sum or a copy for a switch to make."""
-SUMS: Final = frozenset({"all-reduce", "reduce-scatter", "reduce"})
+SUMS: Final = facts.Names(lambda engine: (c.name for c in engine.collectives.values() if c.is_summed))
 """Collectives that have a sum."""
-AMONG_NEIGHBOURS: Final = frozenset({"ring", "ring-unidirectional", "in-switch", *COMPOSITIONS})
-"""Algorithms whose messages stay within a dimension of a product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ def passes_npus(experiment: Experiment) -> bool:
     """Whether messages may pass NPUs that they are not for."""
     fabric = experiment.topology
     used = {name for kind in kinds_of(experiment.workload) for name in algorithms(experiment, kind)}
-    if used <= AMONG_NEIGHBOURS and experiment.groups is None:
+    if not any(name in FLAT for name in used) and experiment.groups is None:
         return False
     return isinstance(fabric, Wired) or fabric.forwards
 

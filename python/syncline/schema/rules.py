@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from syncline import facts
 from syncline.endpoints import USUAL, EndpointSection, Surroundings
 from syncline.errors import one_of
 from syncline.fabric import topologies
@@ -53,12 +54,6 @@ U32_FIELDS: Final = {
     "endpoint": ("port_width", "message"),
     "npu": ("sm_read",),
 }
-TABLES: Final = 64
-"""Embedding tables of DLRM."""
-TABLE_COLUMNS: Final = 4096
-"""Their columns, all together."""
-ELEMENT_BYTES: Final = (1, 2, 4, 8)
-"""Widths of FP8, FP16 or BF16, FP32 and FP64, which models are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +169,11 @@ def _tables(parts: Parts) -> Iterator[Violation]:
     if not known or parts.topology is None or getattr(parts.workload, "model", None) not in DISTRIBUTED:
         return
     ranks = parts.topology.npus if members is None else len(members[0])
-    if (TABLES % ranks and ranks % TABLES) or TABLE_COLUMNS % ranks:
-        message = f"the {TABLES} embedding tables cannot be divided evenly among {ranks} NPUs"
+    tables, columns = facts.constant("embedding_tables"), facts.constant("embedding_columns")
+    if (tables % ranks and ranks % tables) or columns % ranks:
+        message = f"the {tables} embedding tables cannot be divided evenly among {ranks} NPUs"
         path = ("topology",) if members is None else ("gpus",) if parts.gpus is not None else ("groups",)
-        yield Violation(path, message, f"a power of two, up to {TABLE_COLUMNS}")
+        yield Violation(path, message, f"a power of two, up to {columns}")
 
 
 def _background(parts: Parts) -> Iterator[Violation]:
@@ -289,8 +285,10 @@ def _network(parts: Parts) -> Iterator[Violation]:
 
 
 def _elements(parts: Parts) -> Iterator[Violation]:
-    if isinstance(parts.workload, ModelWorkload) and parts.workload.element not in ELEMENT_BYTES:
-        accepted = one_of(SIZE.format(width) for width in ELEMENT_BYTES)
+    if isinstance(parts.workload, ModelWorkload) and parts.workload.element not in (
+        widths := facts.constants("element_bytes")
+    ):
+        accepted = one_of(SIZE.format(width) for width in widths)
         yield Violation(("workload", "element"), "no number format is as wide", accepted)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from syncline import facts
 from syncline.fabric.gpus import WIDTHS, Precision
 from syncline.schema.fields import Count, Rate, Size, SizeOrZero, SmallCount, Warps
 from syncline.schema.section import Section
@@ -48,14 +49,12 @@ class AstraWorkload(Section):
     """Bytes of a gradient element; collectives are never cut finer."""
 
 
-DEFAULT_SEQUENCE: Final = 25
-"""What the engine takes where a model of sequences is told no length."""
-SEQUENCES: Final = frozenset({"gnmt"})
+SEQUENCES: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.has_sequence))
 """Models whose samples are sequences."""
-DISTRIBUTED: Final = frozenset({"dlrm"})
+DISTRIBUTED: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.is_distributed))
 """Models that are too large for one NPU: hybrid parallelism, with embedding tables distributed."""
 
-ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
+ROOTED: Final = facts.Names(lambda engine: (c.name for c in engine.collectives.values() if c.is_rooted))
 """Collectives with a root."""
 
 

@@ -11,47 +11,10 @@ from syncline import choice, engine, results
 from syncline.engine import Result
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.load import Study, Variant
+from syncline.sweep import columns
+from syncline.sweep.columns import Measure
 from syncline.sweep.journal import Entry
 
-TRAINING: Final[tuple[str, ...]] = (
-    *("iterations", "iteration_time_s", "total_time_s", "compute_time_s", "exposed_comm_s", "exposed_comm_share"),
-    "drain_s",
-    *("engine_utilisation_forward", "engine_utilisation_backward"),
-    *("compute_time_alone_s", "background_compute_time_s", "background_compute_time_alone_s", "background_wait_s"),
-)
-COLLECTIVE: Final[tuple[str, ...]] = (
-    "time_s",
-    "size_bytes",
-    "ranks",
-    "algorithm_bandwidth_bytes_per_s",
-    "bus_bandwidth_bytes_per_s",
-    "lower_bound_s",
-    "lower_bound_by",
-    "efficiency",
-)
-COMMON: Final = ("algorithm", "steps", "chunks")
-NETWORK: Final = (
-    "bytes_sent_per_npu",
-    "achieved_bandwidth_bytes_per_s",
-    "achieved_wire_bandwidth_bytes_per_s",
-    "payload_bandwidth_bytes_per_s",
-    "wire_bandwidth_bytes_per_s",
-    *("mean_link_utilisation", "link_demand", "links", "link_bytes", "packet_hops"),
-)
-ENDPOINT: Final = (
-    *("memory_read_bytes", "memory_write_bytes", "loaded_bytes"),
-    *("sent_bytes", "transit_bytes", "sent_by_switches_bytes", "fsms", "fsm_peak"),
-)
-BREAKDOWN: Final = ("messages", "chunk_queue_s", "bus_queue_s", "bus_transfer_s", "network_s")
-COST: Final = (
-    "area_um2",
-    "power_w",
-    "energy_per_iteration_j",
-    "energy_per_collective_j",
-    "iterations_per_s_per_mm2",
-    "collectives_per_s_per_mm2",
-)
-FIDELITY: Final = ("backend", "folded", "unfolded_because", "simulated_npus")
 ROOM: Final = frozenset({"sram_room", "port_buffer"})
 """Resources that are waited for and never busy: they are held, and do not work."""
 
@@ -74,27 +37,27 @@ def of(variant: Variant, result: Result) -> dict[str, Any]:
     """The measures of a simulation, in the order of the table."""
     experiment = variant.experiment
     if experiment.is_training:
-        entry, own = results.run_entry(variant, result), TRAINING
+        entry, own = results.run_entry(variant, result), columns.TRAINING
     else:
-        entry, own = results.collective_fields(variant, result), COLLECTIVE
+        entry, own = results.collective_fields(variant, result), columns.COLLECTIVE
     total_s = results.seconds(result.summary["total_ps"])
     return {
         **_some(entry, own),
-        **_some(entry, COMMON),
-        **_some(entry["network"], NETWORK),
+        **_some(entry, columns.COMMON),
+        **_some(entry["network"], columns.NETWORK),
         "bytes_sent_per_npu": float(entry["network"]["bytes_sent_per_npu"]),  # a mean, not always whole
-        **_some(entry["endpoint"], ENDPOINT),
-        **_some(entry["endpoint"]["breakdown"], BREAKDOWN),
+        **_some(entry["endpoint"], columns.ENDPOINT),
+        **_some(entry["endpoint"]["breakdown"], columns.BREAKDOWN),
         **_resources(entry["endpoint"], total_s * experiment.taking_part),
         **_partitions(entry["endpoint"]),
-        **_some(entry.get("cost_model", {}), COST),
-        **_some(results.fidelity(experiment, result.summary), FIDELITY),
-        "warnings": "; ".join(result.summary["warnings"]) or None,
+        **_some(entry.get("cost_model", {}), columns.COST),
+        **_some(results.fidelity(experiment, result.summary), columns.FIDELITY),
+        columns.WARNINGS.name: "; ".join(result.summary["warnings"]) or None,
     }
 
 
-def _some(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: values[name] for name in names if name in values}
+def _some(values: Mapping[str, Any], measures: tuple[Measure, ...]) -> dict[str, Any]:
+    return {measure.name: values[measure.name] for measure in measures if measure.name in values}
 
 
 def _resources(endpoint: Mapping[str, Any], npu_seconds: float) -> dict[str, Any]:
@@ -106,8 +69,10 @@ def _resources(endpoint: Mapping[str, Any], npu_seconds: float) -> dict[str, Any
     for resource in endpoint["resources"]:
         name = resource["resource"]
         if name not in ROOM:
-            found[f"{name}_utilisation"] = results.ratio(resource["busy_s"], resource["servers"] * npu_seconds)
-        found[f"{name}_wait_s"] = resource["wait_s"]
+            found[name + columns.UTILISATION.name] = results.ratio(
+                resource["busy_s"], resource["servers"] * npu_seconds
+            )
+        found[name + columns.WAIT.name] = resource["wait_s"]
     return found
 
 
@@ -117,7 +82,8 @@ def _partitions(endpoint: Mapping[str, Any]) -> dict[str, Any]:
     for partition in endpoint["partitions"]:
         name = re.sub(r"[^a-z0-9]+", "_", partition["phase"])
         prefix = name if name == "switch_memory" else f"sram_{name}"
-        found |= {f"{prefix}_{what}_bytes": partition[f"{what}_bytes"] for what in ("capacity", "peak")}
+        found[prefix + columns.CAPACITY.name] = partition["capacity_bytes"]
+        found[prefix + columns.PEAK.name] = partition["peak_bytes"]
     return found
 
 

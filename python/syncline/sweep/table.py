@@ -24,6 +24,7 @@ from syncline.fabric.topologies import Fabric
 from syncline.networks.packet import BUFFER_ACCEPTED
 from syncline.schema import documents, experiment, fields
 from syncline.schema.explain import accepted_text
+from syncline.sweep import columns
 from syncline.sweep.file import as_text
 from syncline.sweep.journal import Entry
 from syncline.sweep.points import Simulation
@@ -70,7 +71,10 @@ class Table:
         import pyarrow as pa
 
         types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
-        schema = pa.schema([pa.field(column, types[kind]) for column, kind in self.columns.items()])
+        schema = pa.schema(
+            pa.field(column, types[kind], metadata=columns.metadata(column, kind, is_axis=column in self.axes) or None)
+            for column, kind in self.columns.items()
+        )
         about = {"name": name, "version": syncline.__version__, "status": status, "axes": list(self.axes)}
         return pa.Table.from_pylist(self.rows, schema.with_metadata({METADATA: json.dumps(about)}))
 

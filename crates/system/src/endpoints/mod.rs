@@ -249,13 +249,6 @@ macro_rules! endpoints {
                 }
             }
 
-            /// Its name.
-            pub fn name(&self) -> &'static str {
-                match self {
-                    $(EndpointSpec::$name(_) => $text),+
-                }
-            }
-
             /// Every endpoint, with parameters that are usual.
             pub fn all() -> Vec<EndpointSpec> {
                 vec![$(EndpointSpec::$name(<$spec>::default())),+]

@@ -156,13 +156,6 @@ macro_rules! networks {
                 }
             }
 
-            /// Its name.
-            pub fn name(&self) -> &'static str {
-                match self {
-                    $(NetworkSpec::$name(_) => $text),+
-                }
-            }
-
             /// Every backend, with parameters that are usual.
             pub fn all() -> Vec<NetworkSpec> {
                 vec![$(NetworkSpec::$name(<$spec>::default())),+]

@@ -1,7 +1,7 @@
 //! Bytes, and where they went.
 
 use crate::support::{ace, ace_spec, ace_torus, all_reduce, baseline, collective_job, ideal, run};
-use syncline_system::Column;
+use syncline_system::Values;
 use syncline_system::spec::{CollectiveKindSpec, EndpointSpec};
 
 /// ACE paper, VI-A: 2 B read per byte sent in reduce-scatter and 1 B in all-gather, 1.5 on average.
@@ -70,8 +70,8 @@ fn windows_add_up() {
     let spec = all_reduce(ace_torus([4, 4, 2]), baseline(), 2 << 20);
     let results = run(&spec);
     let table = |name: &str| results.tables.iter().find(|t| t.name == name).expect("a table");
-    let column = |t: &str, c: &str| &table(t).columns.iter().find(|x| x.0 == c).expect("a column").1;
-    let (Column::Int(busy), Column::Float(share)) = (column("links", "busy_ps"), column("windows", "links")) else {
+    let column = |t: &str, c: &str| table(t).values(c).expect("a column");
+    let (Values::Int(busy), Values::Float(share)) = (column("links", "busy_ps"), column("windows", "links")) else {
         panic!("busy times are integers, shares are not")
     };
     let links = busy.len() as f64;

@@ -7,7 +7,7 @@ use syncline_system::spec::{
     AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
     FlowSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
-use syncline_system::{Column, Results, run_spec};
+use syncline_system::{Results, Values, run_spec};
 
 fn compute(memory_bytes_per_s: f64) -> ComputeSpec {
     ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, array: None, tile: None }
@@ -58,17 +58,17 @@ fn without_overlap(mut spec: Spec) -> Spec {
 
 fn ints(results: &Results, table: &str, name: &str) -> Vec<i64> {
     let table = results.tables.iter().find(|t| t.name == table).expect("a table");
-    match &table.columns.iter().find(|c| c.0 == name).expect("a column").1 {
-        Column::Int(values) => values.clone(),
-        Column::OptionalInt(values) => values.iter().map(|v| v.expect("a time")).collect(),
+    match table.values(name).expect("a column") {
+        Values::Int(values) => values.clone(),
+        Values::OptionalInt(values) => values.iter().map(|v| v.expect("a time")).collect(),
         _ => panic!("{name} is not a number"),
     }
 }
 
 fn texts(results: &Results, table: &str, name: &str) -> Vec<String> {
     let table = results.tables.iter().find(|t| t.name == table).expect("a table");
-    match &table.columns.iter().find(|c| c.0 == name).expect("a column").1 {
-        Column::Text(values) => values.clone(),
+    match table.values(name).expect("a column") {
+        Values::Text(values) => values.clone(),
         _ => panic!("{name} is not a text"),
     }
 }
@@ -142,7 +142,7 @@ fn an_exchange_overtakes_waiting_all_reduces() {
         let (kinds, passes) = (texts(&results, "collectives", "kind"), texts(&results, "collectives", "pass"));
         let id = (0..kinds.len()).find(|&i| kinds[i] == "all-to-all" && passes[i] == "weight_grad").expect("a second");
         let at = |name| match column(&results, "collectives", name) {
-            Column::OptionalInt(times) => times[id].expect("a time"),
+            Values::OptionalInt(times) => times[id].expect("a time"),
             _ => panic!("{name} is no time"),
         };
         at("started_ps") - at("issued_ps")

@@ -4,7 +4,7 @@ use crate::contention::contended;
 use crate::hybrid::{background, dlrm};
 use crate::support::{baseline, run};
 use crate::training::{column, resnet, training};
-use syncline_system::Column;
+use syncline_system::Values;
 use syncline_system::spec::{JobSpec, Spec};
 
 /// The layers' compute and exposed times add up to the headline, updates, stragglers and contention included.
@@ -19,7 +19,7 @@ fn layers_add_up_to_the_headline() {
     for spec in specs.into_iter().chain([background(30e9)]) {
         let results = run(&spec);
         let sum = |name| match column(&results, "layers", name) {
-            Column::Int(values) => values.iter().sum::<i64>() as u64,
+            Values::Int(values) => values.iter().sum::<i64>() as u64,
             _ => panic!("{name} is not a number"),
         };
         let s = &results.summary;

@@ -197,8 +197,8 @@ fn an_exchange_passes_rings_that_wait() {
         }
         let results = run(&spec, steps);
         let table = results.tables.iter().find(|t| t.name == "collectives").expect("a table").clone();
-        let column = |name: &str| match &table.columns.iter().find(|c| c.0 == name).expect("a column").1 {
-            syncline_system::Column::OptionalInt(values) => values.last().expect("a collective").expect("a time"),
+        let column = |name: &str| match table.values(name).expect("a column") {
+            syncline_system::Values::OptionalInt(values) => values.last().expect("a collective").expect("a time"),
             _ => panic!("{name} is not a number"),
         };
         column("completed_ps") - column("issued_ps")

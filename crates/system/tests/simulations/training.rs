@@ -2,7 +2,7 @@
 
 use crate::support::{ace_torus, all_reduce, baseline, dim, ideal, run};
 use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, StrategySpec, WorkloadSpec};
-use syncline_system::{Column, Results};
+use syncline_system::{Results, Values};
 
 /// Two layers: forward 10 and 20 us, input gradients 5 and 7 us, weight gradients 3 and 4 us.
 const TWO_LAYERS: &str = "DATA\n2\n\
@@ -72,9 +72,9 @@ fn draining_waits_for_the_last_collective() {
     assert_eq!(drain.network.injected_bytes, drain.network.delivered_bytes);
 }
 
-pub fn column<'a>(results: &'a Results, table: &str, name: &str) -> &'a Column {
+pub fn column<'a>(results: &'a Results, table: &str, name: &str) -> &'a Values {
     let table = results.tables.iter().find(|t| t.name == table).expect("a table");
-    &table.columns.iter().find(|c| c.0 == name).expect("a column").1
+    table.values(name).expect("a column")
 }
 
 pub fn resnet(iterations: u32) -> Spec {
@@ -107,13 +107,13 @@ fn a_real_model_adds_up() {
     let results = run(&resnet(2));
     let s = &results.summary;
     assert_eq!(s.total_ps, s.compute_ps + s.exposed_ps);
-    let Column::Int(gradients) = column(&results, "layers", "gradient_bytes") else { panic!() };
+    let Values::Int(gradients) = column(&results, "layers", "gradient_bytes") else { panic!() };
     assert_eq!((gradients.len(), gradients.iter().sum::<i64>()), (54, 51_114_064));
-    let Column::Int(exposed) = column(&results, "layers", "exposed_ps") else { panic!() };
+    let Values::Int(exposed) = column(&results, "layers", "exposed_ps") else { panic!() };
     assert_eq!(exposed.iter().sum::<i64>(), s.exposed_ps as i64);
-    let Column::Int(ids) = column(&results, "collectives", "id") else { panic!() };
+    let Values::Int(ids) = column(&results, "collectives", "id") else { panic!() };
     assert_eq!(ids.len(), 108);
-    let Column::Float(compute) = column(&results, "windows", "compute") else { panic!() };
+    let Values::Float(compute) = column(&results, "windows", "compute") else { panic!() };
     assert!(compute.iter().all(|c| (0.0..=1.0).contains(c)));
 }
 
@@ -124,7 +124,7 @@ fn what_never_happened_has_no_time() {
     spec.collectives.inflight = 1;
     let results = run(&spec);
     let times = |table, name| match column(&results, table, name) {
-        Column::OptionalInt(times) => times.clone(),
+        Values::OptionalInt(times) => times.clone(),
         _ => panic!("{name} is no time"),
     };
     let (issued, started, completed) =
@@ -144,12 +144,12 @@ fn what_never_happened_has_no_time() {
 #[test]
 fn slices_are_disjoint_on_their_track() {
     let results = run(&resnet(2));
-    let (Column::Int(npu), Column::Text(track)) =
+    let (Values::Int(npu), Values::Text(track)) =
         (column(&results, "slices", "npu"), column(&results, "slices", "track"))
     else {
         panic!()
     };
-    let (Column::Int(start), Column::Int(end)) =
+    let (Values::Int(start), Values::Int(end)) =
         (column(&results, "slices", "start_ps"), column(&results, "slices", "end_ps"))
     else {
         panic!()

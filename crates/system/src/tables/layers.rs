@@ -1,0 +1,100 @@
+//! The layers of a model: what each computes and communicates, and what of that is waited for.
+
+use super::{View, ints, optional_ints};
+use crate::endpoints::EndpointEvent;
+use crate::networks::NetworkEvent;
+use crate::spec::JobSpec;
+use crate::timer::Timer;
+use syncline_endpoint::Endpoint;
+use syncline_network::Network;
+use syncline_workload::Stream;
+
+syncline_core::table! {
+    /// A row for every layer of the model, in forward order; a collective on its own has none.
+    "layers" => Layers {
+        /// Number of the layer.
+        index: Vec<i64> as Index,
+        /// Name of the layer.
+        layer: Vec<String> as Text,
+        /// Parameters of the layer.
+        params: Vec<i64> as Count,
+        /// Gradients that an NPU has of the layer in every iteration.
+        gradient_bytes: Vec<i64> as Bytes,
+        /// Compute of the forward pass of one iteration, with nothing beside it.
+        forward_ps: Vec<i64> as Picoseconds,
+        /// Compute of the gradients of the inputs in one iteration, with nothing beside it.
+        input_grad_ps: Vec<i64> as Picoseconds,
+        /// Compute of the gradients of the weights in one iteration, with nothing beside it.
+        weight_grad_ps: Vec<i64> as Picoseconds,
+        /// Compute of the update of the weights in one iteration, with nothing beside it.
+        update_ps: Vec<i64> as Picoseconds,
+        /// Time that the main stream of the compute engine was busy with the layer.
+        compute_ps: Vec<i64> as Picoseconds,
+        /// Collectives of the layer.
+        collectives: Vec<i64> as Count,
+        /// Sizes of the collectives of the layer, added up.
+        comm_bytes: Vec<i64> as Bytes,
+        /// Time from the issue of a collective of the layer to its completion, the mean of those that completed.
+        raw_latency_ps: Vec<Option<i64>> as Picoseconds,
+        /// Time from the issue of a collective of the layer to the start of its first chunk, the mean of those that started.
+        queue_ps: Vec<Option<i64>> as Picoseconds,
+        /// Time that the main stream of the compute engine waited for collectives of the layer.
+        exposed_ps: Vec<i64> as Picoseconds,
+    }
+}
+
+impl<N, E> View<'_, N, E>
+where
+    N: Network,
+    E: Endpoint<N>,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
+{
+    pub(super) fn layers(&self) -> Layers {
+        let executor = self.simulation.executor();
+        let layers = executor.source().layers();
+        let updates = match &self.spec.job {
+            JobSpec::Training { update, .. } => *update,
+            JobSpec::Collective { .. } => false,
+        };
+        // A layer that runs in both streams runs in the main one only to begin with.
+        let mut streams = vec![Stream::Main; layers.len()];
+        for node in executor.nodes().iter().filter(|n| n.stream == Stream::Background) {
+            if let Some(stream) = streams.get_mut(node.layer as usize) {
+                *stream = Stream::Background;
+            }
+        }
+        let mut of_layer: Vec<Vec<u32>> = vec![Vec::new(); layers.len()];
+        for (id, c) in (0u32..).zip(executor.collectives()) {
+            if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node as usize].layer as usize) {
+                ids.push(id);
+            }
+        }
+        // Collectives of an iteration of which nothing was issued are not known to the driver.
+        let times = |id: &u32| self.outcome.collectives.get(*id as usize).copied().unwrap_or_default();
+        let mean = |ids: &Vec<u32>, f: &dyn Fn(&u32) -> Option<u64>| {
+            let known: Vec<u64> = ids.iter().filter_map(f).collect();
+            known.iter().sum::<u64>().checked_div(known.len() as u64)
+        };
+        let raw = |id: &u32| Some((times(id).completed? - times(id).issued?).0);
+        let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
+        let all: Vec<_> = layers.iter().zip(&of_layer).collect();
+        let timed: Vec<_> = layers.iter().zip(streams).collect();
+        Layers {
+            index: (0..all.len() as i64).collect(),
+            layer: layers.iter().map(|l| l.name.clone()).collect(),
+            params: ints(&all, |(l, _)| l.params),
+            gradient_bytes: ints(&all, |(l, _)| l.gradient.0),
+            forward_ps: ints(&timed, |(l, s)| executor.time(s, &l.forward).0),
+            input_grad_ps: ints(&timed, |(l, s)| executor.time(s, &l.input_grad).0),
+            weight_grad_ps: ints(&timed, |(l, s)| executor.time(s, &l.weight_grad).0),
+            update_ps: ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 }),
+            compute_ps: ints(executor.compute_by_layer(self.npu), |busy| busy),
+            collectives: ints(&all, |(_, ids)| ids.len() as u64),
+            comm_bytes: ints(&all, |(_, ids)| ids.iter().map(|&i| executor.collectives()[i as usize].bytes).sum()),
+            raw_latency_ps: optional_ints(&all, |(_, ids)| mean(ids, &raw)),
+            queue_ps: optional_ints(&all, |(_, ids)| mean(ids, &queued)),
+            exposed_ps: ints(&all, |(_, ids)| ids.iter().map(|&id| self.exposed_of(id)).sum()),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What traced NPUs did, and when.
+
+use super::View;
+use crate::driver::PhaseSlice;
+use crate::endpoints::EndpointEvent;
+use crate::executor::pass_name;
+use crate::networks::NetworkEvent;
+use crate::timer::Timer;
+use std::collections::BTreeMap;
+use syncline_collective::Kind;
+use syncline_core::{NodeId, Ps};
+use syncline_endpoint::Endpoint;
+use syncline_network::Network;
+use syncline_workload::Stream;
+
+syncline_core::table! {
+    /// A row for every span of time on a track of a traced NPU; those of a track are disjoint.
+    "slices" => Slices {
+        /// Number of the NPU.
+        npu: Vec<i64> as Index,
+        /// Track that the span is on.
+        track: Vec<String> as Text,
+        /// What went on in the span.
+        name: Vec<String> as Text,
+        /// Time at which the span began.
+        start_ps: Vec<i64> as Picoseconds,
+        /// Time at which the span ended.
+        end_ps: Vec<i64> as Picoseconds,
+    }
+}
+
+impl<N, E> View<'_, N, E>
+where
+    N: Network,
+    E: Endpoint<N>,
+    N::Event: Timer<Layer = NetworkEvent>,
+    E::Event: Timer<Layer = EndpointEvent>,
+{
+    pub(super) fn slices(&self) -> Slices {
+        let mut slices = Recorder { limit: self.spec.output.trace_limit as usize, ..Recorder::default() };
+        for &npu in &self.spec.output.trace_npus {
+            if let Some(npu) = self.simulation.layout().simulated(NodeId(npu)) {
+                self.slices_of(npu, &mut slices);
+            }
+        }
+        slices.recorded
+    }
+
+    fn slices_of(&self, npu: NodeId, slices: &mut Recorder) {
+        let executor = self.simulation.executor();
+        let end = self.outcome.end;
+        let title = |node: u32| {
+            let n = &executor.nodes()[node as usize];
+            format!("{} {}", self.layer_name(n.layer), pass_name(n.pass))
+        };
+        for &(_, node, from, to) in executor.slices.iter().filter(|s| s.0 == npu) {
+            let track = match executor.nodes()[node as usize].stream {
+                Stream::Main => "compute",
+                Stream::Background => "background compute",
+            };
+            slices.push(npu, track.into(), title(node), from, to.min(end));
+        }
+        for &(from, to) in executor.background_waits(npu) {
+            slices.push(npu, "exposed".into(), "waits for background compute".into(), from, to);
+        }
+        for e in executor.exposures(npu) {
+            let node = executor.collectives()[e.collective as usize].node;
+            slices.push(npu, "exposed".into(), format!("waits for {}", title(node)), e.from, e.to);
+        }
+        for (id, times) in self.outcome.collectives.iter().enumerate() {
+            if let Some(issued) = times.issued {
+                let node = &executor.nodes()[executor.collectives()[id].node as usize];
+                let track = format!("collective {}", self.layer_name(node.layer));
+                let mut name = format!("{} of iteration {}", executor.collectives()[id].kind, node.iteration);
+                if times.completed.is_none() {
+                    name += ", in flight at the end";
+                }
+                slices.push(npu, track, name, issued, times.completed.unwrap_or(end));
+            }
+        }
+        let layout = self.simulation.layout();
+        let mut by_phase: BTreeMap<(Kind, u8), Vec<&PhaseSlice>> = BTreeMap::new();
+        for s in self.outcome.phases.iter().filter(|s| s.npu == npu) {
+            by_phase.entry((self.kind(s.collective), s.phase)).or_default().push(s);
+        }
+        for ((kind, phase), mut of_phase) in by_phase {
+            let plan = (0u8..).zip(layout.plans()).find(|(_, p)| p.kind() == kind).map_or(0, |(number, _)| number);
+            of_phase.sort_by_key(|s| (s.began, s.seq));
+            let mut free: Vec<Ps> = Vec::new(); // per slot, when it falls free
+            for s in of_phase {
+                let slot = free.iter().position(|&f| f <= s.began).unwrap_or(free.len());
+                free.resize(free.len().max(slot + 1), Ps::ZERO);
+                free[slot] = s.ended;
+                let name = self
+                    .layer_name(executor.nodes()[executor.collectives()[s.collective as usize].node as usize].layer);
+                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, usize::from(phase)));
+                slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
+            }
+        }
+    }
+}
+
+/// Spans up to the limit that was asked for.
+#[derive(Default)]
+struct Recorder {
+    limit: usize,
+    recorded: Slices,
+}
+
+impl Recorder {
+    fn push(&mut self, npu: NodeId, track: String, name: String, start: Ps, end: Ps) {
+        let spans = &mut self.recorded;
+        if spans.npu.len() < self.limit {
+            spans.npu.push(npu.0.into());
+            spans.track.push(track);
+            spans.name.push(name);
+            spans.start_ps.push(start.0 as i64);
+            spans.end_ps.push(end.0 as i64);
+        }
+    }
+}
