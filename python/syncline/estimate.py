@@ -11,7 +11,7 @@ forwarding          where endpoints forward, a message counts once per link that
 sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
                     a run, which is carried out for that (`of_variant`)
 compute             one per kernel
-routes              looking up so many of their links takes the time of an event as the engine says
+routes              as many of their links as the engine says are looked up in the time of an event
 time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
 memory              what the engine expects to take, and Python
 

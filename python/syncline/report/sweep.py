@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncline.quantities import SIZE
+from syncline.sweep import columns as declared
 
 from .charts import Figure
 from .escape import chart_text, short
@@ -241,11 +242,18 @@ def _table(sweep: Sweep) -> str:
     rates = rate_scale(number(row.get("achieved_bandwidth_bytes_per_s")) for row in sweep.rows)
     has_area = any(row.get("area_um2") is not None for row in sweep.rows)
     columns = [Column(called(c), numeric=_is_numeric(sweep, c)) for c in sweep.varied]
-    columns += [Column("time", times.unit), Column("exposed", "%"), Column("bandwidth", rates.unit)]
-    columns += [Column("area", "mm\u00b2"), Column("power", "W")] if has_area else []
-    columns += [Column("status", numeric=False)]
+    timed = next((name for name in TIMES if any(number(row.get(name)) is not None for row in sweep.rows)), TIMES[0])
+    columns += [_declared("time", timed, times.unit), _declared("exposed", "exposed_comm_share", "%")]
+    columns += [_declared("bandwidth", "achieved_bandwidth_bytes_per_s", rates.unit)]
+    columns += [_declared("area", "area_um2", "mm\u00b2"), _declared("power", "power_w", "W")] if has_area else []
+    columns += [Column("status", numeric=False, hint=declared.meaning("status"))]
     rows = [_cells(row, sweep, (times, rates), has_area=has_area) for row in sweep.rows]
     return section("rows", "Rows", table("rows", columns, rows) if rows else note("There are no rows."))
+
+
+def _declared(title: str, name: str, unit: str) -> Column:
+    """The heading for a column of the sweep's table, shown in `unit`."""
+    return Column(title, unit, hint=declared.meaning(name))
 
 
 def _cells(row: Row, sweep: Sweep, scales: tuple[Scale, Scale], *, has_area: bool) -> list[str | Cell]:

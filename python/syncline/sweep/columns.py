@@ -162,6 +162,11 @@ _BY_NAME: Final = {
 }
 
 
+def meaning(name: str) -> str:
+    """What a column says that is no axis, and none of a resource or partition."""
+    return _BY_NAME[name].meaning
+
+
 def metadata(name: str, kind: type, *, is_axis: bool) -> dict[str, str]:
     """What a column says of itself in a file; `kind` is the type of its values."""
     if is_axis:
