@@ -13,12 +13,12 @@ from typing import Any, get_args
 
 import pyarrow.parquet as pq
 import pytest
-from pydantic import BaseModel
 
 from support import fake_core
 from support.command import Ended
 from support.experiments import study
 from syncline import facts, topology
+from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, Transit
 from syncline.networks import NETWORKS, PacketNetwork
 from syncline.report import declared
 from syncline.report.escape import html_text
@@ -175,9 +175,9 @@ LITERALS: dict[str, Any] = {
     "collectives.lanes": experiment.Collective.model_fields["lanes"].annotation,
     "collectives.priority": experiment.Kind,
     "collectives.scheduling": experiment.Collective.model_fields["scheduling"].annotation,
-    "endpoint.forwarding": experiment.IdealEndpoint.model_fields["forwarding"].annotation,
-    "endpoint.fsm_split": experiment.AceEndpoint.model_fields["fsm_split"].annotation,
-    "endpoint.transit": experiment.Transit,
+    "endpoint.forwarding": IdealEndpoint.model_fields["forwarding"].annotation,
+    "endpoint.fsm_split": AceEndpoint.model_fields["fsm_split"].annotation,
+    "endpoint.transit": Transit,
     "job.compute.array.dataflow": Compute.model_fields["dataflow"].annotation,
     "job.strategy": get_args(workloads.Training.model_fields["strategy"].annotation)[0],
     "job.workload.kernels": workloads.ModelWorkload.model_fields["kernels"].annotation,
@@ -201,16 +201,9 @@ def test_the_schema_has_the_algorithms_of_the_engine() -> None:
     assert get_args(workloads.CollectiveWorkload.model_fields["collective"].annotation) == get_args(experiment.Kind)
 
 
-def kinds_of(forms: Iterable[type[BaseModel]], field: str) -> set[str]:
-    """The words by which forms of a section are told apart."""
-    return {word for form in forms for word in get_args(form.model_fields[field].annotation)}
-
-
 def test_the_schema_has_the_models_endpoints_and_backends_of_the_engine() -> None:
     assert get_args(workloads.ModelWorkload.model_fields["model"].annotation) == tuple(facts.engine().models)
-    classes = [form for name, form in vars(experiment).items() if name.endswith("Endpoint") and isinstance(form, type)]
-    forms = [form for form in classes if issubclass(form, BaseModel) and "kind" in form.model_fields]
-    assert kinds_of(forms, "kind") == set(facts.engine().endpoints)
+    assert set(ENDPOINTS) == set(facts.engine().endpoints)
     backends = {
         name: (b.packet_bytes is not None, b.has_contention)
         for name, form in NETWORKS.items()
