@@ -34,7 +34,7 @@ impl<I: Id, T> Slab<I, T> {
     ///
     /// # Panics
     /// If there are more things than numbers.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, thing: T) -> I {
         match self.vacant.pop() {
             Some(id) => {

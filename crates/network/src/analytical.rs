@@ -156,8 +156,8 @@ impl<F: Fabric> Network for Analytical<F> {
     }
 
     fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
-        let id = self.open(message);
-        self.feed(now, id, message.len, q);
+        let id = self.messages.add_complete(message, End { node: message.src, port: PortId(0) });
+        self.launch(now, id, q);
     }
 
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: TrafficClass, capacity: Bytes) -> Room {

@@ -45,9 +45,15 @@ impl<T> Messages<T> {
     }
 
     /// A message is opened.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, message: Message, way: T) -> MsgId {
         self.0.insert(InFlight { message, way, fed: Bytes::ZERO, open: true })
+    }
+
+    /// A message whose bytes are all there.
+    #[inline(always)]
+    pub fn add_complete(&mut self, message: Message, way: T) -> MsgId {
+        self.0.insert(InFlight { message, way, fed: message.len, open: false })
     }
 
     /// The network has got `len` more bytes; says whether these were the last.

@@ -332,13 +332,16 @@ where
     fn carry(&mut self, now: Ps) -> Result<(), Failure> {
         loop {
             if !self.net_out.is_empty() {
-                let Self { queue: q, net, ep, ep_out: out, net_out, layout, .. } = self;
+                let Self { queue: q, net, ep, ep_out: out, net_out, .. } = self;
+                let mut lost = None;
                 for report in net_out.drain(..) {
-                    if let NetOut::Failed { at, why, .. } = report {
-                        let from = layout.fabric().node_name(at);
-                        return Err(Failure::MessageLost { at: now, from, why });
+                    match report {
+                        NetOut::Failed { at, why, .. } => lost = Some((at, why)),
+                        report => ep.network(report, &mut Ctx { now, net, q, out }),
                     }
-                    ep.network(report, &mut Ctx { now, net, q, out });
+                }
+                if let Some((at, why)) = lost {
+                    return Err(self.message_lost(now, at, why));
                 }
             }
             if self.ep_out.is_empty() {
@@ -364,6 +367,11 @@ where
                 self.ep_out = said; // keeps its allocation
             }
         }
+    }
+
+    #[cold]
+    fn message_lost(&self, at: Ps, sender: NodeId, why: Loss) -> Failure {
+        Failure::MessageLost { at, from: self.layout.fabric().node_name(sender), why }
     }
 
     /// Does what the training loop of an NPU asks for.

@@ -48,14 +48,13 @@ fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase:
         (rate.min(link.rate), latency.max(link.latency))
     };
     let (rate, latency) = links.fold((Rate::UNLIMITED, Ps::ZERO), slowest);
-    let ranks = view.program().ranks();
     let groups = groups(&view, config.message);
     let message = Bytes(largest_block(&view).div_ceil(groups));
-    // Around a ring as many are sent as arrive: those that are for the NPU itself are as many as its own.
-    let (owns, arriving) = (own_messages(&view), arriving_messages(&view));
+    let owns = own_messages(&view);
     let (hops, sends) = match Pattern::of(view.program()) {
-        Pattern::Ring => (arriving.saturating_sub(1), arriving),
-        Pattern::Relay => (ranks.saturating_sub(2), arriving),
+        // A hop for every step but the first, which only sends, and the last, which only receives. As many are sent as
+        // arrive: those that are for the NPU itself are as many as its own.
+        Pattern::Ring | Pattern::Relay => (view.steps(0).saturating_sub(2), arriving_messages(&view)),
         Pattern::Direct => (1, owns),
     };
     let times = |count: u32, time: Ps| u128::from(count) * u128::from(time.0);

@@ -35,12 +35,16 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    /// The pattern of a program that an engine can carry out ([`Layout::is_direct`](crate::Layout::is_direct)).
+    /// The pattern of a program.
+    ///
+    /// # Panics
+    /// If an engine cannot carry the program out, which [`Layout::is_direct`](crate::Layout::is_direct) has said before.
     pub fn of(program: &Program) -> Pattern {
         match program {
+            Program::Ring { .. } => Pattern::Ring,
             Program::Relay { .. } => Pattern::Relay,
             Program::Direct { .. } | Program::DirectOnGrid { .. } => Pattern::Direct,
-            _ => Pattern::Ring,
+            other => panic!("an engine does not carry out {other:?}"),
         }
     }
 }
