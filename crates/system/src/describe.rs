@@ -307,9 +307,13 @@ mod tests {
     #[test]
     fn names_are_those_that_descriptions_know() {
         let facts = describe();
-        assert_eq!(facts.endpoints, ["ideal", "baseline", "ace", "switch-offload"]);
+        assert_eq!(facts.endpoints.len(), EndpointSpec::all().len());
+        assert!(facts.endpoints.contains(&"switch-offload"));
         let networks: Vec<_> = facts.networks.iter().map(|n| (n.name, n.has_packets, n.has_contention)).collect();
-        assert_eq!(networks, [("analytical", false, false), ("flow", false, true), ("packet", true, true)]);
+        assert_eq!(networks.len(), NetworkSpec::all().len());
+        for known in [("analytical", false, false), ("flow", false, true), ("packet", true, true)] {
+            assert!(networks.contains(&known), "{known:?}");
+        }
         assert_eq!(facts.words["collectives.scheduling"], ["fifo", "lifo"]);
         let kinds: Vec<_> = facts.collectives.iter().map(|c| c.name).collect();
         assert_eq!(facts.words["collectives.priority"], kinds);

@@ -35,16 +35,13 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    /// The pattern of a program.
-    ///
-    /// # Panics
-    /// If an engine cannot carry the program out, which [`Layout::is_direct`](crate::Layout::is_direct) has said before.
+    /// The pattern of a program that an engine can carry out ([`Layout::is_direct`](crate::Layout::is_direct)). Of others
+    /// it means nothing: they are refused when the engine is built, after it was asked how large its input buffers must be.
     pub fn of(program: &Program) -> Pattern {
         match program {
-            Program::Ring { .. } => Pattern::Ring,
             Program::Relay { .. } => Pattern::Relay,
             Program::Direct { .. } | Program::DirectOnGrid { .. } => Pattern::Direct,
-            other => panic!("an engine does not carry out {other:?}"),
+            _ => Pattern::Ring,
         }
     }
 }
