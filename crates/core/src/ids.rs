@@ -1,4 +1,4 @@
-//! Typed indices. Every entity of a simulation lives in a flat array and is named by a 32-bit index,
+//! Typed indices. Every entity of a simulation lives in a flat array and is named by an index of 32 bits or fewer,
 //! so that a mix-up of two kinds of index does not compile.
 
 /// A typed index: the number of an entity in a flat array.
@@ -10,15 +10,27 @@ pub trait Id: Copy {
     fn from_index(index: usize) -> Self;
     /// The index as a subscript.
     fn index(self) -> usize;
+    /// The index after this one.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline(always)]
+    #[must_use]
+    fn next(self) -> Self {
+        Self::from_index(self.index() + 1)
+    }
 }
 
-/// Declares a typed 32-bit index.
+/// Declares a typed index of 32 bits, or of as many as the type behind its name has.
 #[macro_export]
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {
+        $crate::id_type!($(#[$doc])* $name: u32);
+    };
+    ($(#[$doc:meta])* $name:ident: $width:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-        pub struct $name(pub u32);
+        pub struct $name(pub $width);
 
         impl $name {
             /// The index as the subscript of a flat array.
@@ -31,7 +43,8 @@ macro_rules! id_type {
         impl $crate::ids::Id for $name {
             #[inline(always)]
             fn from_index(index: usize) -> Self {
-                $name(u32::try_from(index).expect("an index of 32 bits"))
+                let fits = $width::try_from(index);
+                $name(fits.expect(concat!("more entities than ", stringify!($name), " has numbers")))
             }
 
             #[inline(always)]

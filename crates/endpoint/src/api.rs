@@ -16,8 +16,24 @@
 
 use crate::kernel::Kernel;
 use crate::servers::ResourceUse;
-use syncline_core::{Bytes, Key, NodeId, Peaks, Ps, Schedule, Wait, Windows};
+use syncline_core::{Bytes, Key, NodeId, Peaks, Ps, Schedule, Wait, Windows, id_type};
 use syncline_network::{NetOut, Network};
+
+id_type!(
+    /// A chunk by its place in the global order, in which every NPU starts them.
+    ChunkId
+);
+
+impl ChunkId {
+    /// How many chunks of the global order go before this one from `base` on; `None` if it is older than that.
+    #[inline(always)]
+    pub const fn place_from(self, base: ChunkId) -> Option<usize> {
+        match self.0.checked_sub(base.0) {
+            Some(place) => Some(place as usize),
+            None => None,
+        }
+    }
+}
 
 /// A chunk of a collective, the same on every NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +71,7 @@ pub enum EpOut {
         /// The NPU.
         npu: NodeId,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
         /// The phase.
         phase: u8,
         /// When its work was ready to begin.
@@ -68,7 +84,7 @@ pub enum EpOut {
         /// The NPU.
         npu: NodeId,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
     },
     /// A stream of the NPU has computed its kernels ([`Endpoint::compute`]).
     Computed {
@@ -204,14 +220,14 @@ pub const MAX_IN_FLIGHT: u32 = 1 << 16;
 /// Whether an NPU whose oldest unfinished chunk is `base` may start chunk `next`. Nothing waits for ever for one that
 /// may not: NPUs start chunks in the same order, so the oldest needs no newer one.
 #[inline]
-pub const fn told_apart(base: u32, next: u32) -> bool {
-    next - base < MAX_IN_FLIGHT
+pub const fn told_apart(base: ChunkId, next: ChunkId) -> bool {
+    next.0 - base.0 < MAX_IN_FLIGHT
 }
 
 /// The key of an event that concerns a chunk on an NPU: simultaneous events of one NPU are told apart by
 /// chunk and by `part`, a port or thread. Chunks in flight together differ in the low 16 bits of their
 /// number ([`told_apart`]).
 #[inline]
-pub fn chunk_key(class: u8, seq: u32, part: u8) -> Key {
-    Key::new(class, (seq & 0xffff) << 8 | u32::from(part))
+pub fn chunk_key(class: u8, seq: ChunkId, part: u8) -> Key {
+    Key::new(class, (seq.0 & 0xffff) << 8 | u32::from(part))
 }

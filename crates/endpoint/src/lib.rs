@@ -28,7 +28,7 @@ pub mod servers;
 pub mod work_done;
 
 pub use ace::{Ace, AceConfig, AceError};
-pub use api::{Chunk, Ctx, Endpoint, EpOut, Report};
+pub use api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, Report};
 pub use contention::{Contended, ContentionConfig, Load};
 pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};

@@ -29,7 +29,7 @@ mod early;
 mod packets;
 mod tag;
 
-use crate::api::{Chunk, Ctx, Endpoint, EpOut, Report, told_apart};
+use crate::api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, Report, told_apart};
 use crate::costs::StepCost;
 use crate::flights::Flights;
 use crate::forwarding::{Forwarding, HopMessage};
@@ -40,7 +40,7 @@ use departures::Departures;
 use early::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, Slot};
-use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
+use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
 pub(crate) use tag::Tag;
 
@@ -128,8 +128,8 @@ const FRESH: Thread = Thread {
 /// The chunks of an NPU between the oldest unfinished one and the newest it has heard of.
 #[derive(Clone, Debug, Default)]
 struct Window {
-    base: u32,
-    next: u32,
+    base: ChunkId,
+    next: ChunkId,
     running: u32,
     chunks: VecDeque<Running>,
     /// The threads of all chunks, the same number for each.
@@ -138,8 +138,8 @@ struct Window {
 
 impl Window {
     /// A chunk, made known if it was not, and its place in the window.
-    fn chunk(&mut self, seq: u32, threads: usize) -> (&mut Running, usize) {
-        let at = (seq - self.base) as usize;
+    fn chunk(&mut self, seq: ChunkId, threads: usize) -> (&mut Running, usize) {
+        let at = (seq.0 - self.base.0) as usize;
         if at >= self.chunks.len() {
             self.chunks.resize(at + 1, Running::default());
             self.threads.resize((at + 1) * threads, FRESH);
@@ -203,13 +203,13 @@ impl<C: StepCost> MessageEndpoint<C> {
         self
     }
 
-    fn thread(&mut self, npu: NodeId, seq: u32, thread: u8) -> &mut Thread {
+    fn thread(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> &mut Thread {
         let window = &mut self.npus[npu.index()];
-        &mut window.threads[(seq - window.base) as usize * self.threads + usize::from(thread)]
+        &mut window.threads[(seq.0 - window.base.0) as usize * self.threads + usize::from(thread)]
     }
 
     /// Begins the work of a thread's current step if it can begin.
-    fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -217,7 +217,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             return self.thread_finished(npu, seq, thread, ctx);
         }
         let window = &mut self.npus[npu.index()];
-        let at = (seq - window.base) as usize;
+        let at = (seq.0 - window.base.0) as usize;
         let (chunk, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
         if t.op.receives() {
             let tag = Tag::new(seq, chunk.phase, Slot { thread, pc: t.pc });
@@ -237,7 +237,7 @@ impl<C: StepCost> MessageEndpoint<C> {
 
     /// Does a stage of the work of a thread's current step, whose message, if it takes one, is there.
     #[inline]
-    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, stage: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -248,7 +248,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// What a thread's step sends.
-    fn message_of(&mut self, npu: NodeId, seq: u32, thread: u8) -> Message {
+    fn message_of(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> Message {
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
         let tag = Tag::new(seq, phase, into).0;
@@ -258,7 +258,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// A thread's step is done: the next one begins, unless it sends and too many messages wait to leave.
-    fn step_done<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, sent: bool, ctx: &mut Ctx<'_, N, Q>)
+    fn step_done<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, sent: bool, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -277,10 +277,10 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
-    fn decode(&mut self, npu: NodeId, seq: u32, thread: u8) -> bool {
-        let chunk = self.chunks[seq as usize];
+    fn decode(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> bool {
+        let chunk = self.chunks[seq.index()];
         let window = &mut self.npus[npu.index()];
-        let at = (seq - window.base) as usize;
+        let at = (seq.0 - window.base.0) as usize;
         let (state, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
         let phase = usize::from(state.phase);
         let view = match state.vector {
@@ -313,7 +313,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// A thread has no steps left in its phase.
-    fn thread_finished<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn thread_finished<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -335,11 +335,11 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// Lets all threads of a chunk's phase begin.
-    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
+        let chunk = self.chunks[seq.index()];
         let (state, at) = self.npus[npu.index()].chunk(seq, self.threads);
         let phase = usize::from(state.phase);
         if phase == self.layout.phases(chunk.plan) {
@@ -442,7 +442,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let (seq, thread) = (tag.seq(), tag.slot().thread);
         // The thread may have gone on to another phase, or its chunk have finished.
         let window = &self.npus[npu.index()];
-        let Some(chunk) = seq.checked_sub(window.base).and_then(|i| window.chunks.get(i as usize)) else { return };
+        let Some(chunk) = seq.place_from(window.base).and_then(|i| window.chunks.get(i)) else { return };
         if chunk.phase != tag.phase() {
             return;
         }
@@ -453,14 +453,14 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
-    fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
+    fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) {
         let window = &mut self.npus[npu.index()];
         window.chunk(seq, self.threads).0.done = true;
         window.running -= 1;
         while window.chunks.front().is_some_and(|c| c.done) {
             window.chunks.pop_front();
             window.threads.drain(..self.threads);
-            window.base += 1;
+            window.base = window.base.next();
         }
         ctx.out.push(EpOut::Done { npu, seq });
         ctx.out.push(EpOut::Room { npu });
@@ -486,7 +486,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     {
         let window = &mut self.npus[npu.index()];
         let seq = window.next;
-        window.next += 1;
+        window.next = seq.next();
         window.running += 1;
         window.chunk(seq, self.threads).0.started = true;
         self.begin_phase(npu, seq, ctx);
@@ -566,11 +566,11 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     fn waits(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
         for (npu, window) in (0u32..).map(NodeId).zip(&self.npus) {
-            for ((seq, c), at) in (window.base..).zip(&window.chunks).zip(0..) {
+            for ((seq, c), at) in (window.base.0..).map(ChunkId).zip(&window.chunks).zip(0..) {
                 if !c.started || c.done {
                     continue;
                 }
-                let chunk = self.chunks[seq as usize];
+                let chunk = self.chunks[seq.index()];
                 let view = self.layout.view(npu, chunk, usize::from(c.phase));
                 for thread in 0..view.threads() {
                     let t = window.threads[at * self.threads + usize::from(thread)];

@@ -1,6 +1,6 @@
 //! Timers of endpoints that work on messages.
 
-use crate::api::{chunk_key, class};
+use crate::api::{ChunkId, chunk_key, class};
 use syncline_core::{Key, NodeId};
 
 /// Work is done, or a stage of it.
@@ -11,7 +11,7 @@ pub enum WorkDone {
         /// The NPU, or the switch that had a piece to work on.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
         /// The thread.
         thread: u8,
         /// The stage.
@@ -22,7 +22,7 @@ pub enum WorkDone {
         /// The NPU.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
         /// The thread.
         thread: u8,
     },

@@ -10,11 +10,13 @@
 use crate::balance::{Balance, Loads};
 use crate::pieces::Pieces;
 use syncline_collective::Kind;
-use syncline_core::{Bytes, NodeId};
-use syncline_endpoint::Chunk;
+use syncline_core::{Bytes, NodeId, id_type};
+use syncline_endpoint::{Chunk, ChunkId};
 
-/// A collective of a run, numbered in the order of its graph node.
-pub type CollectiveId = u32;
+id_type!(
+    /// A collective of a run, numbered in the order of its graph node.
+    CollectiveId
+);
 
 /// Which issued collective the next chunk is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +100,8 @@ impl Admission {
         let follower = &mut self.npus[npu.index()];
         follower.issued.resize(self.collectives.len(), false);
         follower.done.resize(self.collectives.len(), 0);
-        follower.issued[id as usize] = true;
-        let c = &mut self.collectives[id as usize];
+        follower.issued[id.index()] = true;
+        let c = &mut self.collectives[id.index()];
         if c.entered == 0 {
             skip_empty(c);
             if c.next < c.pieces.count() && !self.open.contains(&id) {
@@ -110,12 +112,12 @@ impl Admission {
     }
 
     fn is_issued(&self, npu: NodeId, id: CollectiveId) -> bool {
-        self.npus[npu.index()].issued.get(id as usize).copied().unwrap_or(false)
+        self.npus[npu.index()].issued.get(id.index()).copied().unwrap_or(false)
     }
 
     /// How many kinds go before a collective.
     fn rank(&self, id: CollectiveId) -> usize {
-        let kind = self.collectives[id as usize].kind;
+        let kind = self.collectives[id.index()].kind;
         self.priority.iter().position(|&k| k == kind).unwrap_or(self.priority.len())
     }
 
@@ -136,7 +138,7 @@ impl Admission {
             Policy::Lifo => issued.rev().min_by_key(|&id| self.rank(id)),
         };
         let collective = pick?;
-        let c = &self.collectives[collective as usize];
+        let c = &self.collectives[collective.index()];
         let (len, lane) = c.pieces.piece(c.next);
         let lane = lane.unwrap_or(self.log.len() as u32);
         let order = self.balance_of(c.kind).map_or(0, |b| b.next(&self.loads, lane, Bytes(len), c.kind).0);
@@ -146,7 +148,7 @@ impl Admission {
     /// Enters a chunk that [`Admission::next`] proposed.
     pub fn enter(&mut self, id: CollectiveId, chunk: Chunk) {
         self.log.push((id, chunk));
-        let c = &mut self.collectives[id as usize];
+        let c = &mut self.collectives[id.index()];
         if let Some(balance) = self.balance.as_ref().filter(|b| b.kinds.contains(&c.kind)) {
             let added = balance.next(&self.loads, chunk.lane, chunk.len, c.kind).1;
             for (lanes, added) in self.loads.iter_mut().zip(added) {
@@ -168,10 +170,10 @@ impl Admission {
     }
 
     /// A chunk is done on an NPU: its collective, and whether that is complete there.
-    pub fn done(&mut self, npu: NodeId, seq: u32) -> (CollectiveId, bool) {
-        let id = self.log[seq as usize].0;
-        let c = &self.collectives[id as usize];
-        let done = &mut self.npus[npu.index()].done[id as usize];
+    pub fn done(&mut self, npu: NodeId, seq: ChunkId) -> (CollectiveId, bool) {
+        let id = self.log[seq.index()].0;
+        let c = &self.collectives[id.index()];
+        let done = &mut self.npus[npu.index()].done[id.index()];
         *done += 1;
         assert!(*done <= c.entered, "a chunk is done twice");
         (id, *done == c.entered && c.next == c.pieces.count())
@@ -179,12 +181,12 @@ impl Admission {
 
     /// Pieces of a collective that entered the log.
     pub fn pieces(&self, id: CollectiveId) -> u64 {
-        self.collectives[id as usize].entered
+        self.collectives[id.index()].entered
     }
 
     /// The collective that a chunk belongs to.
-    pub fn collective_of(&self, seq: u32) -> CollectiveId {
-        self.log[seq as usize].0
+    pub fn collective_of(&self, seq: ChunkId) -> CollectiveId {
+        self.log[seq.index()].0
     }
 }
 
@@ -208,13 +210,13 @@ mod tests {
         let mut a = Admission::new(policy, vec![], None, 1);
         sizes.iter().for_each(|&s| a.add(Kind::AllReduce, 0, pieces(s, Chunking::Size(10))));
         issue.iter().for_each(|&id| {
-            a.issue(NodeId(0), id);
+            a.issue(NodeId(0), CollectiveId(id));
         });
         let mut order = Vec::new();
         while let Some(next) = a.next(NodeId(0)) {
             a.enter(next.collective, next.chunk);
             a.started(NodeId(0));
-            order.push(next.collective);
+            order.push(next.collective.0);
         }
         order
     }
@@ -237,13 +239,13 @@ mod tests {
                     let Some(next) = a.next(NodeId(0)) else { return };
                     a.enter(next.collective, next.chunk);
                     a.started(NodeId(0));
-                    order.push(next.collective);
+                    order.push(next.collective.0);
                 }
             };
-            a.issue(NodeId(0), 0);
+            a.issue(NodeId(0), CollectiveId(0));
             start(&mut a, 1); // in flight, and stays
             for id in [1, 2, 3] {
-                a.issue(NodeId(0), id);
+                a.issue(NodeId(0), CollectiveId(id));
             }
             start(&mut a, 9);
             let exchanges = if policy == Policy::Lifo { [3, 3, 1, 1] } else { [1, 1, 3, 3] };
@@ -256,14 +258,14 @@ mod tests {
         let mut a = Admission::new(Policy::Lifo, vec![], None, 2);
         a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
         a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
-        a.issue(NodeId(0), 1);
+        a.issue(NodeId(0), CollectiveId(1));
         let first = a.next(NodeId(0)).expect("it has issued 1");
         assert!(first.new);
         a.enter(first.collective, first.chunk);
         a.started(NodeId(0));
-        a.issue(NodeId(1), 0);
+        a.issue(NodeId(1), CollectiveId(0));
         assert_eq!(a.next(NodeId(1)), None);
-        a.issue(NodeId(1), 1);
+        a.issue(NodeId(1), CollectiveId(1));
         assert_eq!(a.next(NodeId(1)), Some(Next { new: false, ..first }));
     }
 
@@ -271,7 +273,7 @@ mod tests {
     fn nothing_is_complete_at_once() {
         let mut a = Admission::new(Policy::Lifo, vec![], None, 1);
         a.add(Kind::AllReduce, 0, pieces(0, Chunking::Size(10)));
-        assert!(a.issue(NodeId(0), 0));
+        assert!(a.issue(NodeId(0), CollectiveId(0)));
         assert_eq!(a.next(NodeId(0)), None);
     }
 }

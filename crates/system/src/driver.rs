@@ -11,8 +11,8 @@ use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
 use std::fmt;
 use syncline_collective::{Kind, Plan, Split};
-use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wait, Wire};
-use syncline_endpoint::{Ctx, Endpoint, EpOut, Layout, Report};
+use syncline_core::{Books, Bytes, Id, Key, NodeId, Ps, Wait, Wire};
+use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{Loss, NetOut, Network};
 use syncline_workload::Stream;
 
@@ -66,7 +66,7 @@ pub struct PhaseSlice {
     /// The NPU.
     pub npu: NodeId,
     /// The chunk.
-    pub seq: u32,
+    pub seq: ChunkId,
     /// Its collective.
     pub collective: CollectiveId,
     /// The phase.
@@ -396,7 +396,7 @@ where
                         self.executor.collective_done(npu, id, now, &mut self.actions);
                         continue;
                     }
-                    self.times[id as usize].issued.get_or_insert(now);
+                    self.times[id.index()].issued.get_or_insert(now);
                     if self.admission.issue(npu, id) {
                         self.mark_complete(npu, id, now);
                     }
@@ -439,7 +439,7 @@ where
                 self.admission.enter(collective, chunk);
                 self.ep.define(chunk);
             }
-            let times = &mut self.times[collective as usize];
+            let times = &mut self.times[collective.index()];
             times.started.get_or_insert(now);
             self.started.0 += 1;
             self.started.1 += u128::from(now.since(times.issued.unwrap_or(now)).0);
@@ -449,7 +449,7 @@ where
         }
     }
 
-    fn chunk_done(&mut self, npu: NodeId, seq: u32, now: Ps) {
+    fn chunk_done(&mut self, npu: NodeId, seq: ChunkId, now: Ps) {
         let (id, complete) = self.admission.done(npu, seq);
         if complete {
             self.mark_complete(npu, id, now);
@@ -459,7 +459,7 @@ where
 
     /// A collective is complete on an NPU; what its training loop does next is left in `actions`.
     fn mark_complete(&mut self, npu: NodeId, id: CollectiveId, now: Ps) {
-        let times = &mut self.times[id as usize];
+        let times = &mut self.times[id.index()];
         times.complete_on += 1;
         if times.complete_on == self.participants {
             times.completed = Some(now);
@@ -485,7 +485,7 @@ where
         if !balanced || (self.incomplete == 0 && books.accepted != sent) {
             return Err(Failure::NotConserved { books, sent });
         }
-        let ids = 0..self.admission.collectives() as CollectiveId;
+        let ids = (0..self.admission.collectives()).map(CollectiveId::from_index);
         Ok(Outcome {
             end,
             events: self.queue.0.popped(),

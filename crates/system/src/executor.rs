@@ -9,7 +9,7 @@ use crate::admission::CollectiveId;
 use crate::steady::{self, IterationEnd};
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
-use syncline_core::{NodeId, NodeSet, Ps, Wait, Windows};
+use syncline_core::{Id, NodeId, NodeSet, Ps, Wait, Windows};
 use syncline_endpoint::Kernel;
 use syncline_workload::Cost;
 use syncline_workload::compute::Npu;
@@ -259,7 +259,7 @@ impl Executor {
     /// The kernels of a compute node on an NPU, if the endpoints say how long they take.
     pub fn kernels(&self, npu: NodeId, node: NodeIndex) -> Vec<Kernel> {
         let on_npu = |kernel: &Kernel| Kernel { alone: self.on(npu, kernel.alone), ..*kernel };
-        self.kernels[node as usize].iter().map(on_npu).collect()
+        self.kernels[node.index()].iter().map(on_npu).collect()
     }
 
     /// A compute time on an NPU, which may be slower than others.
@@ -303,7 +303,7 @@ impl Executor {
         let (node, began) = (state.head, state.since);
         state.computing = false;
         state.since = now;
-        state.head += 1;
+        state.head = node.next();
         if self.contended.is_some() {
             self.account(npu, stream, node, (began, now));
         }
@@ -314,7 +314,7 @@ impl Executor {
 
     /// A collective is complete on an NPU.
     pub fn collective_done(&mut self, npu: NodeId, id: CollectiveId, now: Ps, actions: &mut Vec<Action>) {
-        self.done(npu, self.collectives[id as usize].node, actions);
+        self.done(npu, self.collectives[id.index()].node, actions);
         self.go_on(npu, now, Some(id), actions);
     }
 
@@ -327,11 +327,11 @@ impl Executor {
 
     fn done(&mut self, npu: NodeId, node: NodeIndex, actions: &mut Vec<Action>) {
         let state = &mut self.npus[npu.index()];
-        state.open[node as usize] = DONE;
-        for &later in &self.nodes[node as usize].before {
-            let Some(open) = state.open.get_mut(later as usize) else { continue };
+        state.open[node.index()] = DONE;
+        for &later in &self.nodes[node.index()].before {
+            let Some(open) = state.open.get_mut(later.index()) else { continue };
             *open -= 1;
-            if let (0, NodeWork::Collective(id)) = (*open, self.nodes[later as usize].work) {
+            if let (0, NodeWork::Collective(id)) = (*open, self.nodes[later.index()].work) {
                 actions.push(Action::Issue(id));
             }
         }
@@ -352,7 +352,7 @@ impl Executor {
             if computing || (stream == Stream::Main && state.finished.is_some()) {
                 return;
             }
-            if head as usize == state.open.len() {
+            if head.index() == state.open.len() {
                 if stream == Stream::Background {
                     return;
                 }
@@ -365,15 +365,15 @@ impl Executor {
                 }
             }
             let state = &mut self.npus[npu.index()];
-            let Some(node) = self.nodes.get(head as usize) else { continue };
+            let Some(node) = self.nodes.get(head.index()) else { continue };
             let time = match node.work {
                 NodeWork::Compute(time) if node.stream == stream => time,
                 _ => {
-                    state.streams[stream.index()].head += 1;
+                    state.streams[stream.index()].head = head.next();
                     continue;
                 }
             };
-            if state.open[head as usize] > 0 {
+            if state.open[head.index()] > 0 {
                 return;
             }
             match ended_by {
@@ -415,7 +415,7 @@ impl Executor {
 
     /// Accounts a kernel of the first NPU to its pass.
     fn enter_pass(&mut self, node: NodeIndex, from: Ps, to: Ps) {
-        let GraphNode { iteration, pass, .. } = self.nodes[node as usize];
+        let GraphNode { iteration, pass, .. } = self.nodes[node.index()];
         let backward = match pass {
             Pass::Forward => false,
             Pass::InputGrad | Pass::WeightGrad => true,
@@ -429,11 +429,11 @@ impl Executor {
 
     /// Notes when a stream of an NPU computes a node.
     fn account(&mut self, npu: NodeId, stream: Stream, node: NodeIndex, (from, to): (Ps, Ps)) {
-        let alone = match self.nodes[node as usize].work {
+        let alone = match self.nodes[node.index()].work {
             NodeWork::Compute(time) => self.on(npu, time),
             NodeWork::Collective(_) => Ps::ZERO,
         };
-        let layer = self.nodes[node as usize].layer as usize;
+        let layer = self.nodes[node.index()].layer as usize;
         let state = &mut self.npus[npu.index()];
         if let (Stream::Main, Some(busy)) = (stream, state.by_layer.get_mut(layer)) {
             *busy += (to - from).0;
@@ -459,7 +459,7 @@ impl Executor {
         let first = state.open.len();
         let iteration = self.nodes[first].iteration;
         for node in self.nodes[first..].iter().take_while(|n| n.iteration == iteration) {
-            let open = node.after.iter().filter(|&&d| state.open[d as usize] != DONE).count() as u16;
+            let open = node.after.iter().filter(|&&d| state.open[d.index()] != DONE).count() as u16;
             state.open.push(open);
             let beside = node.stream == Stream::Background && matches!(node.work, NodeWork::Compute(_));
             self.background_left += u64::from(beside);
@@ -477,9 +477,9 @@ impl Executor {
             let iteration = self.expanded;
             self.expanded += 1;
             for node in self.source.iteration(iteration) {
-                let index = self.nodes.len() as NodeIndex;
+                let index = NodeIndex::from_index(self.nodes.len());
                 for &dependency in &node.after {
-                    self.nodes[dependency as usize].before.push(index);
+                    self.nodes[dependency.index()].before.push(index);
                 }
                 if let Some(warps) = self.contended {
                     self.kernels.push(match &node.work {
@@ -494,8 +494,9 @@ impl Executor {
                 let work = match node.work {
                     Work::Compute(cost) => NodeWork::Compute(self.time(node.stream, &cost)),
                     Work::Collective { kind, size } => {
+                        let id = CollectiveId::from_index(self.collectives.len());
                         self.collectives.push(CollectiveNode { node: index, kind, bytes: size.0 });
-                        NodeWork::Collective(self.collectives.len() as CollectiveId - 1)
+                        NodeWork::Collective(id)
                     }
                 };
                 let (layer, pass, stream) = (node.layer, node.pass, node.stream);
@@ -514,13 +515,13 @@ impl Executor {
             if state.finished.is_some() || main.computing {
                 continue;
             }
-            let Some(node) = self.nodes.get(main.head as usize) else { continue };
+            let Some(node) = self.nodes.get(main.head.index()) else { continue };
             let name = |n: &GraphNode| {
                 let layer = self.source.layers().get(n.layer as usize).map_or("?", |l| l.name.as_str());
                 format!("{layer} {} of iteration {}", pass_name(n.pass), n.iteration)
             };
-            for &d in node.after.iter().filter(|&&d| state.open[d as usize] != DONE) {
-                let awaited = &self.nodes[d as usize];
+            for &d in node.after.iter().filter(|&&d| state.open[d.index()] != DONE) {
+                let awaited = &self.nodes[d.index()];
                 let what = match awaited.work {
                     NodeWork::Collective(_) => format!("the collective of {}", name(awaited)),
                     NodeWork::Compute(_) => format!("the compute of {}", name(awaited)),
@@ -561,7 +562,13 @@ mod tests {
             let first = 5 * iteration;
             let compute = |ps| Work::Compute(Cost::Measured(Ps(ps)));
             let reduce = Work::Collective { kind: Kind::AllReduce, size: Bytes(1) };
-            let node = |stream, work, after| Node { layer: 0, pass: Pass::Forward, stream, work, after };
+            let node = |stream, work, after: Vec<u32>| Node {
+                layer: 0,
+                pass: Pass::Forward,
+                stream,
+                work,
+                after: after.into_iter().map(NodeIndex).collect(),
+            };
             vec![
                 node(Stream::Background, compute(10), vec![]),
                 node(Stream::Main, compute(3), vec![]),
@@ -585,11 +592,11 @@ mod tests {
         executor.computed(node, Stream::Background, Ps(10), &mut actions);
         assert_eq!(std::mem::take(&mut actions), [until(15, Stream::Main)]);
         executor.computed(node, Stream::Main, Ps(15), &mut actions);
-        assert_eq!(std::mem::take(&mut actions), [Action::Issue(0)]);
-        executor.collective_done(node, 0, Ps(19), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [Action::Issue(CollectiveId(0))]);
+        executor.collective_done(node, CollectiveId(0), Ps(19), &mut actions);
         assert_eq!(std::mem::take(&mut actions), [until(21, Stream::Main)]);
         assert_eq!(executor.background_waits(node), [(Ps(3), Ps(10))]);
-        assert_eq!(executor.exposures(node), [Exposure { collective: 0, from: Ps(15), to: Ps(19) }]);
+        assert_eq!(executor.exposures(node), [Exposure { collective: CollectiveId(0), from: Ps(15), to: Ps(19) }]);
         // The next iteration begins in both streams when the main one comes to it.
         executor.computed(node, Stream::Main, Ps(21), &mut actions);
         assert_eq!(std::mem::take(&mut actions), [until(24, Stream::Main), until(31, Stream::Background)]);
@@ -598,7 +605,7 @@ mod tests {
         for (stream, ps) in [(Stream::Main, 24), (Stream::Background, 31), (Stream::Main, 36)] {
             executor.computed(node, stream, Ps(ps), &mut actions);
         }
-        executor.collective_done(node, 1, Ps(36), &mut actions);
+        executor.collective_done(node, CollectiveId(1), Ps(36), &mut actions);
         executor.computed(node, Stream::Main, Ps(38), &mut actions);
         assert!(executor.is_finished() && executor.is_drained());
         assert_eq!(executor.finished(node), Some(Ps(38)));

@@ -10,6 +10,7 @@ mod summary;
 mod usage;
 mod windows;
 
+use crate::admission::CollectiveId;
 use crate::driver::{Outcome, Simulation};
 use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
@@ -128,7 +129,7 @@ where
         if node.0 < layout.npus() { layout.whole(node).0 } else { node.0 }
     }
 
-    fn exposed_of(&self, collective: u32) -> u64 {
+    fn exposed_of(&self, collective: CollectiveId) -> u64 {
         let exposures = self.simulation.executor().exposures(self.npu);
         exposures.iter().filter(|e| e.collective == collective).map(|e| (e.to - e.from).0).sum()
     }

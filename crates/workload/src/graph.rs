@@ -8,10 +8,12 @@
 
 use crate::layer::Cost;
 use syncline_collective::Kind;
-use syncline_core::Bytes;
+use syncline_core::{Bytes, id_type};
 
-/// Numbers the nodes of a graph in the order of their production, from zero, across iterations.
-pub type NodeIndex = u32;
+id_type!(
+    /// A node of a graph, by the order of production, from zero, across iterations.
+    NodeIndex
+);
 
 /// The part of a training iteration that a node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +105,7 @@ impl Nodes {
     /// When a run has more nodes than [`NodeIndex`] numbers.
     pub(crate) fn next(&self) -> NodeIndex {
         let count = u32::try_from(self.nodes.len()).ok();
-        count.and_then(|n| self.first.checked_add(n)).expect("a run of at most 2^32 nodes")
+        NodeIndex(count.and_then(|n| self.first.0.checked_add(n)).expect("a run of at most 2^32 nodes"))
     }
 
     /// The nodes.

@@ -20,20 +20,20 @@ use super::packet::Packet;
 use super::phase_messages::bytes_of_peers;
 use super::progress::{Progress, State};
 use super::run::PeerBlock;
-use crate::api::{Ctx, EpOut, chunk_key};
+use crate::api::{ChunkId, Ctx, EpOut, chunk_key};
 use syncline_collective::Slot;
 use syncline_core::{NodeId, Ps, Schedule};
 use syncline_network::{Network, Route};
 
 impl Ace {
     /// Bytes of a chunk that an NPU is still to receive and store, whether or not it has begun the chunk.
-    fn still_due(&self, npu: NodeId, seq: u32) -> u64 {
+    fn still_due(&self, npu: NodeId, seq: ChunkId) -> u64 {
         let due = self.receipts.due(npu, seq);
         due.unwrap_or_else(|| bytes_of_peers(&self.view(npu, seq, 0)))
     }
 
     /// The chunk's FSM begins.
-    pub(super) fn begin_all_to_all<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn begin_all_to_all<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -45,8 +45,8 @@ impl Ace {
     }
 
     /// The FSM turns to the next peer that gets something, from step `pc` on; false if there is none.
-    fn turn_to_peer(&mut self, npu: NodeId, seq: u32, pc: u32) -> bool {
-        let view = self.layout.view(npu, self.chunks[seq as usize], 0);
+    fn turn_to_peer(&mut self, npu: NodeId, seq: ChunkId, pc: u32) -> bool {
+        let view = self.layout.view(npu, self.chunks[seq.index()], 0);
         let mut steps = (pc..view.steps(0)).map(|pc| (pc, view.step(Slot { thread: 0, pc })));
         let found = steps.find(|(_, (step, len))| step.op.sends() && *len > 0).map(|(pc, (step, len))| {
             let route = view.route(&step);
@@ -64,7 +64,7 @@ impl Ace {
     }
 
     /// The FSM has issued its last packet.
-    fn end_sending<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    fn end_sending<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -73,7 +73,7 @@ impl Ace {
     }
 
     /// The FSM has a packet for its peer.
-    pub(super) fn next_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn next_packet<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -85,14 +85,14 @@ impl Ace {
     }
 
     /// The packet that a chunk's FSM sends next: the first hop of its path, and its length.
-    pub(super) fn own_packet(&mut self, npu: NodeId, seq: u32) -> (u32, u32) {
+    pub(super) fn own_packet(&mut self, npu: NodeId, seq: ChunkId) -> (u32, u32) {
         let longest = u64::from(self.pools.slot_bytes());
         let block = self.progress(npu, seq).peer_block();
         (block.position, block.left.min(longest) as u32)
     }
 
     /// A packet of a chunk's own goes into the port buffer.
-    pub(super) fn issue_own_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn issue_own_packet<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -122,7 +122,7 @@ impl Ace {
     }
 
     /// A packet of a chunk is in memory.
-    pub(super) fn received<N: Network, Q>(&mut self, npu: NodeId, seq: u32, len: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn received<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, len: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -132,7 +132,7 @@ impl Ace {
     }
 
     /// Ends a chunk if everything has been sent and received.
-    fn finish_if_complete<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    fn finish_if_complete<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -153,7 +153,7 @@ impl Ace {
     }
 
     /// What an unfinished chunk waits for, given what it still sends.
-    pub(super) fn wait_for_peers(&self, npu: NodeId, seq: u32, block: Option<&PeerBlock>) -> String {
+    pub(super) fn wait_for_peers(&self, npu: NodeId, seq: ChunkId, block: Option<&PeerBlock>) -> String {
         let Some(block) = block else { return format!("{} B of its peers", self.still_due(npu, seq)) };
         let hop = self.paths.hop(block.position);
         let name = self.layout.fabric().port_name(npu, hop.port);

@@ -15,18 +15,18 @@ use super::phase_messages as messages;
 use super::ports::Waiting;
 use super::progress::{Progress, State};
 use super::run::{Arriving, InHand, PhaseRun, Shape};
-use crate::api::{Ctx, chunk_key};
+use crate::api::{ChunkId, Ctx, chunk_key};
 use syncline_core::{NodeId, PortId, Schedule};
 use syncline_network::{Network, Segment, TrafficClass};
 
 impl Ace {
     /// Sets what a chunk receives first around a ring.
-    pub(super) fn expect_first(&mut self, npu: NodeId, seq: u32) {
+    pub(super) fn expect_first(&mut self, npu: NodeId, seq: ChunkId) {
         self.expect(npu, seq, 0, 1);
     }
 
     /// Sets what a chunk receives next around a ring, after the message that is complete.
-    fn expect_next(&mut self, npu: NodeId, seq: u32) {
+    fn expect_next(&mut self, npu: NodeId, seq: ChunkId) {
         let around = self.progress(npu, seq).run().around();
         around.expected = (around.expected + 1) & MessageTag::NUMBERS;
         let Arriving { group, number, .. } = *around.arriving();
@@ -34,7 +34,7 @@ impl Ace {
     }
 
     /// Sets that a message of a group, or the first one of the next group, is received next, if there is one.
-    fn expect(&mut self, npu: NodeId, seq: u32, group: u32, number: u32) {
+    fn expect(&mut self, npu: NodeId, seq: ChunkId, group: u32, number: u32) {
         let chunk = self.progress(npu, seq);
         let phase = chunk.phase;
         let run = chunk.run();
@@ -98,14 +98,14 @@ impl Ace {
     }
 
     /// A packet stays in its input buffer, waiting for something.
-    fn hold(&mut self, npu: NodeId, seq: u32, packet: ArrivedPacket, receiving: InHand) {
+    fn hold(&mut self, npu: NodeId, seq: ChunkId, packet: ArrivedPacket, receiving: InHand) {
         let run = self.windows[npu.index()].chunk(seq).run();
         self.arrived.push(&mut run.arrived, packet);
         run.receiving = receiving;
     }
 
     /// Takes SRAM ports and ALU for the first packet that waits, and handles packets as long as nothing is busy.
-    pub(super) fn receive_waiting<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn receive_waiting<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -142,7 +142,7 @@ impl Ace {
     }
 
     /// The first packet that waits has SRAM ports and ALU.
-    pub(super) fn packet_received<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn packet_received<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -155,7 +155,7 @@ impl Ace {
     }
 
     /// Finishes the first packet that waits, passing it on if its step sends; false if it must wait for the port.
-    fn pass_on<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) -> bool
+    fn pass_on<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) -> bool
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -172,7 +172,7 @@ impl Ace {
     }
 
     /// Finishes the first packet that waits; the port buffer has room for it if it is passed on.
-    pub(super) fn finish_first<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn finish_first<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -182,8 +182,13 @@ impl Ace {
     }
 
     /// A packet is kept, or put into the port buffer, which has room.
-    fn finish_packet<N: Network, Q>(&mut self, npu: NodeId, seq: u32, packet: ArrivedPacket, ctx: &mut Ctx<'_, N, Q>)
-    where
+    fn finish_packet<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        seq: ChunkId,
+        packet: ArrivedPacket,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let Arriving { handling, .. } = *self.progress(npu, seq).run().around().arriving();
@@ -226,7 +231,7 @@ impl Ace {
     pub(super) fn end_phase_if_complete<N: Network, Q>(
         &mut self,
         npu: NodeId,
-        seq: u32,
+        seq: ChunkId,
         phase: u8,
         ctx: &mut Ctx<'_, N, Q>,
     ) where

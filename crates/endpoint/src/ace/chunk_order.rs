@@ -3,12 +3,13 @@
 //! A *line* is a sequence of chunks that is the same on all NPUs. Each NPU has come to some place in every line, once with
 //! beginning and once with taking room.
 
+use crate::api::ChunkId;
 use std::ops::Range;
 
 /// The lines, and how far each NPU is in them.
 #[derive(Debug)]
 pub(super) struct ChunkOrder {
-    lines: Vec<Vec<u32>>,
+    lines: Vec<Vec<ChunkId>>,
     /// Per NPU and line: how many chunks have begun, and how many have all room for their results.
     begun: Vec<u32>,
     with_room: Vec<u32>,
@@ -22,7 +23,7 @@ impl ChunkOrder {
     }
 
     /// A chunk stands behind all others in some lines.
-    pub fn append(&mut self, seq: u32, lines: Range<usize>) {
+    pub fn append(&mut self, seq: ChunkId, lines: Range<usize>) {
         self.lines[lines].iter_mut().for_each(|line| line.push(seq));
     }
 
@@ -32,7 +33,7 @@ impl ChunkOrder {
 
     /// The chunk of a line whose turn it is to begin on an NPU.
     #[inline]
-    pub fn next_to_begin(&self, npu: usize, line: usize) -> Option<u32> {
+    pub fn next_to_begin(&self, npu: usize, line: usize) -> Option<ChunkId> {
         self.lines[line].get(self.begun[self.place(npu, line)] as usize).copied()
     }
 
@@ -44,7 +45,7 @@ impl ChunkOrder {
 
     /// The chunk of a line whose turn it is to take room on an NPU.
     #[inline]
-    pub fn next_to_take_room(&self, npu: usize, line: usize) -> Option<u32> {
+    pub fn next_to_take_room(&self, npu: usize, line: usize) -> Option<ChunkId> {
         self.lines[line].get(self.with_room[self.place(npu, line)] as usize).copied()
     }
 
@@ -63,27 +64,27 @@ mod tests {
     fn every_npu_comes_to_the_chunks_of_a_line_in_the_same_order() {
         let mut order = ChunkOrder::new(3, 2);
         for (seq, lines) in [(0, 0..2), (1, 2..3), (2, 0..1), (3, 0..2)] {
-            order.append(seq, lines);
+            order.append(ChunkId(seq), lines);
         }
         let mut seen = [[0; 3]; 3].map(|_| Vec::new());
         for (line, seen) in seen.iter_mut().enumerate() {
             while let Some(seq) = order.next_to_begin(1, line) {
-                seen.push(seq);
+                seen.push(seq.0);
                 order.begin(1, line);
             }
         }
         assert_eq!(seen, [vec![0, 2, 3], vec![0, 3], vec![1]]);
-        assert_eq!(order.next_to_begin(0, 0), Some(0), "another NPU has begun nothing");
-        assert_eq!(order.next_to_take_room(1, 0), Some(0), "nor has the one taken room");
+        assert_eq!(order.next_to_begin(0, 0), Some(ChunkId(0)), "another NPU has begun nothing");
+        assert_eq!(order.next_to_take_room(1, 0), Some(ChunkId(0)), "nor has the one taken room");
         order.has_room(1, 0);
-        assert_eq!(order.next_to_take_room(1, 0), Some(2));
+        assert_eq!(order.next_to_take_room(1, 0), Some(ChunkId(2)));
     }
 
     #[test]
     fn a_line_goes_on_when_a_chunk_comes() {
         let mut order = ChunkOrder::new(1, 1);
         assert_eq!(order.next_to_begin(0, 0), None);
-        order.append(7, 0..1);
-        assert_eq!(order.next_to_begin(0, 0), Some(7));
+        order.append(ChunkId(7), 0..1);
+        assert_eq!(order.next_to_begin(0, 0), Some(ChunkId(7)));
     }
 }

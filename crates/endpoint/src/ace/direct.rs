@@ -21,14 +21,14 @@ use super::handling::Handling;
 use super::phase_messages as messages;
 use super::progress::{Progress, State};
 use super::run::{Direct, DirectPlace, InHand, OwnDirect, Shape};
-use crate::api::{Ctx, chunk_key};
+use crate::api::{ChunkId, Ctx, chunk_key};
 use syncline_collective::Op;
 use syncline_core::{NodeId, PortId, Ps, Schedule};
 use syncline_network::{Network, Route, TrafficClass};
 
 impl Ace {
     /// Sets up what a chunk of a direct phase expects, and its first own message.
-    pub(super) fn begin_direct<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn begin_direct<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -48,7 +48,7 @@ impl Ace {
     }
 
     /// The first own message of a direct phase from a place on that has any bytes.
-    fn own_message_from(&mut self, npu: NodeId, seq: u32, place: DirectPlace) -> Option<OwnDirect> {
+    fn own_message_from(&mut self, npu: NodeId, seq: ChunkId, place: DirectPlace) -> Option<OwnDirect> {
         let chunk = self.progress(npu, seq);
         let (phase, groups) = (chunk.phase, chunk.run().groups);
         let view = self.view(npu, seq, phase);
@@ -67,8 +67,13 @@ impl Ace {
     }
 
     /// An own message of a direct phase is in the port buffer; the next one can be read from `ready` on.
-    pub(super) fn own_sent_directly<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
-    where
+    pub(super) fn own_sent_directly<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        seq: ChunkId,
+        ready: Ps,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         let chunk = self.progress(npu, seq);
@@ -90,7 +95,7 @@ impl Ace {
     }
 
     /// Handles the packets that wait, as long as nothing is busy.
-    pub(super) fn add_waiting<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn add_waiting<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -113,7 +118,7 @@ impl Ace {
     }
 
     /// The first packet that waits is added to the sum, or stored.
-    pub(super) fn add_first<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn add_first<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {

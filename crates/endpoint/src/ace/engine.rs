@@ -15,7 +15,7 @@ use super::receipts::Receipts;
 use super::sram::Sram;
 use super::sram_division::{self, PassingPackets};
 use super::transit_pools::TransitPools;
-use crate::api::Chunk;
+use crate::api::{Chunk, ChunkId};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct Ace {
     pub(super) ports: Ports,
     /// Packets that still occupy an input buffer, and those of chunks that have not begun the phase, by (NPU, chunk, phase).
     pub(super) arrived: ArrivedPackets,
-    pub(super) early: BTreeMap<(u32, u32, u8), PacketList>,
+    pub(super) early: BTreeMap<(u32, ChunkId, u8), PacketList>,
     /// Per plan, whether its chunks are direct all-to-alls of all members.
     all_to_all: Vec<bool>,
     /// The phase of rings that fills the terminal partition.
@@ -149,31 +149,31 @@ impl Ace {
 
     /// The plan of a chunk.
     #[inline]
-    pub(super) fn plan_of(&self, seq: u32) -> u8 {
-        self.chunks[seq as usize].plan
+    pub(super) fn plan_of(&self, seq: ChunkId) -> u8 {
+        self.chunks[seq.index()].plan
     }
 
     /// The line in which a chunk stands in a phase: that of the phase, or that of direct all-to-alls.
     #[inline]
-    pub(super) fn line(&self, seq: u32, phase: u8) -> usize {
+    pub(super) fn line(&self, seq: ChunkId, phase: u8) -> usize {
         if self.is_all_to_all(self.plan_of(seq)) { self.phases } else { usize::from(phase) }
     }
 
     /// What a phase of a chunk achieves.
-    pub(super) fn kind(&self, seq: u32, phase: usize) -> Kind {
+    pub(super) fn kind(&self, seq: ChunkId, phase: usize) -> Kind {
         self.layout.plan(self.plan_of(seq)).phases()[phase].kind
     }
 
     /// A chunk that is under way.
     #[inline]
-    pub(super) fn progress(&mut self, npu: NodeId, seq: u32) -> &mut Progress {
+    pub(super) fn progress(&mut self, npu: NodeId, seq: ChunkId) -> &mut Progress {
         self.windows[npu.index()].chunk(seq)
     }
 
     /// A phase of a chunk as an NPU sees it.
     #[inline]
-    pub(super) fn view(&self, npu: NodeId, seq: u32, phase: u8) -> PhaseView<'_> {
-        self.layout.view(npu, self.chunks[seq as usize], usize::from(phase))
+    pub(super) fn view(&self, npu: NodeId, seq: ChunkId, phase: u8) -> PhaseView<'_> {
+        self.layout.view(npu, self.chunks[seq.index()], usize::from(phase))
     }
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
@@ -181,7 +181,7 @@ impl Ace {
     ///
     /// It is the kind of the phase that decides, and not whether the program's first step that receives stores: on a ring
     /// of two ranks it does, since there is no step between the first sending and the last reduction.
-    pub(super) fn takes_room_at_once(&self, seq: u32, phase: usize) -> bool {
+    pub(super) fn takes_room_at_once(&self, seq: ChunkId, phase: usize) -> bool {
         let program = self.layout.plan(self.plan_of(seq)).program(phase, true);
         self.kind(seq, phase) != Kind::AllReduce || Pattern::of(&program) == Pattern::Direct
     }

@@ -1,5 +1,7 @@
 //! Timers of the engine, and their place in the order of events.
 
+use crate::api::ChunkId;
+
 /// Timers of the engine.
 #[derive(Clone, Copy, Debug)]
 pub enum AceEvent {
@@ -8,21 +10,21 @@ pub enum AceEvent {
         /// The NPU.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
     },
     /// A packet of the chunk's receiving side has SRAM ports and ALU.
     Received {
         /// The NPU.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
     },
     /// A packet that the chunk's FSM sends of its own has its SRAM port.
     Fetched {
         /// The NPU.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
     },
     /// The first packet of an input buffer has its SRAM port, in an all-to-all.
     Written {
@@ -55,14 +57,14 @@ pub enum AceEvent {
         /// The NPU.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
     },
     /// The RX DMA has written a chunk back.
     Drained {
         /// The NPU.
         npu: u32,
         /// The chunk.
-        seq: u32,
+        seq: ChunkId,
     },
 }
 

@@ -3,6 +3,7 @@
 //! Work comes in *lines*. Each line but the last has FSMs of its own; the last is served by all of them. Which FSM serves
 //! a piece of work follows from its number in the order that all NPUs share, so that all NPUs choose alike.
 
+use crate::api::ChunkId;
 use crate::servers::ResourceUse;
 use syncline_core::Ps;
 
@@ -54,9 +55,9 @@ impl FsmPool {
 
     /// The FSM that serves piece `seq` of a line's work.
     #[inline]
-    pub fn server(&self, line: usize, seq: u32) -> u32 {
+    pub fn server(&self, line: usize, seq: ChunkId) -> u32 {
         let (first, end) = self.range(line);
-        first + seq % (end - first)
+        first + seq.0 % (end - first)
     }
 
     /// The line that an FSM serves beside the last one.
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn work_goes_to_the_fsms_of_its_line_in_turn_and_the_last_line_to_all() {
         let pool = FsmPool::new(&[2, 1, 3], 6, 1);
-        let servers = |line| (0..7).map(|seq| pool.server(line, seq)).collect::<Vec<_>>();
+        let servers = |line| (0..7).map(|seq| pool.server(line, ChunkId(seq))).collect::<Vec<_>>();
         assert_eq!(servers(0), [0, 1, 0, 1, 0, 1, 0]);
         assert_eq!(servers(1), [2; 7]);
         assert_eq!(servers(2), [3, 4, 5, 3, 4, 5, 3]);

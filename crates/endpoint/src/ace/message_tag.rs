@@ -1,11 +1,13 @@
 //! How messages of phases are named in the network.
 
+use crate::api::ChunkId;
+
 /// The name of a message of a phase, in 63 bits: the last one is that of packets of direct all-to-alls
 /// ([`super::packet`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageTag {
     /// The chunk.
-    pub seq: u32,
+    pub seq: ChunkId,
     /// The phase.
     pub phase: u8,
     /// In a direct phase: whether it is part of the result, rather than something to add.
@@ -27,7 +29,7 @@ impl MessageTag {
     #[inline]
     pub fn of(tag: u64) -> MessageTag {
         MessageTag {
-            seq: (tag >> Self::SEQ_AT) as u32,
+            seq: ChunkId((tag >> Self::SEQ_AT) as u32),
             phase: (tag & Self::PHASES) as u8,
             is_result: tag & Self::RESULT != 0,
             number: (tag >> Self::NUMBER_AT) as u32,
@@ -38,7 +40,10 @@ impl MessageTag {
     #[inline]
     pub fn tag(self) -> u64 {
         let result = if self.is_result { Self::RESULT } else { 0 };
-        u64::from(self.number) << Self::NUMBER_AT | u64::from(self.seq) << Self::SEQ_AT | result | u64::from(self.phase)
+        u64::from(self.number) << Self::NUMBER_AT
+            | u64::from(self.seq.0) << Self::SEQ_AT
+            | result
+            | u64::from(self.phase)
     }
 }
 
@@ -52,7 +57,7 @@ mod tests {
         for (seq, phase, is_result, number) in
             [(0, 0, false, 0), (u32::MAX, 0x7f, true, MessageTag::NUMBERS), (7, 3, true, 5)]
         {
-            let message = MessageTag { seq, phase, is_result, number };
+            let message = MessageTag { seq: ChunkId(seq), phase, is_result, number };
             assert_eq!(MessageTag::of(message.tag()), message);
             assert!(!is_of_all_to_all(message.tag()));
         }

@@ -7,14 +7,14 @@ use super::message_tag::MessageTag;
 use super::phase_messages as messages;
 use super::ports::Waiting;
 use super::run::{Arriving, InHand, OwnAround, Shape};
-use crate::api::{Ctx, chunk_key};
+use crate::api::{ChunkId, Ctx, chunk_key};
 use syncline_collective::{Kind, Op};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
 impl Ace {
     /// The FSM sends a message of its own; around a ring as soon as no other FSM sends one through the port.
-    pub(super) fn begin_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn begin_own<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -44,7 +44,7 @@ impl Ace {
     }
 
     /// The FSM fetches the next packet of its own message, not before `ready`.
-    pub(super) fn fetch_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn fetch_own<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -68,7 +68,7 @@ impl Ace {
     }
 
     /// A packet of the FSM's own message has been read.
-    pub(super) fn packet_fetched<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn packet_fetched<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -82,7 +82,7 @@ impl Ace {
     }
 
     /// Puts the fetched packet of the FSM's own message into the port buffer and fetches the next.
-    pub(super) fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn issue_own<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -106,7 +106,7 @@ impl Ace {
     }
 
     /// An own message around a ring is in the port buffer; the next one can be read from `ready` on.
-    fn own_sent_around<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
+    fn own_sent_around<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ready: Ps, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -147,7 +147,7 @@ impl Ace {
     }
 
     /// The last send of a group around a ring is issued: the FSM goes on to the next group, or is free.
-    pub(super) fn next_group<N: Network, Q>(&mut self, npu: NodeId, seq: u32, group: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn next_group<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, group: u32, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -159,7 +159,7 @@ impl Ace {
     }
 
     /// Sets up the first own message of a group around a ring.
-    pub(super) fn set_up_own(&mut self, npu: NodeId, seq: u32, group: u32) {
+    pub(super) fn set_up_own(&mut self, npu: NodeId, seq: ChunkId, group: u32) {
         let chunk = self.progress(npu, seq);
         let (phase, groups) = (chunk.phase, chunk.run().groups);
         let len = messages::part(messages::own_block(&self.view(npu, seq, phase), 0), groups, group);
@@ -172,8 +172,14 @@ impl Ace {
 
     /// Hands a packet to the network, opening its message with the first: one of the FSM's own message, or of one that it
     /// passes on.
-    pub(super) fn feed<N: Network, Q>(&mut self, npu: NodeId, seq: u32, len: u32, own: bool, ctx: &mut Ctx<'_, N, Q>)
-    where
+    pub(super) fn feed<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        seq: ChunkId,
+        len: u32,
+        own: bool,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.sent += u64::from(len);
@@ -191,7 +197,7 @@ impl Ace {
     }
 
     /// The message of which a chunk sends a first packet: the FSM's own one, or the one that it passes on.
-    fn outgoing(&mut self, npu: NodeId, seq: u32, own: bool) -> Message {
+    fn outgoing(&mut self, npu: NodeId, seq: ChunkId, own: bool) -> Message {
         let chunk = self.progress(npu, seq);
         let phase = chunk.phase;
         let run = *chunk.run();

@@ -1,5 +1,6 @@
 //! Packets of direct all-to-alls, and how they are named in the network.
 
+use crate::api::ChunkId;
 use syncline_core::Ps;
 
 /// Packets that a transit pool holds at least: the one that enters, and the bubble.
@@ -9,7 +10,7 @@ pub(super) const LEAST_SLOTS: u64 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     /// Its chunk.
-    pub seq: u32,
+    pub seq: ChunkId,
     /// The hop that it is on, or takes next, in the table of paths.
     pub position: u32,
     /// Its bytes.
@@ -24,12 +25,12 @@ const MARK: u64 = 1 << 63;
 impl Packet {
     /// The packet with a tag that has just arrived.
     pub fn arrived(tag: u64, len: u32, now: Ps) -> Packet {
-        Packet { seq: tag as u32, position: ((tag & !MARK) >> 32) as u32, len, since: now }
+        Packet { seq: ChunkId(tag as u32), position: ((tag & !MARK) >> 32) as u32, len, since: now }
     }
 
     /// Its name in the network.
     pub fn tag(&self) -> u64 {
-        MARK | u64::from(self.position) << 32 | u64::from(self.seq)
+        MARK | u64::from(self.position) << 32 | u64::from(self.seq.0)
     }
 }
 
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn a_packet_is_known_by_its_tag() {
         for (seq, position) in [(0, 0), (u32::MAX, 0), (3, 0x7fff_ffff)] {
-            let packet = Packet { seq, position, len: 9, since: Ps(7) };
+            let packet = Packet { seq: ChunkId(seq), position, len: 9, since: Ps(7) };
             assert!(is_of_all_to_all(packet.tag()));
             assert_eq!(Packet::arrived(packet.tag(), 9, Ps(7)), packet);
         }

@@ -8,18 +8,18 @@ use super::phase_messages::{self as messages, Pattern};
 use super::progress::{Blocked, Progress, State};
 use super::run::{Around, Direct, InHand, PhaseRun, Shape};
 use super::sram::Reservation;
-use crate::api::{Chunk, Ctx, EpOut, chunk_key};
+use crate::api::{Chunk, ChunkId, Ctx, EpOut, chunk_key};
 use crate::loggp::Train;
 use syncline_core::{Bytes, NodeId, Ps, Schedule};
 use syncline_network::Network;
 
 impl Ace {
     /// A chunk is loaded if its partition has room; with nothing to communicate it is complete.
-    pub(super) fn load<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn load<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let chunk = self.chunks[seq as usize];
+        let chunk = self.chunks[seq.index()];
         let mut done = ctx.now;
         let mut event = AceEvent::Drained { npu: npu.0, seq }; // nothing to communicate with nobody
         if self.layout.phases(chunk.plan) > 0 {
@@ -41,7 +41,7 @@ impl Ace {
     }
 
     /// A chunk is ready for its phase.
-    pub(super) fn queue<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn queue<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -53,13 +53,13 @@ impl Ace {
     }
 
     /// A chunk that is ready for its next phase, if it is the one of this line.
-    pub(super) fn queued(&self, npu: NodeId, line: usize, seq: u32) -> Option<&Progress> {
+    pub(super) fn queued(&self, npu: NodeId, line: usize, seq: ChunkId) -> Option<&Progress> {
         let chunk = self.windows[npu.index()].get(seq)?;
         (matches!(chunk.state, State::Queued) && self.line(seq, chunk.phase) == line).then_some(chunk)
     }
 
     /// Whether the next chunk of a line can begin its phase; if not, what it waits for.
-    pub(super) fn blocked_by(&self, npu: NodeId, line: usize, seq: u32) -> Option<Blocked> {
+    pub(super) fn blocked_by(&self, npu: NodeId, line: usize, seq: ChunkId) -> Option<Blocked> {
         if self.queued(npu, line, seq).is_none() {
             return Some(Blocked::Turn);
         }
@@ -71,14 +71,14 @@ impl Ace {
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
-    fn may_take_room(&self, npu: NodeId, phase: usize, seq: u32) -> bool {
+    fn may_take_room(&self, npu: NodeId, phase: usize, seq: ChunkId) -> bool {
         let (to, bytes) = self.destination(npu, seq, phase);
         self.order.next_to_take_room(npu.index(), phase) == Some(seq) && self.sram.fits(npu, to, bytes)
     }
 
     /// Reserves room for the results of a chunk's phase, as much as there is of what it still needs, if it
     /// is its turn; whether a packet of `len` bytes can be stored.
-    pub(super) fn take_room(&mut self, npu: NodeId, seq: u32, len: u32, now: Ps) -> bool {
+    pub(super) fn take_room(&mut self, npu: NodeId, seq: ChunkId, len: u32, now: Ps) -> bool {
         let phase = usize::from(self.progress(npu, seq).phase);
         if self.order.next_to_take_room(npu.index(), phase) == Some(seq) {
             let to = self.destination_of(seq, phase);
@@ -140,13 +140,13 @@ impl Ace {
     }
 
     /// The partition that a phase of a chunk fills.
-    fn destination_of(&self, seq: u32, phase: usize) -> usize {
+    fn destination_of(&self, seq: ChunkId, phase: usize) -> usize {
         if phase + 1 == self.layout.phases(self.plan_of(seq)) { self.phases } else { phase + 1 }
     }
 
     /// The partition that a phase of a chunk fills, and how many bytes.
-    pub(super) fn destination(&self, npu: NodeId, seq: u32, phase: usize) -> (usize, u64) {
-        (self.destination_of(seq, phase), self.layout.held(npu, self.chunks[seq as usize], phase + 1))
+    pub(super) fn destination(&self, npu: NodeId, seq: ChunkId, phase: usize) -> (usize, u64) {
+        (self.destination_of(seq, phase), self.layout.held(npu, self.chunks[seq.index()], phase + 1))
     }
 
     /// Lets the chunks of a line begin their phase, in their order, as long as FSMs and room last.
@@ -172,7 +172,7 @@ impl Ace {
     }
 
     /// Accounts what a chunk has waited since the last look to what it was blocked by.
-    fn account_wait(&mut self, npu: NodeId, seq: u32, now: Ps) {
+    fn account_wait(&mut self, npu: NodeId, seq: ChunkId, now: Ps) {
         let chunk = self.progress(npu, seq);
         let waited = now - chunk.waits_since;
         chunk.waits_since = now;
@@ -183,7 +183,7 @@ impl Ace {
     }
 
     /// A chunk begins its phase.
-    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, line: usize, ctx: &mut Ctx<'_, N, Q>)
+    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, line: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -222,7 +222,7 @@ impl Ace {
     }
 
     /// A phase of a chunk in which nothing has been done yet.
-    fn new_run(&mut self, npu: NodeId, seq: u32, phase: u8) -> PhaseRun {
+    fn new_run(&mut self, npu: NodeId, seq: ChunkId, phase: u8) -> PhaseRun {
         let arrived = self.early.remove(&(npu.0, seq, phase)).unwrap_or(PacketList::EMPTY);
         let (_, bytes) = self.destination(npu, seq, usize::from(phase));
         let view = self.view(npu, seq, phase);
@@ -250,7 +250,7 @@ impl Ace {
     }
 
     /// The last send of a chunk's phase is issued: its FSM may go on.
-    pub(super) fn free_fsm<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn free_fsm<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -264,7 +264,7 @@ impl Ace {
     }
 
     /// Everything of a phase has been sent and received.
-    pub(super) fn end_phase<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn end_phase<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -285,7 +285,7 @@ impl Ace {
     }
 
     /// The RX DMA writes a finished chunk back.
-    fn drain<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    fn drain<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -298,13 +298,13 @@ impl Ace {
         ctx.q.at(time, chunk_key(class::DRAINED, seq, 0), event);
     }
 
-    fn bytes_drained(&self, npu: NodeId, seq: u32) -> Bytes {
-        let chunk = self.chunks[seq as usize];
+    fn bytes_drained(&self, npu: NodeId, seq: ChunkId) -> Bytes {
+        let chunk = self.chunks[seq.index()];
         Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)))
     }
 
     /// The first message of a chunk that is written back is across the bus.
-    pub(super) fn crossed<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn crossed<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -317,7 +317,7 @@ impl Ace {
     }
 
     /// A chunk is in main memory again.
-    pub(super) fn drained<N: Network, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn drained<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -334,7 +334,7 @@ impl Ace {
     }
 
     /// A chunk is complete.
-    pub(super) fn complete<N, Q>(&mut self, npu: NodeId, seq: u32, ctx: &mut Ctx<'_, N, Q>) {
+    pub(super) fn complete<N, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) {
         self.windows[npu.index()].finish(seq);
         self.record_levels(npu, ctx.now);
         ctx.out.push(EpOut::Done { npu, seq });

@@ -3,6 +3,7 @@
 //! What waits for space is served first come, first served, but packets that are passed on go before those that an FSM
 //! sends of its own: chunks that have begun are finished first, and give their SRAM back.
 
+use crate::api::ChunkId;
 use crate::servers::ResourceUse;
 use std::collections::VecDeque;
 use syncline_core::{Bytes, NodeId, PortId, Ps};
@@ -12,7 +13,7 @@ use syncline_network::Room;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// The chunk that it is of.
-    pub seq: u32,
+    pub seq: ChunkId,
     /// Whether the chunk's FSM sends it of its own, rather than passing it on.
     pub own: bool,
 }
@@ -25,7 +26,7 @@ struct Port {
     /// Whether a timer is set for when there may be space.
     timer: bool,
     /// Chunks whose FSMs have messages of their own to send one after the other; the first one sends.
-    senders: VecDeque<u32>,
+    senders: VecDeque<ChunkId>,
 }
 
 /// The output ports of all NPUs.
@@ -91,14 +92,14 @@ impl Ports {
 
     /// The FSM of a chunk has a message of its own for a port; whether it may send it now. Otherwise it may when those
     /// before it have ended.
-    pub fn begin_sending(&mut self, npu: NodeId, port: PortId, seq: u32) -> bool {
+    pub fn begin_sending(&mut self, npu: NodeId, port: PortId, seq: ChunkId) -> bool {
         let senders = &mut self.port(npu, port).senders;
         senders.push_back(seq);
         senders.len() == 1
     }
 
     /// The FSM that sends through a port has sent its message; returns the chunk whose turn is next.
-    pub fn end_sending(&mut self, npu: NodeId, port: PortId) -> Option<u32> {
+    pub fn end_sending(&mut self, npu: NodeId, port: PortId) -> Option<ChunkId> {
         let senders = &mut self.port(npu, port).senders;
         senders.pop_front();
         senders.front().copied()
@@ -129,12 +130,12 @@ mod tests {
     fn packets_are_served_in_their_order_but_own_ones_after_all_others() {
         let mut ports = ports();
         for (seq, own) in [(1, true), (2, false), (3, true), (4, false), (5, false)] {
-            ports.wait(HERE.0, HERE.1, Waiting { seq, own });
+            ports.wait(HERE.0, HERE.1, Waiting { seq: ChunkId(seq), own });
         }
         let mut order = Vec::new();
         while let Some(first) = ports.first_waiting(HERE.0, HERE.1) {
             ports.serve(HERE.0, HERE.1, Ps(10));
-            order.push(first.seq);
+            order.push(first.seq.0);
         }
         assert_eq!(order, [2, 4, 5, 1, 3]);
         assert_eq!((ports.usage().served, ports.usage().wait), (5, 50));
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn ports_do_not_wait_for_one_another() {
         let mut ports = ports();
-        ports.wait(HERE.0, HERE.1, Waiting { seq: 1, own: false });
+        ports.wait(HERE.0, HERE.1, Waiting { seq: ChunkId(1), own: false });
         for (npu, port) in [(0, 2), (1, 1), (1, 0)] {
             assert_eq!(ports.first_waiting(NodeId(npu), PortId(port)), None);
         }
@@ -163,11 +164,11 @@ mod tests {
     #[test]
     fn one_fsm_at_a_time_sends_messages_of_its_own() {
         let mut ports = ports();
-        assert!(ports.begin_sending(HERE.0, HERE.1, 8));
-        assert!(!ports.begin_sending(HERE.0, HERE.1, 3));
-        assert!(!ports.begin_sending(HERE.0, HERE.1, 9));
+        assert!(ports.begin_sending(HERE.0, HERE.1, ChunkId(8)));
+        assert!(!ports.begin_sending(HERE.0, HERE.1, ChunkId(3)));
+        assert!(!ports.begin_sending(HERE.0, HERE.1, ChunkId(9)));
         let next: Vec<_> = (0..3).map(|_| ports.end_sending(HERE.0, HERE.1)).collect();
-        assert_eq!(next, [Some(3), Some(9), None]);
-        assert!(ports.begin_sending(HERE.0, HERE.1, 3), "nobody sends any more");
+        assert_eq!(next, [Some(ChunkId(3)), Some(ChunkId(9)), None]);
+        assert!(ports.begin_sending(HERE.0, HERE.1, ChunkId(3)), "nobody sends any more");
     }
 }

@@ -1,8 +1,9 @@
 //! How far the chunks of an NPU are.
 
 use super::run::{PeerBlock, PhaseRun};
+use crate::api::ChunkId;
 use std::collections::VecDeque;
-use syncline_core::Ps;
+use syncline_core::{Id, Ps};
 
 /// Where a chunk is on its way through an engine.
 #[derive(Clone, Copy, Debug)]
@@ -82,19 +83,19 @@ impl Progress {
 /// The chunks of an NPU between the oldest unfinished one and the newest it has started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    base: u32,
+    base: ChunkId,
     chunks: VecDeque<Progress>,
 }
 
 impl Window {
     /// Number of the oldest chunk that is not done.
-    pub fn base(&self) -> u32 {
+    pub fn base(&self) -> ChunkId {
         self.base
     }
 
     /// Number of the chunk that is started next.
-    pub fn next(&self) -> u32 {
-        self.base + self.chunks.len() as u32
+    pub fn next(&self) -> ChunkId {
+        ChunkId(self.base.0 + self.chunks.len() as u32)
     }
 
     /// Whether no chunk is under way.
@@ -103,7 +104,7 @@ impl Window {
     }
 
     /// The next chunk starts; returns its number.
-    pub fn start(&mut self) -> u32 {
+    pub fn start(&mut self) -> ChunkId {
         let seq = self.next();
         self.chunks.push_back(Progress::LOADING);
         seq
@@ -111,33 +112,33 @@ impl Window {
 
     /// A chunk, if it has started and is not done with all before it.
     #[inline]
-    pub fn get(&self, seq: u32) -> Option<&Progress> {
-        self.chunks.get(seq.checked_sub(self.base)? as usize)
+    pub fn get(&self, seq: ChunkId) -> Option<&Progress> {
+        self.chunks.get(seq.place_from(self.base)?)
     }
 
     /// The same, to be changed.
     #[inline]
-    pub fn get_mut(&mut self, seq: u32) -> Option<&mut Progress> {
-        self.chunks.get_mut(seq.checked_sub(self.base)? as usize)
+    pub fn get_mut(&mut self, seq: ChunkId) -> Option<&mut Progress> {
+        self.chunks.get_mut(seq.place_from(self.base)?)
     }
 
     /// A chunk that is under way.
     #[inline]
-    pub fn chunk(&mut self, seq: u32) -> &mut Progress {
-        &mut self.chunks[(seq - self.base) as usize]
+    pub fn chunk(&mut self, seq: ChunkId) -> &mut Progress {
+        &mut self.chunks[(seq.0 - self.base.0) as usize]
     }
 
     /// All that are under way, with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Progress)> {
-        (self.base..).zip(&self.chunks)
+    pub fn iter(&self) -> impl Iterator<Item = (ChunkId, &Progress)> {
+        (self.base.0..).map(ChunkId).zip(&self.chunks)
     }
 
     /// A chunk is done.
-    pub fn finish(&mut self, seq: u32) {
+    pub fn finish(&mut self, seq: ChunkId) {
         self.chunk(seq).state = State::Done;
         while matches!(self.chunks.front(), Some(Progress { state: State::Done, .. })) {
             self.chunks.pop_front();
-            self.base += 1;
+            self.base = self.base.next();
         }
     }
 }
@@ -149,14 +150,16 @@ mod tests {
     #[test]
     fn a_window_reaches_from_the_oldest_unfinished_chunk_to_the_newest() {
         let mut window = Window::default();
-        assert_eq!([window.start(), window.start(), window.start()], [0, 1, 2]);
-        window.finish(1);
-        assert_eq!((window.base(), window.next()), (0, 3), "a newer one is done first");
-        assert!(matches!(window.get(1), Some(Progress { state: State::Done, .. })));
-        window.finish(0);
-        assert_eq!((window.base(), window.next()), (2, 3));
-        assert!(window.get(1).is_none() && window.get(2).is_some() && window.get(3).is_none());
-        window.finish(2);
-        assert!(window.is_empty() && window.start() == 3);
+        assert_eq!([window.start(), window.start(), window.start()], [0, 1, 2].map(ChunkId));
+        window.finish(ChunkId(1));
+        assert_eq!((window.base(), window.next()), (ChunkId(0), ChunkId(3)), "a newer one is done first");
+        assert!(matches!(window.get(ChunkId(1)), Some(Progress { state: State::Done, .. })));
+        window.finish(ChunkId(0));
+        assert_eq!((window.base(), window.next()), (ChunkId(2), ChunkId(3)));
+        assert!(
+            window.get(ChunkId(1)).is_none() && window.get(ChunkId(2)).is_some() && window.get(ChunkId(3)).is_none()
+        );
+        window.finish(ChunkId(2));
+        assert!(window.is_empty() && window.start() == ChunkId(3));
     }
 }

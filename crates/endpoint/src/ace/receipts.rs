@@ -1,5 +1,6 @@
 //! What NPUs are still to receive of direct all-to-alls.
 
+use crate::api::ChunkId;
 use std::collections::VecDeque;
 use syncline_core::NodeId;
 
@@ -7,7 +8,7 @@ use syncline_core::NodeId;
 #[derive(Debug)]
 pub(super) struct Receipts {
     /// Per NPU: chunk and bytes, in the order of chunks.
-    due: Vec<VecDeque<(u32, u64)>>,
+    due: Vec<VecDeque<(ChunkId, u64)>>,
 }
 
 impl Receipts {
@@ -16,17 +17,17 @@ impl Receipts {
         Receipts { due: vec![VecDeque::new(); npus as usize] }
     }
 
-    fn find(&self, npu: NodeId, seq: u32) -> Result<usize, usize> {
+    fn find(&self, npu: NodeId, seq: ChunkId) -> Result<usize, usize> {
         self.due[npu.index()].binary_search_by_key(&seq, |&(seq, _)| seq)
     }
 
     /// Bytes of a chunk that an NPU is still to receive, if it has received some.
-    pub fn due(&self, npu: NodeId, seq: u32) -> Option<u64> {
+    pub fn due(&self, npu: NodeId, seq: ChunkId) -> Option<u64> {
         self.find(npu, seq).ok().map(|at| self.due[npu.index()][at].1)
     }
 
     /// An NPU has received some of a chunk; so many bytes are still to come.
-    pub fn set_due(&mut self, npu: NodeId, seq: u32, bytes: u64) {
+    pub fn set_due(&mut self, npu: NodeId, seq: ChunkId, bytes: u64) {
         match self.find(npu, seq) {
             Ok(at) => self.due[npu.index()][at].1 = bytes,
             Err(at) => self.due[npu.index()].insert(at, (seq, bytes)),
@@ -34,7 +35,7 @@ impl Receipts {
     }
 
     /// A chunk is done.
-    pub fn forget(&mut self, npu: NodeId, seq: u32) {
+    pub fn forget(&mut self, npu: NodeId, seq: ChunkId) {
         if let Ok(at) = self.find(npu, seq) {
             self.due[npu.index()].remove(at);
         }
@@ -50,12 +51,12 @@ mod tests {
         let mut receipts = Receipts::new(2);
         let npu = NodeId(1);
         for (seq, bytes) in [(5, 100), (2, 7), (5, 70), (9, 1), (2, 0)] {
-            receipts.set_due(npu, seq, bytes);
+            receipts.set_due(npu, ChunkId(seq), bytes);
         }
-        assert_eq!([2, 5, 7, 9].map(|seq| receipts.due(npu, seq)), [Some(0), Some(70), None, Some(1)]);
-        assert_eq!(receipts.due(NodeId(0), 5), None);
-        receipts.forget(npu, 2);
-        receipts.forget(npu, 7);
-        assert_eq!([2, 5, 9].map(|seq| receipts.due(npu, seq)), [None, Some(70), Some(1)]);
+        assert_eq!([2, 5, 7, 9].map(|seq| receipts.due(npu, ChunkId(seq))), [Some(0), Some(70), None, Some(1)]);
+        assert_eq!(receipts.due(NodeId(0), ChunkId(5)), None);
+        receipts.forget(npu, ChunkId(2));
+        receipts.forget(npu, ChunkId(7));
+        assert_eq!([2, 5, 9].map(|seq| receipts.due(npu, ChunkId(seq))), [None, Some(70), Some(1)]);
     }
 }

@@ -33,8 +33,8 @@
 use super::engine::Ace;
 use super::event::AceEvent;
 use super::progress::{Blocked, State};
-use crate::api::{Chunk, Ctx};
-use syncline_core::{NodeId, PortId, Schedule};
+use crate::api::{Chunk, ChunkId, Ctx};
+use syncline_core::{Id, NodeId, PortId, Schedule};
 use syncline_network::Network;
 
 impl Ace {
@@ -44,7 +44,7 @@ impl Ace {
             true => self.phases..self.phases + 1,
             false => 0..self.layout.phases(chunk.plan),
         };
-        self.order.append(self.chunks.len() as u32, lines);
+        self.order.append(ChunkId::from_index(self.chunks.len()), lines);
         self.chunks.push(chunk);
     }
 

@@ -40,7 +40,7 @@ use super::event::{AceEvent, class};
 use super::handling::Handling;
 use super::packet::Packet;
 use super::transit_pools::Source;
-use crate::api::Ctx;
+use crate::api::{ChunkId, Ctx};
 use syncline_collective::Op;
 use syncline_core::{Bytes, Key, NodeId, PortId, Schedule};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
@@ -164,7 +164,7 @@ impl Ace {
     }
 
     /// An FSM has a packet for a port.
-    pub(super) fn line_up<N: Network, Q>(&mut self, npu: NodeId, port: PortId, seq: u32, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn line_up<N: Network, Q>(&mut self, npu: NodeId, port: PortId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {

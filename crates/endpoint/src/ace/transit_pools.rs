@@ -3,6 +3,7 @@
 //! What each of them does with packets, and why that does not deadlock, is told in [`transit`](super::transit).
 
 use super::packet::Packet;
+use crate::api::ChunkId;
 use crate::servers::ResourceUse;
 use std::collections::VecDeque;
 use syncline_core::{NodeId, PortId, Ps};
@@ -32,7 +33,7 @@ struct Outlet {
     taken: u32,
     pool: VecDeque<Packet>,
     /// Chunks whose FSM has a packet for this port.
-    own: VecDeque<u32>,
+    own: VecDeque<ChunkId>,
     /// Whether it is the turn of the FSMs.
     turn_of_own: bool,
     /// Whether rings were the first to be served when the port had space.
@@ -164,12 +165,12 @@ impl TransitPools {
     }
 
     /// The FSM of a chunk has a packet for a port.
-    pub fn line_up(&mut self, npu: NodeId, out: PortId, seq: u32) {
+    pub fn line_up(&mut self, npu: NodeId, out: PortId, seq: ChunkId) {
         self.outlet(npu, out).own.push_back(seq);
     }
 
     /// The chunk whose FSM sends the next own packet through a port.
-    pub fn first_own(&self, npu: NodeId, out: PortId) -> Option<u32> {
+    pub fn first_own(&self, npu: NodeId, out: PortId) -> Option<ChunkId> {
         self.outlets[self.place(npu, out)].own.front().copied()
     }
 
@@ -215,7 +216,7 @@ impl TransitPools {
     }
 
     /// The next own packet goes through a port; returns the chunk that it is of.
-    pub fn take_own(&mut self, npu: NodeId, out: PortId) -> u32 {
+    pub fn take_own(&mut self, npu: NodeId, out: PortId) -> ChunkId {
         let outlet = self.outlet(npu, out);
         outlet.turn_of_own = false;
         outlet.own.pop_front().expect("an FSM has a packet when it is its turn")
@@ -300,7 +301,7 @@ mod tests {
     const EAST: PortId = PortId(1);
 
     fn packet(seq: u32) -> Packet {
-        Packet { seq, position: 0, len: 10 + seq, since: Ps::ZERO }
+        Packet { seq: ChunkId(seq), position: 0, len: 10 + seq, since: Ps::ZERO }
     }
 
     fn pools(slots: u32, bubble: bool) -> TransitPools {
@@ -359,7 +360,7 @@ mod tests {
         for seq in 0..3 {
             assert!(pools.take_slot(NPU, EAST, false, WEST));
             pools.put(NPU, EAST, packet(seq));
-            pools.line_up(NPU, EAST, 10 + seq);
+            pools.line_up(NPU, EAST, ChunkId(10 + seq));
         }
         let mut order = Vec::new();
         while let Some(source) = pools.next_source(NPU, EAST, pools.first_own(NPU, EAST).is_some()) {
@@ -368,7 +369,7 @@ mod tests {
                 Source::Pool => pools.take_pooled(NPU, EAST).0.seq,
             });
         }
-        assert_eq!(order, [0, 10, 1, 11, 2, 12]);
+        assert_eq!(order, [0, 10, 1, 11, 2, 12].map(ChunkId));
         assert_eq!(pools.next_source(NPU, EAST, true), Some(Source::Own), "whose turn it is, if alone");
     }
 
@@ -388,7 +389,7 @@ mod tests {
         }
         pools.wait_for_terminal(NPU, WEST);
         assert_eq!(pools.bytes_in_terminal(NPU), 36);
-        let stored: Vec<u32> = (0..3).map(|_| pools.stored(NPU).seq).collect();
+        let stored: Vec<u32> = (0..3).map(|_| pools.stored(NPU).seq.0).collect();
         assert_eq!((stored, pools.bytes_in_terminal(NPU)), (vec![1, 2, 3], 0));
         assert_eq!((pools.retry_terminal(NPU), pools.retry_terminal(NPU)), (vec![WEST], vec![]));
     }

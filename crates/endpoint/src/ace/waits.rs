@@ -3,6 +3,7 @@
 use super::engine::Ace;
 use super::progress::{Blocked, Progress, State};
 use super::run::{Arriving, InHand, PhaseRun, Shape};
+use crate::api::ChunkId;
 use syncline_core::{NodeId, PortId, Wait};
 
 impl Ace {
@@ -24,7 +25,7 @@ impl Ace {
     }
 
     /// What a chunk waits for; nothing while DMAs move it.
-    fn wait_of(&self, npu: NodeId, seq: u32, chunk: &Progress) -> Option<String> {
+    fn wait_of(&self, npu: NodeId, seq: ChunkId, chunk: &Progress) -> Option<String> {
         Some(match &chunk.state {
             State::Loading | State::Draining { .. } | State::Done => return None,
             State::Queued => match self.blocked_by(npu, self.line(seq, chunk.phase), seq) {

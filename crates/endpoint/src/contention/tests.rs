@@ -1,9 +1,10 @@
 use super::reference::{self, Machine};
 use super::*;
+use crate::api::ChunkId;
 use crate::costs::Baseline;
 use crate::kernel::PER_WARP;
 use proptest::prelude::*;
-use syncline_core::{EventQueue, Key, Rate};
+use syncline_core::{EventQueue, Id, Key, Rate};
 
 const GB: u64 = 1_000_000_000;
 
@@ -28,7 +29,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
     let steps = inputs.iter().filter(|i| matches!(i.1, Input::Step(..))).count();
     let (mut done, mut computed) = (vec![Ps::MAX; steps], [None; 2]);
     let mut q = Queue(EventQueue::new());
-    let (mut inputs, mut outputs, mut seq) = (inputs.into_iter().peekable(), Vec::new(), 0);
+    let (mut inputs, mut outputs, mut seq) = (inputs.into_iter().peekable(), Vec::new(), ChunkId(0));
     loop {
         // Inputs stand for what the network reports: after timers, before work that is done.
         let event = match inputs.peek() {
@@ -43,14 +44,14 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
             Some((now, _, WorkDone::Shares { .. })) => {
                 cost.share_anew(0, now, &mut q, &mut outputs);
             }
-            Some((now, _, WorkDone::Step { seq, .. })) => done[seq as usize] = now,
+            Some((now, _, WorkDone::Step { seq, .. })) => done[seq.index()] = now,
             Some((_, _, packets @ (WorkDone::Packet { .. } | WorkDone::Passing { .. }))) => panic!("{packets:?}"),
             Some((now, _, WorkDone::Transit { .. })) => {
                 if inputs.peek().is_some_and(|i| i.0 == now) {
                     match inputs.next().map(|i| i.1) {
                         Some(Input::Step(op, len)) => {
                             cost.work(now, op, Bytes(len), WorkDone::Step { npu: 0, seq, thread: 0, stage: 0 }, &mut q);
-                            seq += 1;
+                            seq = seq.next();
                         }
                         Some(Input::Compute(stream, kernels)) => {
                             if let Some(end) = cost.compute(0, stream, &kernels, now, &mut q, &mut outputs) {

@@ -1,6 +1,6 @@
 //! The switches' part in programs with a switch.
 
-use crate::api::{Chunk, Ctx, Report, chunk_key, class};
+use crate::api::{Chunk, ChunkId, Ctx, Report, chunk_key, class};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use crate::message::Tag;
@@ -44,7 +44,7 @@ struct Line {
 /// A piece of a chunk, in the order in which pieces that are done at once leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PieceId {
-    seq: u32,
+    seq: ChunkId,
     thread: u8,
     phase: u8,
     line: u32,
@@ -64,7 +64,7 @@ struct Open {
 struct Switch {
     open: BTreeMap<PieceId, Open>,
     /// Pieces that will leave, per chunk and thread in order of time.
-    leaving: BTreeSet<(u32, u8, Ps, PieceId)>,
+    leaving: BTreeSet<(ChunkId, u8, Ps, PieceId)>,
     /// Bytes of partial sums, and the most that there were.
     stored: u64,
     peak: u64,
@@ -144,7 +144,7 @@ impl Switches {
 
     fn view(&self, id: PieceId) -> PhaseView<'_> {
         let npu = self.lines[id.line as usize].npu;
-        self.layout.view(npu, self.chunks[id.seq as usize], usize::from(id.phase))
+        self.layout.view(npu, self.chunks[id.seq.index()], usize::from(id.phase))
     }
 
     /// A message has arrived by a port.
@@ -154,7 +154,7 @@ impl Switches {
     {
         let tag = Tag(tag);
         let (seq, phase, slot) = (tag.seq(), tag.phase(), tag.slot());
-        let dim = self.layout.plan(self.chunks[seq as usize].plan).phases()[usize::from(phase)].dim;
+        let dim = self.layout.plan(self.chunks[seq.index()].plan).phases()[usize::from(phase)].dim;
         let link = (self.layout.fabric().first_link(at) - self.first_link + u32::from(port.0)) as usize;
         let seat = self.seats[usize::from(dim)][link].expect("only members of a line send to its switch");
         let id = PieceId { seq, thread: slot.thread, phase, line: seat.line, first: slot.pc };
@@ -186,7 +186,7 @@ impl Switches {
     pub fn complete<N: Network, Q>(
         &mut self,
         node: NodeId,
-        seq: u32,
+        seq: ChunkId,
         thread: u8,
         flights: &mut Flights,
         ctx: &mut Ctx<'_, N, Q>,
@@ -230,7 +230,7 @@ impl Switches {
         let mut waits = Vec::new();
         for (node, switch) in (self.first.0..).map(NodeId).zip(&self.switches) {
             for (id, open) in &switch.open {
-                let phase = self.layout.phase_name(self.chunks[id.seq as usize].plan, usize::from(id.phase));
+                let phase = self.layout.phase_name(self.chunks[id.seq.index()].plan, usize::from(id.phase));
                 let name = self.layout.fabric().node_name(node);
                 waits.push(Wait {
                     who: format!("{name}, chunk {}, {phase}, piece at step {}", id.seq, id.first),

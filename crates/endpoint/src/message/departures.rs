@@ -10,6 +10,7 @@
 //!
 //! Every message goes in the end, whatever other NPUs choose, so the order cannot deadlock.
 
+use crate::api::ChunkId;
 use std::collections::BTreeMap;
 use syncline_core::NodeId;
 use syncline_network::{Message, Route};
@@ -21,8 +22,8 @@ struct Line {
     busy: bool,
     receipt: Option<u64>,
     /// Messages that wait: of urgent chunks by length, chunk and arrival, of others by chunk and arrival.
-    urgent: BTreeMap<(u64, u32, u64), Message>,
-    others: BTreeMap<(u32, u64), Message>,
+    urgent: BTreeMap<(u64, ChunkId, u64), Message>,
+    others: BTreeMap<(ChunkId, u64), Message>,
     arrived: u64,
 }
 
@@ -50,7 +51,7 @@ impl Departures {
 
     /// A message of chunk `seq` is ready, at an NPU whose oldest unfinished chunk is `oldest`. Returns what goes to the
     /// network now, if its connection is free.
-    pub fn ready(&mut self, message: Message, seq: u32, oldest: u32) -> Option<Message> {
+    pub fn ready(&mut self, message: Message, seq: ChunkId, oldest: ChunkId) -> Option<Message> {
         let number = *self.places.entry((message.src, message.route, message.queue)).or_insert(self.lines.len() as u64);
         if number == self.lines.len() as u64 {
             self.lines.push(Line::default());
@@ -62,7 +63,7 @@ impl Departures {
     }
 
     /// The message of a line has left. Returns the receipt that its sender wants, and what goes next.
-    pub fn left(&mut self, receipt: u64, oldest: u32) -> (Option<u64>, Option<Message>) {
+    pub fn left(&mut self, receipt: u64, oldest: ChunkId) -> (Option<u64>, Option<Message>) {
         let number = receipt & !Self::MARK;
         let line = &mut self.lines[number as usize];
         line.busy = false;
@@ -70,10 +71,12 @@ impl Departures {
     }
 
     /// What goes next on a line that is free.
-    fn next(&mut self, number: u64, oldest: u32) -> Option<Message> {
+    fn next(&mut self, number: u64, oldest: ChunkId) -> Option<Message> {
         let line = &mut self.lines[number as usize];
-        while let Some(other) =
-            line.others.first_entry().filter(|other| other.key().0.saturating_sub(oldest) < self.urgent)
+        while let Some(other) = line
+            .others
+            .first_entry()
+            .filter(|other| other.key().0.place_from(oldest).unwrap_or(0) < self.urgent as usize)
         {
             // A chunk may be done at an NPU that has not sent all of it.
             let ((seq, arrived), message) = other.remove_entry();
@@ -109,15 +112,15 @@ mod tests {
     #[test]
     fn the_shortest_of_the_oldest_chunks_goes_next() {
         let mut departures = Departures::new(4);
-        let first = departures.ready(message(0, 50, Some(7)), 0, 0).expect("the port is free");
+        let first = departures.ready(message(0, 50, Some(7)), ChunkId(0), ChunkId(0)).expect("the port is free");
         for (seq, len) in [(1, 40), (2, 30), (3, 30), (4, 10)] {
-            assert_eq!(departures.ready(message(0, len, None), seq, 0), None);
+            assert_eq!(departures.ready(message(0, len, None), ChunkId(seq), ChunkId(0)), None);
         }
         let mut receipt = first.receipt.expect("lines want to know");
         assert!(Departures::is_line(receipt));
         let mut order = Vec::new();
         for oldest in [0, 0, 1, 1] {
-            let (theirs, next) = departures.left(receipt, oldest);
+            let (theirs, next) = departures.left(receipt, ChunkId(oldest));
             assert_eq!(theirs, order.is_empty().then_some(7));
             let next = next.expect("four wait");
             order.push(next.tag);
@@ -125,18 +128,18 @@ mod tests {
         }
         // With chunk 0 done, chunk 4 is among the four oldest and overtakes chunk 1.
         assert_eq!(order, [30, 30, 10, 40]);
-        assert_eq!(departures.left(receipt, 5), (None, None));
-        assert!(departures.ready(message(0, 1, None), 6, 5).is_some());
+        assert_eq!(departures.left(receipt, ChunkId(5)), (None, None));
+        assert!(departures.ready(message(0, 1, None), ChunkId(6), ChunkId(5)).is_some());
     }
 
     #[test]
     fn places_do_not_wait_for_one_another_and_newer_chunks_go_where_older_ones_have_nothing() {
         let mut departures = Departures::new(1);
-        let first = departures.ready(message(0, 5, None), 9, 0).expect("nothing else is there");
-        assert!(departures.ready(message(1, 5, None), 9, 0).is_some());
-        assert_eq!(departures.ready(message(0, 1, None), 11, 0), None);
-        assert_eq!(departures.ready(message(0, 2, None), 10, 0), None);
-        let (_, next) = departures.left(first.receipt.expect("lines want to know"), 0);
+        let first = departures.ready(message(0, 5, None), ChunkId(9), ChunkId(0)).expect("nothing else is there");
+        assert!(departures.ready(message(1, 5, None), ChunkId(9), ChunkId(0)).is_some());
+        assert_eq!(departures.ready(message(0, 1, None), ChunkId(11), ChunkId(0)), None);
+        assert_eq!(departures.ready(message(0, 2, None), ChunkId(10), ChunkId(0)), None);
+        let (_, next) = departures.left(first.receipt.expect("lines want to know"), ChunkId(0));
         assert_eq!(next.map(|m| m.tag), Some(2));
     }
 }

@@ -16,7 +16,7 @@
 //! port.
 
 use super::MessageEndpoint;
-use crate::api::Ctx;
+use crate::api::{ChunkId, Ctx};
 use crate::costs::StepCost;
 use crate::work_done::WorkDone;
 use syncline_collective::Op;
@@ -34,7 +34,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     pub(super) fn take_up<N: Network, Q>(
         &mut self,
         npu: NodeId,
-        seq: u32,
+        seq: ChunkId,
         thread: u8,
         segment: Segment,
         ctx: &mut Ctx<'_, N, Q>,
@@ -61,7 +61,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// A packet of a thread's step goes on; with the last one the step is done.
-    pub(super) fn packet_done<N: Network, Q>(&mut self, npu: NodeId, seq: u32, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn packet_done<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {

@@ -1,5 +1,6 @@
 //! How messages name the step that takes them.
 
+use crate::api::ChunkId;
 use syncline_collective::Slot;
 
 /// Names the step of a chunk that takes a message, in 63 bits.
@@ -15,7 +16,7 @@ impl Tag {
     pub(super) const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
-    pub(crate) fn new(seq: u32, phase: u8, into: Slot) -> Tag {
+    pub(crate) fn new(seq: ChunkId, phase: u8, into: Slot) -> Tag {
         assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
@@ -23,12 +24,12 @@ impl Tag {
         let slot = u64::from(into.pc)
             | u64::from(into.thread) << Self::PC_BITS
             | u64::from(phase) << (Self::PC_BITS + Self::THREAD_BITS);
-        Tag(slot | u64::from(seq) << Self::SLOT_BITS)
+        Tag(slot | u64::from(seq.0) << Self::SLOT_BITS)
     }
 
     #[inline]
-    pub(crate) fn seq(self) -> u32 {
-        (self.0 >> Self::SLOT_BITS) as u32
+    pub(crate) fn seq(self) -> ChunkId {
+        ChunkId((self.0 >> Self::SLOT_BITS) as u32)
     }
 
     #[inline]

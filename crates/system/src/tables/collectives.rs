@@ -1,13 +1,14 @@
 //! The collectives of a run, and the phases that their chunks go through.
 
 use super::{View, ints, optional_ints};
+use crate::admission::CollectiveId;
 use crate::driver::PhaseSlice;
 use crate::endpoints::EndpointEvent;
 use crate::executor::pass_name;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
 use syncline_collective::Kind;
-use syncline_core::Ps;
+use syncline_core::{Id, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::PhaseFsms;
 use syncline_network::Network;
@@ -71,19 +72,19 @@ where
 {
     pub(super) fn collectives(&self) -> Collectives {
         let executor = self.simulation.executor();
-        let ids: Vec<u32> = (0..self.outcome.collectives.len() as u32).collect();
-        let node = |id: u32| &executor.nodes()[executor.collectives()[id as usize].node as usize];
-        let times = |id: u32| self.outcome.collectives[id as usize];
-        let text = |f: &dyn Fn(u32) -> String| ids.iter().map(|&id| f(id)).collect();
-        let at = |f: &dyn Fn(u32) -> Option<Ps>| optional_ints(&ids, |id| f(id).map(|t| t.0));
+        let ids: Vec<CollectiveId> = (0..self.outcome.collectives.len()).map(CollectiveId::from_index).collect();
+        let node = |id: CollectiveId| &executor.nodes()[executor.collectives()[id.index()].node.index()];
+        let times = |id: CollectiveId| self.outcome.collectives[id.index()];
+        let text = |f: &dyn Fn(CollectiveId) -> String| ids.iter().map(|&id| f(id)).collect();
+        let at = |f: &dyn Fn(CollectiveId) -> Option<Ps>| optional_ints(&ids, |id| f(id).map(|t| t.0));
         Collectives {
-            id: ints(&ids, u64::from),
+            id: ints(&ids, |id| id.0.into()),
             layer: text(&|id| self.layer_name(node(id).layer)),
             pass: text(&|id| pass_name(node(id).pass).to_string()),
             iteration: ints(&ids, |id| node(id).iteration.into()),
-            kind: text(&|id| executor.collectives()[id as usize].kind.to_string()),
-            bytes: ints(&ids, |id| executor.collectives()[id as usize].bytes),
-            chunks: ints(&ids, |id| self.outcome.chunks[id as usize]),
+            kind: text(&|id| executor.collectives()[id.index()].kind.to_string()),
+            bytes: ints(&ids, |id| executor.collectives()[id.index()].bytes),
+            chunks: ints(&ids, |id| self.outcome.chunks[id.index()]),
             issued_ps: at(&|id| times(id).issued),
             started_ps: at(&|id| times(id).started),
             completed_ps: at(&|id| times(id).completed),
@@ -132,7 +133,7 @@ where
         all.find(|p| (p.plan, usize::from(p.phase)) == (plan, phase)).copied()
     }
 
-    pub(super) fn kind(&self, collective: u32) -> Kind {
-        self.simulation.executor().collectives()[collective as usize].kind
+    pub(super) fn kind(&self, collective: CollectiveId) -> Kind {
+        self.simulation.executor().collectives()[collective.index()].kind
     }
 }

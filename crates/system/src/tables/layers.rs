@@ -1,6 +1,7 @@
 //! The layers of a model: what each computes and communicates, and what of that is waited for.
 
 use super::{View, ints, optional_ints};
+use crate::admission::CollectiveId;
 use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
 use crate::spec::JobSpec;
@@ -64,20 +65,20 @@ where
                 *stream = Stream::Background;
             }
         }
-        let mut of_layer: Vec<Vec<u32>> = vec![Vec::new(); layers.len()];
-        for (id, c) in (0u32..).zip(executor.collectives()) {
-            if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node as usize].layer as usize) {
+        let mut of_layer: Vec<Vec<CollectiveId>> = vec![Vec::new(); layers.len()];
+        for (id, c) in (0u32..).map(CollectiveId).zip(executor.collectives()) {
+            if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node.index()].layer as usize) {
                 ids.push(id);
             }
         }
         // Collectives of an iteration of which nothing was issued are not known to the driver.
-        let times = |id: &u32| self.outcome.collectives.get(*id as usize).copied().unwrap_or_default();
-        let mean = |ids: &Vec<u32>, f: &dyn Fn(&u32) -> Option<u64>| {
+        let times = |id: &CollectiveId| self.outcome.collectives.get(id.index()).copied().unwrap_or_default();
+        let mean = |ids: &Vec<CollectiveId>, f: &dyn Fn(&CollectiveId) -> Option<u64>| {
             let known: Vec<u64> = ids.iter().filter_map(f).collect();
             known.iter().sum::<u64>().checked_div(known.len() as u64)
         };
-        let raw = |id: &u32| Some((times(id).completed? - times(id).issued?).0);
-        let queued = |id: &u32| Some((times(id).started? - times(id).issued?).0);
+        let raw = |id: &CollectiveId| Some((times(id).completed? - times(id).issued?).0);
+        let queued = |id: &CollectiveId| Some((times(id).started? - times(id).issued?).0);
         let all: Vec<_> = layers.iter().zip(&of_layer).collect();
         let timed: Vec<_> = layers.iter().zip(streams).collect();
         Layers {
@@ -91,7 +92,7 @@ where
             update_ps: ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 }),
             compute_ps: ints(executor.compute_by_layer(self.npu), |busy| busy),
             collectives: ints(&all, |(_, ids)| ids.len() as u64),
-            comm_bytes: ints(&all, |(_, ids)| ids.iter().map(|&i| executor.collectives()[i as usize].bytes).sum()),
+            comm_bytes: ints(&all, |(_, ids)| ids.iter().map(|&i| executor.collectives()[i.index()].bytes).sum()),
             raw_latency_ps: optional_ints(&all, |(_, ids)| mean(ids, &raw)),
             queue_ps: optional_ints(&all, |(_, ids)| mean(ids, &queued)),
             exposed_ps: ints(&all, |(_, ids)| ids.iter().map(|&id| self.exposed_of(id)).sum()),

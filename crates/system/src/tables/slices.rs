@@ -12,6 +12,7 @@ use syncline_core::{NodeId, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_network::Network;
 use syncline_workload::Stream;
+use syncline_workload::graph::NodeIndex;
 
 syncline_core::table! {
     /// A row for every span of time on a track of a traced NPU; those of a track are disjoint.
@@ -49,12 +50,12 @@ where
     fn slices_of(&self, npu: NodeId, slices: &mut Recorder) {
         let executor = self.simulation.executor();
         let end = self.outcome.end;
-        let title = |node: u32| {
-            let n = &executor.nodes()[node as usize];
+        let title = |node: NodeIndex| {
+            let n = &executor.nodes()[node.index()];
             format!("{} {}", self.layer_name(n.layer), pass_name(n.pass))
         };
         for &(_, node, from, to) in executor.slices.iter().filter(|s| s.0 == npu) {
-            let track = match executor.nodes()[node as usize].stream {
+            let track = match executor.nodes()[node.index()].stream {
                 Stream::Main => "compute",
                 Stream::Background => "background compute",
             };
@@ -64,12 +65,12 @@ where
             slices.push(npu, "exposed".into(), "waits for background compute".into(), from, to);
         }
         for e in executor.exposures(npu) {
-            let node = executor.collectives()[e.collective as usize].node;
+            let node = executor.collectives()[e.collective.index()].node;
             slices.push(npu, "exposed".into(), format!("waits for {}", title(node)), e.from, e.to);
         }
         for (id, times) in self.outcome.collectives.iter().enumerate() {
             if let Some(issued) = times.issued {
-                let node = &executor.nodes()[executor.collectives()[id].node as usize];
+                let node = &executor.nodes()[executor.collectives()[id].node.index()];
                 let track = format!("collective {}", self.layer_name(node.layer));
                 let mut name = format!("{} of iteration {}", executor.collectives()[id].kind, node.iteration);
                 if times.completed.is_none() {
@@ -91,8 +92,8 @@ where
                 let slot = free.iter().position(|&f| f <= s.began).unwrap_or(free.len());
                 free.resize(free.len().max(slot + 1), Ps::ZERO);
                 free[slot] = s.ended;
-                let name = self
-                    .layer_name(executor.nodes()[executor.collectives()[s.collective as usize].node as usize].layer);
+                let name =
+                    self.layer_name(executor.nodes()[executor.collectives()[s.collective.index()].node.index()].layer);
                 let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, usize::from(phase)));
                 slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
             }

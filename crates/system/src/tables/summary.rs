@@ -57,7 +57,7 @@ where
         let end = self.outcome.end.0;
         let mut exposed: Vec<Exposed> = Vec::new();
         for e in executor.exposures(self.npu) {
-            let node = &executor.nodes()[executor.collectives()[e.collective as usize].node as usize];
+            let node = &executor.nodes()[executor.collectives()[e.collective.index()].node.index()];
             let (layer, pass) = (self.layer_name(node.layer), pass_name(node.pass).to_string());
             let time = (e.to - e.from).0;
             match exposed.iter_mut().find(|x| x.layer == layer && x.pass == pass) {

@@ -17,7 +17,7 @@ use syncline_system::spec::{
 };
 use syncline_system::{Results, RunError};
 use syncline_workload::compute::Npu;
-use syncline_workload::graph::{GraphSource, Node, Pass, Stream, Work};
+use syncline_workload::graph::{GraphSource, Node, NodeIndex, Pass, Stream, Work};
 use syncline_workload::{Cost, Layer, astra_text};
 
 /// A collective, and how long the NPU computes before it issues it; whether it waits for that first.
@@ -45,10 +45,10 @@ impl GraphSource for Mix {
         let mut nodes = Vec::new();
         for step in &self.steps {
             // Nodes alternate: compute, collective.
-            let before = (nodes.len() as u32).checked_sub(1).filter(|_| step.waits);
+            let before = (nodes.len() as u32).checked_sub(1).filter(|_| step.waits).map(NodeIndex);
             nodes.push(node(Work::Compute(Cost::Measured(Ps(step.compute))), before.into_iter().collect()));
             let size = Bytes(step.bytes);
-            nodes.push(node(Work::Collective { kind: step.kind, size }, vec![nodes.len() as u32 - 1]));
+            nodes.push(node(Work::Collective { kind: step.kind, size }, vec![NodeIndex(nodes.len() as u32 - 1)]));
         }
         nodes
     }
