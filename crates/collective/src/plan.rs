@@ -23,7 +23,17 @@ use crate::kind::Kind;
 use crate::program::Program;
 use crate::program::direct::ServingOrder;
 use crate::program::in_switch::InSwitch;
-use syncline_core::{Bytes, Grid};
+use syncline_core::{Bytes, Grid, Id, id_type};
+
+id_type!(
+    /// A plan of those that a run has.
+    PlanId: u8
+);
+
+id_type!(
+    /// A phase by its place in its plan; their number stands for what is after the last one.
+    PhaseId: u8
+);
 
 /// Most phases that a plan may have; endpoints keep a counter per phase.
 pub const MAX_PHASES: usize = 16;
@@ -305,9 +315,14 @@ impl Plan {
         &self.phases
     }
 
+    /// The numbers of the phases.
+    pub fn phase_ids(&self) -> impl DoubleEndedIterator<Item = PhaseId> + Clone + use<> {
+        (0..self.phases.len()).map(PhaseId::from_index) // MAX_PHASES at most
+    }
+
     /// The program of a phase. `up` says which way a ring goes round.
-    pub fn program(&self, phase: usize, up: bool) -> Program {
-        let Phase { kind, algorithm, ranks, root, .. } = self.phases[phase];
+    pub fn program(&self, phase: PhaseId, up: bool) -> Program {
+        let Phase { kind, algorithm, ranks, root, .. } = self.phases[phase.index()];
         match algorithm {
             Algorithm::Ring if kind == Kind::AllToAll => Program::Relay { ranks, up },
             Algorithm::Ring => Program::Ring { kind, ranks, up },
@@ -330,21 +345,21 @@ impl Plan {
             Program::Direct { kind, .. } | Program::DirectOnGrid { kind, .. } => Some(kind),
             _ => None,
         };
-        self.phases.len() == 1 && kind(self.program(0, true)) == Some(Kind::AllToAll)
+        self.phases.len() == 1 && kind(self.program(PhaseId(0), true)) == Some(Kind::AllToAll)
     }
 
     /// Whether a rank has steps in a phase.
     #[inline]
-    pub fn takes_part(&self, phase: usize, coordinate: impl Fn(u8) -> u32) -> bool {
-        let alike = &self.order[self.phases[phase].at_root_from.into()..];
+    pub fn takes_part(&self, phase: PhaseId, coordinate: impl Fn(u8) -> u32) -> bool {
+        let alike = &self.order[self.phases[phase.index()].at_root_from.into()..];
         alike.iter().all(|&d| coordinate(d) == self.root[usize::from(d)])
     }
 
     /// The part of a chunk of `len` bytes that a rank works on in `phase`: offset and length. The
     /// blocks of the phase are cut from it. `coordinate(dim)` are the rank's coordinates.
     #[inline]
-    pub fn vector(&self, phase: usize, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> (u64, u64) {
-        let depth = usize::from(self.phases[phase].depth);
+    pub fn vector(&self, phase: PhaseId, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> (u64, u64) {
+        let depth = usize::from(self.phases[phase.index()].depth);
         self.share(depth, len, split, coordinate)
     }
 
@@ -375,8 +390,8 @@ impl Plan {
     }
 
     /// Bytes that a rank holds before `phase`, or after the last one if `phase` is their number.
-    pub fn held(&self, phase: usize, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> u64 {
-        let Some(p) = self.phases.get(phase) else { return self.ends(len, split, coordinate)[1].1 };
+    pub fn held(&self, phase: PhaseId, len: Bytes, split: Split, coordinate: impl Fn(u8) -> u32) -> u64 {
+        let Some(p) = self.phases.get(phase.index()) else { return self.ends(len, split, coordinate)[1].1 };
         let (_, vector) = self.vector(phase, len, split, &coordinate);
         match p.kind {
             Kind::AllGather | Kind::Gather => split.share(vector, p.ranks, coordinate(p.dim)).1,
@@ -386,10 +401,10 @@ impl Plan {
 
     /// Bytes of which no rank holds more before `phase`, or after the last one if `phase` is their number, of any chunk
     /// that is not longer. Shares are unequal where lengths do not divide.
-    pub fn held_at_most(&self, phase: usize, len: Bytes, split: Split) -> u64 {
+    pub fn held_at_most(&self, phase: PhaseId, len: Bytes, split: Split) -> u64 {
         let scattered =
             |depth: usize| self.scattered[..depth].iter().fold(len.0, |len, &(_, ranks)| split.largest(len, ranks));
-        match (self.phases.get(phase), self.kind) {
+        match (self.phases.get(phase.index()), self.kind) {
             (None, Kind::ReduceScatter | Kind::Scatter) => scattered(self.scattered.len()),
             (None, _) => len.0,
             (Some(p), _) => match p.kind {
@@ -409,14 +424,14 @@ impl Plan {
 
     /// Rounds of messages of a chunk over all phases, on its longest way.
     pub fn steps(&self) -> u32 {
-        (0..self.phases.len()).map(|p| self.program(p, true).rounds()).sum()
+        self.phase_ids().map(|p| self.program(p, true).rounds()).sum()
     }
 
     /// A chunk whose length is a multiple of this many elements is cut into equal blocks everywhere.
     pub fn equal_blocks(&self) -> u64 {
-        let parts = |p: usize| u64::from(self.program(p, true).parts());
+        let parts = |p: PhaseId| u64::from(self.program(p, true).parts());
         let narrowed = |depth: u8| self.scattered[..usize::from(depth)].iter().map(|d| u64::from(d.1)).product::<u64>();
-        let each = (0..self.phases.len()).map(|p| narrowed(self.phases[p].depth) * parts(p));
+        let each = self.phase_ids().map(|p| narrowed(self.phases[p.index()].depth) * parts(p));
         each.fold(1, lcm)
     }
 }
@@ -489,7 +504,7 @@ mod tests {
         let got: Vec<_> = plan.phases().iter().map(|p| (p.kind, p.dim, p.ranks)).collect();
         let (rs, ar, ag) = (Kind::ReduceScatter, Kind::AllReduce, Kind::AllGather);
         assert_eq!(got, [(rs, 0, 4), (ar, 1, 8), (ar, 2, 4), (ag, 0, 4)]);
-        let vector = |phase| plan.vector(phase, Bytes(65_536), BYTES, |_| 0).1;
+        let vector = |phase| plan.vector(PhaseId(phase), Bytes(65_536), BYTES, |_| 0).1;
         assert_eq!([vector(0), vector(1), vector(2), vector(3)], [65_536, 16_384, 16_384, 65_536]);
         assert_eq!(plan.equal_blocks(), 32);
     }
@@ -499,14 +514,14 @@ mod tests {
     #[test]
     fn the_six_phases_of_the_tutorial() {
         let plan = plan(Kind::AllReduce, Composition::AllScattered, &[2, 2, 3]);
-        let entering = |p: usize| {
+        let entering = |p: PhaseId| {
             let vector = plan.vector(p, Bytes(12), BYTES, |_| 0).1;
-            match plan.phases()[p].kind {
-                Kind::AllGather => vector / u64::from(plan.phases()[p].ranks),
+            match plan.phases()[p.index()].kind {
+                Kind::AllGather => vector / u64::from(plan.phases()[p.index()].ranks),
                 _ => vector,
             }
         };
-        assert_eq!((0..6).map(entering).collect::<Vec<_>>(), [12, 6, 3, 1, 3, 6]);
+        assert_eq!(plan.phase_ids().map(entering).collect::<Vec<_>>(), [12, 6, 3, 1, 3, 6]);
         assert_eq!(plan.equal_blocks(), 12);
     }
 
@@ -533,7 +548,7 @@ mod tests {
         let (kind, composition) = (Kind::Broadcast, Composition::PerDimension);
         let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).unwrap();
         assert_eq!(plan.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [254, 35, 3, 0]);
-        let part = |phase, away: u8| plan.takes_part(phase, |dim| u32::from(dim == away));
+        let part = |phase, away: u8| plan.takes_part(PhaseId(phase), |dim| u32::from(dim == away));
         // Whom the root has reached: those that differ from it along the dimensions so far.
         let reached = |phase| [254, 35, 3, 0].map(|away| part(phase, away));
         assert_eq!(reached(0), [true, false, false, false]);
@@ -548,7 +563,7 @@ mod tests {
             |kind| Request { kind, composition: Composition::PerDimension, axes: &axes, root: 3, order: None };
         let broadcast = Plan::new(request(Kind::Broadcast)).unwrap();
         assert_eq!(broadcast.phases().iter().map(|p| (p.dim, p.root)).collect::<Vec<_>>(), [(1, 1), (0, 1)]);
-        let part = |phase, x, y| broadcast.takes_part(phase, |d| if d == 0 { x } else { y });
+        let part = |phase, x, y| broadcast.takes_part(PhaseId(phase), |d| if d == 0 { x } else { y });
         assert!(part(0, 1, 2) && !part(0, 0, 2) && part(1, 0, 2));
         let gather = Plan::new(request(Kind::Gather)).unwrap();
         assert_eq!(gather.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [0, 1]);

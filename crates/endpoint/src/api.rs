@@ -16,6 +16,7 @@
 
 use crate::kernel::Kernel;
 use crate::servers::ResourceUse;
+use syncline_collective::{PhaseId, PlanId};
 use syncline_core::{Bytes, Key, NodeId, Peaks, Ps, Schedule, Wait, Windows, id_type};
 use syncline_network::{NetOut, Network};
 
@@ -41,7 +42,7 @@ pub struct Chunk {
     /// Its length: bytes of the vector that the collective runs over.
     pub len: Bytes,
     /// Which of the plans in the [`Layout`](crate::Layout) it follows.
-    pub plan: u8,
+    pub plan: PlanId,
     /// Which lane of every ring it takes (modulo the lanes of the ring).
     pub lane: u32,
 }
@@ -73,7 +74,7 @@ pub enum EpOut {
         /// The chunk.
         seq: ChunkId,
         /// The phase.
-        phase: u8,
+        phase: PhaseId,
         /// When its work was ready to begin.
         ready: Ps,
         /// When it began.
@@ -134,9 +135,9 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseFsms {
     /// The plan, as [`Chunk::plan`].
-    pub plan: u8,
+    pub plan: PlanId,
     /// The phase.
-    pub phase: u8,
+    pub phase: PhaseId,
     /// How many of an NPU can run it. Phases of several plans may share FSMs.
     pub fsms: u32,
     /// The most that one NPU ever had busy with it, and with what other plans run in its place.

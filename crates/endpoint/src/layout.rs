@@ -6,8 +6,8 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{Phase, Plan, Program, Slot, Split, Step};
-use syncline_core::{Bytes, Grid, NodeId, PortId};
+use syncline_collective::{Phase, PhaseId, Plan, PlanId, Program, Slot, Split, Step};
+use syncline_core::{Bytes, Grid, Id, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
 
@@ -264,8 +264,8 @@ impl Layout {
         let coordinates = places.iter().flat_map(|&(_, rank)| grid.coordinates(rank)).collect();
         let members: Option<Arc<[Vec<NodeId>]>> = groups.map(Into::into);
         let layout = |plan: Plan| {
-            let lanes = |(i, p): (usize, &Phase)| lanes(&plan, i, &wires[usize::from(p.dim)]);
-            let phases = plan.phases().iter().enumerate().map(lanes).collect();
+            let lanes = |(i, p): (PhaseId, &Phase)| lanes(&plan, i, &wires[usize::from(p.dim)]);
+            let phases = plan.phase_ids().zip(plan.phases()).map(lanes).collect();
             PlanLayout { phases, plan }
         };
         let plans = plans.into_iter().map(layout).collect();
@@ -353,8 +353,13 @@ impl Layout {
     }
 
     /// A plan.
-    pub fn plan(&self, plan: u8) -> &Plan {
-        &self.plans[usize::from(plan)].plan
+    pub fn plan(&self, plan: PlanId) -> &Plan {
+        &self.plans[plan.index()].plan
+    }
+
+    /// The numbers of all plans.
+    pub fn plan_ids(&self) -> impl Iterator<Item = PlanId> + Clone + use<> {
+        (0..self.plans.len()).map(PlanId::from_index)
     }
 
     /// All plans.
@@ -364,13 +369,13 @@ impl Layout {
 
     /// Number of phases of a plan.
     #[inline]
-    pub fn phases(&self, plan: u8) -> usize {
-        self.plans[usize::from(plan)].phases.len()
+    pub fn phases(&self, plan: PlanId) -> usize {
+        self.plans[plan.index()].phases.len()
     }
 
     /// Lanes of a phase of a plan.
-    pub fn lanes_of(&self, plan: u8, phase: usize) -> usize {
-        self.plans[usize::from(plan)].phases[phase].len()
+    pub fn lanes_of(&self, plan: PlanId, phase: PhaseId) -> usize {
+        self.plans[plan.index()].phases[phase.index()].len()
     }
 
     /// Most lanes that any phase has.
@@ -395,8 +400,8 @@ impl Layout {
     }
 
     /// Whether every phase of a plan is a ring over the same port of every NPU.
-    pub fn is_wired(&self, plan: u8) -> bool {
-        let mut lanes = self.plans[usize::from(plan)].phases.iter().flatten();
+    pub fn is_wired(&self, plan: PlanId) -> bool {
+        let mut lanes = self.plans[plan.index()].phases.iter().flatten();
         lanes.all(|l| matches!((&l.program, &l.wiring), (Program::Ring { .. }, Wiring::Port(_))))
     }
 
@@ -404,8 +409,8 @@ impl Layout {
     /// of every NPU: what an engine at the ports can carry out.
     pub fn is_direct(&self) -> bool {
         let npus = || (0..self.npus()).map(NodeId).filter(|&npu| self.takes_part(npu));
-        (0u8..).zip(&self.plans).all(|(plan, layout)| {
-            layout.phases.iter().enumerate().all(|(phase, lanes)| {
+        self.plan_ids().zip(&self.plans).all(|(plan, layout)| {
+            layout.plan.phase_ids().zip(&layout.phases).all(|(phase, lanes)| {
                 lanes.iter().all(|lane| match (&lane.program, &lane.wiring) {
                     (Program::Ring { .. } | Program::Relay { .. }, Wiring::Port(_)) => true,
                     (Program::Direct { kind, .. } | Program::DirectOnGrid { kind, .. }, Wiring::Routed) => {
@@ -441,22 +446,22 @@ impl Layout {
 
     /// A phase of a chunk as an NPU sees it.
     #[inline]
-    pub fn view(&self, npu: NodeId, chunk: Chunk, phase: usize) -> PhaseView<'_> {
-        let plan = &self.plans[usize::from(chunk.plan)].plan;
+    pub fn view(&self, npu: NodeId, chunk: Chunk, phase: PhaseId) -> PhaseView<'_> {
+        let plan = &self.plans[chunk.plan.index()].plan;
         let (_, vector) = plan.vector(phase, chunk.len, self.split, self.coordinates(npu));
         self.view_of(npu, chunk, phase, vector)
     }
 
     /// A phase of a chunk as an NPU sees it, where its vector is known already.
     #[inline]
-    pub fn view_of(&self, npu: NodeId, chunk: Chunk, phase: usize, vector: u64) -> PhaseView<'_> {
-        let PlanLayout { plan, phases } = &self.plans[usize::from(chunk.plan)];
-        let lanes = &phases[phase];
+    pub fn view_of(&self, npu: NodeId, chunk: Chunk, phase: PhaseId, vector: u64) -> PhaseView<'_> {
+        let PlanLayout { plan, phases } = &self.plans[chunk.plan.index()];
+        let lanes = &phases[phase.index()];
         let lane = match lanes.len() {
             1 => &lanes[0],
             n => &lanes[chunk.lane as usize % n],
         };
-        let dim = plan.phases()[phase].dim;
+        let dim = plan.phases()[phase.index()].dim;
         let coordinate = self.coordinates(npu);
         let rank = match &lane.wiring {
             Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => coordinate(dim),
@@ -485,18 +490,18 @@ impl Layout {
     }
 
     /// The bytes that an NPU holds before `phase`, or after the last one if `phase` is their number.
-    pub fn held(&self, npu: NodeId, chunk: Chunk, phase: usize) -> u64 {
+    pub fn held(&self, npu: NodeId, chunk: Chunk, phase: PhaseId) -> u64 {
         self.plan(chunk.plan).held(phase, chunk.len, self.split, self.coordinates(npu))
     }
 
     /// Bytes of which no NPU holds more before `phase` of a plan, or after the last one, of chunks of at most `len` bytes.
-    pub fn held_at_most(&self, plan: u8, len: Bytes, phase: usize) -> u64 {
+    pub fn held_at_most(&self, plan: PlanId, len: Bytes, phase: PhaseId) -> u64 {
         self.plan(plan).held_at_most(phase, len, self.split)
     }
 
     /// A name for a phase, e.g. `reduce-scatter dim 0`.
-    pub fn phase_name(&self, plan: u8, phase: usize) -> String {
-        let p = &self.plan(plan).phases()[phase];
+    pub fn phase_name(&self, plan: PlanId, phase: PhaseId) -> String {
+        let p = &self.plan(plan).phases()[phase.index()];
         match self.grid.dims() > usize::from(p.dim) {
             true => format!("{} dim {}", p.kind, p.dim),
             false => format!("{} of all", p.kind),
@@ -505,8 +510,8 @@ impl Layout {
 }
 
 /// The lanes of a phase.
-fn lanes(plan: &Plan, phase: usize, wires: &Wires) -> Vec<Lane> {
-    let Phase { algorithm, kind, root, .. } = plan.phases()[phase];
+fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
+    let Phase { algorithm, kind, root, .. } = plan.phases()[phase.index()];
     match wires {
         // Only what goes from neighbour to neighbour goes along wires.
         _ if !algorithm.goes_round() => {

@@ -39,7 +39,7 @@ use crate::work_done::WorkDone;
 use departures::Departures;
 use early::Early;
 use std::collections::VecDeque;
-use syncline_collective::{Op, Slot};
+use syncline_collective::{Op, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
 pub(crate) use tag::Tag;
@@ -68,7 +68,7 @@ pub const MAX_CHUNKS: usize = Tag::CHUNKS;
 struct Running {
     started: bool,
     done: bool,
-    phase: u8,
+    phase: PhaseId,
     /// Threads of the phase that have steps left.
     threads_left: u8,
     /// Bytes that the phase's blocks are cut from; `None` until the phase begins.
@@ -282,7 +282,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let window = &mut self.npus[npu.index()];
         let at = (seq.0 - window.base.0) as usize;
         let (state, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
-        let phase = usize::from(state.phase);
+        let phase = state.phase;
         let view = match state.vector {
             Some(vector) => self.layout.view_of(npu, chunk, phase, vector),
             None => self.layout.view(npu, chunk, phase),
@@ -330,7 +330,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             let (phase, began) = (chunk.phase, chunk.began);
             ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
         }
-        chunk.phase += 1;
+        chunk.phase = chunk.phase.next();
         self.begin_phase(npu, seq, ctx);
     }
 
@@ -341,8 +341,8 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         let chunk = self.chunks[seq.index()];
         let (state, at) = self.npus[npu.index()].chunk(seq, self.threads);
-        let phase = usize::from(state.phase);
-        if phase == self.layout.phases(chunk.plan) {
+        let phase = state.phase;
+        if phase.index() == self.layout.phases(chunk.plan) {
             return self.finish(npu, seq, ctx);
         }
         let view = self.layout.view(npu, chunk, phase);
@@ -571,12 +571,12 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                     continue;
                 }
                 let chunk = self.chunks[seq.index()];
-                let view = self.layout.view(npu, chunk, usize::from(c.phase));
+                let view = self.layout.view(npu, chunk, c.phase);
                 for thread in 0..view.threads() {
                     let t = window.threads[at * self.threads + usize::from(thread)];
                     if t.decoded && !t.working {
                         let name = self.layout.fabric().node_name(npu);
-                        let phase = self.layout.phase_name(chunk.plan, usize::from(c.phase));
+                        let phase = self.layout.phase_name(chunk.plan, c.phase);
                         let (step, _) = view.step(Slot { thread, pc: t.pc });
                         waits.push(Wait {
                             who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),

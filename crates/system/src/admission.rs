@@ -9,8 +9,8 @@
 
 use crate::balance::{Balance, Loads};
 use crate::pieces::Pieces;
-use syncline_collective::Kind;
-use syncline_core::{Bytes, NodeId, id_type};
+use syncline_collective::{Kind, PlanId};
+use syncline_core::{Bytes, Id, NodeId, id_type};
 use syncline_endpoint::{Chunk, ChunkId};
 
 id_type!(
@@ -31,7 +31,7 @@ pub enum Policy {
 struct Collective {
     kind: Kind,
     /// Its first plan.
-    plan: u8,
+    plan: PlanId,
     pieces: Pieces,
     /// The next piece to enter the log.
     next: u64,
@@ -86,7 +86,7 @@ impl Admission {
     }
 
     /// Makes the next collective known; `plan` is its first.
-    pub fn add(&mut self, kind: Kind, plan: u8, pieces: Pieces) {
+    pub fn add(&mut self, kind: Kind, plan: PlanId, pieces: Pieces) {
         self.collectives.push(Collective { kind, plan, pieces, next: 0, entered: 0 });
     }
 
@@ -142,7 +142,9 @@ impl Admission {
         let (len, lane) = c.pieces.piece(c.next);
         let lane = lane.unwrap_or(self.log.len() as u32);
         let order = self.balance_of(c.kind).map_or(0, |b| b.next(&self.loads, lane, Bytes(len), c.kind).0);
-        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan: c.plan + order as u8, lane }, new: true })
+        // A kind with a balance has as many plans, one after the other, as the balance has orders.
+        let plan = PlanId::from_index(c.plan.index() + order);
+        Some(Next { collective, chunk: Chunk { len: Bytes(len), plan, lane }, new: true })
     }
 
     /// Enters a chunk that [`Admission::next`] proposed.
@@ -208,7 +210,7 @@ mod tests {
 
     fn order(policy: Policy, issue: &[u32], sizes: &[u64]) -> Vec<u32> {
         let mut a = Admission::new(policy, vec![], None, 1);
-        sizes.iter().for_each(|&s| a.add(Kind::AllReduce, 0, pieces(s, Chunking::Size(10))));
+        sizes.iter().for_each(|&s| a.add(Kind::AllReduce, PlanId(0), pieces(s, Chunking::Size(10))));
         issue.iter().for_each(|&id| {
             a.issue(NodeId(0), CollectiveId(id));
         });
@@ -232,7 +234,7 @@ mod tests {
         for (policy, rest) in [(Policy::Lifo, [2, 2, 0]), (Policy::Fifo, [0, 2, 2])] {
             let mut a = Admission::new(policy, vec![Kind::AllToAll], None, 1);
             let kinds = [Kind::AllReduce, Kind::AllToAll, Kind::AllReduce, Kind::AllToAll];
-            kinds.into_iter().for_each(|kind| a.add(kind, 0, pieces(20, Chunking::Size(10))));
+            kinds.into_iter().for_each(|kind| a.add(kind, PlanId(0), pieces(20, Chunking::Size(10))));
             let mut order = Vec::new();
             let mut start = |a: &mut Admission, chunks: usize| {
                 for _ in 0..chunks {
@@ -256,8 +258,8 @@ mod tests {
     #[test]
     fn a_follower_waits_until_it_has_issued_what_the_log_says() {
         let mut a = Admission::new(Policy::Lifo, vec![], None, 2);
-        a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
-        a.add(Kind::AllReduce, 0, pieces(5, Chunking::Size(10)));
+        a.add(Kind::AllReduce, PlanId(0), pieces(5, Chunking::Size(10)));
+        a.add(Kind::AllReduce, PlanId(0), pieces(5, Chunking::Size(10)));
         a.issue(NodeId(0), CollectiveId(1));
         let first = a.next(NodeId(0)).expect("it has issued 1");
         assert!(first.new);
@@ -272,7 +274,7 @@ mod tests {
     #[test]
     fn nothing_is_complete_at_once() {
         let mut a = Admission::new(Policy::Lifo, vec![], None, 1);
-        a.add(Kind::AllReduce, 0, pieces(0, Chunking::Size(10)));
+        a.add(Kind::AllReduce, PlanId(0), pieces(0, Chunking::Size(10)));
         assert!(a.issue(NodeId(0), CollectiveId(0)));
         assert_eq!(a.next(NodeId(0)), None);
     }

@@ -10,7 +10,7 @@ use crate::networks::NetworkEvent;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
 use std::fmt;
-use syncline_collective::{Kind, Plan, Split};
+use syncline_collective::{Kind, PhaseId, Plan, Split};
 use syncline_core::{Books, Bytes, Id, Key, NodeId, Ps, Wait, Wire};
 use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{Loss, NetOut, Network};
@@ -70,7 +70,7 @@ pub struct PhaseSlice {
     /// Its collective.
     pub collective: CollectiveId,
     /// The phase.
-    pub phase: u8,
+    pub phase: PhaseId,
     /// When it was ready for the phase.
     pub ready: Ps,
     /// When the phase began.
@@ -419,7 +419,7 @@ where
     /// Tells the admission log of collectives that the graph has been expanded to.
     fn make_known(&mut self) {
         for c in &self.executor.collectives()[self.admission.collectives()..] {
-            let mut plans = self.layout.plans().zip(0..);
+            let mut plans = self.layout.plans().zip(self.layout.plan_ids());
             let plan = plans
                 .find_map(|(p, i)| (p.kind() == c.kind).then_some(i))
                 .expect("a plan is built for every kind in the graph");

@@ -10,7 +10,7 @@ use crate::place::Placement;
 use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use syncline_collective::{Plan, Program};
+use syncline_collective::{PhaseId, Plan, Program};
 use syncline_core::{Grid, NodeId, NodeSet};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
@@ -136,7 +136,7 @@ fn oddity(spec: &Spec) -> String {
 fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String> {
     let mut lines = Vec::new();
     for plan in &placement.plans {
-        for (phase, p) in plan.phases().iter().enumerate() {
+        for (phase, p) in plan.phase_ids().zip(plan.phases()) {
             let program = plan.program(phase, true);
             if program.has_switch() && placement.space.groups.is_some() {
                 return Err("groups share the switches that add for them".into());
@@ -154,7 +154,7 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
         // Ranks are NPU numbers, so a rank's peers are at the same displacements from everywhere. A group
         // that sees the product as a line is one only if there is no more than a line, or it goes by the
         // product's distances.
-        let on_grid = |p: &Plan| matches!(p.program(0, true), Program::DirectOnGrid { .. });
+        let on_grid = |p: &Plan| matches!(p.program(PhaseId(0), true), Program::DirectOnGrid { .. });
         let sizes = &placement.space.sizes;
         let of_all = |p: &Plan| p.phases().iter().any(|p| sizes.len() == 1 || usize::from(p.dim) == sizes.len());
         let line = product.dims().iter().filter(|d| d.size > 1).count() <= 1;

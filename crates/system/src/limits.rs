@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::pieces::Chunking;
 use crate::place::Placement;
 use crate::spec::Spec;
-use syncline_collective::{Algorithm, Plan, Program};
+use syncline_collective::{Algorithm, PhaseId, Plan, Program};
 use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::Wires;
 use syncline_endpoint::message::{MAX_CHUNKS, MAX_PHASES, MAX_STEPS, MAX_THREADS};
@@ -29,7 +29,7 @@ pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError
     if !spec.endpoint.model().numbers_steps() {
         return Ok(());
     }
-    let phases = placement.plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |phase| (plan, phase)));
+    let phases = placement.plans.iter().flat_map(|plan| plan.phase_ids().map(move |phase| (plan, phase)));
     for (plan, phase) in phases {
         let (threads, steps) = threads_and_steps(plan, phase);
         if threads > MAX_THREADS {
@@ -61,9 +61,9 @@ pub fn check_chunks(placement: &Placement, job: &Job, config: &CollectiveConfig)
 }
 
 /// The threads of a phase, and the most steps that one has; of programs on many ranks, that of some ranks.
-fn threads_and_steps(plan: &Plan, phase: usize) -> (u8, u64) {
+fn threads_and_steps(plan: &Plan, phase: PhaseId) -> (u8, u64) {
     const LOOKED_AT: u32 = 1 << 12;
-    let p = plan.phases()[phase];
+    let p = plan.phases()[phase.index()];
     if let Algorithm::OneHopTrees { slices } = p.algorithm {
         let most = 4 * u64::from(slices) * u64::from(p.ranks);
         if most > u64::from(u32::MAX) {

@@ -9,7 +9,7 @@ use crate::errors::RunError;
 use crate::machine::Machine;
 use crate::spec::{AlgorithmSpec, CollectiveSpec, Spec};
 use std::collections::BTreeMap;
-use syncline_collective::{Algorithm, Kind, Plan, Program, Slot, Split};
+use syncline_collective::{Algorithm, Kind, PhaseId, Plan, Program, Slot, Split};
 use syncline_core::{Bytes, Grid, NodeId, PortId, Refusal};
 use syncline_endpoint::in_switch::needs_sms;
 use syncline_topology::product::Way;
@@ -96,7 +96,7 @@ impl Offload {
             let unit = plan.equal_blocks().saturating_mul(split.element.into());
             let chunk = chunk(plan.kind());
             let chunk = if spec.collectives.padding { chunk.next_multiple_of(unit) } else { chunk };
-            for (phase, p) in plan.phases().iter().enumerate() {
+            for (phase, p) in plan.phase_ids().zip(plan.phases()) {
                 let Program::InSwitch(program) = plan.program(phase, true) else { continue };
                 if program.reduces() {
                     let (_, vector) = plan.vector(phase, Bytes(chunk), split, |_| 0);
@@ -128,9 +128,10 @@ impl Offload {
             let refusal = Refusal::of("endpoint.kind", format!("{NEEDS_SWITCHES}: {missing}"));
             return Err(refusal.accepting("a fabric with a switch, or the endpoint ideal, baseline or ace").into());
         }
-        let phases = || plans.iter().flat_map(|plan| (0..plan.phases().len()).map(move |i| (plan, i)));
+        let phases = || plans.iter().flat_map(|plan| plan.phase_ids().map(move |i| (plan, i)));
         let takes = |kind| Algorithm::InSwitch { slices: 1, slots: 1 }.supports(kind);
-        let offloaded = |(plan, i): (&Plan, usize)| matches!(plan.phases()[i].algorithm, Algorithm::InSwitch { .. });
+        let offloaded =
+            |(plan, i): (&Plan, PhaseId)| matches!(plan.phases()[i.index()].algorithm, Algorithm::InSwitch { .. });
         let idle = plans.iter().any(|p| takes(p.kind())) && phases().count() > 0 && !phases().any(offloaded);
         if idle {
             let message = "nothing of it goes through a switch that adds or copies";
@@ -141,7 +142,7 @@ impl Offload {
             return Err(refusal.into());
         }
         for (plan, i) in phases() {
-            let phase = plan.phases()[i];
+            let phase = plan.phases()[i.index()];
             let found = self.dims.get(usize::from(phase.dim)); // none for the line of all ranks
             if let (Algorithm::InSwitch { .. }, Some(Some(Err(missing)))) = (phase.algorithm, found) {
                 let (field, accepted) = asked_by(&spec.collectives, plan.kind());
@@ -165,7 +166,7 @@ impl Offload {
     /// # Errors
     /// [`RunError::Spec`].
     pub fn check_steps(&self, plans: &[Plan]) -> Result<(), RunError> {
-        let programs = plans.iter().flat_map(|plan| (0..plan.phases().len()).map(|i| plan.program(i, true)));
+        let programs = plans.iter().flat_map(|plan| plan.phase_ids().map(|i| plan.program(i, true)));
         let steps = programs.filter_map(|program| match program {
             Program::InSwitch(program) => Some(program.steps_at_switch()),
             _ => None,

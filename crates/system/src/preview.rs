@@ -9,7 +9,7 @@ use crate::setup::RunPlan;
 use crate::spec::Spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use syncline_collective::{Kind, Plan, Slot};
+use syncline_collective::{Kind, Plan, PlanId, Slot};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId};
 use syncline_endpoint::Chunk;
@@ -126,7 +126,7 @@ impl Counter<'_> {
     /// What an NPU sends and receives in all collectives of an iteration.
     fn of_npu(&mut self, npu: NodeId) -> Both {
         let mut all = Both::default();
-        let mut known: BTreeMap<(u8, u64), Both> = BTreeMap::new();
+        let mut known: BTreeMap<(PlanId, u64), Both> = BTreeMap::new();
         for (number, _, len, count) in self.plan.pieces() {
             let chunk = Chunk { len: Bytes(len), plan: number, lane: 0 };
             let of_chunk = *known.entry((number, len)).or_insert_with(|| self.of_chunk(npu, chunk));
@@ -140,7 +140,7 @@ impl Counter<'_> {
         let layout = &self.plan.layout;
         let folded = layout.is_folded();
         let mut both = Both::default();
-        for phase in 0..layout.phases(chunk.plan) {
+        for phase in layout.plan(chunk.plan).phase_ids() {
             let view = layout.view(npu, chunk, phase);
             for thread in 0..view.threads() {
                 let steps = view.steps(thread);
@@ -218,10 +218,10 @@ impl Counter<'_> {
 
 impl RunPlan {
     /// The pieces of all collectives of an iteration: number of their plan, its first one, length and count.
-    fn pieces(&self) -> Vec<(u8, &Plan, u64, u64)> {
-        let mut found: Vec<(u8, &Plan, u64, u64)> = Vec::new();
+    fn pieces(&self) -> Vec<(PlanId, &Plan, u64, u64)> {
+        let mut found: Vec<(PlanId, &Plan, u64, u64)> = Vec::new();
         let mut kinds = Vec::new();
-        for (plan, number) in self.layout.plans().zip(0u8..) {
+        for (plan, number) in self.layout.plans().zip(self.layout.plan_ids()) {
             if kinds.contains(&plan.kind()) {
                 continue; // another order of dimensions
             }

@@ -61,7 +61,7 @@ fn of_paths(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
 fn under_way(layout: &Layout) -> u64 {
     let fabric = layout.fabric();
     let at_once = u64::from(fabric.ports(NodeId(0)).max(LEAVING));
-    let phases = layout.plans().flat_map(|plan| (0..plan.phases().len()).map(|phase| plan.program(phase, true)));
+    let phases = layout.plans().flat_map(|plan| plan.phase_ids().map(|phase| plan.program(phase, true)));
     let of_phase =
         |program: Program| u64::from(program.threads()) * if program.sends_in_bursts() { at_once } else { 2 };
     phases.map(of_phase).max().unwrap_or(1)

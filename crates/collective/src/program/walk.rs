@@ -58,7 +58,7 @@ pub(super) mod volume {
 mod tests {
     use super::*;
     use crate::kind::Kind;
-    use crate::plan::{Algorithm, Axis, Composition, Plan, Request};
+    use crate::plan::{Algorithm, Axis, Composition, PhaseId, Plan, Request};
 
     #[test]
     fn rounds_are_those_of_the_longest_way() {
@@ -72,7 +72,7 @@ mod tests {
                 let composition = Composition::PerDimension;
                 let plan = Plan::new(Request { kind, composition, axes: &axes, root, order: None }).unwrap();
                 if ranks > 1 {
-                    let program = plan.program(0, true);
+                    let program = plan.program(PhaseId(0), true);
                     assert_eq!(program.rounds(), rounds(&program), "{kind} by {algorithm:?} on {ranks}");
                 }
             }

@@ -6,6 +6,7 @@
 //! `t` is above `pc`. Lines on which every rank has a single thread need none of this.
 
 use super::flaw::Flaw;
+use crate::plan::PhaseId;
 use crate::program::Slot;
 
 /// A vector clock: a message's, or a thread's.
@@ -15,7 +16,7 @@ pub(super) type Clock = Box<[u32]>;
 #[derive(Default)]
 pub(super) struct Clocks {
     rank: u32,
-    phase: u32,
+    phase: PhaseId,
     threads: usize,
     /// Where the rank's own entries begin.
     own: usize,
@@ -28,7 +29,7 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// For a rank at place `at` of a line of `ranks`, with `threads` threads each and `cells` data.
-    pub(super) fn new((rank, phase): (u32, u32), at: u32, ranks: u32, threads: u8, cells: usize) -> Clocks {
+    pub(super) fn new((rank, phase): (u32, PhaseId), at: u32, ranks: u32, threads: u8, cells: usize) -> Clocks {
         if threads < 2 {
             return Clocks::default();
         }

@@ -1,5 +1,6 @@
 //! What can be wrong with a schedule.
 
+use crate::plan::PhaseId;
 use crate::program::{Blocks, Slot};
 use std::fmt;
 
@@ -9,19 +10,19 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// A program for another number of ranks than its phase has.
-    WrongSize { phase: u32, expected: u32, got: u32 },
+    WrongSize { phase: PhaseId, expected: u32, got: u32 },
     /// A step that names a rank that is not in the group, or its own.
-    NoSuchPeer { rank: u32, phase: u32, at: Slot, peer: u32 },
+    NoSuchPeer { rank: u32, phase: PhaseId, at: Slot, peer: u32 },
     /// A step that works on blocks that the vector does not have, or on none.
-    NoSuchBlocks { rank: u32, phase: u32, at: Slot, blocks: Blocks },
+    NoSuchBlocks { rank: u32, phase: PhaseId, at: Slot, blocks: Blocks },
     /// A step that adds in an all-to-all, or where there are no blocks.
-    NothingToAdd { rank: u32, phase: u32, at: Slot },
+    NothingToAdd { rank: u32, phase: PhaseId, at: Slot },
     /// A message to a step that does not take it.
-    WrongStep { rank: u32, phase: u32, at: Slot, to: u32, into: Slot, why: Misdirection },
+    WrongStep { rank: u32, phase: PhaseId, at: Slot, to: u32, into: Slot, why: Misdirection },
     /// A message of other blocks than the step that takes it expects.
-    Mismatch { rank: u32, phase: u32, at: Slot, expected: Blocks, got: Blocks },
+    Mismatch { rank: u32, phase: PhaseId, at: Slot, expected: Blocks, got: Blocks },
     /// A step that sends or adds data that its rank does not have.
-    Absent { rank: u32, phase: u32, at: Slot, element: u64 },
+    Absent { rank: u32, phase: PhaseId, at: Slot, element: u64 },
     /// A contribution that is added, or delivered, twice.
     Doubled { rank: u32, element: u64, contributor: u32 },
     /// A contribution that a rank must have in the end, and has not.
@@ -29,7 +30,7 @@ pub enum Flaw {
     /// A contribution that a rank has in the end where there must be other data.
     Misplaced { rank: u32, element: u64, contributor: u32 },
     /// Two threads that access an element in no particular order, at least one of them writing.
-    Race { rank: u32, phase: u32, element: u64, at: Slot, other: Slot },
+    Race { rank: u32, phase: PhaseId, element: u64, at: Slot, other: Slot },
     /// Threads that wait for ever.
     Deadlock { stuck: Vec<Wait> },
 }
@@ -56,7 +57,7 @@ pub struct Wait {
     /// Its rank.
     pub rank: u32,
     /// Its phase.
-    pub phase: u32,
+    pub phase: PhaseId,
     /// Its step.
     pub at: Slot,
     /// What for.

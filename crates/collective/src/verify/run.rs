@@ -5,9 +5,10 @@ use super::flaw::{Awaited, Flaw, Misdirection, Wait};
 use super::values::{Sets, Tokens, Vectors};
 use super::verifier::{Buffering, ELEMENTS, Verifier};
 use crate::kind::Kind;
-use crate::plan::Split;
+use crate::plan::{PhaseId, Split};
 use crate::program::{Blocks, Op, Slot, Step};
 use std::collections::BTreeMap;
+use syncline_core::Id;
 
 /// Data on its way.
 struct Message {
@@ -20,7 +21,7 @@ struct Message {
 /// Where a rank is.
 #[derive(Default)]
 struct Cursor {
-    phase: u32,
+    phase: PhaseId,
     /// Its number in the phase.
     own: u32,
     /// The part of the chunk that it works on: offset and length.
@@ -39,7 +40,7 @@ impl Verifier<'_> {
     /// If there is not one program per phase.
     pub fn verify(&self) -> Result<(), Flaw> {
         assert_eq!(self.programs.len(), self.plan.phases().len(), "one program per phase");
-        for (phase, (program, expected)) in (0..).zip(self.programs.iter().zip(self.plan.phases())) {
+        for (phase, (program, expected)) in self.plan.phase_ids().zip(self.programs.iter().zip(self.plan.phases())) {
             if program.ranks() != expected.ranks {
                 return Err(Flaw::WrongSize { phase, expected: expected.ranks, got: program.ranks() });
             }
@@ -53,11 +54,11 @@ struct Run<'v, 'a> {
     data: Data,
     /// Switches that take part: for each its phase and the first rank of its line. They are numbered after
     /// the ranks.
-    switches: Vec<(u32, u32)>,
+    switches: Vec<(PhaseId, u32)>,
     cursors: Vec<Cursor>,
     clocks: Vec<Clocks>,
     /// Per receiver, by phase and step.
-    mail: Vec<BTreeMap<(u32, Slot), Message>>,
+    mail: Vec<BTreeMap<(PhaseId, Slot), Message>>,
     /// Messages on their way through each connection.
     under_way: BTreeMap<(u32, u8, u32), u32>,
 }
@@ -71,7 +72,7 @@ enum Data {
 #[derive(Clone, Copy)]
 struct Work {
     rank: u32,
-    phase: u32,
+    phase: PhaseId,
     at: Slot,
     step: Step,
     /// Elements of the chunk, or cells of an all-to-all: up to two ranges, the second one if blocks wrap.
@@ -84,20 +85,20 @@ impl Work {
         (a.0..a.1).chain(b.0..b.1)
     }
 
-    fn place(&self) -> (u32, u32, Slot) {
+    fn place(&self) -> (u32, PhaseId, Slot) {
         (self.rank, self.phase, self.at)
     }
 }
 
 impl<'v, 'a> Run<'v, 'a> {
     fn new(verifier: &'v Verifier<'a>) -> Self {
-        let with_switch = (0u32..).zip(&verifier.programs).filter(|(_, program)| program.has_switch());
-        let of_phase = |(phase, _)| {
-            let dim = verifier.plan.phases()[phase as usize].dim;
+        let with_switch = verifier.plan.phase_ids().zip(&verifier.programs).filter(|(_, program)| program.has_switch());
+        let of_phase = |(phase, _): (PhaseId, _)| {
+            let dim = verifier.plan.phases()[phase.index()].dim;
             let leads = move |&rank: &u32| verifier.coordinate(rank, dim) == 0 && verifier.takes_part(rank, phase);
             (0..verifier.ranks()).filter(leads).map(move |rank| (phase, rank))
         };
-        let switches: Vec<(u32, u32)> = with_switch.flat_map(of_phase).collect();
+        let switches: Vec<(PhaseId, u32)> = with_switch.flat_map(of_phase).collect();
         let all = verifier.ranks() + switches.len() as u32;
         let data = match verifier.plan.kind() {
             Kind::AllToAll => Data::Tokens(Tokens::new(verifier)),
@@ -115,13 +116,13 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// The phase of a switch and the first rank of its line.
-    fn as_switch(&self, rank: u32) -> Option<(u32, u32)> {
+    fn as_switch(&self, rank: u32) -> Option<(PhaseId, u32)> {
         rank.checked_sub(self.verifier.ranks()).map(|i| self.switches[i as usize])
     }
 
     /// Whom a step of a rank names as `there`.
-    fn peer(&self, rank: u32, phase: u32, there: u32) -> u32 {
-        let line = self.verifier.plan.phases()[phase as usize];
+    fn peer(&self, rank: u32, phase: PhaseId, there: u32) -> u32 {
+        let line = self.verifier.plan.phases()[phase.index()];
         let member = self.as_switch(rank).map_or(rank, |(_, first)| first);
         if there < line.ranks {
             return self.verifier.peer(member, line.dim, there);
@@ -160,13 +161,13 @@ impl<'v, 'a> Run<'v, 'a> {
         let switch = self.as_switch(rank);
         let cursor = &mut self.cursors[rank as usize];
         let concerns = |phase| switch.map_or_else(|| verifier.takes_part(rank, phase), |(own, _)| own == phase);
-        while (cursor.phase as usize) < verifier.programs.len() && !concerns(cursor.phase) {
-            cursor.phase += 1;
+        while (cursor.phase.index()) < verifier.programs.len() && !concerns(cursor.phase) {
+            cursor.phase = cursor.phase.next();
         }
         let phase = cursor.phase;
-        let Some(program) = verifier.programs.get(phase as usize) else { return cursor.threads.clear() };
+        let Some(program) = verifier.programs.get(phase.index()) else { return cursor.threads.clear() };
         cursor.threads = (0..program.threads()).map(|_| (0, None)).collect();
-        let line = verifier.plan.phases()[phase as usize];
+        let line = verifier.plan.phases()[phase.index()];
         let cells = match &mut self.data {
             Data::Vectors(_) => verifier.elements as usize,
             Data::Tokens(tokens) => {
@@ -185,7 +186,7 @@ impl<'v, 'a> Run<'v, 'a> {
     /// One receive or send of each thread of a rank, or its change of phase; false if it must wait.
     fn advance_rank(&mut self, rank: u32) -> Result<bool, Flaw> {
         let Cursor { phase, own, .. } = self.cursors[rank as usize];
-        let Some(program) = self.verifier.programs.get(phase as usize) else { return Ok(false) };
+        let Some(program) = self.verifier.programs.get(phase.index()) else { return Ok(false) };
         let (mut progress, mut finished) = (false, true);
         for thread in 0..program.threads() {
             let pc = self.cursors[rank as usize].threads[usize::from(thread)].0;
@@ -198,15 +199,15 @@ impl<'v, 'a> Run<'v, 'a> {
             if let Data::Tokens(tokens) = &mut self.data {
                 tokens.leave(self.verifier, rank, phase);
             }
-            self.cursors[rank as usize].phase += 1;
+            self.cursors[rank as usize].phase = phase.next();
             self.enter(rank);
         }
         Ok(progress || finished)
     }
 
     /// A step with its data, if it makes sense.
-    fn work(&self, rank: u32, phase: u32, at: Slot) -> Result<Work, Flaw> {
-        let (program, line) = (&self.verifier.programs[phase as usize], self.verifier.plan.phases()[phase as usize]);
+    fn work(&self, rank: u32, phase: PhaseId, at: Slot) -> Result<Work, Flaw> {
+        let (program, line) = (&self.verifier.programs[phase.index()], self.verifier.plan.phases()[phase.index()]);
         let Cursor { own, vector: (base, len), .. } = self.cursors[rank as usize];
         let step = program.step(own, at);
         let peers = [(step.op.receives(), step.from), (step.op.sends(), step.to)];
@@ -234,7 +235,7 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// One receive or one send of a thread; false if it must wait.
-    fn advance(&mut self, rank: u32, phase: u32, at: Slot) -> Result<bool, Flaw> {
+    fn advance(&mut self, rank: u32, phase: PhaseId, at: Slot) -> Result<bool, Flaw> {
         let work = self.work(rank, phase, at)?;
         let thread = usize::from(at.thread);
         if work.step.op.receives() && self.cursors[rank as usize].threads[thread].1.is_none() {
@@ -309,7 +310,7 @@ impl<'v, 'a> Run<'v, 'a> {
             Data::Tokens(tokens) => match tokens.has(rank, work.cells()) {
                 Ok(()) => Ok(Sets::new()),
                 Err(cell) => {
-                    let parts = u64::from(self.verifier.programs[phase as usize].parts());
+                    let parts = u64::from(self.verifier.programs[phase.index()].parts());
                     Err(Flaw::Absent { rank, phase, at, element: cell % parts })
                 }
             },
@@ -321,7 +322,7 @@ impl<'v, 'a> Run<'v, 'a> {
         let Work { rank, phase, at, step, .. } = *work;
         let into = step.into;
         let wrong = |why| Err(Flaw::WrongStep { rank, phase, at, to, into, why });
-        let program = &self.verifier.programs[phase as usize];
+        let program = &self.verifier.programs[phase.index()];
         if into.thread >= program.threads() || into.pc >= program.steps(step.to, into.thread) {
             return wrong(Misdirection::NoSuchStep);
         }
@@ -372,7 +373,7 @@ impl<'v, 'a> Run<'v, 'a> {
     fn waits(&self, rank: u32) -> Vec<Wait> {
         let cursor = &self.cursors[rank as usize];
         let Cursor { phase, own, .. } = *cursor;
-        let Some(program) = self.verifier.programs.get(phase as usize) else { return Vec::new() };
+        let Some(program) = self.verifier.programs.get(phase.index()) else { return Vec::new() };
         let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {
             let at = Slot { thread, pc: *pc };
             (*pc < program.steps(own, thread)).then(|| {

@@ -3,6 +3,7 @@
 use super::flaw::Flaw;
 use super::verifier::Verifier;
 use crate::kind::Kind;
+use crate::plan::PhaseId;
 use crate::program::Slot;
 use std::ops::Range;
 
@@ -53,7 +54,7 @@ impl Vectors {
     /// Copies local elements out; each must have a contributor.
     pub(super) fn copy(
         &self,
-        (rank, phase, at): (u32, u32, Slot),
+        (rank, phase, at): (u32, PhaseId, Slot),
         elements: impl Iterator<Item = u64>,
     ) -> Result<Sets, Flaw> {
         let mut sets = Sets::new();
@@ -70,7 +71,7 @@ impl Vectors {
     /// Adds local elements to what was received.
     pub(super) fn add(
         &self,
-        (rank, phase, at): (u32, u32, Slot),
+        (rank, phase, at): (u32, PhaseId, Slot),
         elements: impl Iterator<Item = u64>,
         received: &mut Sets,
     ) -> Result<(), Flaw> {
@@ -153,20 +154,20 @@ impl Tokens {
         }
     }
 
-    pub(super) fn enter(&mut self, verifier: &Verifier<'_>, rank: u32, phase: u32) {
-        let p = verifier.plan.phases()[phase as usize];
+    pub(super) fn enter(&mut self, verifier: &Verifier<'_>, rank: u32, phase: PhaseId) {
+        let p = verifier.plan.phases()[phase.index()];
         let mut blocks = vec![Vec::new(); p.ranks as usize];
         for token in self.held[rank as usize].drain(..) {
             blocks[verifier.coordinate(token.to, p.dim) as usize].push(token);
         }
-        self.blocks[phase as usize][rank as usize] = blocks;
-        let (own, parts) = (verifier.coordinate(rank, p.dim), verifier.programs[phase as usize].parts());
+        self.blocks[phase.index()][rank as usize] = blocks;
+        let (own, parts) = (verifier.coordinate(rank, p.dim), verifier.programs[phase.index()].parts());
         self.present[rank as usize] = (0..p.ranks * parts).map(|cell| cell / parts == own).collect();
     }
 
-    pub(super) fn leave(&mut self, verifier: &Verifier<'_>, rank: u32, phase: u32) {
-        let p = verifier.plan.phases()[phase as usize];
-        let (own, parts) = (verifier.coordinate(rank, p.dim), verifier.programs[phase as usize].parts());
+    pub(super) fn leave(&mut self, verifier: &Verifier<'_>, rank: u32, phase: PhaseId) {
+        let p = verifier.plan.phases()[phase.index()];
+        let (own, parts) = (verifier.coordinate(rank, p.dim), verifier.programs[phase.index()].parts());
         let each = parts / p.ranks;
         let whole = |origin: &u32| {
             let first = (origin * parts + own * each) as usize;
@@ -174,7 +175,7 @@ impl Tokens {
         };
         for origin in (0..p.ranks).filter(whole) {
             let origin = verifier.peer(rank, p.dim, origin);
-            let arrived = &self.blocks[phase as usize][origin as usize][own as usize];
+            let arrived = &self.blocks[phase.index()][origin as usize][own as usize];
             self.held[rank as usize].extend_from_slice(arrived);
         }
     }

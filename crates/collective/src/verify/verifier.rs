@@ -1,6 +1,6 @@
 //! What is verified: a plan, the ranks that carry it out, and what their connections hold.
 
-use crate::plan::{Plan, Split};
+use crate::plan::{PhaseId, Plan, Split};
 use crate::program::Program;
 use syncline_core::{Bytes, Grid};
 
@@ -37,7 +37,7 @@ pub(super) const ELEMENTS: Split = Split { element: 1 };
 impl<'a> Verifier<'a> {
     /// A verifier for a plan on a grid of these `sizes`, whose rings all go up (or all down).
     pub fn new(plan: &'a Plan, sizes: &[u32], elements: u64, up: bool, buffering: Buffering) -> Verifier<'a> {
-        let programs = (0..plan.phases().len()).map(|p| plan.program(p, up)).collect();
+        let programs = plan.phase_ids().map(|p| plan.program(p, up)).collect();
         Verifier { plan, grid: Grid::new(sizes.iter().copied()), elements, buffering, programs }
     }
 
@@ -54,13 +54,13 @@ impl<'a> Verifier<'a> {
         self.grid.with_coordinate(rank, dim.into(), there)
     }
 
-    pub(super) fn takes_part(&self, rank: u32, phase: u32) -> bool {
-        self.plan.takes_part(phase as usize, |d| self.coordinate(rank, d))
+    pub(super) fn takes_part(&self, rank: u32, phase: PhaseId) -> bool {
+        self.plan.takes_part(phase, |d| self.coordinate(rank, d))
     }
 
     /// Offset and length of the part of the chunk that a rank works on.
-    pub(super) fn vector(&self, rank: u32, phase: u32) -> (u64, u64) {
-        self.plan.vector(phase as usize, Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+    pub(super) fn vector(&self, rank: u32, phase: PhaseId) -> (u64, u64) {
+        self.plan.vector(phase, Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
     }
 
     /// Offset and length of what a rank holds at first and at last.

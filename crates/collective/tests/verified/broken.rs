@@ -3,7 +3,7 @@
 use crate::support::{line, programs, verdict};
 use proptest::prelude::*;
 use syncline_collective::verify::{Buffering, Flaw, Misdirection};
-use syncline_collective::{Algorithm, Blocks, Kind, Op, Plan, Program, Slot, Step};
+use syncline_collective::{Algorithm, Blocks, Kind, Op, PhaseId, Plan, Program, Slot, Step};
 
 /// The steps of each rank by thread.
 pub type Steps = Vec<Vec<Vec<Step>>>;
@@ -105,7 +105,7 @@ impl Fault {
 
 /// Damages one step; the verdict, unless nothing that matters was changed.
 fn damaged(plan: &Plan, fault: Fault, rank: usize, thread: usize, pc: usize) -> Option<Result<(), Flaw>> {
-    let original = plan.program(0, true);
+    let original = plan.program(PhaseId(0), true);
     let mut steps = steps(&original);
     let (ranks, parts, threads) = (original.ranks(), original.parts(), original.threads());
     let changed = fault.damage(&mut steps[rank][thread], pc, rank as u32, ranks, parts, threads);
@@ -118,7 +118,7 @@ fn damaged(plan: &Plan, fault: Fault, rank: usize, thread: usize, pc: usize) -> 
 fn an_unbroken_copy_passes() {
     for (algorithm, kind) in programs(2) {
         let plan = line(kind, algorithm, 7, 3);
-        let original = plan.program(0, true);
+        let original = plan.program(PhaseId(0), true);
         assert_eq!(verdict(&plan, program(&original, steps(&original)), 20, Buffering::Slots(1)), Ok(()));
     }
 }
@@ -127,7 +127,7 @@ fn an_unbroken_copy_passes() {
 fn every_fault_in_every_step_is_found_for_what_it_is() {
     for (ranks, (algorithm, kind)) in [2, 4, 6, 7].into_iter().flat_map(|n| programs(2).map(move |p| (n, p))) {
         let plan = line(kind, algorithm, ranks, 1);
-        let original = steps(&plan.program(0, true));
+        let original = steps(&plan.program(PhaseId(0), true));
         for (rank, threads) in original.iter().enumerate() {
             for (thread, pc) in threads.iter().enumerate().flat_map(|(t, s)| (0..s.len()).map(move |pc| (t, pc))) {
                 for fault in FAULTS {
@@ -166,7 +166,7 @@ proptest! {
     ) {
         let (algorithm, kind) = pair;
         let plan = line(kind, algorithm, ranks, root.index(ranks as usize) as u32);
-        let program = plan.program(0, true);
+        let program = plan.program(PhaseId(0), true);
         let (rank, thread) = (rank.index(ranks as usize), thread.index(program.threads().into()));
         let steps = program.steps(rank as u32, thread as u8);
         if steps > 0 {
@@ -215,7 +215,7 @@ fn threads_that_share_data_in_no_order_race() {
 #[test]
 fn two_threads_that_add_to_the_same_data_race() {
     let plan = line(Kind::Reduce, Algorithm::Direct, 3, 0);
-    let original = plan.program(0, true);
+    let original = plan.program(PhaseId(0), true);
     let mut steps = steps(&original);
     let second = steps[0][0].pop().expect("the root receives twice");
     steps[0].push(vec![second]);
@@ -228,7 +228,7 @@ fn two_threads_that_add_to_the_same_data_race() {
 fn a_result_that_comes_down_a_tree_before_all_went_up_is_a_race() {
     let plan = line(Kind::AllReduce, Algorithm::DoubleBinaryTree { slices: 1 }, 2, 0);
     // Of the first tree, rank 0 is the root: it sends its own data down instead of turning round.
-    let original = plan.program(0, true);
+    let original = plan.program(PhaseId(0), true);
     let mut steps = steps(&original);
     let turn = steps[0][0][0];
     steps[0][0] = vec![Step::receive(Op::RecvReduce, turn.blocks, turn.from)];
@@ -240,7 +240,7 @@ fn a_result_that_comes_down_a_tree_before_all_went_up_is_a_race() {
 #[test]
 fn a_second_message_to_a_step_is_rejected() {
     let plan = line(Kind::AllGather, Algorithm::Direct, 2, 0);
-    let original = plan.program(0, true);
+    let original = plan.program(PhaseId(0), true);
     let mut steps = steps(&original);
     let again = steps[1][0][0];
     steps[1][0].push(again);
@@ -254,5 +254,5 @@ fn a_program_of_another_size_is_rejected() {
     let program = Program::Direct { kind: Kind::AllGather, ranks: 4, root: 0 };
     let mut verifier = syncline_collective::verify::Verifier::new(&plan, &[3], 4, true, Buffering::Eager);
     verifier.programs = vec![program];
-    assert_eq!(verifier.verify(), Err(Flaw::WrongSize { phase: 0, expected: 3, got: 4 }));
+    assert_eq!(verifier.verify(), Err(Flaw::WrongSize { phase: PhaseId(0), expected: 3, got: 4 }));
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{line, programs, verdict, verify_line};
 use syncline_collective::verify::{Awaited, Buffering, Flaw};
-use syncline_collective::{Algorithm, Kind};
+use syncline_collective::{Algorithm, Kind, PhaseId};
 
 /// Whether a program waits for room in its receiver before it has taken what its receiver waits to send.
 fn needs_a_slot(algorithm: Algorithm, kind: Kind) -> bool {
@@ -56,9 +56,9 @@ fn a_ring_without_buffers_waits_for_itself() {
 #[test]
 fn a_deadlock_says_who_waits_for_whom() {
     let plan = line(Kind::Broadcast, Algorithm::Chain { slices: 2 }, 3, 0);
-    let mut steps = crate::broken::steps(&plan.program(0, true));
+    let mut steps = crate::broken::steps(&plan.program(PhaseId(0), true));
     steps[1][0][1].op = syncline_collective::Op::Recv; // keeps what it should also pass on
-    let verdict = verdict(&plan, crate::broken::program(&plan.program(0, true), steps), 4, Buffering::Eager);
+    let verdict = verdict(&plan, crate::broken::program(&plan.program(PhaseId(0), true), steps), 4, Buffering::Eager);
     let message = verdict.unwrap_err().to_string();
     assert_eq!(message, "deadlock; rank 2, phase 0, step 1 waits for a message of rank 1");
 }

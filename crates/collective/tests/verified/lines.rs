@@ -2,7 +2,7 @@
 
 use crate::support::{programs, verify_line};
 use syncline_collective::verify::{Buffering, Verifier};
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, Program, Request, Slot, Step};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, PhaseId, Plan, Program, Request, Slot, Step};
 
 const SLOT: Buffering = Buffering::Slots(1);
 
@@ -95,7 +95,7 @@ fn direct_on_grids() {
             let odd = if ring && kind != Kind::AllReduce { u64::from(4 * ranks) } else { u64::from(2 * ranks) + 3 };
             for elements in [0, if ring { odd } else { 1 }, odd] {
                 // A rank on the far side of a ring gets a message each way: a slot for each.
-                let turns = plan.phases().first().map_or(0, |_| plan.program(0, true).turns());
+                let turns = plan.phases().first().map_or(0, |_| plan.program(PhaseId(0), true).turns());
                 let slots = Buffering::Slots(turns.saturating_sub(ranks - 1) + 1);
                 let verdict = Verifier::new(&plan, &[ranks], elements, true, slots).verify();
                 assert_eq!(verdict, Ok(()), "{kind} on {sizes:?}");
@@ -134,7 +134,7 @@ fn rotation_symmetric_programs_are() {
             let request = Request { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
             let plan = Plan::new(request).expect("a program exists");
             for up in [true, false] {
-                let program = plan.program(0, up);
+                let program = plan.program(PhaseId(0), up);
                 if program.is_rotation_symmetric() {
                     symmetric += 1;
                     let of_first = relative(&program, 0, kind == Kind::AllToAll);

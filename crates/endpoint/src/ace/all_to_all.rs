@@ -21,7 +21,7 @@ use super::phase_messages::bytes_of_peers;
 use super::progress::{Progress, State};
 use super::run::PeerBlock;
 use crate::api::{ChunkId, Ctx, EpOut, chunk_key};
-use syncline_collective::Slot;
+use syncline_collective::{PhaseId, Slot};
 use syncline_core::{NodeId, Ps, Schedule};
 use syncline_network::{Network, Route};
 
@@ -29,7 +29,7 @@ impl Ace {
     /// Bytes of a chunk that an NPU is still to receive and store, whether or not it has begun the chunk.
     fn still_due(&self, npu: NodeId, seq: ChunkId) -> u64 {
         let due = self.receipts.due(npu, seq);
-        due.unwrap_or_else(|| bytes_of_peers(&self.view(npu, seq, 0)))
+        due.unwrap_or_else(|| bytes_of_peers(&self.view(npu, seq, PhaseId(0))))
     }
 
     /// The chunk's FSM begins.
@@ -46,7 +46,7 @@ impl Ace {
 
     /// The FSM turns to the next peer that gets something, from step `pc` on; false if there is none.
     fn turn_to_peer(&mut self, npu: NodeId, seq: ChunkId, pc: u32) -> bool {
-        let view = self.layout.view(npu, self.chunks[seq.index()], 0);
+        let view = self.layout.view(npu, self.chunks[seq.index()], PhaseId(0));
         let mut steps = (pc..view.steps(0)).map(|pc| (pc, view.step(Slot { thread: 0, pc })));
         let found = steps.find(|(_, (step, len))| step.op.sends() && *len > 0).map(|(pc, (step, len))| {
             let route = view.route(&step);
@@ -146,7 +146,7 @@ impl Ace {
         }
         self.receipts.forget(npu, seq);
         if self.traced.contains(npu) {
-            ctx.out.push(EpOut::Phase { npu, seq, phase: 0, ready, began });
+            ctx.out.push(EpOut::Phase { npu, seq, phase: PhaseId(0), ready, began });
         }
         self.complete(npu, seq, ctx);
         ctx.out.push(EpOut::Room { npu });

@@ -16,6 +16,7 @@ use super::ports::Waiting;
 use super::progress::{Progress, State};
 use super::run::{Arriving, InHand, PhaseRun, Shape};
 use crate::api::{ChunkId, Ctx, chunk_key};
+use syncline_collective::PhaseId;
 use syncline_core::{NodeId, PortId, Schedule};
 use syncline_network::{Network, Segment, TrafficClass};
 
@@ -218,7 +219,7 @@ impl Ace {
         }
         self.expect_next(npu, seq);
         if reads {
-            self.free_source(npu, usize::from(phase), u64::from(len), ctx);
+            self.free_source(npu, phase, u64::from(len), ctx);
         }
         if is_last_send {
             self.next_group(npu, seq, group, ctx);
@@ -232,7 +233,7 @@ impl Ace {
         &mut self,
         npu: NodeId,
         seq: ChunkId,
-        phase: u8,
+        phase: PhaseId,
         ctx: &mut Ctx<'_, N, Q>,
     ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
@@ -245,7 +246,7 @@ impl Ace {
 
 /// What a chunk does in a phase, if it runs that.
 #[inline]
-fn running(chunk: &mut Progress, phase: u8) -> Option<&mut PhaseRun> {
+fn running(chunk: &mut Progress, phase: PhaseId) -> Option<&mut PhaseRun> {
     match &mut chunk.state {
         State::Running(run) if chunk.phase == phase => Some(run),
         _ => None,

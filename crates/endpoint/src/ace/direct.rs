@@ -86,7 +86,7 @@ impl Ace {
             self.fetch_own(npu, seq, ready, ctx);
         }
         if sent.is_given_away {
-            self.free_source(npu, usize::from(phase), u64::from(sent.len), ctx);
+            self.free_source(npu, phase, u64::from(sent.len), ctx);
         }
         if next.is_none() {
             self.free_fsm(npu, seq, ctx);

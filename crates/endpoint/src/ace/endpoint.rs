@@ -5,7 +5,8 @@ use super::event::AceEvent;
 use super::packet::{Packet, is_of_all_to_all};
 use super::sram_division::partition_name;
 use crate::api::{Chunk, Ctx, Endpoint, PhaseFsms, Report, told_apart};
-use syncline_core::{NodeId, PortId, Ps, Schedule, Wait};
+use syncline_collective::{PhaseId, PlanId};
+use syncline_core::{Id, NodeId, PortId, Ps, Schedule, Wait};
 use syncline_network::{LINKS_OF_AN_EVENT, NetOut, Network};
 
 impl<N: Network> Endpoint<N> for Ace {
@@ -115,13 +116,13 @@ impl<N: Network> Endpoint<N> for Ace {
 impl Ace {
     /// FSMs of every phase of every plan.
     fn fsms_of_phases(&self) -> Vec<PhaseFsms> {
-        let of_plan = |plan: u8| {
+        let of_plan = |plan: PlanId| {
             (0..self.layout.phases(plan)).map(move |phase| {
                 let line = if self.is_all_to_all(plan) { self.phases } else { phase };
                 let (fsms, peak) = (self.fsms.serving(line), self.fsms.peak_in_line(line));
-                PhaseFsms { plan, phase: phase as u8, fsms, peak }
+                PhaseFsms { plan, phase: PhaseId::from_index(phase), fsms, peak }
             })
         };
-        (0..self.layout.plans().count() as u8).flat_map(of_plan).collect()
+        self.layout.plan_ids().flat_map(of_plan).collect()
     }
 }

@@ -19,8 +19,8 @@ use crate::api::{Chunk, ChunkId};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use std::collections::BTreeMap;
-use syncline_collective::{Kind, Plan, Split};
-use syncline_core::{Bytes, NodeId, NodeSet, Ps};
+use syncline_collective::{Kind, PhaseId, Plan, PlanId, Split};
+use syncline_core::{Bytes, Id, NodeId, NodeSet, Ps};
 use syncline_topology::Paths;
 
 /// Engines of all NPUs.
@@ -42,11 +42,11 @@ pub struct Ace {
     pub(super) ports: Ports,
     /// Packets that still occupy an input buffer, and those of chunks that have not begun the phase, by (NPU, chunk, phase).
     pub(super) arrived: ArrivedPackets,
-    pub(super) early: BTreeMap<(u32, ChunkId, u8), PacketList>,
+    pub(super) early: BTreeMap<(u32, ChunkId, PhaseId), PacketList>,
     /// Per plan, whether its chunks are direct all-to-alls of all members.
     all_to_all: Vec<bool>,
     /// The phase of rings that fills the terminal partition.
-    pub(super) last_phase: Option<usize>,
+    pub(super) last_phase: Option<PhaseId>,
     /// Of direct all-to-alls: the ways of packets, where packets stand, and what is still to come.
     pub(super) paths: Paths,
     pub(super) pools: TransitPools,
@@ -143,25 +143,25 @@ impl Ace {
 
     /// Whether the chunks of a plan are direct all-to-alls.
     #[inline]
-    pub(super) fn is_all_to_all(&self, plan: u8) -> bool {
-        self.all_to_all[usize::from(plan)]
+    pub(super) fn is_all_to_all(&self, plan: PlanId) -> bool {
+        self.all_to_all[plan.index()]
     }
 
     /// The plan of a chunk.
     #[inline]
-    pub(super) fn plan_of(&self, seq: ChunkId) -> u8 {
+    pub(super) fn plan_of(&self, seq: ChunkId) -> PlanId {
         self.chunks[seq.index()].plan
     }
 
     /// The line in which a chunk stands in a phase: that of the phase, or that of direct all-to-alls.
     #[inline]
-    pub(super) fn line(&self, seq: ChunkId, phase: u8) -> usize {
-        if self.is_all_to_all(self.plan_of(seq)) { self.phases } else { usize::from(phase) }
+    pub(super) fn line(&self, seq: ChunkId, phase: PhaseId) -> usize {
+        if self.is_all_to_all(self.plan_of(seq)) { self.phases } else { phase.index() }
     }
 
     /// What a phase of a chunk achieves.
-    pub(super) fn kind(&self, seq: ChunkId, phase: usize) -> Kind {
-        self.layout.plan(self.plan_of(seq)).phases()[phase].kind
+    pub(super) fn kind(&self, seq: ChunkId, phase: PhaseId) -> Kind {
+        self.layout.plan(self.plan_of(seq)).phases()[phase.index()].kind
     }
 
     /// A chunk that is under way.
@@ -172,8 +172,8 @@ impl Ace {
 
     /// A phase of a chunk as an NPU sees it.
     #[inline]
-    pub(super) fn view(&self, npu: NodeId, seq: ChunkId, phase: u8) -> PhaseView<'_> {
-        self.layout.view(npu, self.chunks[seq.index()], usize::from(phase))
+    pub(super) fn view(&self, npu: NodeId, seq: ChunkId, phase: PhaseId) -> PhaseView<'_> {
+        self.layout.view(npu, self.chunks[seq.index()], phase)
     }
 
     /// Whether a phase takes room for its results before it begins, rather than before it stores the
@@ -181,7 +181,7 @@ impl Ace {
     ///
     /// It is the kind of the phase that decides, and not whether the program's first step that receives stores: on a ring
     /// of two ranks it does, since there is no step between the first sending and the last reduction.
-    pub(super) fn takes_room_at_once(&self, seq: ChunkId, phase: usize) -> bool {
+    pub(super) fn takes_room_at_once(&self, seq: ChunkId, phase: PhaseId) -> bool {
         let program = self.layout.plan(self.plan_of(seq)).program(phase, true);
         self.kind(seq, phase) != Kind::AllReduce || Pattern::of(&program) == Pattern::Direct
     }
@@ -196,16 +196,16 @@ impl Ace {
 
 /// The last phase of plans over rings, if there are any; an error if these plans have different numbers of phases, or are
 /// none that an engine can carry out beside direct all-to-alls, or without them.
-fn last_phase_of_rings(layout: &Layout, all_to_all: &[bool]) -> Result<Option<usize>, AceError> {
+fn last_phase_of_rings(layout: &Layout, all_to_all: &[bool]) -> Result<Option<PhaseId>, AceError> {
     let exchanges = all_to_all.contains(&true);
-    let beside = |(plan, &all_to_all): (u8, &bool)| all_to_all || layout.is_wired(plan);
-    if exchanges && !(0..).zip(all_to_all).all(beside) || !exchanges && !layout.is_direct() {
+    let beside = |(plan, &all_to_all): (PlanId, &bool)| all_to_all || layout.is_wired(plan);
+    if exchanges && !layout.plan_ids().zip(all_to_all).all(beside) || !exchanges && !layout.is_direct() {
         return Err(AceError::NotDirect);
     }
     let rings = layout.plans().zip(all_to_all).filter(|(plan, all_to_all)| !**all_to_all && !plan.phases().is_empty());
     let lengths: Vec<usize> = rings.map(|(plan, _)| plan.phases().len()).collect();
     match lengths.iter().find(|&&phases| phases != lengths[0]) {
         Some(&other) => Err(AceError::UnequalPhases { phases: [lengths[0], other] }),
-        None => Ok(lengths.first().map(|phases| phases - 1)),
+        None => Ok(lengths.first().map(|phases| PhaseId::from_index(phases - 1))),
     }
 }

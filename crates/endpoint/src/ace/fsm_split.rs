@@ -20,7 +20,8 @@ use super::config::{AceConfig, FsmSplit};
 use super::phase_messages::{Pattern, arriving_messages, groups, largest_block, own_messages};
 use crate::api::Chunk;
 use crate::layout::Layout;
-use syncline_core::{Bytes, PortId, Ps, Rate};
+use syncline_collective::PhaseId;
+use syncline_core::{Bytes, Id, PortId, Ps, Rate};
 
 /// FSMs of each phase, for chunks of at most `chunk` bytes in packets of `packet`. No phase has none if there are as
 /// many FSMs as phases.
@@ -28,10 +29,10 @@ pub(super) fn per_phase(layout: &Layout, config: &AceConfig, packet: Bytes, chun
     let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);
     let mut times = vec![1; phases];
     if config.fsm_split == FsmSplit::Need {
-        for (plan, p) in (0u8..).zip(layout.plans()).filter(|(_, p)| !p.is_exchange()) {
+        for (plan, p) in layout.plan_ids().zip(layout.plans()).filter(|(_, p)| !p.is_exchange()) {
             for (phase, time) in times.iter_mut().enumerate().take(p.phases().len()) {
                 let chunk = Chunk { len: chunk, plan, lane: 0 };
-                *time = busy(layout, config, packet, chunk, phase).max(*time);
+                *time = busy(layout, config, packet, chunk, PhaseId::from_index(phase)).max(*time);
             }
         }
     }
@@ -39,10 +40,10 @@ pub(super) fn per_phase(layout: &Layout, config: &AceConfig, packet: Bytes, chun
 }
 
 /// How long a chunk keeps an FSM of a phase, in picoseconds.
-fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase: usize) -> u128 {
+fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase: PhaseId) -> u128 {
     let (fabric, npu) = (layout.fabric(), layout.first());
     let view = layout.view(npu, chunk, phase);
-    let dim = layout.plan(chunk.plan).phases()[phase].dim;
+    let dim = layout.plan(chunk.plan).phases()[phase.index()].dim;
     let links = (0..fabric.ports(npu)).map(|port| fabric.link(npu, PortId(port))).filter(|link| link.class == dim);
     let slowest = |(rate, latency): (Rate, Ps), link: syncline_topology::LinkSpec| {
         (rate.min(link.rate), latency.max(link.latency))

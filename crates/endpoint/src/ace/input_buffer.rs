@@ -24,8 +24,8 @@ impl Ace {
         let packets_of = |bytes: u64| bytes.div_ceil(packet.0.max(1)).max(1);
         let message = config.message.0.min(chunk.0);
         let mut needed = packets_of(message).saturating_mul(fsms(layout.lanes()) + 1);
-        for (plan, p) in (0u8..).zip(layout.plans()).filter(|(_, p)| !p.is_exchange()) {
-            for phase in 0..p.phases().len() {
+        for (plan, p) in layout.plan_ids().zip(layout.plans()).filter(|(_, p)| !p.is_exchange()) {
+            for phase in p.phase_ids() {
                 let view = layout.view(layout.first(), Chunk { len: chunk, plan, lane: 0 }, phase);
                 let groups = groups(&view, config.message);
                 let messages = match Pattern::of(view.program()) {

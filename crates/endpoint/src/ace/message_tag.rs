@@ -1,6 +1,7 @@
 //! How messages of phases are named in the network.
 
 use crate::api::ChunkId;
+use syncline_collective::PhaseId;
 
 /// The name of a message of a phase, in 63 bits: the last one is that of packets of direct all-to-alls
 /// ([`super::packet`]).
@@ -9,7 +10,7 @@ pub(super) struct MessageTag {
     /// The chunk.
     pub seq: ChunkId,
     /// The phase.
-    pub phase: u8,
+    pub phase: PhaseId,
     /// In a direct phase: whether it is part of the result, rather than something to add.
     pub is_result: bool,
     /// Around a ring: its number in the phase, as the receiver expects them; numbers begin anew after
@@ -30,7 +31,7 @@ impl MessageTag {
     pub fn of(tag: u64) -> MessageTag {
         MessageTag {
             seq: ChunkId((tag >> Self::SEQ_AT) as u32),
-            phase: (tag & Self::PHASES) as u8,
+            phase: PhaseId((tag & Self::PHASES) as u8),
             is_result: tag & Self::RESULT != 0,
             number: (tag >> Self::NUMBER_AT) as u32,
         }
@@ -43,7 +44,7 @@ impl MessageTag {
         u64::from(self.number) << Self::NUMBER_AT
             | u64::from(self.seq.0) << Self::SEQ_AT
             | result
-            | u64::from(self.phase)
+            | u64::from(self.phase.0)
     }
 }
 
@@ -57,7 +58,7 @@ mod tests {
         for (seq, phase, is_result, number) in
             [(0, 0, false, 0), (u32::MAX, 0x7f, true, MessageTag::NUMBERS), (7, 3, true, 5)]
         {
-            let message = MessageTag { seq: ChunkId(seq), phase, is_result, number };
+            let message = MessageTag { seq: ChunkId(seq), phase: PhaseId(phase), is_result, number };
             assert_eq!(MessageTag::of(message.tag()), message);
             assert!(!is_of_all_to_all(message.tag()));
         }

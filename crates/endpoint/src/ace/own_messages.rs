@@ -50,7 +50,7 @@ impl Ace {
     {
         let packet = self.packet;
         let chunk = self.progress(npu, seq);
-        let phase = usize::from(chunk.phase);
+        let phase = chunk.phase;
         let run = chunk.run();
         let is_ring = matches!(run.shape, Shape::Ring(_));
         let (port, left) = (run.own_port(), *run.own_left());
@@ -136,7 +136,7 @@ impl Ace {
             self.fetch_own(npu, seq, ready, ctx);
         }
         if len > 0 || is_ring {
-            self.free_source(npu, usize::from(phase), u64::from(len), ctx);
+            self.free_source(npu, phase, u64::from(len), ctx);
         }
         // Where nothing is passed on, this was the last send of the group.
         if next.is_none() && per_group == 1 {

@@ -221,7 +221,7 @@ mod tests {
     use crate::api::Chunk;
     use crate::layout::{Layout, Space, Wires};
     use std::sync::Arc;
-    use syncline_collective::Kind;
+    use syncline_collective::{Kind, PhaseId, PlanId};
     use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, Request};
     use syncline_core::{NodeId, Ps, Rate};
     use syncline_topology::{Block, Dimension, Product, Way};
@@ -240,7 +240,7 @@ mod tests {
 
     /// The phase at an NPU, of a chunk of so many bytes, in one direction of the ring.
     fn view(layout: &Layout, npu: u32, len: u64, lane: u32) -> PhaseView<'_> {
-        layout.view(NodeId(npu), Chunk { len: Bytes(len), plan: 0, lane }, 0)
+        layout.view(NodeId(npu), Chunk { len: Bytes(len), plan: PlanId(0), lane }, PhaseId(0))
     }
 
     /// Lengths of what a rank sends around a ring in a group, by the number that they have for the neighbour.

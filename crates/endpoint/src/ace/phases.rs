@@ -10,7 +10,8 @@ use super::run::{Around, Direct, InHand, PhaseRun, Shape};
 use super::sram::Reservation;
 use crate::api::{Chunk, ChunkId, Ctx, EpOut, chunk_key};
 use crate::loggp::Train;
-use syncline_core::{Bytes, NodeId, Ps, Schedule};
+use syncline_collective::PhaseId;
+use syncline_core::{Bytes, Id, NodeId, Ps, Schedule};
 use syncline_network::Network;
 
 impl Ace {
@@ -35,8 +36,8 @@ impl Ace {
     /// Bytes that an NPU loads of a chunk.
     pub(super) fn bytes_loaded(&self, npu: NodeId, chunk: Chunk) -> u64 {
         match self.is_all_to_all(chunk.plan) {
-            true => messages::bytes_for_peers(&self.layout.view(npu, chunk, 0)),
-            false => self.layout.held(npu, chunk, 0),
+            true => messages::bytes_for_peers(&self.layout.view(npu, chunk, PhaseId(0))),
+            false => self.layout.held(npu, chunk, PhaseId(0)),
         }
     }
 
@@ -66,24 +67,28 @@ impl Ace {
         if self.fsms.is_busy(npu.index(), self.fsms.server(line, seq)) {
             return Some(Blocked::Fsm);
         }
-        let needs_room = line < self.phases && self.takes_room_at_once(seq, line);
-        (needs_room && !self.may_take_room(npu, line, seq)).then_some(Blocked::Room)
+        if line == self.phases {
+            return None;
+        }
+        let phase = PhaseId::from_index(line);
+        let waits = self.takes_room_at_once(seq, phase) && !self.may_take_room(npu, phase, seq);
+        waits.then_some(Blocked::Room)
     }
 
     /// Whether it is a chunk's turn to take room for the results of its phase, and there is room.
-    fn may_take_room(&self, npu: NodeId, phase: usize, seq: ChunkId) -> bool {
+    fn may_take_room(&self, npu: NodeId, phase: PhaseId, seq: ChunkId) -> bool {
         let (to, bytes) = self.destination(npu, seq, phase);
-        self.order.next_to_take_room(npu.index(), phase) == Some(seq) && self.sram.fits(npu, to, bytes)
+        self.order.next_to_take_room(npu.index(), phase.index()) == Some(seq) && self.sram.fits(npu, to, bytes)
     }
 
     /// Reserves room for the results of a chunk's phase, as much as there is of what it still needs, if it
     /// is its turn; whether a packet of `len` bytes can be stored.
     pub(super) fn take_room(&mut self, npu: NodeId, seq: ChunkId, len: u32, now: Ps) -> bool {
-        let phase = usize::from(self.progress(npu, seq).phase);
-        if self.order.next_to_take_room(npu.index(), phase) == Some(seq) {
+        let phase = self.progress(npu, seq).phase;
+        if self.order.next_to_take_room(npu.index(), phase.index()) == Some(seq) {
             let to = self.destination_of(seq, phase);
             if self.sram.reserve(npu, to, &mut self.windows[npu.index()].chunk(seq).run().room) {
-                self.order.has_room(npu.index(), phase);
+                self.order.has_room(npu.index(), phase.index());
             }
             self.record_levels(npu, now);
         }
@@ -100,16 +105,16 @@ impl Ace {
     }
 
     /// The partition that `phase` fills may have room again: chunks that wait for it go on.
-    pub(super) fn room_freed<N: Network, Q>(&mut self, npu: NodeId, phase: usize, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn room_freed<N: Network, Q>(&mut self, npu: NodeId, phase: PhaseId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        self.begin_phases(npu, phase, ctx);
+        self.begin_phases(npu, phase.index(), ctx);
         loop {
-            let Some(seq) = self.order.next_to_take_room(npu.index(), phase) else { return };
+            let Some(seq) = self.order.next_to_take_room(npu.index(), phase.index()) else { return };
             let Some(chunk) = self.windows[npu.index()].get(seq) else { return };
             let State::Running(run) = &chunk.state else { return };
-            if usize::from(chunk.phase) != phase {
+            if chunk.phase != phase {
                 return;
             }
             let waits = run.receiving == InHand::Turn;
@@ -120,33 +125,39 @@ impl Ace {
                 self.progress(npu, seq).run().receiving = InHand::Nothing;
                 self.receive_waiting(npu, seq, ctx);
             }
-            if self.order.next_to_take_room(npu.index(), phase) == Some(seq) {
+            if self.order.next_to_take_room(npu.index(), phase.index()) == Some(seq) {
                 return;
             }
         }
     }
 
     /// Local data has been read, for the only time in its phase: its room is given back.
-    pub(super) fn free_source<N: Network, Q>(&mut self, npu: NodeId, phase: usize, bytes: u64, ctx: &mut Ctx<'_, N, Q>)
-    where
+    pub(super) fn free_source<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        phase: PhaseId,
+        bytes: u64,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        self.sram.free(npu, phase, bytes);
+        self.sram.free(npu, phase.index(), bytes);
         self.record_levels(npu, ctx.now);
-        match phase {
+        match phase.0 {
             0 => ctx.out.push(EpOut::Room { npu }),
-            _ => self.room_freed(npu, phase - 1, ctx),
+            later => self.room_freed(npu, PhaseId(later - 1), ctx),
         }
     }
 
     /// The partition that a phase of a chunk fills.
-    fn destination_of(&self, seq: ChunkId, phase: usize) -> usize {
-        if phase + 1 == self.layout.phases(self.plan_of(seq)) { self.phases } else { phase + 1 }
+    fn destination_of(&self, seq: ChunkId, phase: PhaseId) -> usize {
+        let next = phase.index() + 1;
+        if next == self.layout.phases(self.plan_of(seq)) { self.phases } else { next }
     }
 
     /// The partition that a phase of a chunk fills, and how many bytes.
-    pub(super) fn destination(&self, npu: NodeId, seq: ChunkId, phase: usize) -> (usize, u64) {
-        (self.destination_of(seq, phase), self.layout.held(npu, self.chunks[seq.index()], phase + 1))
+    pub(super) fn destination(&self, npu: NodeId, seq: ChunkId, phase: PhaseId) -> (usize, u64) {
+        (self.destination_of(seq, phase), self.layout.held(npu, self.chunks[seq.index()], phase.next()))
     }
 
     /// Lets the chunks of a line begin their phase, in their order, as long as FSMs and room last.
@@ -194,11 +205,11 @@ impl Ace {
         if line == self.phases {
             return self.begin_all_to_all(npu, seq, ctx);
         }
-        let phase = line as u8;
+        let phase = PhaseId::from_index(line);
         let run = self.new_run(npu, seq, phase);
         let chunk = self.progress(npu, seq);
         (chunk.state, chunk.blocked) = (State::Running(run), Blocked::Turn);
-        if self.takes_room_at_once(seq, line) {
+        if self.takes_room_at_once(seq, PhaseId::from_index(line)) {
             self.take_room(npu, seq, 0, ctx.now);
         }
         // The block that a rank keeps for itself while it sends the others lies among the results in direct phases and
@@ -217,14 +228,14 @@ impl Ace {
             self.receive_waiting(npu, seq, ctx);
         }
         if kept > 0 {
-            self.free_source(npu, line, kept, ctx);
+            self.free_source(npu, phase, kept, ctx);
         }
     }
 
     /// A phase of a chunk in which nothing has been done yet.
-    fn new_run(&mut self, npu: NodeId, seq: ChunkId, phase: u8) -> PhaseRun {
+    fn new_run(&mut self, npu: NodeId, seq: ChunkId, phase: PhaseId) -> PhaseRun {
         let arrived = self.early.remove(&(npu.0, seq, phase)).unwrap_or(PacketList::EMPTY);
-        let (_, bytes) = self.destination(npu, seq, usize::from(phase));
+        let (_, bytes) = self.destination(npu, seq, phase);
         let view = self.view(npu, seq, phase);
         let around = || Around {
             port: view.port().expect("rings that an engine carries out go over a port"),
@@ -276,10 +287,10 @@ impl Ace {
             let Progress { phase, ready, began, .. } = *chunk;
             ctx.out.push(EpOut::Phase { npu, seq, phase, ready, began });
         }
-        if usize::from(chunk.phase) + 1 == phases {
+        if chunk.phase.index() + 1 == phases {
             self.drain(npu, seq, ctx);
         } else {
-            chunk.phase += 1;
+            chunk.phase = chunk.phase.next();
             self.queue(npu, seq, ctx);
         }
     }
@@ -300,7 +311,7 @@ impl Ace {
 
     fn bytes_drained(&self, npu: NodeId, seq: ChunkId) -> Bytes {
         let chunk = self.chunks[seq.index()];
-        Bytes(self.layout.held(npu, chunk, self.layout.phases(chunk.plan)))
+        Bytes(self.layout.held(npu, chunk, PhaseId::from_index(self.layout.phases(chunk.plan))))
     }
 
     /// The first message of a chunk that is written back is across the bus.

@@ -3,6 +3,7 @@
 use super::run::{PeerBlock, PhaseRun};
 use crate::api::ChunkId;
 use std::collections::VecDeque;
+use syncline_collective::PhaseId;
 use syncline_core::{Id, Ps};
 
 /// Where a chunk is on its way through an engine.
@@ -40,7 +41,7 @@ pub(super) enum Blocked {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     pub state: State,
-    pub phase: u8,
+    pub phase: PhaseId,
     /// When it was ready for its phase, and when it began it.
     pub ready: Ps,
     pub began: Ps,
@@ -54,7 +55,7 @@ impl Progress {
     /// A chunk that is being loaded.
     pub const LOADING: Progress = Progress {
         state: State::Loading,
-        phase: 0,
+        phase: PhaseId(0),
         ready: Ps::ZERO,
         began: Ps::ZERO,
         waits_since: Ps::ZERO,

@@ -70,10 +70,9 @@ impl Ace {
     /// Whether results wait for room in the terminal partition.
     pub(super) fn results_wait_for_terminal(&self, npu: NodeId) -> bool {
         let Some(phase) = self.last_phase else { return false };
-        let first = self.order.next_to_take_room(npu.index(), phase);
+        let first = self.order.next_to_take_room(npu.index(), phase.index());
         first.and_then(|seq| self.windows[npu.index()].get(seq)).is_some_and(|chunk| {
-            let is_there =
-                matches!(chunk.state, State::Queued | State::Running(_)) && usize::from(chunk.phase) == phase;
+            let is_there = matches!(chunk.state, State::Queued | State::Running(_)) && chunk.phase == phase;
             is_there && chunk.blocked == Blocked::Room
         })
     }

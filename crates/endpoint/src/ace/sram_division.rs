@@ -4,8 +4,8 @@ use super::config::AceError;
 use super::packet::LEAST_SLOTS;
 use super::sram::Division;
 use crate::layout::Layout;
-use syncline_collective::{Plan, Split};
-use syncline_core::{Bytes, NodeId, PortId};
+use syncline_collective::{PhaseId, Plan, Split};
+use syncline_core::{Bytes, Id, NodeId, PortId};
 
 /// The packets of direct all-to-alls, which need room beside that of chunks.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,8 @@ pub(super) fn divide_sram(
     let mut reserve = 0;
     let mut bandwidths = Vec::new();
     let mut brought_by_all_to_alls = Vec::new();
-    for plan in 0..layout.plans().count() as u8 {
-        let bytes_before = |phase| layout.held_at_most(plan, chunk, phase);
+    for plan in layout.plan_ids() {
+        let bytes_before = |phase| layout.held_at_most(plan, chunk, PhaseId::from_index(phase));
         let count = layout.phases(plan);
         if layout.plan(plan).is_exchange() {
             let brought = bytes_before(0);
@@ -107,9 +107,9 @@ pub(super) fn slots(division: &Division, packets: PassingPackets) -> u32 {
 
 /// What a partition is called: by the phase whose chunks it holds, or by what it is for.
 pub(super) fn partition_name(layout: &Layout, partition: usize) -> String {
-    let plan = (0..layout.plans().count() as u8).max_by_key(|&p| layout.phases(p)).unwrap_or(0);
+    let plan = layout.plan_ids().max_by_key(|&p| layout.phases(p)).unwrap_or_default();
     match partition.checked_sub(layout.phases(plan)) {
-        None => layout.phase_name(plan, partition),
+        None => layout.phase_name(plan, PhaseId::from_index(partition)),
         Some(0) => "terminal".to_string(),
         Some(_) => "transit".to_string(),
     }
@@ -124,9 +124,9 @@ pub(super) fn needed(plans: &[Plan], split: Split, chunk: Bytes, packets: Passin
         let count = plan.phases().len();
         needs.resize(needs.len().max(count), 0);
         for (phase, need) in needs.iter_mut().enumerate().take(count) {
-            *need = plan.held_at_most(phase, chunk, split).max(*need);
+            *need = plan.held_at_most(PhaseId::from_index(phase), chunk, split).max(*need);
         }
-        terminal = plan.held_at_most(count, chunk, split).max(terminal);
+        terminal = plan.held_at_most(PhaseId::from_index(count), chunk, split).max(terminal);
     }
     if !all_to_alls.is_empty() {
         needs.resize(needs.len().max(1), 0);

@@ -17,7 +17,7 @@ impl Ace {
             for (seq, chunk) in window.iter() {
                 let Some(what) = self.wait_of(npu, seq, chunk) else { continue };
                 let name = self.layout.fabric().node_name(npu);
-                let phase = self.layout.phase_name(self.plan_of(seq), usize::from(chunk.phase));
+                let phase = self.layout.phase_name(self.plan_of(seq), chunk.phase);
                 waits.push(Wait { who: format!("{name}, chunk {seq}, {phase}"), what });
             }
         }

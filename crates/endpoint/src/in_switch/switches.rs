@@ -8,7 +8,7 @@ use crate::servers::RateServer;
 use crate::work_done::WorkDone;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_collective::program::in_switch::InSwitch;
-use syncline_collective::{Program, Slot};
+use syncline_collective::{PhaseId, Program, Slot};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
@@ -46,7 +46,7 @@ struct Line {
 struct PieceId {
     seq: ChunkId,
     thread: u8,
-    phase: u8,
+    phase: PhaseId,
     line: u32,
     /// The first of its steps.
     first: u32,
@@ -144,7 +144,7 @@ impl Switches {
 
     fn view(&self, id: PieceId) -> PhaseView<'_> {
         let npu = self.lines[id.line as usize].npu;
-        self.layout.view(npu, self.chunks[id.seq.index()], usize::from(id.phase))
+        self.layout.view(npu, self.chunks[id.seq.index()], id.phase)
     }
 
     /// A message has arrived by a port.
@@ -154,7 +154,7 @@ impl Switches {
     {
         let tag = Tag(tag);
         let (seq, phase, slot) = (tag.seq(), tag.phase(), tag.slot());
-        let dim = self.layout.plan(self.chunks[seq.index()].plan).phases()[usize::from(phase)].dim;
+        let dim = self.layout.plan(self.chunks[seq.index()].plan).phases()[phase.index()].dim;
         let link = (self.layout.fabric().first_link(at) - self.first_link + u32::from(port.0)) as usize;
         let seat = self.seats[usize::from(dim)][link].expect("only members of a line send to its switch");
         let id = PieceId { seq, thread: slot.thread, phase, line: seat.line, first: slot.pc };
@@ -195,7 +195,7 @@ impl Switches {
     {
         let at = (node.0 - self.first.0) as usize;
         let leaving = &mut self.switches[at].leaving;
-        let least = PieceId { seq, thread, phase: 0, line: 0, first: 0 };
+        let least = PieceId { seq, thread, phase: PhaseId(0), line: 0, first: 0 };
         let next = leaving.range((seq, thread, ctx.now, least)..).next().copied();
         let next = next.expect("an event for every piece that leaves");
         leaving.remove(&next);
@@ -230,7 +230,7 @@ impl Switches {
         let mut waits = Vec::new();
         for (node, switch) in (self.first.0..).map(NodeId).zip(&self.switches) {
             for (id, open) in &switch.open {
-                let phase = self.layout.phase_name(self.chunks[id.seq.index()].plan, usize::from(id.phase));
+                let phase = self.layout.phase_name(self.chunks[id.seq.index()].plan, id.phase);
                 let name = self.layout.fabric().node_name(node);
                 waits.push(Wait {
                     who: format!("{name}, chunk {}, {phase}, piece at step {}", id.seq, id.first),

@@ -1,7 +1,7 @@
 //! How messages name the step that takes them.
 
 use crate::api::ChunkId;
-use syncline_collective::Slot;
+use syncline_collective::{PhaseId, Slot};
 
 /// Names the step of a chunk that takes a message, in 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,14 +16,14 @@ impl Tag {
     pub(super) const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
 
     #[inline]
-    pub(crate) fn new(seq: ChunkId, phase: u8, into: Slot) -> Tag {
+    pub(crate) fn new(seq: ChunkId, phase: PhaseId, into: Slot) -> Tag {
         assert!(
             into.pc >> Self::PC_BITS == 0 && into.thread >> Self::THREAD_BITS == 0,
             "more steps than a tag can name"
         );
         let slot = u64::from(into.pc)
             | u64::from(into.thread) << Self::PC_BITS
-            | u64::from(phase) << (Self::PC_BITS + Self::THREAD_BITS);
+            | u64::from(phase.0) << (Self::PC_BITS + Self::THREAD_BITS);
         Tag(slot | u64::from(seq.0) << Self::SLOT_BITS)
     }
 
@@ -33,8 +33,8 @@ impl Tag {
     }
 
     #[inline]
-    pub(crate) fn phase(self) -> u8 {
-        (self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1)
+    pub(crate) fn phase(self) -> PhaseId {
+        PhaseId((self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1))
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use crate::endpoints::EndpointEvent;
 use crate::executor::pass_name;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
-use syncline_collective::Kind;
+use syncline_collective::{Kind, PhaseId, PlanId};
 use syncline_core::{Id, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::PhaseFsms;
@@ -93,33 +93,32 @@ where
     }
 
     /// The phases that results list, each by its plan.
-    pub(super) fn listed_phases(&self) -> Vec<(u8, usize)> {
+    pub(super) fn listed_phases(&self) -> Vec<(PlanId, PhaseId)> {
         let layout = self.simulation.layout();
-        let plans = || (0u8..).zip(layout.plans());
+        let plans = || layout.plan_ids().zip(layout.plans());
         let mut kinds: Vec<Kind> = plans().map(|(_, p)| p.kind()).collect();
         kinds.dedup(); // plans of a kind follow one another
         // Of each kind of collectives, the plan with the most phases.
         let longest = |kind: &Kind| {
             let of_kind = plans().filter(|(_, p)| p.kind() == *kind);
-            of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(0, |(number, _)| number)
+            of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(PlanId(0), |(number, _)| number)
         };
-        let each = |plan: u8| (0..layout.phases(plan)).map(move |phase| (plan, phase));
+        let each = |plan: PlanId| layout.plan(plan).phase_ids().map(move |phase| (plan, phase));
         kinds.iter().map(longest).flat_map(each).collect()
     }
 
     pub(super) fn phases(&self) -> Phases {
         let layout = self.simulation.layout();
         let phases = self.listed_phases();
-        let of = |(plan, phase): (u8, usize)| {
+        let of = |(plan, phase): (PlanId, PhaseId)| {
             let kind = layout.plan(plan).kind();
-            let mine =
-                move |s: &&PhaseSlice| s.npu.0 == 0 && usize::from(s.phase) == phase && self.kind(s.collective) == kind;
+            let mine = move |s: &&PhaseSlice| s.npu.0 == 0 && s.phase == phase && self.kind(s.collective) == kind;
             self.outcome.phases.iter().filter(mine)
         };
         Phases {
-            phase: ints(&phases, |(_, p)| p as u64),
+            phase: ints(&phases, |(_, p)| p.0.into()),
             name: phases.iter().map(|&(plan, p)| layout.phase_name(plan, p)).collect(),
-            dim: ints(&phases, |(plan, p)| layout.plan(plan).phases()[p].dim.into()),
+            dim: ints(&phases, |(plan, p)| layout.plan(plan).phases()[p.index()].dim.into()),
             chunks: ints(&phases, |p| of(p).count() as u64),
             queue_ps: ints(&phases, |p| of(p).map(|s| (s.began - s.ready).0).sum()),
             active_ps: ints(&phases, |p| of(p).map(|s| (s.ended - s.began).0).sum()),
@@ -128,9 +127,9 @@ where
         }
     }
 
-    pub(super) fn fsms_of(&self, (plan, phase): (u8, usize)) -> Option<PhaseFsms> {
+    pub(super) fn fsms_of(&self, (plan, phase): (PlanId, PhaseId)) -> Option<PhaseFsms> {
         let mut all = self.outcome.report.fsms_of_phases.iter();
-        all.find(|p| (p.plan, usize::from(p.phase)) == (plan, phase)).copied()
+        all.find(|p| (p.plan, p.phase) == (plan, phase)).copied()
     }
 
     pub(super) fn kind(&self, collective: CollectiveId) -> Kind {

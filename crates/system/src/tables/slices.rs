@@ -7,7 +7,7 @@ use crate::executor::pass_name;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
 use std::collections::BTreeMap;
-use syncline_collective::Kind;
+use syncline_collective::{Kind, PhaseId, PlanId};
 use syncline_core::{NodeId, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_network::Network;
@@ -80,12 +80,16 @@ where
             }
         }
         let layout = self.simulation.layout();
-        let mut by_phase: BTreeMap<(Kind, u8), Vec<&PhaseSlice>> = BTreeMap::new();
+        let mut by_phase: BTreeMap<(Kind, PhaseId), Vec<&PhaseSlice>> = BTreeMap::new();
         for s in self.outcome.phases.iter().filter(|s| s.npu == npu) {
             by_phase.entry((self.kind(s.collective), s.phase)).or_default().push(s);
         }
         for ((kind, phase), mut of_phase) in by_phase {
-            let plan = (0u8..).zip(layout.plans()).find(|(_, p)| p.kind() == kind).map_or(0, |(number, _)| number);
+            let plan = layout
+                .plan_ids()
+                .zip(layout.plans())
+                .find(|(_, p)| p.kind() == kind)
+                .map_or(PlanId(0), |(number, _)| number);
             of_phase.sort_by_key(|s| (s.began, s.seq));
             let mut free: Vec<Ps> = Vec::new(); // per slot, when it falls free
             for s in of_phase {
@@ -94,7 +98,7 @@ where
                 free[slot] = s.ended;
                 let name =
                     self.layer_name(executor.nodes()[executor.collectives()[s.collective.index()].node.index()].layer);
-                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, usize::from(phase)));
+                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, phase));
                 slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
             }
         }

@@ -12,6 +12,7 @@ use crate::results::{
 use crate::spec::JobSpec;
 use crate::steady;
 use crate::timer::Timer;
+use syncline_collective::{PhaseId, PlanId};
 use syncline_endpoint::api::PhaseFsms;
 use syncline_endpoint::{Endpoint, Report};
 use syncline_network::Network;
@@ -160,7 +161,7 @@ where
 
     fn fsms_of_phases(&self) -> Vec<PhaseFsmsSummary> {
         let layout = self.simulation.layout();
-        let named = |place: (u8, usize)| {
+        let named = |place: (PlanId, PhaseId)| {
             let PhaseFsms { fsms, peak, .. } = self.fsms_of(place)?;
             Some(PhaseFsmsSummary { phase: layout.phase_name(place.0, place.1), fsms, fsm_peak: peak })
         };
