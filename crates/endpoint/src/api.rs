@@ -17,7 +17,7 @@
 use crate::kernel::Kernel;
 use crate::servers::ResourceUse;
 use syncline_collective::{PhaseId, PlanId};
-use syncline_core::{Bytes, Key, NodeId, Peaks, Ps, Schedule, Wait, Windows, id_type};
+use syncline_core::{Bytes, Key, NodeId, Peaks, PortId, Ps, Schedule, Wait, Windows, id_type};
 use syncline_network::{NetOut, Network};
 
 id_type!(
@@ -231,4 +231,39 @@ pub const fn told_apart(base: ChunkId, next: ChunkId) -> bool {
 #[inline]
 pub fn chunk_key(class: u8, seq: ChunkId, part: u8) -> Key {
     Key::new(class, (seq.0 & 0xffff) << 8 | u32::from(part))
+}
+
+/// Ports of an NPU that keys of chunks tell apart.
+pub const MAX_PORTS: usize = 1 << u8::BITS;
+
+/// The key of an event that concerns a chunk at a port of an NPU.
+///
+/// # Panics
+/// If the port is not below [`MAX_PORTS`].
+#[inline]
+pub fn port_key(class: u8, seq: ChunkId, port: PortId) -> Key {
+    assert!(port.index() < MAX_PORTS, "port {port:?} of an NPU, of which keys tell no more than {MAX_PORTS} apart");
+    chunk_key(class, seq, port.0 as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_tell_ports_and_chunks_in_flight_apart() {
+        let last = PortId(MAX_PORTS as u16 - 1);
+        let keys = [(0, 0), (0, last.0), (1, 0), (MAX_IN_FLIGHT - 1, last.0)];
+        let keys = keys.map(|(seq, port)| port_key(class::WORK, ChunkId(seq), PortId(port)));
+        assert!(keys.is_sorted_by(|one, next| one < next), "{keys:?}");
+        assert!(
+            told_apart(ChunkId(7), ChunkId(6 + MAX_IN_FLIGHT)) && !told_apart(ChunkId(7), ChunkId(7 + MAX_IN_FLIGHT))
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "of which keys tell no more than 256 apart")]
+    fn a_port_that_keys_do_not_tell_from_others_is_refused() {
+        port_key(class::WORK, ChunkId(0), PortId(MAX_PORTS as u16));
+    }
 }

@@ -459,7 +459,7 @@ impl Executor {
         let first = state.open.len();
         let iteration = self.nodes[first].iteration;
         for node in self.nodes[first..].iter().take_while(|n| n.iteration == iteration) {
-            let open = node.after.iter().filter(|&&d| state.open[d.index()] != DONE).count() as u16;
+            let open = open_dependencies(node.after.iter().filter(|&&d| state.open[d.index()] != DONE).count());
             state.open.push(open);
             let beside = node.stream == Stream::Background && matches!(node.work, NodeWork::Compute(_));
             self.background_left += u64::from(beside);
@@ -533,6 +533,15 @@ impl Executor {
     }
 }
 
+/// The count of what a node waits for, which is never taken for [`DONE`].
+///
+/// # Panics
+/// If it does not fit.
+fn open_dependencies(count: usize) -> u16 {
+    let open = u16::try_from(count).ok().filter(|&open| open != DONE);
+    open.unwrap_or_else(|| panic!("a node of the graph waits for {count} others, and may for {} at most", DONE - 1))
+}
+
 /// The name of a pass in results.
 pub fn pass_name(pass: Pass) -> &'static str {
     match pass {
@@ -577,6 +586,17 @@ mod tests {
                 node(Stream::Main, compute(2), vec![first + 3]),
             ]
         }
+    }
+
+    #[test]
+    fn a_node_may_wait_for_as_many_others_as_are_counted() {
+        assert_eq!(open_dependencies(usize::from(DONE) - 1), DONE - 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "a node of the graph waits for 65535 others")]
+    fn a_node_that_waits_for_too_many_others_is_not_taken_for_one_that_is_done() {
+        open_dependencies(usize::from(DONE));
     }
 
     #[test]

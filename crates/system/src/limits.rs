@@ -21,11 +21,15 @@ fn too_many(field: &str, count: u64, what: &str, most: u64) -> RunError {
     Refusal::of(field, format!("{count} {what}")).accepting(format!("up to {most}")).within("collectives").into()
 }
 
-/// Refuses programs with more threads or steps than messages can name.
+/// Plans that chunks can name.
+const MAX_PLANS: usize = 1 << u8::BITS;
+
+/// Refuses more plans than chunks can name, and programs with more threads or steps than messages can name.
 ///
 /// # Errors
 /// [`RunError::Spec`] with the field, the number and the most.
 pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError> {
+    check_plans(placement.plans.len())?;
     if !spec.endpoint.model().numbers_steps() {
         return Ok(());
     }
@@ -41,6 +45,13 @@ pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError
         }
     }
     Ok(())
+}
+
+fn check_plans(plans: usize) -> Result<(), RunError> {
+    match plans {
+        ..=MAX_PLANS => Ok(()),
+        _ => Err(too_many("algorithm", plans as u64, "orders of dimensions of all kinds", MAX_PLANS as u64)),
+    }
 }
 
 /// Refuses runs with more chunks than messages can name.
@@ -169,4 +180,15 @@ pub fn check_span(
     let days = most / 1e12 / 86_400.0;
     let refusal = Refusal::of("", format!("the run may take {days:.0} days of simulated time"));
     Err(refusal.accepting("up to 106 days").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_that_chunks_cannot_name_are_refused() {
+        assert!(check_plans(MAX_PLANS).is_ok());
+        assert!(check_plans(MAX_PLANS + 1).unwrap_err().to_string().contains("collectives.algorithm"));
+    }
 }

@@ -11,11 +11,12 @@ use super::engine::Ace;
 use super::event::{AceEvent, class};
 use super::handling::Handling;
 use super::message_tag::MessageTag;
+use super::packet::packet_bytes;
 use super::phase_messages as messages;
 use super::ports::Waiting;
 use super::progress::{Progress, State};
 use super::run::{Arriving, InHand, PhaseRun, Shape};
-use crate::api::{ChunkId, Ctx, chunk_key};
+use crate::api::{ChunkId, Ctx, port_key};
 use syncline_collective::PhaseId;
 use syncline_core::{NodeId, PortId, Schedule};
 use syncline_network::{Network, Segment, TrafficClass};
@@ -65,7 +66,7 @@ impl Ace {
     {
         assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
         let MessageTag { seq, phase, is_result, number } = MessageTag::of(tag);
-        let len = segment.len.0 as u32;
+        let len = packet_bytes(&segment);
         let packet = ArrivedPacket::new(len, port, is_result, number);
         let Some(run) = self.windows[at.index()].get_mut(seq).and_then(|chunk| running(chunk, phase)) else {
             let list = self.early.entry((at.0, seq, phase)).or_insert(PacketList::EMPTY);
@@ -88,7 +89,7 @@ impl Ace {
         let start = self.banks.take(at.index(), ctx.now, handling, len);
         if start > ctx.now {
             self.hold(at, seq, packet, InHand::Fetching);
-            let key = chunk_key(class::RECEIVED, seq, out_port.0 as u8);
+            let key = port_key(class::RECEIVED, seq, out_port);
             ctx.q.at(start, key, AceEvent::Received { npu: at.0, seq });
         } else if handling.sends && !self.space_or_wait(at, out_port, Waiting { seq, own: false }, ctx) {
             self.hold(at, seq, packet, InHand::AtPort);
@@ -132,7 +133,7 @@ impl Ace {
             self.progress(npu, seq).run().receiving = InHand::Fetching;
             let start = self.banks.take(npu.index(), ctx.now, handling, len);
             if start > ctx.now {
-                let key = chunk_key(class::RECEIVED, seq, port.0 as u8);
+                let key = port_key(class::RECEIVED, seq, port);
                 ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
                 return;
             }

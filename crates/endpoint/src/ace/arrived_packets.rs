@@ -60,7 +60,7 @@ impl ArrivedPackets {
     pub fn push(&mut self, list: &mut PacketList, entry: ArrivedPacket) {
         let at = if self.free == NIL {
             self.slots.push(entry);
-            self.slots.len() as u32 - 1
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets that wait at once")
         } else {
             let at = self.free;
             self.free = self.slots[at as usize].next;

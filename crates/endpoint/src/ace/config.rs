@@ -1,5 +1,6 @@
 //! Parameters of an engine, and why one cannot be built.
 
+use crate::api::MAX_PORTS;
 use crate::loggp::LogGp;
 use syncline_core::{Bytes, Clock, Rate, Refusal};
 
@@ -78,6 +79,11 @@ pub enum AceError {
         /// The least that works for the chunks of this run.
         needed: u64,
     },
+    /// More ports of an NPU than keys tell apart.
+    TooManyPorts {
+        /// The ports.
+        ports: usize,
+    },
     /// Fewer FSMs than phases.
     TooFewFsms {
         /// FSMs asked for.
@@ -100,6 +106,8 @@ impl From<AceError> for Refusal {
                 "all-reduce, reduce-scatter, all-gather and all-to-all over the whole of a product, with ring algorithms \
                  along its rings and direct ones along switches and full meshes, and direct all-to-all",
             ),
+            AceError::TooManyPorts { ports } => Refusal::of("", format!("an NPU with {ports} ports has no ACE"))
+                .accepting(format!("NPUs of up to {MAX_PORTS} ports")),
             AceError::UnequalPhases { phases: [one, other] } => {
                 let message = "an ACE carries out collectives over rings with equally many phases";
                 Refusal::of("", format!("{message}, not {one} and {other}"))

@@ -21,7 +21,7 @@ use super::handling::Handling;
 use super::phase_messages as messages;
 use super::progress::{Progress, State};
 use super::run::{Direct, DirectPlace, InHand, OwnDirect, Shape};
-use crate::api::{ChunkId, Ctx, chunk_key};
+use crate::api::{ChunkId, Ctx, port_key};
 use syncline_collective::Op;
 use syncline_core::{NodeId, PortId, Ps, Schedule};
 use syncline_network::{Network, Route, TrafficClass};
@@ -110,7 +110,7 @@ impl Ace {
             let start = self.banks.take(npu.index(), ctx.now, Handling::of(op), packet.len);
             if start > ctx.now {
                 self.progress(npu, seq).run().receiving = InHand::Fetching;
-                let key = chunk_key(class::RECEIVED, seq, packet.port.0 as u8);
+                let key = port_key(class::RECEIVED, seq, packet.port);
                 return ctx.q.at(start, key, AceEvent::Received { npu: npu.0, seq });
             }
             self.add_first(npu, seq, ctx);

@@ -2,11 +2,11 @@
 
 use super::engine::Ace;
 use super::event::AceEvent;
-use super::packet::{Packet, is_of_all_to_all};
+use super::packet::{Packet, is_of_all_to_all, packet_bytes};
 use super::sram_division::partition_name;
 use crate::api::{Chunk, Ctx, Endpoint, PhaseFsms, Report, told_apart};
 use syncline_collective::{PhaseId, PlanId};
-use syncline_core::{Id, NodeId, PortId, Ps, Schedule, Wait};
+use syncline_core::{Id, NodeId, Ps, Schedule, Wait};
 use syncline_network::{LINKS_OF_AN_EVENT, NetOut, Network};
 
 impl<N: Network> Endpoint<N> for Ace {
@@ -41,7 +41,7 @@ impl<N: Network> Endpoint<N> for Ace {
                     self.flights.end(ctx.now);
                 }
                 if is_of_all_to_all(tag) {
-                    let packet = Packet::arrived(tag, segment.len.0 as u32, ctx.now);
+                    let packet = Packet::arrived(tag, packet_bytes(&segment), ctx.now);
                     self.packet_arrived(at, port, packet, ctx);
                 } else {
                     self.arrived(at, port, tag, segment, ctx);
@@ -64,11 +64,11 @@ impl<N: Network> Endpoint<N> for Ace {
                 self.next_packet(NodeId(npu), seq, ctx);
             }
             AceEvent::Fetched { npu, seq } => self.packet_fetched(NodeId(npu), seq, ctx),
-            AceEvent::Written { npu, port } => self.packet_written(NodeId(npu), PortId(port as u16), ctx),
-            AceEvent::Read { npu, port } => self.packet_read(NodeId(npu), PortId(port as u16), ctx),
+            AceEvent::Written { npu, port } => self.packet_written(NodeId(npu), port, ctx),
+            AceEvent::Read { npu, port } => self.packet_read(NodeId(npu), port, ctx),
             AceEvent::Stored { npu } => self.packet_stored(NodeId(npu), ctx),
             AceEvent::Port { npu, port } => {
-                let (npu, port) = (NodeId(npu), PortId(port as u16));
+                let (npu, port) = (NodeId(npu), port);
                 self.ports.timer_fired(npu, port);
                 self.serve_port(npu, port, ctx);
             }

@@ -15,7 +15,7 @@ use super::receipts::Receipts;
 use super::sram::Sram;
 use super::sram_division::{self, PassingPackets};
 use super::transit_pools::TransitPools;
-use crate::api::{Chunk, ChunkId};
+use crate::api::{Chunk, ChunkId, MAX_PORTS};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use std::collections::BTreeMap;
@@ -76,6 +76,9 @@ impl Ace {
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();
         let ports = (0..npus).map(|npu| layout.fabric().ports(NodeId(npu))).max().map_or(0, usize::from);
+        if ports > MAX_PORTS {
+            return Err(AceError::TooManyPorts { ports });
+        }
         let all_to_all: Vec<bool> = layout.plans().map(Plan::is_exchange).collect();
         let exchanges = all_to_all.contains(&true);
         let last_phase = last_phase_of_rings(&layout, &all_to_all)?;

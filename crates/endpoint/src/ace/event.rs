@@ -1,6 +1,7 @@
 //! Timers of the engine, and their place in the order of events.
 
 use crate::api::ChunkId;
+use syncline_core::PortId;
 
 /// Timers of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +32,14 @@ pub enum AceEvent {
         /// The NPU.
         npu: u32,
         /// The input port.
-        port: u32,
+        port: PortId,
     },
     /// The next packet that goes through a port has been read, in an all-to-all.
     Read {
         /// The NPU.
         npu: u32,
         /// The output port.
-        port: u32,
+        port: PortId,
     },
     /// The RX DMA has written the next packet of an all-to-all.
     Stored {
@@ -50,7 +51,7 @@ pub enum AceEvent {
         /// The NPU.
         npu: u32,
         /// The port.
-        port: u32,
+        port: PortId,
     },
     /// The first message of a chunk that the RX DMA writes back is across the bus.
     Crossed {

@@ -38,8 +38,13 @@ impl MessageTag {
     }
 
     /// Its name.
+    ///
+    /// # Panics
+    /// If its number or that of its phase is too large.
     #[inline]
     pub fn tag(self) -> u64 {
+        assert!(self.number <= Self::NUMBERS, "message {} of a phase, more than a tag can name", self.number);
+        assert!(u64::from(self.phase.0) <= Self::PHASES, "phase {} of a plan, more than a tag can name", self.phase);
         let result = if self.is_result { Self::RESULT } else { 0 };
         u64::from(self.number) << Self::NUMBER_AT
             | u64::from(self.seq.0) << Self::SEQ_AT
@@ -62,5 +67,18 @@ mod tests {
             assert_eq!(MessageTag::of(message.tag()), message);
             assert!(!is_of_all_to_all(message.tag()));
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "message 8388608 of a phase, more than a tag can name")]
+    fn numbers_that_do_not_begin_anew_have_no_name() {
+        let number = MessageTag::NUMBERS + 1;
+        MessageTag { seq: ChunkId(0), phase: PhaseId(0), is_result: false, number }.tag();
+    }
+
+    #[test]
+    #[should_panic(expected = "phase 128 of a plan, more than a tag can name")]
+    fn a_phase_too_many_has_no_name() {
+        MessageTag { seq: ChunkId(0), phase: PhaseId(0x80), is_result: false, number: 0 }.tag();
     }
 }

@@ -7,7 +7,7 @@ use super::message_tag::MessageTag;
 use super::phase_messages as messages;
 use super::ports::Waiting;
 use super::run::{Arriving, InHand, OwnAround, Shape};
-use crate::api::{ChunkId, Ctx, chunk_key};
+use crate::api::{ChunkId, Ctx, port_key};
 use syncline_collective::{Kind, Op};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
@@ -61,7 +61,7 @@ impl Ace {
         let handling = Handling { stores, ..Handling::of(Op::Send) };
         let start = self.banks.take(npu.index(), ready, handling, left.min(packet));
         if start > ctx.now {
-            ctx.q.at(start, chunk_key(class::FETCHED, seq, port.0 as u8), AceEvent::Fetched { npu: npu.0, seq });
+            ctx.q.at(start, port_key(class::FETCHED, seq, port), AceEvent::Fetched { npu: npu.0, seq });
         } else {
             self.packet_fetched(npu, seq, ctx);
         }

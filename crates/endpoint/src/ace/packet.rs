@@ -2,6 +2,7 @@
 
 use crate::api::ChunkId;
 use syncline_core::Ps;
+use syncline_network::Segment;
 
 /// Packets that a transit pool holds at least: the one that enters, and the bubble.
 pub(super) const LEAST_SLOTS: u64 = 2;
@@ -29,9 +30,22 @@ impl Packet {
     }
 
     /// Its name in the network.
+    ///
+    /// # Panics
+    /// If its place in the table of paths is not below 2^31.
     pub fn tag(&self) -> u64 {
+        assert!(self.position >> 31 == 0, "place {} in the table of paths, more than a tag can name", self.position);
         MARK | u64::from(self.position) << 32 | u64::from(self.seq.0)
     }
+}
+
+/// The bytes of a packet that has arrived.
+///
+/// # Panics
+/// If it has 2^32 or more; what is fed to the network has fewer.
+#[inline]
+pub(super) fn packet_bytes(segment: &Segment) -> u32 {
+    u32::try_from(segment.len.0).expect("a packet of less than 4 GiB")
 }
 
 /// Whether a tag names a packet of a direct all-to-all.
@@ -51,5 +65,11 @@ mod tests {
             assert!(is_of_all_to_all(packet.tag()));
             assert_eq!(Packet::arrived(packet.tag(), 9, Ps(7)), packet);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "place 2147483648 in the table of paths, more than a tag can name")]
+    fn a_place_too_far_on_has_no_tag() {
+        Packet { seq: ChunkId(0), position: 1 << 31, len: 9, since: Ps(7) }.tag();
     }
 }

@@ -221,8 +221,8 @@ mod tests {
     use crate::api::Chunk;
     use crate::layout::{Layout, Space, Wires};
     use std::sync::Arc;
-    use syncline_collective::{Kind, PhaseId, PlanId};
     use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, Request};
+    use syncline_collective::{Kind, PhaseId, PlanId};
     use syncline_core::{NodeId, Ps, Rate};
     use syncline_topology::{Block, Dimension, Product, Way};
 

@@ -25,7 +25,7 @@ impl Ace {
         }
         if let Some(time) = self.ports.look_again(npu, port, room) {
             let key = Key::new(class::PORT, port.0.into());
-            ctx.q.at(time.max(ctx.now), key, AceEvent::Port { npu: npu.0, port: u32::from(port.0) });
+            ctx.q.at(time.max(ctx.now), key, AceEvent::Port { npu: npu.0, port });
         }
         false
     }

@@ -77,7 +77,7 @@ impl Ace {
             let start = self.banks.take(npu.index(), ctx.now, Handling::of(Op::Recv), packet.len);
             if start > ctx.now {
                 self.pools.begin_writing(npu, port);
-                let event = AceEvent::Written { npu: npu.0, port: port.0.into() };
+                let event = AceEvent::Written { npu: npu.0, port };
                 return ctx.q.at(start, Key::new(class::WRITTEN, port.0.into()), event);
             }
             self.write(npu, port, ctx);
@@ -201,7 +201,7 @@ impl Ace {
             if start > ctx.now {
                 self.pools.begin_reading(npu, port, source);
                 let key = Key::new(class::READ, port.0.into());
-                ctx.q.at(start, key, AceEvent::Read { npu: npu.0, port: port.0.into() });
+                ctx.q.at(start, key, AceEvent::Read { npu: npu.0, port });
                 break;
             }
             self.issue(npu, port, source, ctx);
