@@ -414,12 +414,14 @@ impl Plan {
         }
     }
 
+    /// Into how many parts the first phases that narrow a chunk cut it.
+    fn narrowed(&self, depth: u8) -> u64 {
+        self.scattered[..usize::from(depth)].iter().fold(1, |parts: u64, d| parts.saturating_mul(d.1.into()))
+    }
+
     /// Into how many parts a chunk is cut at the finest, over all phases.
     pub fn finest(&self) -> u64 {
-        let parts = |p: &Phase| u64::from(p.ranks);
-        let narrowed =
-            |p: &Phase| self.scattered[..usize::from(p.depth)].iter().map(|d| u64::from(d.1)).product::<u64>();
-        self.phases.iter().map(|p| narrowed(p) * parts(p)).max().unwrap_or(1)
+        self.phases.iter().map(|p| self.narrowed(p.depth).saturating_mul(p.ranks.into())).max().unwrap_or(1)
     }
 
     /// Rounds of messages of a chunk over all phases, on its longest way.
@@ -430,8 +432,7 @@ impl Plan {
     /// A chunk whose length is a multiple of this many elements is cut into equal blocks everywhere.
     pub fn equal_blocks(&self) -> u64 {
         let parts = |p: PhaseId| u64::from(self.program(p, true).parts());
-        let narrowed = |depth: u8| self.scattered[..usize::from(depth)].iter().map(|d| u64::from(d.1)).product::<u64>();
-        let each = self.phase_ids().map(|p| narrowed(self.phases[p.index()].depth) * parts(p));
+        let each = self.phase_ids().map(|p| self.narrowed(self.phases[p.index()].depth).saturating_mul(parts(p)));
         each.fold(1, lcm)
     }
 }

@@ -481,7 +481,7 @@ where
         // With everything drained nothing may be left in flight; a run that stops at its last
         // back-propagation leaves collectives behind, which must still not exceed what was sent.
         let balanced = if self.incomplete == 0 { books.are_settled() } else { books.in_flight().is_some() };
-        let sent = report.sent + report.sent_by_switches;
+        let sent = report.sent.saturating_add(report.sent_by_switches);
         if !balanced || (self.incomplete == 0 && books.accepted != sent) {
             return Err(Failure::NotConserved { books, sent });
         }

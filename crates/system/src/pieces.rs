@@ -49,7 +49,7 @@ pub fn cut(size: Bytes, chunking: Chunking, lanes: LaneUse, split: Split, pad: O
         Some(_) => (size.0.div_ceil(unit), 0),
         None => (size.0 / unit, size.0 % unit),
     };
-    let count = chunks.min(size.0.div_ceil(unit)) * u64::from(parts);
+    let count = chunks.min(size.0.div_ceil(unit)).saturating_mul(parts.into());
     Pieces { unit, each: units.checked_div(count).unwrap_or(0), longer: units % count.max(1), rest, count, parts }
 }
 
@@ -113,6 +113,16 @@ mod tests {
         assert_eq!(cut(1035, Some(45)), [540, 495]);
         assert_eq!(cut(10_000, Some(45)).len(), 10);
         assert_eq!(cut(0, Some(45)), [0; 0]);
+    }
+
+    /// More pieces than are counted are not taken for few: what is done with so many refuses them.
+    #[test]
+    fn the_number_of_pieces_does_not_wrap() {
+        let cut = |chunking, pad| cut(Bytes(1 << 62), chunking, LaneUse::Split(8), Split { element: 1 }, pad);
+        assert_eq!(cut(Chunking::Size(1), None).count(), u64::MAX);
+        assert_eq!(cut(Chunking::AtMost(1), Some(1)).count(), 1 << 62);
+        assert_eq!(cut(Chunking::Count(u32::MAX), None).count(), 8 * u64::from(u32::MAX));
+        assert_eq!(cut(Chunking::Size(1), Some(u64::MAX)).largest(), u64::MAX, "padding");
     }
 
     #[test]

@@ -135,6 +135,11 @@ where
     }
 }
 
+/// A sum that may exceed 64 bits.
+fn total(values: impl IntoIterator<Item = u64>) -> u128 {
+    values.into_iter().map(u128::from).sum()
+}
+
 fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -1,6 +1,6 @@
 //! The collectives of a run, and the phases that their chunks go through.
 
-use super::{View, ints, optional_ints};
+use super::{View, ints, optional_ints, total, wide};
 use crate::admission::CollectiveId;
 use crate::driver::PhaseSlice;
 use crate::endpoints::EndpointEvent;
@@ -120,8 +120,8 @@ where
             name: phases.iter().map(|&(plan, p)| layout.phase_name(plan, p)).collect(),
             dim: ints(&phases, |(plan, p)| layout.plan(plan).phases()[p.index()].dim.into()),
             chunks: ints(&phases, |p| of(p).count() as u64),
-            queue_ps: ints(&phases, |p| of(p).map(|s| (s.began - s.ready).0).sum()),
-            active_ps: ints(&phases, |p| of(p).map(|s| (s.ended - s.began).0).sum()),
+            queue_ps: wide(&phases, |p| total(of(p).map(|s| (s.began - s.ready).0))),
+            active_ps: wide(&phases, |p| total(of(p).map(|s| (s.ended - s.began).0))),
             fsms: ints(&phases, |p| self.fsms_of(p).map_or(0, |f| f.fsms.into())),
             fsm_peak: ints(&phases, |p| self.fsms_of(p).map_or(0, |f| f.peak.into())),
         }

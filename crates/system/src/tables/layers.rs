@@ -1,6 +1,6 @@
 //! The layers of a model: what each computes and communicates, and what of that is waited for.
 
-use super::{View, ints, optional_ints};
+use super::{View, ints, optional_ints, total, wide};
 use crate::admission::CollectiveId;
 use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
@@ -75,7 +75,7 @@ where
         let times = |id: &CollectiveId| self.outcome.collectives.get(id.index()).copied().unwrap_or_default();
         let mean = |ids: &Vec<CollectiveId>, f: &dyn Fn(&CollectiveId) -> Option<u64>| {
             let known: Vec<u64> = ids.iter().filter_map(f).collect();
-            known.iter().sum::<u64>().checked_div(known.len() as u64)
+            total(known.iter().copied()).checked_div(known.len() as u128).map(|mean| mean as u64) // no more than the largest
         };
         let raw = |id: &CollectiveId| Some((times(id).completed? - times(id).issued?).0);
         let queued = |id: &CollectiveId| Some((times(id).started? - times(id).issued?).0);
@@ -92,10 +92,10 @@ where
             update_ps: ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 }),
             compute_ps: ints(executor.compute_by_layer(self.npu), |busy| busy),
             collectives: ints(&all, |(_, ids)| ids.len() as u64),
-            comm_bytes: ints(&all, |(_, ids)| ids.iter().map(|&i| executor.collectives()[i.index()].bytes).sum()),
+            comm_bytes: wide(&all, |(_, ids)| total(ids.iter().map(|&i| executor.collectives()[i.index()].bytes))),
             raw_latency_ps: optional_ints(&all, |(_, ids)| mean(ids, &raw)),
             queue_ps: optional_ints(&all, |(_, ids)| mean(ids, &queued)),
-            exposed_ps: ints(&all, |(_, ids)| ids.iter().map(|&id| self.exposed_of(id)).sum()),
+            exposed_ps: wide(&all, |(_, ids)| total(ids.iter().map(|&id| self.exposed_of(id)))),
         }
     }
 }

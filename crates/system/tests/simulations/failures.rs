@@ -1,6 +1,6 @@
 //! What cannot work is refused, or fails with who waits for what.
 
-use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, ideal, least, packet, run};
+use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, baseline, dim, dims, ideal, least, packet, run};
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FlowSpec, FoldSpec,
     GroupsSpec, NetworkSpec, PacketSpec, Spec,
@@ -179,4 +179,33 @@ fn what_is_large_is_checked_like_the_rest() {
     spec.output.trace_npus = vec![];
     spec.network = NetworkSpec::Packet(PacketSpec { buffer_packets: Some(1), ..PacketSpec::DEFAULT });
     assert!(checked(&spec).contains("input buffers of 1 packets"));
+}
+
+/// As much as can be written down, on as many NPUs as there are anywhere, through links as slow as can be: whoever counts
+/// bytes or time says what is too much, and none of it wraps around to something small.
+#[test]
+fn bytes_and_times_that_no_counter_holds_are_refused_by_name() {
+    let endpoints = [ideal(), baseline(), EndpointSpec::Ace(ace_spec())];
+    let kinds = [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllToAll];
+    for (endpoint, kind) in endpoints.into_iter().flat_map(|e| kinds.map(|kind| (e.clone(), kind))) {
+        for bytes in [1 << 62, u64::MAX, u64::MAX / 3] {
+            let mut spec = all_reduce(vec![dim(100_000, 1, 1)], endpoint.clone(), bytes);
+            dims(&mut spec)[0].rate_bytes_per_s = 1;
+            spec.fold = FoldSpec::Auto;
+            spec.job = crate::support::collective_job(kind, bytes);
+            let message = refusal(&spec);
+            assert!(message.contains("bytes; accepted: up to 9.2e18 over all NPUs"), "{kind:?}: {message}");
+        }
+        let mut spec = all_reduce(vec![dim(100_000, 1, 1)], endpoint, 1 << 40);
+        dims(&mut spec)[0].rate_bytes_per_s = 1;
+        spec.fold = FoldSpec::Auto;
+        let message = refusal(&spec);
+        assert!(message.contains("days of simulated time; accepted: up to 106 days"), "{kind:?}: {message}");
+    }
+    // Nobody sends anything, so that only the number of chunks is too large.
+    let mut spec = all_reduce(vec![dim(1, 1, 1)], ideal(), 1 << 62);
+    spec.collectives.chunking = crate::support::chunks_of(1);
+    assert!(refusal(&spec).starts_with("collectives.chunking: "));
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+    assert_eq!(run(&spec).summary.total_ps, 0);
 }
