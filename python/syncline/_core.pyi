@@ -19,18 +19,18 @@ def run(spec_json: str) -> RunResult:
 
     `summary` is a JSON text. A column of a table is `("int", bytes)` or `("float", bytes)` with
     little-endian 64-bit values, `("optional int", (bytes, known))` with a bit for each value that is known, or
-    `("text", (ends, bytes))` with texts one behind the other and where they begin and end, 64-bit numbers, too.
+    `("text", (ends, bytes))` with the texts one after the other and their boundaries as 64-bit numbers.
     """
 
 def check(spec_json: str) -> str:
-    """What `run` would do (`Preview` in `crates/system/src/setup.rs`) as a JSON text, without running anything.
+    """What `run` would do (`Preview` in `crates/system/src/preview.rs`) as a JSON text, without running anything.
 
     Raises [`SpecError`] if `run` would.
     """
 
-def attempt(spec_json: str, most_ps: int, most_events: int) -> str:
+def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
     """How the simulation ended (`Attempt` in `crates/system/src/attempt.rs`) as a JSON text: complete, or given up
-    after so many picoseconds of simulated time or so many events. Raises as `run`.
+    after so many picoseconds of simulated time or so much work. Raises the errors of `run`.
     """
 
 def verify(request_json: str) -> str:
