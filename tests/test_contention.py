@@ -98,8 +98,8 @@ class TestWrongInput:
         ("endpoint", "workload", "said"),
         [
             ({"kind": "baseline"}, None, ["comm_sms: this is missing", "comm_memory_bandwidth: this is missing"]),
-            (STATIC | {"comm_warps": 8}, None, ["comm_warps", "none, or endpoint.contention dynamic"]),
-            (STATIC | SHARED, None, ["comm_memory_bandwidth", "nothing is set aside where contention is dynamic"]),
+            (STATIC | {"comm_warps": 8}, None, ["comm_warps", "no value, or endpoint.contention dynamic"]),
+            (STATIC | SHARED, None, ["comm_memory_bandwidth", "with dynamic contention, nothing is set aside"]),
             (SHARED | {"memory_bandwidth": "1TB/s"}, None, ["memory_bandwidth", "at most 900GB/s"]),
             (SHARED | {"comm_sms": 81}, None, ["comm_sms", "at most 80"]),
             (SHARED | {"memory_bandwidth": "1KB/s"}, None, ["endpoint.memory_bandwidth"]),

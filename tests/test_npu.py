@@ -120,12 +120,12 @@ class TestPrecision:
     @pytest.mark.parametrize(
         ("topology", "settings", "message"),
         [
-            ("dgx1v", ["workload.precision=bf16"], "a GPU of the kind NVIDIA V100 SXM2 32 GB has no units for it"),
+            ("dgx1v", ["workload.precision=bf16"], "the NVIDIA V100 SXM2 32 GB has no units for this data type"),
             ("Ring(4)", ["workload.precision=fp16"], "the NPU of the ACE paper has one peak rate"),
             (
                 "dgx-h100",
                 ["workload.precision=fp8", "npu.peak=1PFLOP/s", "workload.element=2B"],
-                "npu and workload.element state all that it could decide on",
+                "npu and workload.element state all that the precision would decide",
             ),
             ("dgx1v", ["workload.precision=fp12"], "this is not a known data type"),
             ("dgx1v", ["npu.gpu=gb20"], "this is not a known GPU; did you mean 'gb200'?"),

@@ -244,9 +244,9 @@ def test_buses_reach_the_engine() -> None:
 @pytest.mark.parametrize(
     ("buses", "path", "said"),
     [
-        ("{kind: loggp, latency: 1us, overhead: 1us}", "endpoint.buses.gap", "loggp needs it"),
-        ("{latency: 1us}", "endpoint.buses.latency", "kind: rate has no such cost"),
-        (LOGGP + ", memory: 9TB/s}", "endpoint.buses.memory", "the NPU has less"),
+        ("{kind: loggp, latency: 1us, overhead: 1us}", "endpoint.buses.gap", "buses of kind loggp need this"),
+        ("{latency: 1us}", "endpoint.buses.latency", "buses of kind rate have no such cost"),
+        (LOGGP + ", memory: 9TB/s}", "endpoint.buses.memory", "this is more than the NPU has"),
         ("{kind: logp}", "endpoint.buses.kind", "is not a known"),
     ],
 )

@@ -114,7 +114,7 @@ def test_other_endpoints_have_no_switches_that_add(syncline_command: Command, en
     arguments = ("--topology", "Switch(8)", "--endpoint", endpoint, "--algorithm", "in-switch")
     (error,) = refused(syncline_command, *arguments)
     assert error["field"] == "--algorithm"
-    assert error["message"] == f"the endpoint {endpoint} has no switches that add"
+    assert error["message"] == f"the endpoint {endpoint} has no switches that reduce"
 
 
 DLRM = """\
@@ -171,7 +171,7 @@ def test_what_is_wrong_with_one_of_several_kinds_is_said_of_it(settings: list[st
 def test_an_algorithm_of_a_kind_needs_switches_that_add() -> None:
     settings = ("endpoint=ideal", "collective.algorithms.all-reduce=in-switch")
     said = complaints(DLRM, *settings)
-    assert "collective.algorithms.all-reduce: the endpoint ideal has no switches that add" in said
+    assert "collective.algorithms.all-reduce: the endpoint ideal has no switches that reduce" in said
 
 
 def test_nothing_is_left_for_compute_beside_embeddings_in_the_background() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 SHOWN_VALUE_LENGTH = 60
+_UNSHOWN = frozenset({"a mapping", "a list"})
+"""What stands for a value that is too long to be printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         text = f"{place}: {self.field}: {self.message}" if self.field else f"{place}: {self.message}"
+        if self.value and self.value not in _UNSHOWN and self.value not in self.message:
+            text += f"\n    given: {self.value}"
         return text if self.accepted is None else f"{text}\n    accepted: {self.accepted}"
 
 

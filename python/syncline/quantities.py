@@ -181,7 +181,7 @@ def _cycles(text: str, zero: bool) -> int:
     if match is None:
         raise QuantityError("this is not a number of cycles", TIME.accepted)
     if not at:
-        raise QuantityError("cycles mean nothing without a clock: add one, such as @1245MHz", TIME.accepted)
+        raise QuantityError("cycles need a clock: add one, such as @1245MHz", TIME.accepted)
     value = Fraction(match[2]) * 10**12 / frequency(clock)
     _check_range(TIME, value, negative=match[1] == "-", zero=zero)
     rounded = int(value + Fraction(1, 2))

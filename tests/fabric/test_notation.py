@@ -126,15 +126,15 @@ def test_allocations(text: str, gpus: tuple[int, ...], canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no GPU is named"),
+        ("", "the list of GPUs is empty"),
         ("0,,1", "'' is neither a number nor a range"),
         ("0-", "'0-' is neither a number nor a range"),
         ("gpu0", "'gpu0' is neither a number nor a range"),
         ("3-1", "the range '3-1' runs backwards"),
-        ("0,8", "there is no GPU 8: the machine has 8"),
-        ("0-999999999", "there is no GPU 999999999: the machine has 8"),
-        ("0-3,2", "GPU 2 is named twice"),
-        ("0-7,0-7,0-7", "GPU 0 is named twice"),
+        ("0,8", "there is no GPU 8: the machine has 8 GPUs"),
+        ("0-999999999", "there is no GPU 999999999: the machine has 8 GPUs"),
+        ("0-3,2", "GPU 2 is listed twice"),
+        ("0-7,0-7,0-7", "GPU 0 is listed twice"),
     ],
 )
 def test_what_is_no_allocation(text: str, message: str) -> None:

@@ -164,7 +164,7 @@ class _Flags:
         named = {"--topology": self.topology, "--machine": self.machine, "--topology-file": self.topology_file}
         given = [(flag, value) for flag, value in named.items() if value is not None]
         if not given:
-            return list(command_line("--topology", None, "the fabric is missing", FABRICS).problems)
+            return list(command_line("--topology", None, "no fabric is given", FABRICS).problems)
         found: list[Problem] = []
         for flag, value in given[1:]:
             message = f"the fabric is given twice, by {given[0][0]} and by {flag}"

@@ -96,7 +96,7 @@ class AceEndpoint(EndpointSection):
         packet = None if beside.network is None else beside.network.packet_bytes
         if packet is not None and self.port_buffer < packet:
             least = f"at least {SIZE.format(packet)}, which is network.packet"
-            yield Violation(("endpoint", "port_buffer"), "this does not hold one packet", least)
+            yield Violation(("endpoint", "port_buffer"), "a port buffer has to hold at least one packet", least)
         yield from self.buses.faults(beside.npu)
 
     def specification(self, npu: Npu, transit: Transit) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def smaller_than_an_element(message: int, element: int | None, what: str) -> Ite
 
 def _too_much(taken: Share, npu: Npu, *, shared: bool) -> Iterator[Violation]:
     """What communication takes, compute does not have, and both need something."""
-    reason = "nothing would be left for compute, which overlaps with it" if shared else "the NPU has less"
+    reason = "nothing would be left for compute, which overlaps with it" if shared else "this is more than the NPU has"
     if taken.sms > npu.sms or (shared and taken.sms == npu.sms):
         limit = npu.sms - 1 if shared else npu.sms
         yield Violation(("endpoint", "comm_sms"), reason, f"at most {limit}, as npu.sms is {npu.sms}")

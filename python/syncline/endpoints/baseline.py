@@ -85,17 +85,15 @@ class BaselineEndpoint(EndpointSection):
         yield from super().faults(beside)
         if self.shares:
             if self.comm_memory_bandwidth is not None:
-                message = "nothing is set aside where contention is dynamic"
-                accepted = (
-                    "none, or endpoint.contention static; endpoint.memory_bandwidth says how much there is to share"
-                )
+                message = "with dynamic contention, nothing is set aside"
+                accepted = "no value, or endpoint.contention static; endpoint.memory_bandwidth says how much is shared"
                 yield Violation(("endpoint", "comm_memory_bandwidth"), message, accepted)
             if self.buses.kind != "rate":
-                message = "where contention is dynamic, a bus costs a message no more than its bytes"
+                message = "with dynamic contention, a message on a bus costs its bytes only"
                 yield Violation(("endpoint", "buses", "kind"), message, "rate, or endpoint.contention static")
             if npu is not None and (self.memory_bandwidth or 0) > npu.memory_bandwidth:
                 most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
-                yield Violation(("endpoint", "memory_bandwidth"), "the NPU has less", most)
+                yield Violation(("endpoint", "memory_bandwidth"), "this is more than the NPU has", most)
         yield from self.buses.faults(npu)
 
     def specification(self, npu: Npu, transit: Transit) -> dict[str, Any]:

@@ -38,10 +38,10 @@ class Buses(Section):
         """LogGP needs its three parameters, and no bus to memory is faster than the memory."""
         for name in ("latency", "overhead", "gap"):
             if self.kind == "loggp" and getattr(self, name) is None:
-                yield Violation(("endpoint", "buses", name), "loggp needs it", TIME.accepted)
+                yield Violation(("endpoint", "buses", name), "buses of kind loggp need this", TIME.accepted)
         if npu is not None and self.memory is not None and self.memory > npu.memory_bandwidth:
             most = f"at most {RATE.format(npu.memory_bandwidth)}, which is npu.memory_bandwidth"
-            yield Violation(("endpoint", "buses", "memory"), "the NPU has less", most)
+            yield Violation(("endpoint", "buses", "memory"), "this is more than the NPU has", most)
 
     def specification(self) -> dict[str, Any]:
         """The engine's description (`BusSpec`)."""

@@ -31,7 +31,7 @@ class AllocationError(ValueError):
 def parse(text: str, npus: int) -> tuple[int, ...]:
     """The NPUs of an allocation on a machine with `npus` of them, in ascending order, each once."""
     if not text.strip():
-        raise AllocationError("no GPU is named")
+        raise AllocationError("the list of GPUs is empty")
     if len(text) > MAX_LENGTH:
         raise AllocationError(f"this is longer than {MAX_LENGTH} characters")
     chosen: list[int] = []
@@ -43,13 +43,13 @@ def parse(text: str, npus: int) -> tuple[int, ...]:
         if last < first:
             raise AllocationError(f"the range '{item.strip()}' runs backwards", f"{last}-{first}")
         if last >= npus:
-            raise AllocationError(f"there is no GPU {last}: the machine has {npus}", f"0 to {npus - 1}")
+            raise AllocationError(f"there is no GPU {last}: the machine has {npus} GPUs", f"0 to {npus - 1}")
         chosen += range(first, last + 1)
         if len(chosen) > npus:
             break
     if len(set(chosen)) != len(chosen):
         twice = next(gpu for gpu in chosen if chosen.count(gpu) > 1)
-        raise AllocationError(f"GPU {twice} is named twice", "every GPU once")
+        raise AllocationError(f"GPU {twice} is listed twice", "each GPU at most once")
     return tuple(sorted(chosen))
 
 

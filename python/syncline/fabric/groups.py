@@ -44,7 +44,7 @@ class GroupError(ValueError):
 def parse(text: str, npus: int) -> Members:
     """The members of each group, by rank, on a fabric with `npus` NPUs."""
     if not text.strip():
-        raise GroupError("no group is named")
+        raise GroupError("the list of groups is empty")
     if len(text) > MAX_LENGTH:
         raise GroupError(f"this is longer than {MAX_LENGTH} characters")
     rule = _RULE.fullmatch(text)
@@ -102,7 +102,9 @@ def _by_rule(npus: int, size: int | None, stride: int | None) -> Members:
     if each < 1 or npus % (each * apart):
         unit = f"{each * apart}" if size is not None else f"{apart}"
         count = "1 NPU is" if npus == 1 else f"{npus} NPUs are"
-        raise GroupError(f"{count} no multiple of {unit}", "a size and a stride whose product divides the NPUs")
+        raise GroupError(
+            f"{count} not a multiple of {unit}", "a size and a stride whose product divides the number of NPUs"
+        )
     block = each * apart
     if block == npus and apart == 1:
         return (range(npus),)
@@ -137,9 +139,9 @@ def _range(match: re.Match[str], item: str, index: int, npus: int) -> range:
     if last < first:
         raise GroupError(f"in group {index}: the range '{item.strip()}' runs backwards", f"{last}-{first}")
     if step == 0:
-        raise GroupError(f"in group {index}: '{item.strip()}' has a step of nothing", "a step of 1 or more")
+        raise GroupError(f"in group {index}: '{item.strip()}' has a step of zero", "a step of 1 or more")
     if last >= npus:
-        raise GroupError(f"in group {index}: there is no NPU {last}: the fabric has {npus}", f"0 to {npus - 1}")
+        raise GroupError(f"in group {index}: there is no NPU {last}: the fabric has {npus} NPUs", f"0 to {npus - 1}")
     return range(first, last + 1, step)
 
 
@@ -153,7 +155,7 @@ def _check(groups: Sequence[Ranges], npus: int) -> None:
         if taken[npu]:
             first = next(group for group, other in _each(groups) if other == npu)
             where = f"twice in group {index}" if first == index else f"in group {first} and in group {index}"
-            raise GroupError(f"NPU {npu} is {where}", "every NPU in one group at most, once")
+            raise GroupError(f"NPU {npu} is {where}", "each NPU at most once, in at most one group")
         taken[npu] = True
     for index, size in enumerate(sizes):
         if size != sizes[0]:

@@ -300,7 +300,7 @@ UNITS: Final = {
 MESSAGES: Final = {
     "missing": ("this is missing", None),
     "extra_forbidden": ("this key is not known", None),
-    "string_type": ("this is not text (put it in quotes if it is meant to be)", None),
+    "string_type": ("this is not text (if it is meant as text, put it in quotes)", None),
     "string_pattern_mismatch": ("this is not a legal name", NAME_ACCEPTED),
     "list_type": ("a list is needed", None),
     "dict_type": ("a mapping is needed", None),

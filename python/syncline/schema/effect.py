@@ -192,12 +192,12 @@ def _charges_memory(e: Experiment) -> bool:
 
 MODEL: Final = "workload.model"
 TRAINING: Final = "a workload with a training loop (workload.model or workload.astra_text)"
-_FILE: Final = "compute times are those of the file, or there are none"
+_FILE: Final = "compute times come from the workload file, or the run has no compute"
 _ALONE: Final = "a single collective has no training loop"
 _ROOFLINE: Final = "a roofline has no array"
-_STATIC: Final = "this is for NPUs that are shared, and here the split is static"
+_STATIC: Final = "this is for dynamic contention, and the contention here is static"
 _DYNAMIC: Final = "endpoint {kind: baseline, contention: dynamic}"
-_IN_SWITCHES: Final = "nothing goes through switches that add"
+_IN_SWITCHES: Final = "nothing is reduced or copied by switches"
 _SWITCHED: Final = "a dimension with switches, and in-switch or a composition over the dimensions"
 
 
@@ -212,12 +212,13 @@ def _figures_count(e: Experiment) -> bool:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("npu.gpu", _figures_count, "no figure of the NPU matters", "a workload or an endpoint that uses the NPU"),
+    Rule("npu.gpu", _figures_count, "nothing in this run depends on the NPU",
+         "a workload or an endpoint that uses the NPU"),
     Rule("npu.peak", lambda e: _computes(e) and e.npu.compute.kind == "roofline",
          "no kernel's time comes from the peak rate", f"{MODEL} with npu.compute.kind roofline"),
     Rule("npu.sms", _sms_count, "nothing is set aside or shared: the peak rate is that of all SMs together",
          f"{MODEL} with SMs set aside (endpoint.comm_sms), or {_DYNAMIC}"),
-    Rule("npu.clock", _clock_counts, "nothing runs at this clock: what there is has a clock or latency of its own",
+    Rule("npu.clock", _clock_counts, "nothing runs at this clock: all that runs has a clock or latency of its own",
          "SMs that drive collectives, or an endpoint without a clock or latency of its own"),
     Rule("npu.memory_bandwidth", _memory_counts, "no kernel's time depends on it",
          f"{MODEL}, or {_DYNAMIC} without endpoint.memory_bandwidth"),
@@ -227,53 +228,53 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("npu.compute", _computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _ROOFLINE, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock")),
-    Rule("network.deadlock_rule", _is_routed, "no packet passes a router that it could hold up others at",
+    Rule("network.deadlock_rule", _is_routed, "no packet is forwarded by a router, where it could block others",
          "messages for distant NPUs on rings, with endpoint.transit network or an ACE"),
     Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
          lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
-    Rule("workload.beside", _dynamic, "nothing is shared with what runs beside", _DYNAMIC),
+    Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
            lambda: f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
       for name in ("background_sms", "background_memory_bandwidth")),
-    *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention the background shares what there is",
+    *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention, the background shares the whole NPU",
            "endpoint.contention static, or another endpoint")
       for name in ("background_sms", "background_memory_bandwidth")),
     Rule("collective.algorithm", _follows, "every kind of collectives has an algorithm of its own",
          "a kind without one in collective.algorithms"),
-    Rule("collective.per_dimension", _composes, "no algorithm does something else along each dimension",
-         lambda: f"algorithm {one_of(programs.COMPOSITIONS)} with it"),
+    Rule("collective.per_dimension", _composes, "no algorithm of the run works dimension by dimension",
+         lambda: f"algorithm {one_of(programs.COMPOSITIONS)}"),
     Rule("collective.slices", programs.has_pipelines, "nothing is cut into slices",
          "double-binary-tree or one-hop-trees, or rings of a collective with a root"),
-    Rule("collective.lanes", programs.has_lanes, "nothing goes around rings with several lanes, or one is used anyway",
+    Rule("collective.lanes", programs.has_lanes, "no ring of this run has several lanes to choose from",
          "algorithm ring, or a composition, over rings or fully connected dimensions"),
-    Rule("collective.scheduling", _trains, "there is one collective, and nothing to choose from", TRAINING),
-    Rule("collective.priority", lambda e: len(kinds_of(e.workload)) > 1, "there is one kind of collectives",
+    Rule("collective.scheduling", _trains, "there is only one collective", TRAINING),
+    Rule("collective.priority", lambda e: len(kinds_of(e.workload)) > 1, "there is only one kind of collective",
          "a workload with several, such as dlrm"),
     Rule("collective.inflight", lambda e: not e.endpoint.has_own_window, "an ACE has limits of its own",
-         "another endpoint; or endpoint.fsms and endpoint.sram"),
-    Rule("collective.inflight", _has_chunks, "the collective is one chunk", "several: a smaller chunk, or more chunks"),
-    Rule("endpoint.transit", programs.passes_npus, "no message passes an NPU that it is not for",
-         "an algorithm that is not among neighbours only, on rings or fully connected dimensions"),
+         "another endpoint; for an ACE, endpoint.fsms and endpoint.sram"),
+    Rule("collective.inflight", _has_chunks, "the collective is one chunk", "a smaller chunk, or more chunks"),
+    Rule("endpoint.transit", programs.passes_npus, "no message passes an NPU on its way to another",
+         "an algorithm that sends not only to neighbours, on rings or fully connected dimensions"),
     *(Rule(f"endpoint.{name}", _dynamic, _STATIC,
            "endpoint.contention dynamic") for name in ("comm_warps", "kernel_warps")),
     Rule("endpoint.comm_warps", _contends, "nothing runs beside communication", f"{TRAINING}, or workload.beside"),
     Rule("endpoint.kernel_warps", _trains, "there are no kernels; those of workload.beside have warps of their own",
          TRAINING),
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
-    Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory stands in its place",
-         "none there, or workload.model with overlap, from which it is taken"),
+    Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory replaces it",
+         "no endpoint.buses.memory, or workload.model with overlap, from whose compute it is taken"),
     Rule("endpoint.comm_sms", lambda e: _sms_drive(e) or _is_static(e),
-         "nothing is driven by SMs, or taken from compute", f"{MODEL} with training.overlap"),
-    *(Rule(f"endpoint.buses.{name}", _loggp, "kind: rate has no such cost", "kind: loggp with it")
+         "SMs drive no collective here, and no compute runs beside", f"{MODEL} with training.overlap"),
+    *(Rule(f"endpoint.buses.{name}", _loggp, "buses of kind rate have no such cost", "endpoint.buses.kind loggp")
       for name in ("latency", "overhead", "gap", "message", "memory")),
-    Rule("endpoint.fsm_split", programs.has_phases, "there is one phase", "an algorithm with several phases"),
+    Rule("endpoint.fsm_split", programs.has_phases, "there is only one phase", "an algorithm with several phases"),
     *(Rule(f"endpoint.{name}", lambda e: not e.endpoint.adds_in_switches or _uses_switches(e),
            _IN_SWITCHES, _SWITCHED) for name in ("switch_memory", "switch_latency")),
-    Rule("endpoint.switch_reduce_bandwidth", _adds_in_switches, "no switch adds",
-         f"{_SWITCHED}, of a collective that adds"),
+    Rule("endpoint.switch_reduce_bandwidth", _adds_in_switches, "no switch reduces",
+         f"{_SWITCHED}, of a collective that reduces"),
     Rule("endpoint.message", lambda e: not e.endpoint.adds_in_switches or _uses_switches(e),
          _IN_SWITCHES, _SWITCHED),
 )  # fmt: skip
@@ -323,7 +324,7 @@ def _of_algorithm(experiment: Experiment, path: tuple[str, ...]) -> Sequence[Rul
     if path[:2] != ("collective", "algorithms") or len(path) < 3:
         return ()
     kinds = kinds_of(experiment.workload)
-    return (Rule(".".join(path), lambda _: path[2] in kinds, "the run has no such collective", one_of(kinds)),)
+    return (Rule(".".join(path), lambda _: path[2] in kinds, "the run has no collective of this kind", one_of(kinds)),)
 
 
 def effective(experiment: Experiment) -> Experiment:
@@ -377,7 +378,7 @@ class Uses:
         for origin, (entry, node) in self.idle.items():
             if origin not in self.acting and origin.file not in besides:
                 message = f"this has no effect: {entry.rule.why}"
-                yield origin.problem(message, document.plain(node), f"none, or {entry.rule.needs}")
+                yield origin.problem(message, document.plain(node), f"no value, or {entry.rule.needs}")
 
 
 def is_brought(origin: Origin) -> bool:

@@ -72,7 +72,7 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == "extra_forbidden":
         known = _keys_at(path[:-1], root)
         message = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"
-        return node.origin.problem(message, value, f"the keys {one_of(known)}")
+        return node.origin.problem(message, None, f"the keys {one_of(known)}")
     if kind == "union_tag_not_found":
         return node.origin.problem(*_untagged(key, value))
     if kind == "union_tag_invalid":
@@ -113,7 +113,7 @@ def _untagged(section: str, value: object) -> tuple[str, object, str]:
     if section == "workload":
         words = list(value) if isinstance(value, dict) else []
         hints = (did_you_mean(word, VARIANTS["workload"]) for word in words)
-        return f"what to run is missing{next(filter(None, hints), '')}", value, WORKLOAD_ACCEPTED
+        return f"the key that says what to run is missing{next(filter(None, hints), '')}", value, WORKLOAD_ACCEPTED
     return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
 
 
@@ -130,7 +130,7 @@ def _message(kind: str, value: object, fallback: str) -> str:
         case "bool_type":
             return "this is neither true nor false"
         case "string_type":
-            return "this is not text (put it in quotes if it is meant to be)"
+            return "this is not text (if it is meant as text, put it in quotes)"
         case "list_type":
             return "a list is needed"
         case "model_type" | "dict_type" | "model_attributes_type":

@@ -134,7 +134,7 @@ def _numbers(value: object) -> str | None:
 def _gpus(value: object) -> str | None:
     text = None if value is None else _numbers(value)
     if value is not None and (text is None or not text.strip()):
-        raise refused("this names no GPUs", allocation.ACCEPTED)
+        raise refused("this is not a list of GPUs", allocation.ACCEPTED)
     return text
 
 
@@ -144,7 +144,7 @@ def _groups(value: object) -> str | None:
     listed = [_numbers(group) for group in value] if isinstance(value, list) else []
     named = [text for text in listed if text is not None and text.strip()]
     if not named or len(named) != len(listed):
-        raise refused("this names no groups", f"a list of lists of NPUs, or {groups.ACCEPTED}")
+        raise refused("this is not a list of groups", f"a list of lists of NPUs, or {groups.ACCEPTED}")
     return ";".join(named)
 
 

@@ -201,7 +201,7 @@ def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapp
     seen: dict[str, Origin] = {}
     for item in listed.items:
         if not isinstance(item, Mapping):
-            message = "a variant is a mapping with a name"
+            message = "a variant has to be a mapping with a name"
             loading.problems.append(item.origin.problem(message, document.plain(item)))
             continue
         for key in ("variants", "calibration", "baseline"):
@@ -233,15 +233,13 @@ def _variant_name(item: Mapping, seen: dict[str, Origin], loading: _Loading) -> 
         return ""
     name = node.value if isinstance(node, Scalar) else None
     if not isinstance(name, str):
-        loading.problems.append(
-            node.origin.problem("a name is text (put it in quotes if it is meant to be)", document.plain(node))
-        )
+        loading.problems.append(node.origin.problem("a name has to be text (put it in quotes)", document.plain(node)))
         return ""
     if name.casefold() in RESERVED_NAMES:
-        loading.problems.append(node.origin.problem("this name is taken by a folder of the run directory", name))
+        loading.problems.append(node.origin.problem("this name is reserved for a folder of the run directory", name))
     first = seen.setdefault(name.casefold(), node.origin)
     if first is not node.origin:
-        loading.problems.append(node.origin.problem(f"the name is taken, on line {first.line}", name))
+        loading.problems.append(node.origin.problem(f"this name is already used, on line {first.line}", name))
     return name
 
 

@@ -108,10 +108,10 @@ def _members(parts: Parts) -> tuple[bool, Members | None]:
 def _who(parts: Parts) -> Iterator[Violation]:
     """Which NPUs take part, and in which groups."""
     if parts.gpus is not None and parts.groups is not None:
-        yield Violation(("groups",), "gpus and groups exclude each other", "groups, with the GPUs that take part")
+        yield Violation(("groups",), "gpus and groups exclude each other", "groups only, with the GPUs that take part")
     elif parts.topology is not None and parts.gpus is not None and not isinstance(parts.topology, Wired):
-        message = "a topology string has no GPUs to leave out: what does not take part still forwards"
-        yield Violation(("gpus",), message, "a machine or a topology file with it; or groups instead")
+        message = "NPUs of a topology string that do not take part still forward, so none can be left out"
+        yield Violation(("gpus",), message, "a machine or a topology file; or groups instead of gpus")
     elif parts.topology is not None:
         try:
             topologies.members(parts.topology, parts.gpus, parts.groups)
@@ -129,7 +129,7 @@ def _root(parts: Parts) -> Iterator[Violation]:
     if workload.collective in ROOTED and known and parts.topology is not None:
         ranks = parts.topology.npus if members is None else len(members[0])
         if workload.root >= ranks:
-            message = f"there is no rank {workload.root}: {'a group' if members else 'the topology'} has {ranks}"
+            message = f"there is no rank {workload.root}: {'a group' if members else 'the topology'} has {ranks} ranks"
             yield Violation(("workload", "root"), message, f"0 to {ranks - 1}")
 
 
@@ -139,7 +139,8 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
         return
     path, given = ("collective", "per_dimension"), len(collective.per_dimension)
     if collective.algorithm == "auto":
-        yield Violation(path, "auto chooses what dimensions do by itself", "an algorithm by name with it")
+        message = "auto chooses the algorithm of each dimension itself"
+        yield Violation(path, message, "no per_dimension, or an algorithm other than auto")
         return
     if collective.algorithm not in COMPOSITIONS:
         return
@@ -148,7 +149,7 @@ def _per_dimension(parts: Parts) -> Iterator[Violation]:
     if given != dims:
         what = "1 dimension" if dims == 1 else f"{dims} dimensions"
         named = "there is 1 algorithm" if given == 1 else f"there are {given} algorithms"
-        yield Violation(path, f"{named} for {what}", "one for each")
+        yield Violation(path, f"{named} for {what}", "one algorithm for each dimension")
 
 
 def _strategy(parts: Parts) -> Iterator[Violation]:
@@ -187,7 +188,11 @@ def _background(parts: Parts) -> Iterator[Violation]:
             path, "there are no embedding tables", f"false, or workload.model {one_of(sorted(DISTRIBUTED))}"
         )
     elif not training.overlap:
-        yield Violation(path, "without overlap nothing runs beside the loop", "false, or training.overlap true")
+        yield Violation(
+            path,
+            "training.overlap is false, so nothing runs beside the training loop",
+            "false, or training.overlap true",
+        )
     elif npu is not None and not _shares(parts):
         sms, bandwidth = (parts.endpoint or USUAL).left(npu, overlaps=True)
         if training.background_sms >= sms:
@@ -210,13 +215,13 @@ def _precision(parts: Parts) -> Iterator[Violation]:
     if npu.is_peak_given:
         known = npu.gpu is not None and npu.peak == GPUS[npu.gpu].peaks.get(precision)
         if not known and "element" in workload.model_fields_set and workload.element != WIDTHS[precision]:
-            message = "npu and workload.element state all that it could decide on"
+            message = "npu and workload.element state all that the precision would decide"
             yield Violation(path, message, "none; or no npu.peak, no array, or no workload.element")
     elif npu.gpu is None:
-        message = f"the {npu.title} has one peak rate, whatever it computes in"
+        message = f"the {npu.title} has one peak rate for all data types"
         yield Violation(path, message, "none; or a machine as topology, npu.gpu, or npu.peak with it")
     elif precision not in GPUS[npu.gpu].peaks:
-        message = f"a GPU of the kind {npu.title} has no units for it"
+        message = f"the {npu.title} has no units for this data type"
         yield Violation(path, message, one_of(GPUS[npu.gpu].peaks))
 
 
@@ -228,11 +233,11 @@ def _kinds(parts: Parts) -> Iterator[Violation]:
     kinds = kinds_of(workload)
     for kind, algorithm in collective.algorithms.items():
         if kind in kinds and algorithm == "ring-unidirectional":
-            message = "one lane is for all kinds or for none"
+            message = "ring-unidirectional sets the lanes of all kinds, so one kind cannot have it alone"
             yield Violation(("collective", "algorithms", kind), message, "ring, with collective.lanes one")
     for index, kind in enumerate(collective.priority):
         if kind not in kinds or kind in collective.priority[:index]:
-            message = "the run has no such collective" if kind not in kinds else "this is named twice"
+            message = "the run has no collective of this kind" if kind not in kinds else "this is listed twice"
             yield Violation(("collective", "priority", str(index)), message, one_of(kinds))
 
 
@@ -270,13 +275,15 @@ def _beside(parts: Parts) -> Iterator[Violation]:
     for index, load in enumerate(workload.beside):
         if (load.memory_bandwidth or 0) > memory:
             path = ("workload", "beside", str(index), "memory_bandwidth")
-            yield Violation(path, "there is less to share", f"at most {RATE.format(memory)}")
+            yield Violation(
+                path, "this is more than the memory bandwidth that is shared", f"at most {RATE.format(memory)}"
+            )
 
 
 def _sm_rate(parts: Parts) -> Iterator[Violation]:
     npu = parts.npu
     if npu is not None and npu.sms * npu.sm_read * npu.clock > LARGEST:
-        yield Violation(("npu", "clock"), "sms x sm_read x clock is beyond all bounds", f"at most {LARGEST}B/s in all")
+        yield Violation(("npu", "clock"), "sms x sm_read x clock is too large", f"at most {LARGEST}B/s in all")
 
 
 def _network(parts: Parts) -> Iterator[Violation]:
@@ -289,7 +296,7 @@ def _elements(parts: Parts) -> Iterator[Violation]:
         widths := facts.constants("element_bytes")
     ):
         accepted = one_of(SIZE.format(width) for width in widths)
-        yield Violation(("workload", "element"), "no number format is as wide", accepted)
+        yield Violation(("workload", "element"), "there is no number format of this size", accepted)
 
 
 def _chunks(parts: Parts) -> Iterator[Violation]:
@@ -323,9 +330,9 @@ def _simulated_time(parts: Parts) -> Iterator[Violation]:
         least, field = _least_s(workload, topology, ranks), ("workload", "size")
     if least > MAX_SECONDS:
         message = f"this takes {least:.3g} s or more of simulated time"
-        yield Violation(field, message, f"what takes {MAX_SECONDS} s at most")
+        yield Violation(field, message, f"at most {MAX_SECONDS} s of simulated time")
     elif parts.output is not None and least * PS_PER_S > MAX_WINDOWS * parts.output.window:
-        message = f"the run takes {least:.3g} s or more, which makes too many windows"
+        message = f"the run takes {least:.3g} s or more: too many windows of this length"
         yield Violation(("output", "window"), message, f"up to {MAX_WINDOWS} windows")
 
 
@@ -341,29 +348,29 @@ def _in_switch(parts: Parts) -> Iterator[Violation]:
     """Switches add with one endpoint only."""
     endpoint, collective = parts.endpoint, parts.collective
     if endpoint is not None and not endpoint.adds_in_switches and collective is not None:
-        message = f"the endpoint {endpoint.kind} has no switches that add"
+        message = f"the endpoint {endpoint.kind} has no switches that reduce"
         if collective.algorithm == "in-switch":
-            yield Violation(("collective", "algorithm"), message, "in-switch with the endpoint switch-offload")
+            yield Violation(("collective", "algorithm"), message, "another algorithm, or the endpoint switch-offload")
         for kind, name in collective.algorithms.items():
             if name == "in-switch":
                 path: tuple[str, ...] = ("collective", "algorithms", kind)
-                yield Violation(path, message, "in-switch with the endpoint switch-offload")
+                yield Violation(path, message, "another algorithm, or the endpoint switch-offload")
         for index, name in enumerate(collective.per_dimension or []):
             if name == "in-switch":
                 path = ("collective", "per_dimension", str(index))
-                yield Violation(path, message, "in-switch with the endpoint switch-offload")
+                yield Violation(path, message, "another algorithm, or the endpoint switch-offload")
 
 
 def _trace(parts: Parts) -> Iterator[Violation]:
     if parts.output is not None and parts.output.window < MIN_WINDOW:
-        message = "there would be more windows than anyone can look at"
+        message = "this makes more windows than can be shown"
         yield Violation(("output", "window"), message, f"at least {TIME.format(MIN_WINDOW)}")
     if parts.output is None or parts.topology is None:
         return
     npus = parts.topology.npus
     for index, npu in enumerate(parts.output.trace_npus):
         if npu >= npus:
-            message = f"there is no NPU {npu}: the topology has {npus}"
+            message = f"there is no NPU {npu}: the topology has {npus} NPUs"
             yield Violation(("output", "trace_npus", str(index)), message, f"0 to {npus - 1}")
 
 
@@ -379,15 +386,16 @@ def _slow(parts: Parts) -> Iterator[Violation]:
     for path, npus in named.items():
         for index, npu in enumerate(npus):
             if npu >= topology.npus:
-                message = f"there is no NPU {npu}: the topology has {topology.npus}"
+                message = f"there is no NPU {npu}: the topology has {topology.npus} NPUs"
                 yield Violation((*path, str(index), "npu"), message, f"0 to {topology.npus - 1}")
     if parts.slow_links and not isinstance(topology, Topology):
-        yield Violation(("slow_links",), "a machine or a topology file has no dimensions", "none; or a topology string")
+        message = "slow_links name dimensions, which a machine or a topology file does not have"
+        yield Violation(("slow_links",), message, "no slow_links, or a topology string")
     elif isinstance(topology, Topology):
         dims = len(topology.dims)
         for index, link in enumerate(parts.slow_links or []):
             if link.dim >= dims:
-                message = f"there is no dimension {link.dim}: the topology has {dims}"
+                message = f"there is no dimension {link.dim}: the topology has {dims} dimensions"
                 yield Violation(("slow_links", str(index), "dim"), message, f"0 to {dims - 1}")
 
 

@@ -163,7 +163,7 @@ def _description(reading: _Reading) -> str:
         return ""
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
-    reading.refuse(node, "this is not text (put it in quotes if it is meant to be)")
+    reading.refuse(node, "this is not text (if it is meant as text, put it in quotes)")
     return ""
 
 
@@ -176,9 +176,9 @@ def _words(reading: _Reading, node: Node, what: str) -> Iterator[tuple[str, Node
     for item in items:
         word = item.value if isinstance(item, Scalar) else None
         if not isinstance(word, str):
-            reading.refuse(item, "this is not text (put it in quotes if it is meant to be)")
+            reading.refuse(item, "this is not text (if it is meant as text, put it in quotes)")
         elif word in seen:
-            reading.refuse(item, "this is named twice")
+            reading.refuse(item, "this is listed twice")
         else:
             seen.add(word)
             yield word, item
