@@ -109,7 +109,7 @@ MALFORMED = {
     ),
     "protocol": (edit_algo(RING4, proto="LL64"), ["1 algo.proto: 'LL64' is not accepted; did you mean 'LL'?"]),
     "flag": (edit_algo(RING4, inplace=2), ["1 algo.inplace: '2' is not accepted"]),
-    "GPUs": (edit_algo(RING4, ngpus=5), ["1 algo.ngpus: this says 5, and the file has 4 gpu elements"]),
+    "GPUs": (edit_algo(RING4, ngpus=5), ["1 algo.ngpus: this says 5, but the file has 4 gpu elements"]),
     "cut off": (
         RING4[: RING4.index("<step", 600)],
         ["7 : the XML ends too early: the element 'tb' of line 3 has no end"],
@@ -131,10 +131,10 @@ MALFORMED = {
         RING4.replace("<step", "<op", 1),
         ["4 tb: the form with 'op' elements is not read: write the file with 'step' elements (old_format)"],
     ),
-    "element": (RING4.replace("</gpu>", "<copy/></gpu>", 1), ["21 gpu: an element 'copy' within 'gpu'"]),
+    "element": (RING4.replace("</gpu>", "<copy/></gpu>", 1), ["21 gpu: an element 'copy' is not allowed within 'gpu'"]),
     "nested": (
         "<algo coll='reduce' ngpus='0'><x><gpu/><y>text</y></x></algo>",
-        ["1 algo: an element 'x' within 'algo'"],
+        ["1 algo: an element 'x' is not allowed within 'algo'"],
     ),
     "text": ("<algo coll='reduce' ngpus='0'>text</algo>", ["1 algo: there is text between the elements"]),
     "entities": (

@@ -111,7 +111,7 @@ class TestNccl:
         text = f'<system><cpu><pci busid="0:1:0.0" class="0x030200" {PLAIN}><gpu dev="0">'
         nvlink = '<nvlink target="0:2:0.0" count="1" tclass="0x030200"/>'
         graph = read(f"{text}{nvlink}</gpu></pci></cpu></system>")
-        assert graph.warnings == ("NVLinks to what is not in the file are left out: 0:2:0.0",)
+        assert graph.warnings == ("NVLinks to devices that are not in the file are left out: 0:2:0.0",)
 
     @pytest.mark.parametrize(
         "text",

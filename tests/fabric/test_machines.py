@@ -172,7 +172,7 @@ def test_every_machine_is_connected_both_ways(text: str) -> None:
 def test_clusters(name: str, nics: str) -> None:
     machine = MACHINES[name]
     if nics == "single" and machine.trays:
-        with pytest.raises(notation.MachineError, match="not all GPUs have a way to one NIC"):
+        with pytest.raises(notation.MachineError, match="not all GPUs reach one common NIC"):
             build(f"{name}(nodes=4, nics=single)")
         return
     graph = build(f"{name}(nodes=4, nics={nics})")

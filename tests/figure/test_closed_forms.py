@@ -64,7 +64,11 @@ def test_axes_may_have_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("all-reduce-steps", "allreduce-steps", "closed_forms.0.model: there is no closed form of this name; did you"),
+        (
+            "all-reduce-steps",
+            "allreduce-steps",
+            "closed_forms.0.model: there is no closed form with this name; did you",
+        ),
         ("links: 4, ", "", "closed_forms.0: the parameter 'links' is missing"),
         (
             "links: 4, ",

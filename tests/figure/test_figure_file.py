@@ -57,7 +57,11 @@ def test_packaged_figures_are_read(name: str) -> None:
         ("y: iteration_time_s", "y: [a, b]", "panels.0.y: a panel of lines shows one column"),
         ("y: iteration_time_s", "y: 3", "panels.0.y: "),
         ("y: iteration_time_s", "y: t_s, unit: parsec", "panels.0.unit: there is no such unit"),
-        ("y: iteration_time_s", "y: t_s, speedup: true", "a speed-up is relative to something"),
+        (
+            "y: iteration_time_s",
+            "y: t_s, speedup: true",
+            "speedup needs relative_to: what the speed-up is measured against",
+        ),
         ("y: iteration_time_s", "y: t_s, pareto: true", "pareto is not for a panel of lines"),
         ("kind: lines", "kind: stacked, log_y: true", "panels.0.log_y: log_y is not for a panel of stacked"),
         ("kind: lines", "kind: bars, log: true", "panels.0.log: log is not for a panel of bars"),
@@ -70,7 +74,7 @@ def test_packaged_figures_are_read(name: str) -> None:
         (
             "sweeps: [ace/design-space]\n",
             "",
-            "this panel shows rows of a sweep or of a closed form, and the figure has none",
+            "this panel needs rows of a sweep or of a closed form, and the figure has neither",
         ),
         ("panels:", "panels: []\nrest:", "panels: "),
     ],

@@ -147,11 +147,11 @@ def test_axes_may_be_logarithmic(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("panel", "message"),
     [
-        ("x: endpoint.fsms, y: zero_s, log_y: true", r"panels\.0\.log_y: 0\.0 has no place on a logarithmic axis"),
-        ("x: base, y: iteration_time_s, log: true", r"panels\.0\.log: b1 has no place on a logarithmic axis"),
+        ("x: endpoint.fsms, y: zero_s, log_y: true", r"panels\.0\.log_y: 0\.0 cannot be shown on a logarithmic axis"),
+        ("x: base, y: iteration_time_s, log: true", r"panels\.0\.log: b1 cannot be shown on a logarithmic axis"),
         (
             "x: endpoint.fsms, y: iteration_time_s, unit: ms, log_y: true, published: [{value: 0}]",
-            r"panels\.0\.log_y: 0 has no place on a logarithmic axis",
+            r"panels\.0\.log_y: 0 cannot be shown on a logarithmic axis",
         ),
     ],
 )

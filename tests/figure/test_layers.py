@@ -67,7 +67,7 @@ def test_layers_of_one_name_are_told_apart(results: dict[str, engine.Result]) ->
     [
         ("variants: [SMs]", "variants: [SM]", r"panels\.1\.variants\.0: .*no variant of this name; did you mean 'SMs'"),
         ("variants: [SMs]", "variants: []", r"panels\.1\.variants: "),
-        ("variants: [SMs],", "variants: [SMs, Ideal],", r"panels\.1\.y: columns are stacked for one variant"),
+        ("variants: [SMs],", "variants: [SMs, Ideal],", r"panels\.1\.y: several columns can be stacked"),
         ("run: three.yaml, variants: [SMs],", "run: four.yaml, variants: [SMs],", r"panels\.1\.run: there is no such"),
         ("run: three.yaml, variants: [SMs],", "run: ace/allreduce, variants: [ACE],", "has no layers"),
         ("unit: us", "unit: parsec", r"panels\.0\.unit: there is no such unit"),

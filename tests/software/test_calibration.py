@@ -160,7 +160,7 @@ class TestFittingTogether:
     def test_a_table_of_who_knows_what(self) -> None:
         rows = "".join(f"{2**k} {2**k // 4} float {2**k / 100e3:.2f} 100.00 87.50 0\n" for k in range(20, 26))
         table = measurements.parse(rows, "t")
-        with pytest.raises(InputError, match="does not say of what") as caught:
+        with pytest.raises(InputError, match="does not name its collective") as caught:
             calibration.run_of(table, platform("dgx-a100"))
         assert caught.value.problems[0].accepted == "--collective KIND"
         assert calibration.run_of(table, platform("dgx-a100"), "all-gather").kind == "all-gather"

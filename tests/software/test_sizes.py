@@ -38,7 +38,7 @@ def test_what_is_read(text: str, expected: list[int]) -> None:
         ("0B", "in 0B: "),
         ("6B", "in 6B: 6B is no whole number of elements"),
         ("2PiB", "in 2PiB: "),
-        ("1KiB:2KiB", "a range has a first size, a last size and a factor or a step"),
+        ("1KiB:2KiB", "a range consists of a first size, a last size, and a factor or a step"),
         ("8KiB:1KiB:x2", "the range runs backwards"),
         ("1KiB:8KiB:x1", "'x1' is neither a factor of 1.01 or more nor a step"),
         ("1KiB:8KiB:2", "'2' is neither a factor of 1.01 or more nor a step"),

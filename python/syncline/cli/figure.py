@@ -288,9 +288,11 @@ def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list
             raise InputError([work.described.problem(("panels",), message, accepted)]) from None
     remarks = []
     if any("axes sizes collapsed" in str(warning.message) for warning in caught):
-        remarks.append(f"{work.described.label}: names and legends leave the panels no room: more width or height")
+        remarks.append(
+            f"{work.described.label}: names and legends leave no room for the panels; make them wider or higher"
+        )
     if any("missing from" in str(warning.message) for warning in caught):
-        remarks.append(f"{work.described.label}: the PNG lacks characters that its font does not have")
+        remarks.append(f"{work.described.label}: the PNG lacks some characters, which its font does not have")
     return svg, png, remarks
 
 

@@ -124,7 +124,11 @@ def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) ->
         return
     try:
         if out.suffix not in run.FORMATS:
-            message = f"the suffix {out.suffix} names no format" if out.suffix else "the suffix says the format"
+            message = (
+                f"the suffix {out.suffix} is not that of a format"
+                if out.suffix
+                else "the file name has no suffix, which chooses the format"
+            )
             problems += command_line("--out", str(out), message, f"FILE{' or FILE'.join(run.FORMATS)}").problems
         elif out.is_dir():
             problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
@@ -133,7 +137,7 @@ def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) ->
         elif not os.access(out.parent, os.W_OK | os.X_OK):
             problems += command_line("--out", str(out), "the directory of this file cannot be written to").problems
         elif out.exists() and not run.is_sweep(out):
-            message = "this exists and is not the table of a sweep"
+            message = "this file exists and is not the table of a sweep"
             problems += command_line("--out", str(out), message, "a new file, or the table of a sweep").problems
         else:
             journal.check(journal.beside(out), resume=resume)

@@ -45,7 +45,7 @@ def show(
     from syncline.fabric.graph import Graph
 
     if (topology is None) == (machine is None):
-        message = "there is nothing to show" if topology is None else "this is one thing too many beside --machine"
+        message = "no topology is given" if topology is None else "a topology and --machine exclude each other"
         raise command_line("T", topology, message, "a topology string, a file, or --machine M")
     cluster = None if machine is None else machine_named(machine)
     fabric = cluster.graph() if cluster is not None else _named(topology or "")

@@ -55,7 +55,7 @@ def read(text: str, file: str) -> Graph:
     root = document.read(text, file)
     importer = _Importer(file)
     if not isinstance(root, Mapping):
-        raise InputError([root.origin.problem("this is not a fabric", document.plain(root), ACCEPTED)])
+        raise InputError([root.origin.problem("this does not describe a fabric", document.plain(root), ACCEPTED)])
     graph = importer.fabric(root)
     if importer.problems:
         raise InputError(importer.problems)
@@ -208,7 +208,7 @@ class _Importer:
     def _whole(self, node: document.Node, most: int) -> int | None:
         value = node.value if isinstance(node, Scalar) else None
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            self._refuse(node, "this is not a whole number that can be", f"1 to {most}")
+            self._refuse(node, "this is not a whole number in the accepted range", f"1 to {most}")
             return None
         return value
 

@@ -132,7 +132,7 @@ class _Matrix:
 
     def _row(self, name: str, text: str, number: int) -> None:
         if name in self.rows:
-            return self._refuse(number, name, None, "there is a second row of it", None)
+            return self._refuse(number, name, None, "there are two rows of this name", None)
         self.lines[name] = number
         cells = self.rows[name] = {}
         end = 0

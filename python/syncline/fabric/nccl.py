@@ -227,7 +227,9 @@ class _Importer:
                 else:
                     absent.append(nvlink.get("target")[:20])
         if absent:
-            self.warnings.append(f"NVLinks to what is not in the file are left out: {', '.join(dict.fromkeys(absent))}")
+            self.warnings.append(
+                f"NVLinks to devices that are not in the file are left out: {', '.join(dict.fromkeys(absent))}"
+            )
         yield from self._pairs(counts)
         yield from self._switched(switch)
 
@@ -305,7 +307,7 @@ class _Importer:
     def _whole(self, element: Element, attribute: str, least: int, most: int) -> int:
         value = _whole(element.get(attribute))
         if value is None or not least <= value <= most:
-            self._refuse(element, attribute, "this is not a number that can be", f"{least} to {most}")
+            self._refuse(element, attribute, "this is not a number in the accepted range", f"{least} to {most}")
             return least
         return value
 

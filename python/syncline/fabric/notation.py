@@ -69,7 +69,7 @@ def parse(text: str) -> Cluster:
     if "trays" in given:
         most = machine.trays
         if not most:
-            raise MachineError(f"in {name}: it has no trays", "trays with gb200-nvl72 only")
+            raise MachineError(f"in {name}: it has no trays", "no trays; they belong to gb200-nvl72")
         machine = machine.with_trays(value("trays", lambda text: _count(text, "trays", most), most))
     hosts = value("nodes", lambda text: _count(text, "machines", MAX_HOSTS), 1)
     cluster = Cluster(
@@ -91,24 +91,27 @@ def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
     name = cluster.machine.name
     idle = [key for key in NETWORK_PARAMETERS if key in given]
     if idle and cluster.hosts == 1:
-        raise MachineError(f"in {name}: {idle[0]} has no meaning for a single machine", "nodes=2 or more with it")
+        message = f"in {name}: {idle[0]} has no meaning for a single server"
+        raise MachineError(message, f"no {idle[0]}, or nodes=2 or more")
     if cluster.nics == "single" and cluster.machine.socket is None:
-        message = f"in {name}: nics=single: not all GPUs have a way to one NIC, each has its own"
+        message = f"in {name}: nics=single: not all GPUs reach one common NIC: each has its own"
         raise MachineError(message, "nics=rail")
     if "pcie_efficiency" in given and not cluster.has_pcie:
-        message = f"in {name}: pcie_efficiency has no meaning for a single machine, whose GPUs meet in NVSwitches"
-        raise MachineError(message, "nodes=2 or more with it")
+        message = f"in {name}: pcie_efficiency has no meaning for a single server whose GPUs are joined by NVSwitches"
+        raise MachineError(message, "no pcie_efficiency, or nodes=2 or more")
     if cluster.nics == "single" and "oversubscription" in given:
-        raise MachineError(f"in {name}: with nics=single there is one switch, and no spine", "nics=rail with it")
+        message = f"in {name}: with nics=single there is one switch, so no spine to oversubscribe"
+        raise MachineError(message, "no oversubscription, or nics=rail")
     rate = cluster.machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate
     leaf = rate * cluster.hosts * (cluster.machine.nics // cluster.machine.rails)
     if leaf > quantities.LARGEST or leaf < cluster.oversubscription:
-        raise MachineError(f"in {name}: nic_rate={given['nic_rate']}: this is beyond all bounds", "such as 400Gb/s")
+        raise MachineError(f"in {name}: nic_rate={given['nic_rate']}: this is out of range", "a rate such as 400Gb/s")
     if int(cluster.machine.nvlink_rate * cluster.efficiency) < 1:
-        raise MachineError(f"in {name}: efficiency={given['efficiency']}: nothing is left of an NVLink", "such as 94%")
+        message = f"in {name}: efficiency={given['efficiency']}: this leaves an NVLink less than 1 B/s"
+        raise MachineError(message, "a share such as 94%")
     if cluster.pcie_efficiency is not None and int(cluster.machine.pcie_gt * 2 * GB * cluster.pcie_efficiency) < 1:
-        message = f"in {name}: pcie_efficiency={given['pcie_efficiency']}: nothing is left of a PCIe link"
-        raise MachineError(message, "such as 82%")
+        message = f"in {name}: pcie_efficiency={given['pcie_efficiency']}: this leaves a PCIe link less than 1 B/s"
+        raise MachineError(message, "a share such as 82%")
 
 
 def _arguments(machine: str, text: str) -> dict[str, str]:

@@ -91,7 +91,7 @@ def _table(file: FigureFile, place: int, form: ClosedForm) -> Table:
     here = ("closed_forms", place)
     model = MODELS.get(form.model)
     if model is None:
-        message = f"there is no closed form of this name{did_you_mean(form.model, MODELS)}"
+        message = f"there is no closed form with this name{did_you_mean(form.model, MODELS)}"
         raise InputError([file.problem((*here, "model"), message, one_of(MODELS))])
     count = len(form.cases) * math.prod(len(values) for values in form.axes.values())
     if count > MAX_ROWS:

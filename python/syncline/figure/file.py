@@ -249,10 +249,10 @@ def _contradictions(file: FigureFile) -> Iterator[Problem]:
             yield file.problem((*place, "unit"), "there is no such unit", one_of(UNITS))
         if isinstance(panel, Layers):
             if not isinstance(panel.y, str) and len(panel.variants) > 1:
-                message = "columns are stacked for one variant, and a panel of several shows one column"
+                message = "several columns can be stacked only if the panel has one variant"
                 yield file.problem((*place, "y"), message, "a column, or a panel for each variant")
         elif not file.figure.sweeps and not file.figure.closed_forms:
-            message = "this panel shows rows of a sweep or of a closed form, and the figure has none"
+            message = "this panel needs rows of a sweep or of a closed form, and the figure has neither"
             yield file.problem(place, message, "sweeps: [NAME]")
         else:
             yield from _of_rows(file, place, panel)
@@ -271,7 +271,7 @@ def _of_rows(file: FigureFile, place: tuple[str, int], panel: Panel) -> Iterator
         if getattr(panel, key) and panel.kind not in kinds:
             yield file.problem((*place, key), f"{key} is not for a panel of {panel.kind}", f"kind: {one_of(kinds)}")
     if panel.speedup and not panel.relative_to:
-        message = "a speed-up is relative to something"
+        message = "speedup needs relative_to: what the speed-up is measured against"
         yield file.problem((*place, "speedup"), message, "relative_to: {COLUMN: VALUE}")
 
 

@@ -27,7 +27,7 @@ def build(figure: Figure, panels: Sequence[Shown | Track], svg: bytes, notes: Se
     facts = "".join(f"<li>{html_text(note)}</li>" for note in notes)
     drawing = (hint(figure.description) if figure.description else "") + _drawing(figure, svg.decode())
     rests = f'{reproduce(command)}<ul class="assumptions">{facts}</ul>'
-    contents = (drawing, tables or hint("This figure has no numbers but those of its curves."), rests)
+    contents = (drawing, tables or hint("This figure has no numbers besides those of its curves."), rests)
     body = "\n".join(section(name, title, text) for (name, title), text in zip(TITLES, contents, strict=True))
     return whole(Around(figure.title, [figure.source], syncline.__version__, "", TITLES, "figure"), body, {})
 

@@ -41,7 +41,7 @@ def _of_panel(file: FigureFile, place: int, panel: Timeline | Layers) -> dict[Ru
             message = f"{panel.run} has no variant of this name{did_you_mean(name, known)}"
             problems.append(file.problem(("panels", place, *path), message, one_of(known)))
         elif isinstance(panel, Layers) and not known[name].experiment.is_training:
-            message = "a collective on its own has no layers"
+            message = "a single collective has no layers"
             problems.append(file.problem(("panels", place, "run"), message, "an experiment that trains a model"))
     if problems:
         raise InputError(problems)

@@ -180,7 +180,7 @@ class _Reading:
         for group in groups.values():
             first = group[0]
             if len(group) > 1 and not self.panel.mean and len({p.value for p in group}) > 1:
-                message = f"{len(group)} simulations have the same {self.panel.x} and series"
+                message = f"{len(group)} simulations have the same {self.panel.x} and the same series"
                 raise self._refused("x", message, "where: {COLUMN: VALUE}, or mean: true")
             x = first.x
             if scatter and isinstance(x, int | float):
@@ -212,13 +212,13 @@ class _Reading:
     def _every_place_exists(self, points: Sequence[_Point]) -> None:
         """Refuses what has no place on the axes of the panel."""
         if self.panel.kind == "scatter" and (names := [p.x for p in points if units.number(p.x) is None]):
-            message = f"{shown(names[0])} is no number, and a scatter has an axis of numbers"
+            message = f"{shown(names[0])} is not a number, and the axis of a scatter has numbers only"
             raise self._refused("x", message, "a column of numbers, or kind: bars")
         lines = [p.value for p in self.panel.published]
         for key, values in (("log", [p.x for p in points]), ("log_y", [*(p.value for p in points), *lines])):
             wrong = [v for v in values if not (number := units.number(v)) or number < 0]
             if getattr(self.panel, key) and wrong:
-                message = f"{shown(wrong[0])} has no place on a logarithmic axis"
+                message = f"{shown(wrong[0])} cannot be shown on a logarithmic axis"
                 raise self._refused(key, message, "numbers above zero; or an axis that is not logarithmic")
 
     def _y_scale(self, points: Sequence[_Point]) -> units.Scale:

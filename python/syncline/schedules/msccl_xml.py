@@ -163,7 +163,7 @@ class _Reader:
         if self.plan is not None and self.gpus is not None and self.gpus != len(self.plan["ranks"]):
             given = len(self.plan["ranks"])
             elements = "1 gpu element" if given == 1 else f"{given} gpu elements"
-            message = f"this says {self.gpus}, and the file has {elements}"
+            message = f"this says {self.gpus}, but the file has {elements}"
             self._refuse("algo.ngpus", self.gpus, message, str(given), self.lines[None, None, None])
         if self.problems or self.plan is None:
             raise InputError(self.problems or [Problem(self.file, None, "", None, "there is no algo element")])
@@ -278,7 +278,7 @@ class _Reader:
         if name == "op" and parent == "tb":
             message = "the form with 'op' elements is not read: write the file with 'step' elements (old_format)"
         elif parent:
-            message = f"an element '{shown(name)}' within '{parent}'"
+            message = f"an element '{shown(name)}' is not allowed within '{parent}'"
         else:
             message = f"the file begins with an element '{shown(name)}'"
         self._refuse(parent, name, message, wanted)

@@ -137,7 +137,8 @@ def run_of(
         fitting = _without_nvls(fitting)
     chosen = kind or table.kind or "all-reduce"
     if kind is None and table.kind is None and table.bus_factor is not None and table.bus_factor < 1.005:
-        message = f"the table does not say of what, and a bus bandwidth of {table.bus_factor:.3g} is not all-reduce's"
+        factor = f"busbw is {table.bus_factor:.3g} times algbw, which is not so for all-reduce"
+        message = f"the table does not name its collective, and its {factor}"
         refuse("collective", message, "--collective KIND")
     if table.kind is not None and kind is not None and kind != table.kind:
         refuse("collective", f"the table is of {table.kind}, not of {kind}", table.kind)

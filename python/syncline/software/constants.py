@@ -298,7 +298,7 @@ def _refuse_unknown(section: Tree, known: Iterable[str], problems: list[Problem]
     known = tuple(known)
     for key, node in section.entries.items():
         if key not in known:
-            message = f"this is not known here{did_you_mean(key, known)}"
+            message = f"this key is not known here{did_you_mean(key, known)}"
             problems.append(node.origin.problem(message, key, one_of(known)))
 
 

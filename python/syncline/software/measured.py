@@ -181,12 +181,12 @@ class _Reader:
         sizes, factors = self.numbers(tree, "sizes", whole=True), self.numbers(tree, "factors")
         ascending = all(a < b for a, b in zip((0, *sizes), sizes, strict=False))
         if len(sizes) != len(factors) or not ascending or not all(factors):
-            message = "these are not as many factors above zero as sizes in ascending order"
+            message = "these are not a list of ascending sizes and a factor above zero for each"
             self.problems.append(tree.origin.problem(message, None, "a factor for every size"))
         return Part("line" if base == "line" else "constants", tuple(int(size) for size in sizes), factors)
 
     def missing(self, section: Tree, key: str, accepted: str) -> None:
         """Says that a key is not there, or not what it should be."""
         node = section.entries.get(key, section)
-        message = f"{key} is missing" if node is section else f"this is not what {key} is"
+        message = f"{key} is missing" if node is section else f"this is not a valid {key}"
         self.problems.append(node.origin.problem(message, None, accepted))

@@ -237,5 +237,5 @@ def _nics(cluster: Cluster, local: Sequence[int]) -> int:
 def _uneven(gpus: Sequence[int], hosts: dict[int, list[int]]) -> InputError:
     fewest, most = min(hosts, key=lambda host: len(hosts[host])), max(hosts, key=lambda host: len(hosts[host]))
     counts = f"{len(hosts[fewest])} on node {fewest} and {len(hosts[most])} on node {most}"
-    message = f"the software model knows nodes with equally many GPUs only, here are {counts}"
-    return command_line(GPUS_FLAG, allocation.canonical(gpus), message, "as many GPUs on every node")
+    message = f"the software model needs equally many GPUs on every server, and here are {counts}"
+    return command_line(GPUS_FLAG, allocation.canonical(gpus), message, "equally many GPUs on every server")

@@ -50,7 +50,7 @@ def _item(item: str) -> Iterator[int]:
         yield _size(item, item)
         return
     if len(parts) != 3:
-        message = "a range has a first size, a last size and a factor or a step"
+        message = "a range consists of a first size, a last size, and a factor or a step"
         raise _wrong(item, message, ACCEPTED)
     first, last = _size(item, parts[0].strip()), _size(item, parts[1].strip())
     if last < first:

@@ -302,7 +302,7 @@ def _no_field_twice(sweep: Sweep, reading: _Reading) -> None:
         for path, value in zip(axis.paths, axis.positions[0], strict=True):
             other = next((other for other in first if _overlap(path, other)), None)
             if other is not None:
-                message = f"{'.'.join(path)} and {'.'.join(other)} are one field, or one holds the other"
+                message = f"{'.'.join(path)} and {'.'.join(other)} are the same field, or one contains the other"
                 reading.refuse(value, message, "one axis for each field")
             first.append(path)
     for setting in sweep.settings:

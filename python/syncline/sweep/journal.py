@@ -87,7 +87,7 @@ def check(path: Path, *, resume: bool) -> None:
     if path.exists() and not resume:
         with inputs.open_regular(path, str(path)) as file:
             _lock(file, path)
-        accepted = "--resume, which goes on with it; or remove it to begin again"
+        accepted = "--resume to continue it; or remove the journal to begin again"
         raise _refused(path, "there is a journal of an earlier sweep for this output", accepted)
 
 
@@ -155,7 +155,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise _refused(path, "another sweep is writing to this journal", "an output of its own") from None
+        raise _refused(path, "another sweep is writing to this journal", "another output") from None
 
 
 def checksum(value: dict[str, Any]) -> str:
@@ -234,8 +234,8 @@ def _is_header(line: bytes, path: Path) -> bool:
     if value is None or value.get("kind") != KIND:
         return False
     if isinstance(value.get("format"), int) and value["format"] != FORMAT:
-        message = "this journal has the form of another version of Syncline"
-        raise _refused(path, message, "that version; or remove it to begin again")
+        message = "this journal was written by another version of Syncline"
+        raise _refused(path, message, "that version; or remove the journal to begin again")
     return _holds(value)
 
 

@@ -141,10 +141,10 @@ def _without_effect(variants: Sequence[Variant], point: Point) -> Iterator[Probl
         if path[0] == "variants":
             path, about = path[2:], [variant for variant in variants if variant.name == path[1]]
         if not about:
-            message = f"{text} has no effect here: the variant is not simulated"
+            message = f"{text} has no effect here: the sweep does not simulate that variant"
             yield value.origin.problem(message, None, one_of(variant.name for variant in variants))
         elif isinstance(value, Scalar) and not all(_holds(variant.tree, path, value) for variant in about):
-            message = f"{text} has no effect here: something else is set in its place"
+            message = f"{text} has no effect here: the point sets another value"
             yield value.origin.problem(message, value.value, "one of them")
 
 

@@ -83,7 +83,9 @@ class _Pool:
             process.join()
             if self._pending:
                 self._hire()
-            return key, WorkerDiedError(f"the process that simulated this is gone ({_how(process.exitcode)})")
+            return key, WorkerDiedError(
+                f"the process that simulated this ended unexpectedly ({_how(process.exitcode)})"
+            )
         self._give(connection, process)
         return key, entry
 
