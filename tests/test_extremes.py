@@ -166,7 +166,7 @@ class TestMemoryLimit:
         small = ("collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)")
         assert syncline_command(*small, "--memory-limit", "2GB").status == 0
         assert memory.limit() == 2 * 10**9
-        for wrong, said in (("2", "unit"), ("1kB", "no simulation fits")):
+        for wrong, said in (("2", "unit"), ("1kB", "this is less than any simulation needs")):
             ended = syncline_command(*small, "--memory-limit", wrong)
             assert ended.status == 2
             assert said in ended.err

@@ -174,7 +174,7 @@ class TestWhatIsSaid:
             "npu.memory_bandwidth = 3350GB/s (of the GPU)",
             "npu.memory = 80GB (of the GPU)",
             "workload.precision = fp16 (elements have 2B)",
-            "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real ones reach less",
+            "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real kernels are slower",
         ):
             assert line in lines
         assert not [line for line in lines if line.startswith("npu.sms") and "of the GPU" in line]
@@ -188,7 +188,7 @@ class TestWhatIsSaid:
         lines = json.loads(ended.out)["assumptions"]
         share = "auto: half of npu.memory_bandwidth, as CommOpt of the ACE paper"
         assert f"endpoint.comm_memory_bandwidth = 450GB/s ({share})" in lines
-        assert "endpoint.comm_sms = 6 (auto: as many as read that fast, as CommOpt of the ACE paper)" in lines
+        assert "endpoint.comm_sms = 6 (auto: as many SMs as that bandwidth needs, as CommOpt of the ACE paper)" in lines
         endpoint = "endpoint={kind: baseline, comm_memory_bandwidth: auto, comm_sms: auto}"
         specification = engine.specification(experiment("dgx-h100", endpoint))["endpoint"]
         assert specification["memory_bytes_per_s"] == 3350 * 10**9 // 2

@@ -84,19 +84,19 @@ def test_what_switches_do_is_an_assumption(syncline_command: Command) -> None:
         (
             ("--topology", "Ring(4)_Switch(8)"),
             "--endpoint.comm_sms",
-            "0, but the all-reduce along dimension 0 goes through no switch that could do it, and takes SMs",
+            "0, but the all-reduce along dimension 0 goes through no switch, so it needs SMs",
             "1 or more",
         ),
         (
             ("--topology", "Switch(8)", "--algorithm", "direct"),
             "--algorithm",
-            "nothing of it goes through a switch that adds or copies",
+            "no part of it goes through a switch that reduces or copies",
             None,
         ),
         (
             ("--topology", "Switch(8)", "--set", "endpoint.switch_memory=4KiB"),
             "endpoint.switch_memory",
-            "4096 B, but 16 chunks in flight have pieces of together 65536 B in a switch",
+            "4096 B, but 16 chunks in flight need 65536 B of a switch's memory for one piece each",
             "at least 64KiB, or smaller chunks, or fewer in flight",
         ),
     ],
@@ -156,7 +156,7 @@ def test_all_reduces_go_through_the_switch_and_all_to_alls_by_dma() -> None:
             "collective.algorithms",
             "switch offload needs a switch between the members: dimension 0 (a ring) has none",
         ),
-        (["collective.algorithm=direct"], "collective.algorithm", "nothing of it goes through a switch"),
+        (["collective.algorithm=direct"], "collective.algorithm", "no part of it goes through a switch"),
     ],
 )
 def test_what_is_wrong_with_one_of_several_kinds_is_said_of_it(settings: list[str], field: str, message: str) -> None:

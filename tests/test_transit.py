@@ -50,7 +50,7 @@ def test_tori_forward_through_endpoints_unless_told_otherwise(syncline_command: 
     found = document(syncline_command, *TORUS, "--endpoint", endpoint)
     assert found["algorithm"] == "direct"
     assert found["endpoint"]["transit_bytes"] > 0
-    said = "endpoint.transit = endpoint (default: what is for distant NPUs passes through the endpoints between)"
+    said = "endpoint.transit = endpoint (default: the endpoints between forward messages for distant NPUs)"
     assert said in found["assumptions"]
     shown = syncline_command("collective", *TORUS, "--endpoint", endpoint)
     assert "forwarded per NPU" in shown.out
@@ -62,7 +62,7 @@ def test_elsewhere_routers_forward(syncline_command: Command, fabric: tuple[str,
     found = document(syncline_command, *arguments)
     assert found["endpoint"]["transit_bytes"] == 0
     said = (
-        "endpoint.transit = network (default: what is for distant NPUs passes the routers between, not the endpoints)"
+        "endpoint.transit = network (default: the routers between forward messages for distant NPUs, not the endpoints)"
     )
     assert said in found["assumptions"]
     assert "forwarded" not in syncline_command("collective", *arguments).out

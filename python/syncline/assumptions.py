@@ -33,12 +33,12 @@ UNNAMED = frozenset(
 """Fields whose default is nothing, or is listed with what it means."""
 AUTO_SHARES = {
     "comm_memory_bandwidth": "half of npu.memory_bandwidth",
-    "comm_sms": "as many as read that fast",
+    "comm_sms": "as many SMs as that bandwidth needs",
 }
 """What `auto` means, by the field of an endpoint."""
 TRANSIT = {
-    "endpoint": "what is for distant NPUs passes through the endpoints between",
-    "network": "what is for distant NPUs passes the routers between, not the endpoints",
+    "endpoint": "the endpoints between forward messages for distant NPUs",
+    "network": "the routers between forward messages for distant NPUs, not the endpoints",
 }
 """What the ways of forwarding mean."""
 
@@ -133,10 +133,10 @@ def _of_kernels(experiment: Experiment) -> Iterator[str]:
     if not isinstance(workload, ModelWorkload) or experiment.npu.compute.kind != "roofline":
         return
     if workload.precision is not None and "precision" not in workload.model_fields_set:
-        asked = "; tf32 has to be asked for" if workload.precision == "fp32" else ""
+        asked = "; tf32 has to be chosen explicitly" if workload.precision == "fp32" else ""
         yield f"workload.precision = {workload.precision} (elements have {SIZE.format(workload.element)}{asked})"
     if "compute_scale" not in experiment.training.model_fields_set:
-        yield "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real ones reach less"
+        yield "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real kernels are slower"
 
 
 def _of_shares(variant: Variant) -> Iterator[str]:

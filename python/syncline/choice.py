@@ -241,7 +241,7 @@ def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
 
 def _because(best: Candidate, others: Sequence[Candidate], how: str) -> str:
     if best.picoseconds == 0:
-        return "nothing takes any time; it is the simplest"
+        return "no candidate takes any time; it is the simplest"
     said = f"{_duration(best)}"
     if others:
         said += f" against {_duration(others[0])} of {others[0].name}"

@@ -59,15 +59,16 @@ def steady_because(entry: Mapping[str, Any], tail: str) -> str | None:
         if tail == "drain":
             return f"{whole} of the run begin with one that waits for nothing before it"
         return (
-            f"the headline is the mean of {whole} until the last back-propagation ends: the first waits for nothing "
-            "before it, and nothing waits for what is then in flight; every further iteration waits for the one before"
+            f"the iteration time is the mean of {whole} until the last back-propagation ends: the first waits for "
+            "nothing before it, and nothing waits for what is then in flight; every further iteration waits for the "
+            "one before it"
         )
     if tail == "drain":
         return (
-            f"the headline is the mean of {whole} and of the wait for what is in flight at their end "
+            f"the iteration time is the mean of {whole} and of the wait for what is in flight at their end "
             "(training.tail: drain), which a further iteration hides behind its forward pass"
         )
-    return f"the headline is the mean of {whole} of the run, of which the first take longer than further ones"
+    return f"the iteration time is the mean of {whole} of the run, of which the first take longer than further ones"
 
 
 def beaten_in_sweep(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -88,6 +89,6 @@ def beaten_in_sweep(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 gains.setdefault((name, bound), []).append(times[bound] / time)
     return [
         f"{name} is faster than {bound} at {len(found)} of {len(points)} points, up to {max(found):.2f} times: "
-        f"{bound} is no bound there; `syncline run` of such a point says why"
+        f"{bound} is not a bound there; `syncline run` of such a point says why"
         for (name, bound), found in gains.items()
     ]

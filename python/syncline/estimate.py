@@ -109,7 +109,7 @@ def warning(name: str, estimate: Estimate) -> str | None:
     memory = f"{estimate.memory_bytes / 1e9:,.1f} GB"
     text = f"{name}: about {_long(estimate.time_s)} for {estimate.events:.1e} events, and {memory} of memory"
     if estimate.message_bytes < TINY and estimate.messages:
-        chunks = f"{estimate.chunks_per_npu:,} chunks, of which fewer would cost less"
+        chunks = f"{estimate.chunks_per_npu:,} chunks; fewer, larger chunks would cost less"
         text += f"; a message has {estimate.message_bytes} B: {chunks}"
     return text
 

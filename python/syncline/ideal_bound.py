@@ -47,7 +47,7 @@ def _warning(by_name: dict[str, Variant], entry: dict[str, Any], ideal: dict[str
     name, bound = entry["name"], ideal["name"]
     mine, its = by_name[name].experiment, by_name[bound].experiment
     took, taken = entry["iteration_time_s"], ideal["iteration_time_s"]
-    text = f"{name} takes {duration(took)} and {bound} {duration(taken)}: {bound} is no bound here"
+    text = f"{name} takes {duration(took)} and {bound} {duration(taken)}: {bound} is not a bound here"
     causes = [*_differences(mine, its), *_window(mine, its, entry, ideal)]
     if causes:
         text += f", since {', and '.join(causes)}"
@@ -83,9 +83,9 @@ def _window(mine: Experiment, its: Experiment, entry: dict[str, Any], ideal: dic
             f"links busy for {100 * its_busy:.0f} % of the time, {entry['name']} for {100 * busy:.0f} %"
         )
         if mine.endpoint.has_own_window:
-            yield f"the window of {entry['name']} is its engine's own"
+            yield f"the engine of {entry['name']} limits its chunks in flight itself"
     if _whole_messages(its) and mine.endpoint.streams:
-        yield f"{ideal['name']} passes on whole messages (endpoint.forwarding: messages), an engine packets"
+        yield f"{ideal['name']} forwards whole messages (endpoint.forwarding: messages), and an engine packets"
 
 
 def _whole_messages(experiment: Experiment) -> bool:

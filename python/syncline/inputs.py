@@ -113,7 +113,7 @@ def _unopened(error: Exception) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, BlockingIOError):
-        return "it has no end"
+        return "the input never ends"
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 

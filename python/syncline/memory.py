@@ -108,5 +108,5 @@ def _read(text: str, name: str) -> int:
     except QuantityError as error:
         raise command_line(name, text, error.message, error.accepted) from None
     if found < LEAST:
-        raise command_line(name, text, "no simulation fits", ACCEPTED)
+        raise command_line(name, text, "this is less than any simulation needs", ACCEPTED)
     return found

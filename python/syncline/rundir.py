@@ -58,14 +58,14 @@ class RunDirectory:
     def check(self) -> None:
         """Refuses a directory that is something else. Raises [`InputError`]."""
         if str(self.path).startswith("--"):
-            raise _refused(self.path, "this is a flag; the directory is missing")
+            raise _refused(self.path, "this looks like a flag; the directory is missing")
         try:
             self.path.as_posix().encode()
             if self.path.is_symlink() or self.path.exists():
                 if not self.path.is_dir():
                     raise _refused(self.path, "this exists and is not a directory")
                 if any(self.path.iterdir()) and _manifest(self.path) is None:
-                    raise _refused(self.path, "this directory is not empty and not the directory of a run")
+                    raise _refused(self.path, "this directory is neither empty nor the directory of a run")
             else:
                 self.path.mkdir(parents=True)
                 self._made = True

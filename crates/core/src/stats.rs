@@ -27,7 +27,7 @@ pub struct Windows {
 impl Windows {
     /// Windows of `length`, which must be positive.
     pub fn new(length: Ps) -> Windows {
-        assert!(length.0 > 0, "a window needs a length");
+        assert!(length.0 > 0, "a window must be longer than zero");
         Windows { length: length.0, busy: Vec::new() }
     }
 
@@ -151,7 +151,7 @@ pub struct Peaks {
 impl Peaks {
     /// Peaks of a level of zero, in windows of `length`, which must be positive.
     pub fn new(length: Ps) -> Peaks {
-        assert!(length.0 > 0, "a window needs a length");
+        assert!(length.0 > 0, "a window must be longer than zero");
         Peaks { length: length.0, most: Vec::new() }
     }
 

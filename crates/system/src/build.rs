@@ -212,7 +212,7 @@ impl WithNetwork for OnNetwork<'_> {
 /// The links that change, in the order of time.
 fn changes(spec: &Spec, plan: &RunPlan, network: &impl NetworkModel) -> Result<Vec<LinkChange>, RunError> {
     if !spec.changes.is_empty() && !network.takes_changes() {
-        let refusal = Refusal::of("changes", "links of this backend keep their rate and latency");
+        let refusal = Refusal::of("changes", "this backend cannot change the rate and latency of links");
         return Err(refusal.accepting("none, or another backend").into());
     }
     let fabric = &plan.fabric;

@@ -92,7 +92,7 @@ fn try_fold(
         return Err(format!("{classes} kinds of NPUs share switches, whose packets take turns{}", oddity(spec)));
     }
     if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {
-        return Err(format!("NPU {n} is to be traced, and another one would stand for it"));
+        return Err(format!("NPU {n} is to be traced, but another NPU would represent it"));
     }
     placement.space.representatives = Some(quotient.representatives().to_vec());
     Ok((Arc::new(quotient), multiplicity))
@@ -139,10 +139,10 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
         for (phase, p) in plan.phase_ids().zip(plan.phases()) {
             let program = plan.program(phase, true);
             if program.has_switch() && placement.space.groups.is_some() {
-                return Err("groups share the switches that add for them".into());
+                return Err("groups share the switches that reduce for them".into());
             }
             if !program.is_rotation_symmetric() && !program.is_uniform() {
-                return Err(format!("the ranks of {} along dimension {} have different parts to play", p.kind, p.dim));
+                return Err(format!("the ranks of {} along dimension {} have different roles", p.kind, p.dim));
             }
             lines.push((p.dim, p.ranks));
         }

@@ -151,7 +151,7 @@ fn source(
                 (true, false) => Loop::Overlapped,
                 (false, false) => Loop::Blocking,
                 (false, true) => {
-                    let refusal = Refusal::of("job.background", "nothing overlaps with anything");
+                    let refusal = Refusal::of("job.background", "without overlap, nothing runs in the background");
                     return Err(refusal.accepting("overlap, or no background").into());
                 }
             };
@@ -164,11 +164,15 @@ fn source(
             Err(refusal.accepting("no background").into())
         }
         (Built::Chain(_), StrategySpec::Hybrid) => {
-            let refusal = Refusal::of("job.strategy", "hybrid, but the model has no tables to distribute");
+            let refusal =
+                Refusal::of("job.strategy", "hybrid is for models with embedding tables, and this one has none");
             Err(refusal.accepting("data-parallel").into())
         }
         (Built::Recommender(_), StrategySpec::DataParallel) => {
-            let refusal = Refusal::of("job.strategy", "data-parallel, but no NPU holds all of the model's tables");
+            let refusal = Refusal::of(
+                "job.strategy",
+                "data-parallel is not possible, since no NPU holds all of the model's tables",
+            );
             Err(refusal.accepting("hybrid").into())
         }
     }

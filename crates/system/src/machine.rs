@@ -50,7 +50,7 @@ impl Machine {
             return Ok(false);
         }
         let refused = |why: &str| {
-            let accepted = "network there, endpoint on products of rings and fully connected dimensions";
+            let accepted = "network; endpoint only on products of rings and fully connected dimensions";
             Err(Refusal::of("endpoint.transit", why).accepting(accepted).into())
         };
         let Machine::Product(product) = self else {
@@ -146,15 +146,15 @@ pub fn participants(groups: Option<&GroupsSpec>, npus: u32) -> Result<Vec<NodeId
     for (g, members) in groups.members.iter().enumerate() {
         if members.len() != size || size == 0 {
             let refusal = Refusal::of("groups", format!("group {g} has {} members", members.len()));
-            return Err(refusal.accepting("as many in each group, at least 1").into());
+            return Err(refusal.accepting("equally many in each group, at least 1").into());
         }
         for &m in members {
             let known = seen.get_mut(m as usize).ok_or_else(|| {
                 Refusal::of("groups", format!("there is no NPU {m}")).accepting(format!("0 to {}", npus - 1))
             })?;
             if std::mem::replace(known, true) {
-                let refusal = Refusal::of("groups", format!("NPU {m} is named twice"));
-                return Err(refusal.accepting("each in one group at most").into());
+                let refusal = Refusal::of("groups", format!("NPU {m} is listed twice"));
+                return Err(refusal.accepting("each NPU in at most one group").into());
             }
         }
     }

@@ -110,7 +110,7 @@ impl Offload {
         let each = least.saturating_mul(spec.collectives.inflight.into());
         if each > self.switches.memory_bytes {
             let message = format!(
-                "{} B, but {} chunks in flight have pieces of together {each} B in a switch",
+                "{} B, but {} chunks in flight need {each} B of a switch's memory for one piece each",
                 self.switches.memory_bytes, spec.collectives.inflight
             );
             let refusal = Refusal::of("endpoint.switch_memory_bytes", message).at_least(each);
@@ -134,7 +134,7 @@ impl Offload {
             |(plan, i): (&Plan, PhaseId)| matches!(plan.phases()[i.index()].algorithm, Algorithm::InSwitch { .. });
         let idle = plans.iter().any(|p| takes(p.kind())) && phases().count() > 0 && !phases().any(offloaded);
         if idle {
-            let message = "nothing of it goes through a switch that adds or copies";
+            let message = "no part of it goes through a switch that reduces or copies";
             let refusal = Refusal::of("collectives.algorithm", message).accepting(
                 "in-switch, hierarchical, hierarchical-optimal, ace-4-phase, six-phase or themis with the endpoint \
                  switch-offload",
@@ -152,7 +152,7 @@ impl Offload {
             let program = plan.program(i, true);
             if !self.switches.has_sms && !program.has_switch() && has_kernels(&program) {
                 let message = format!(
-                    "0, but the {} along dimension {} goes through no switch that could do it, and takes SMs",
+                    "0, but the {} along dimension {} goes through no switch, so it needs SMs",
                     phase.kind, phase.dim
                 );
                 return Err(Refusal::of("endpoint.sm_bytes_per_s", message).at_least(1).into());
@@ -173,7 +173,7 @@ impl Offload {
         });
         if steps.max().unwrap_or(0) >= u64::from(syncline_endpoint::message::MAX_STEPS) {
             let message =
-                format!("{} B cut a chunk into more pieces than can be told apart", self.switches.message_bytes);
+                format!("{} B cut a chunk into more pieces than can be numbered", self.switches.message_bytes);
             let refusal = Refusal::of("endpoint.message_bytes", message);
             return Err(refusal.accepting("larger messages, or smaller chunks").into());
         }

@@ -253,8 +253,9 @@ fn unplanned(error: PlanError, given: &CollectiveSpec, kinds: &[Kind]) -> Refusa
         PlanError::TooManyPhases(phases) => {
             Refusal::of("collectives.algorithm", format!("{phases} phases")).accepting(format!("up to {MAX_PHASES}"))
         }
-        PlanError::NoSuchRoot { root, ranks } => Refusal::of("job.root", format!("root {root}: there is no such rank"))
-            .accepting(format!("0 to {}", ranks - 1)),
+        PlanError::NoSuchRoot { root, ranks } => {
+            Refusal::of("job.root", format!("there is no rank {root}")).accepting(format!("0 to {}", ranks - 1))
+        }
         PlanError::NoSlices { algorithm } => {
             Refusal::of("collectives.slices", format!("{} has no slices", algorithm.name())).at_least(1)
         }
@@ -291,7 +292,7 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
     const MOST: usize = 5; // 120 orders, of at most 255 plans
     let dims: Vec<u8> = (0u8..).zip(sizes).filter(|(_, size)| **size > 1).map(|(dim, _)| dim).collect();
     if dims.len() > MOST {
-        let refusal = Refusal::of("collectives.algorithm", format!("{} dimensions to order", dims.len()));
+        let refusal = Refusal::of("collectives.algorithm", format!("there are {} dimensions to order", dims.len()));
         return Err(refusal.accepting(format!("up to {MOST}")).into());
     }
     let mut orders: Vec<Vec<u8>> = vec![Vec::new()];
@@ -317,7 +318,7 @@ impl Through<'_> {
     /// What phases do along a dimension, of chunks of `chunk` bytes.
     fn algorithm(&self, dim: usize, composition: Composition, chunk: u64) -> Result<Algorithm, RunError> {
         let Some(offload) = self.offload else {
-            let refusal = Refusal::of("collectives.algorithm", "in-switch is what switches do that add and copy");
+            let refusal = Refusal::of("collectives.algorithm", "in-switch needs switches that reduce and copy");
             return Err(refusal.accepting("in-switch with the endpoint switch-offload, or another algorithm").into());
         };
         // All-reduces of shares work on less than the chunk; pieces are those of what is not scattered.
@@ -357,7 +358,7 @@ fn algorithms(
                 Some(_) => "none with an algorithm that is the same in all dimensions".to_string(),
                 None => format!("{dims}, one per dimension"),
             };
-            let refusal = Refusal::of("collectives.per_dimension", format!("{} algorithms", given.len()));
+            let refusal = Refusal::of("collectives.per_dimension", format!("{} algorithms are given", given.len()));
             return Err(refusal.accepting(accepted).into());
         }
     };

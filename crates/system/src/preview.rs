@@ -2,7 +2,7 @@
 //!
 //! Messages are counted on some NPUs and scaled to all: on the roots, and on a random sample of the others. Those of
 //! long programs are counted at some of their steps. So the counts are exact where NPUs are alike, and an estimate where
-//! they have different parts to play.
+//! they have different roles.
 
 use crate::pipeline::slices_of;
 use crate::setup::RunPlan;

@@ -11,11 +11,11 @@ syncline_core::record! {
     pub struct Summary {
         /// NPUs of the machine.
         pub npus: u32 as Count,
-        /// NPUs that were simulated, each standing for those that are like it.
+        /// NPUs that were simulated, each of which represents those that are like it.
         pub simulated_npus: u32 as Count,
         /// Reason why the run was not folded, if it was not.
         pub unfolded: Option<String> as Text,
-        /// Number of the NPU that numbers of a single NPU are taken from, the slowest.
+        /// Number of the slowest NPU, from which the numbers of a single NPU are taken.
         pub npu: u32 as Index,
         /// Length of the run.
         pub total_ps: u64 as Picoseconds,
@@ -23,7 +23,7 @@ syncline_core::record! {
         pub iterations: u32 as Count,
         /// Times at which the main stream ended the iterations, each on the last NPU to do so.
         pub iteration_ends_ps: Vec<u64> as Picoseconds,
-        /// What one more iteration costs, as far as the run tells, or a longer one if that was asked for.
+        /// What one more iteration costs, from this run or, if that was requested, from a longer one.
         pub steady: Option<Steady> as Record,
         /// Time that the main stream of the compute engine was busy, over all iterations.
         pub compute_ps: u64 as Picoseconds,
@@ -31,8 +31,8 @@ syncline_core::record! {
         pub compute_alone_ps: u64 as Picoseconds,
         /// Time that the main stream of the compute engine waited for communication, over all iterations.
         pub exposed_ps: u64 as Picoseconds,
-        /// Time from the end of the main stream to the end of a training run, which waits for collectives and background
-        /// compute if it is to drain. Compute, exposed communication, waits for the background and this are the total time.
+        /// Time from the end of the main stream to the end of a training run with tail drain, which waits for collectives
+        /// and background compute. Compute, exposed communication, waits for the background and this add up to the total.
         pub drain_ps: u64 as Picoseconds,
         /// Time that the background stream of the compute engine was busy, over all iterations.
         pub background_compute_ps: u64 as Picoseconds,
@@ -58,7 +58,7 @@ syncline_core::record! {
         pub lower_bound_ps: u64 as Picoseconds,
         /// Reason why no schedule can be faster than the lower bound.
         pub lower_bound_by: String as Text,
-        /// What switches do of switch offload, and what is left to the NPUs.
+        /// What switches do with switch offload, and what is left to the NPUs.
         pub offloaded: Option<String> as Text,
         /// Remarks on the result, for people.
         pub warnings: Vec<String> as Text,
@@ -99,7 +99,7 @@ syncline_core::record! {
     /// Exposed time of one collective.
     #[derive(Clone, Debug, Serialize)]
     pub struct Exposed {
-        /// Layer that the collective is of.
+        /// Layer to which the collective belongs.
         pub layer: String as Text,
         /// Pass that issued the collective.
         pub pass: String as Text,
@@ -112,9 +112,9 @@ syncline_core::record! {
     /// Totals of the network.
     #[derive(Clone, Debug, Default, Serialize)]
     pub struct NetworkSummary {
-        /// Payload over all links, once for each link that it crosses.
+        /// Payload on all links, counted once for each link that it crosses.
         pub link_bytes: u128 as Bytes,
-        /// Payload that NPUs put into the network, what endpoints forward included, and switches that add and copy.
+        /// Payload that NPUs, and switches that reduce and copy, put into the network; what endpoints forward is included.
         pub injected_bytes: u64 as Bytes,
         /// Payload that was delivered, over all NPUs.
         pub delivered_bytes: u64 as Bytes,
@@ -126,7 +126,7 @@ syncline_core::record! {
         pub links: u64 as Count,
         /// Share of the run in which links were busy, the mean of all links.
         pub mean_link_utilisation: f64 as Share,
-        /// Packets over all links, once for each link that they cross; messages where the backend has no packets.
+        /// Packets on all links, counted once for each link that they cross; messages if the backend has no packets.
         pub packet_hops: u64 as Count,
     }
 }
@@ -135,27 +135,27 @@ syncline_core::record! {
     /// Totals of the endpoints.
     #[derive(Clone, Debug, Default, Serialize)]
     pub struct EndpointSummary {
-        /// Main memory that communication read, over all NPUs.
+        /// Main-memory bytes that communication read, over all NPUs.
         pub memory_read_bytes: u64 as Bytes,
-        /// Main memory that communication wrote, over all NPUs.
+        /// Main-memory bytes that communication wrote, over all NPUs.
         pub memory_write_bytes: u64 as Bytes,
         /// Data loaded from main memory into the SRAM of ACEs, over all NPUs.
         pub loaded_bytes: u64 as Bytes,
         /// Payload that NPUs put into the network for themselves, over all NPUs.
         pub sent_bytes: u64 as Bytes,
-        /// Payload that switches sent, sums and copies, over all switches that add.
+        /// Payload that switches sent as sums and copies, over all switches that reduce.
         pub sent_by_switches_bytes: u64 as Bytes,
         /// Payload that endpoints forwarded for others, once for each link after the first, over all NPUs.
         pub transit_bytes: u64 as Bytes,
         /// Resources of the endpoint: how long each was busy, and how long work waited for it.
         pub resources: Vec<ResourceSummary> as Record,
-        /// Partitions of an ACE's SRAM, or the memory of a switch that adds.
+        /// Partitions of an ACE's SRAM, or the memory of a switch that reduces.
         pub partitions: Vec<PartitionSummary> as Record,
         /// Most state machines of one NPU's ACE that were busy at once.
         pub fsm_peak: u32 as Count,
         /// State machines of an ACE; 0 for other endpoints.
         pub fsms: u32 as Count,
-        /// State machines of an ACE by phase; of other endpoints none.
+        /// State machines of an ACE by phase; none for other endpoints.
         pub phases: Vec<PhaseFsmsSummary> as Record,
         /// Where chunks and messages spend their time.
         pub breakdown: Breakdown as Record,
@@ -193,9 +193,9 @@ syncline_core::record! {
         pub busy_ps: u128 as Picoseconds,
         /// Time that work waited for the resource, added up over everything that waited.
         pub wait_ps: u128 as Picoseconds,
-        /// Time from the beginning of work to its result, added up; of a bus with latency more than its busy time.
+        /// Time from the beginning of work to its result, added up; for a bus with latency this exceeds its busy time.
         pub transfer_ps: u128 as Picoseconds,
-        /// Pieces of work that the resource served.
+        /// Number of pieces of work that the resource served.
         pub served: u64 as Count,
     }
 }

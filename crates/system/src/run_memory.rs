@@ -85,7 +85,7 @@ pub fn check(spec: &Spec, plan: &RunPlan, preview: &Preview) -> Result<(), RunEr
     }
     if of_paths(spec, plan, preview) > limit {
         let fits = "an algorithm that sends to neighbours";
-        return Err(refused("collectives.algorithm", "ways of many links take", needed, limit, fits));
+        return Err(refused("collectives.algorithm", "routes over many links take", needed, limit, fits));
     }
     let in_flight = in_flight(spec, preview);
     let chunks = (preview.chunks as f64 * limit.saturating_sub(AT_REST) as f64 / needed as f64) as u64;

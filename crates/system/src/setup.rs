@@ -79,7 +79,7 @@ impl RunPlan {
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
-            return Err(Refusal::of("output.window_ps", "a window needs a length").at_least(1).into());
+            return Err(Refusal::of("output.window_ps", "a window must be longer than zero").at_least(1).into());
         }
         let c = &spec.collectives;
         if c.element_bytes == 0 || c.inflight == 0 {
@@ -198,9 +198,11 @@ fn grown(
 
 fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
     match spec {
-        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => {
-            Err(Refusal::of("collectives.chunking", "a chunk needs bytes, a collective chunks").into())
-        }
+        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => Err(Refusal::of(
+            "collectives.chunking",
+            "a chunk needs at least one byte, and a collective at least one chunk",
+        )
+        .into()),
         ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
         ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
     }

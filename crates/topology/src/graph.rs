@@ -69,7 +69,7 @@ impl From<GraphError> for Refusal {
             }
             GraphError::NoSuchClass { link, class } => of_link(link, format!("there is no link class {class}")),
             GraphError::Disconnected { from, to } => {
-                Refusal::of("links", format!("there is no way from {from} to {to}"))
+                Refusal::of("links", format!("there is no route from {from} to {to}"))
             }
         }
     }

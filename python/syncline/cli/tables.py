@@ -64,7 +64,7 @@ def _training(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Ta
 
     headings = [
         "iteration",
-        *(["one more"] if steady else []),
+        *(["steady"] if steady else []),
         "compute",
         *(["alone"] if stretched else []),
         "exposed",
@@ -155,7 +155,7 @@ def steady(document: dict[str, Any]) -> list[str]:
         if entry.get("steady_iteration_because"):
             reasons.setdefault(entry["steady_iteration_because"], []).append(entry["name"])
     unsettled = [e["name"] for e in document["runs"] if e.get("steady_iteration_settled") is False]
-    found = [f"one more iteration ({', '.join(names)}): {reason}" for reason, names in reasons.items()]
+    found = [f"steady iteration time ({', '.join(names)}): {reason}" for reason, names in reasons.items()]
     if unsettled and found:
         found.append(f"{', '.join(unsettled)}: iterations had not settled when this was given up; one more is a mean")
     return found

@@ -118,7 +118,7 @@ class _Matrix:
         if len(self.devices) > MAX_DEVICES:
             return self._refuse(at, "", None, f"there are more than {MAX_DEVICES} devices", None)
         if len(set(self.devices)) != len(self.devices):
-            return self._refuse(at, "", None, "a device is named twice", "every GPU and NIC once")
+            return self._refuse(at, "", None, "a device is listed twice", "every GPU and NIC once")
         for number in range(at + 1, len(lines)):
             named = _LEGEND.match(lines[number])
             row = _ROW.match(lines[number])

@@ -127,8 +127,8 @@ def _per_iteration(study: Study, v: Variant) -> str:
     compute, exposed = (scale.label(v.per_iteration(x)) for x in (v.compute_s, v.exposed_s))
     number = "the only iteration" if v.iterations == 1 else f"{v.iterations} iterations"
     return hint(
-        f"All per iteration, means of {number}: {compute} of compute and {exposed} exposed, as in the headline. Passes "
-        "are of an iteration that has all of them, with nothing beside it; compute is what the run took."
+        f"All per iteration, means of {number}: {compute} of compute and {exposed} exposed, as in the headline. Times "
+        "of passes are those of an iteration with all passes and nothing beside it; compute is what the run took."
     )
 
 
@@ -173,9 +173,9 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
 
     said = "Share of the run that a link was busy; one scale for all variants."
     if any(v.link_demand is not None for v in study.variants):
-        said += " The analytical backend ignores contention: of its links it is the demand, which may be more than all."
+        said += " The analytical backend ignores contention: for its links this is the demand, which may exceed 100 %."
     if any(v.copies for v in study.variants):
-        said += " NPUs that are alike were simulated once: their links are shown once."
+        said += " NPUs that are alike were simulated once, so their links are shown once."
     body += "<h3>Every directed link</h3>" + hint(said)
     body += tabs("links", variant_labels(study), chosen, panel)
     return section("links", "Links", body)
@@ -237,7 +237,7 @@ def collectives_section(study: Study, chosen: int) -> str:
         declared.of_table("collectives", "chunks"),
         *(declared.of_table("collectives", name, run.unit) for name in columns_ps),
         Column("raw latency", latency.unit, hint="From issue to completion"),
-        Column("algbw", rates.unit, hint="Size over raw latency, queueing included"),
+        Column("algbw", rates.unit, hint="Size divided by raw latency, queueing included"),
         declared.of_table("collectives", "exposed_ps", exposed.unit),
     ]
     limit = _row_limit(study)

@@ -40,7 +40,7 @@ def _ideal(study: Study, best: Variant) -> str:
     if bound is None or bound is best:
         return ""
     if study.ideal_is_beaten:
-        return f"; {called(bound)}, with {time(bound.time_s)}, is no bound here (see the warnings)"
+        return f"; {called(bound)}, with {time(bound.time_s)}, is not a bound here (see the warnings)"
     share = ratio(bound.time_s, best.time_s)
     return f"; it reaches {percent(share)} of the performance of {called(bound)}"
 

@@ -27,7 +27,9 @@ from .units import (
 )
 
 TOP = 10
-LINK_DEMAND = "What links would have to carry over what they can: this backend ignores contention"
+LINK_DEMAND = (
+    "Time that links would need for their bytes, divided by the time of the run: this backend ignores contention"
+)
 
 
 def headline_section(study: Study, figures: Charts) -> str:
@@ -69,8 +71,10 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
     demanded = any(v.link_demand is not None for v in variants)
     columns = [
         Column("variant", numeric=False),
-        Column("iteration" if study.is_training else "time", total.unit, hint="The run over its iterations"),
-        *([Column("one more", total.unit, hint="What one more iteration costs in a long run")] if steady else []),
+        Column(
+            "iteration" if study.is_training else "time", total.unit, hint="Length of the run divided by its iterations"
+        ),
+        *([Column("steady", total.unit, hint="What one more iteration costs in a long run")] if steady else []),
         declared.of_summary("compute_ps", "compute", total.unit, PER_ITERATION),
         *([declared.of_summary("compute_alone_ps", "alone", total.unit, PER_ITERATION)] if stretched else []),
         declared.of_summary("exposed_ps", "exposed", total.unit, PER_ITERATION),
@@ -81,7 +85,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
             else []
         ),
         *(column for column, _ in compared),
-        Column("sent per NPU", rate.unit, hint="Bytes sent over the length of the run"),
+        Column("sent per NPU", rate.unit, hint="Bytes sent, divided by the length of the run"),
         declared.of_summary("network.mean_link_utilisation", "links busy", "%"),
         *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]
@@ -117,10 +121,10 @@ def single_table(study: Study, variants: Sequence[Variant]) -> str:
         Column("collective", numeric=False),
         Column("size", sizes.unit, hint="As nccl-tests counts it"),
         Column("time", total.unit),
-        Column("algbw", rate.unit, hint="Size over time"),
+        Column("algbw", rate.unit, hint="Size divided by time"),
         Column("busbw", rate.unit, hint="Algorithm bandwidth times the factor of nccl-tests for the collective"),
         declared.of_summary("lower_bound_ps", "lower bound", total.unit),
-        Column("efficiency", "%", hint="Lower bound over time"),
+        Column("efficiency", "%", hint="Lower bound divided by time"),
         *(column for column, _ in compared),
         declared.of_summary("network.mean_link_utilisation", "links busy", "%"),
         *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
@@ -149,10 +153,13 @@ def _compared(study: Study) -> list[tuple[Column, Callable[[Variant], str]]]:
     baseline, bound = study.baseline, study.ideal
     found: list[tuple[Column, Callable[[Variant], str]]] = []
     if baseline is not None and len(study.variants) > 1:
-        column = Column(f"speed-up over {baseline.name}", hint=f"Time of {baseline.name}, the baseline, over time")
+        column = Column(
+            f"speed-up over {baseline.name}",
+            hint=f"Time of {baseline.name}, the baseline, divided by the time of the variant",
+        )
         found.append((column, lambda v: factor(ratio(baseline.time_s, v.time_s))))
     if bound is not None:
-        column = Column(f"of {bound.name}", "%", hint=f"Time of {bound.name} over time of the variant")
+        column = Column(f"of {bound.name}", "%", hint=f"Time of {bound.name} divided by the time of the variant")
         found.append((column, lambda v: percent(ratio(bound.time_s, v.time_s)).removesuffix(" %")))
     return found
 
@@ -243,7 +250,8 @@ def resource_table(study: Study) -> str:
     rows = [[words(n), *(cell(t.get(n)) for t in tables)] for n in names]
     how = hint(
         f"{declared.row('endpoint.resources.wait_ps')}, over all NPUs and the whole run (below it: per piece of work). "
-        "Pieces wait side by side, so a sum may exceed the run; a dash: the endpoint has no such resource."
+        "Pieces of work wait at the same time, so a sum may exceed the run; a dash means that the endpoint has no such "
+        "resource."
     )
     return how + table("resources", columns, rows)
 
@@ -410,7 +418,7 @@ def facts_section(study: Study, command: str) -> str:
     body = ""
     for key, title, empty in (
         ("warnings", "Warnings", "No warnings."),
-        ("assumptions", "Assumptions in force", "Nothing was filled in."),
+        ("assumptions", "Assumptions in force", "No value was assumed."),
     ):
         lines = "".join(f"<li>{html_text(t)}</li>" for t in texts(d.get(key)))
         body += f"<h3>{title}</h3>" + (f'<ul class="{key}">{lines}</ul>' if lines else note(empty))

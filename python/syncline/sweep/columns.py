@@ -52,7 +52,7 @@ class Measure:
 
 TRAINING: Final[tuple[Measure, ...]] = (
     Measure("iterations", of="iterations"),
-    Measure("iteration_time_s", "Length of the run over its iterations.", SECONDS),
+    Measure("iteration_time_s", "Length of the run divided by its iterations.", SECONDS),
     Measure("total_time_s", of="total_ps"),
     Measure("compute_time_s", of="compute_ps"),
     Measure("exposed_comm_s", of="exposed_ps"),
@@ -67,9 +67,9 @@ TRAINING: Final[tuple[Measure, ...]] = (
 )
 COLLECTIVE: Final[tuple[Measure, ...]] = (
     Measure("time_s", of="total_ps"),
-    Measure("size_bytes", "What nccl-tests calls the size of the collective.", facts.BYTES),
-    Measure("ranks", "NPUs of a group, which work together.", COUNT),
-    Measure("algorithm_bandwidth_bytes_per_s", "Size over time, as in nccl-tests.", PER_SECOND),
+    Measure("size_bytes", "Size of the collective, as nccl-tests counts it.", facts.BYTES),
+    Measure("ranks", "NPUs of a group.", COUNT),
+    Measure("algorithm_bandwidth_bytes_per_s", "Size divided by time, as in nccl-tests.", PER_SECOND),
     Measure(
         "bus_bandwidth_bytes_per_s",
         "Algorithm bandwidth times the factor of nccl-tests for the collective.",
@@ -77,27 +77,34 @@ COLLECTIVE: Final[tuple[Measure, ...]] = (
     ),
     Measure("lower_bound_s", of="lower_bound_ps"),
     Measure("lower_bound_by", of="lower_bound_by"),
-    Measure("efficiency", "Lower bound over time.", SHARE),
+    Measure("efficiency", "Lower bound divided by time.", SHARE),
 )
 COMMON: Final[tuple[Measure, ...]] = (
-    Measure("algorithm", "Algorithm of the collectives, the one that was chosen if that was left open.", facts.TEXT),
+    Measure("algorithm", "Algorithm of the collectives; with auto, the one that was chosen.", facts.TEXT),
     Measure("steps", of="steps"),
     Measure("chunks", of="chunks"),
 )
 NETWORK: Final[tuple[Measure, ...]] = (
     Measure(
         "bytes_sent_per_npu",
-        "Payload of its own that an NPU sends, a mean; what it forwards for others is not part of it.",
+        "Mean payload that an NPU sends of its own, without what it forwards for others.",
         facts.BYTES,
     ),
-    Measure("achieved_bandwidth_bytes_per_s", "Payload that an NPU sends, over the length of the run.", PER_SECOND),
-    Measure("achieved_wire_bandwidth_bytes_per_s", "Achieved bandwidth with what headers take of wires.", PER_SECOND),
-    Measure("payload_bandwidth_bytes_per_s", "Payload that the links of an NPU carry together.", PER_SECOND),
-    Measure("wire_bandwidth_bytes_per_s", "What the wires of an NPU carry together, with headers.", PER_SECOND),
+    Measure(
+        "achieved_bandwidth_bytes_per_s", "Payload that an NPU sends, divided by the length of the run.", PER_SECOND
+    ),
+    Measure("achieved_wire_bandwidth_bytes_per_s", "Achieved bandwidth on the wire, headers included.", PER_SECOND),
+    Measure("payload_bandwidth_bytes_per_s", "Payload per second that the links of an NPU carry together.", PER_SECOND),
+    Measure(
+        "wire_bandwidth_bytes_per_s",
+        "Bytes per second that the links of an NPU carry together, headers included.",
+        PER_SECOND,
+    ),
     Measure("mean_link_utilisation", of="network.mean_link_utilisation"),
     Measure(
         "link_demand",
-        "What links would have to carry over what they can, where the backend ignores contention; may exceed 1.",
+        "Time that links would need for their bytes, divided by the time of the run; may exceed 1. Only where the "
+        "backend ignores contention.",
         SHARE,
     ),
     Measure("links", of="network.links"),
@@ -133,7 +140,7 @@ FIDELITY: Final[tuple[Measure, ...]] = (
     Measure("simulated_npus", of="simulated_npus"),
 )
 WARNINGS: Final = Measure("warnings", of="warnings")
-UTILISATION: Final = Measure("_utilisation", "Share of the time in which servers of the resource work.", SHARE)
+UTILISATION: Final = Measure("_utilisation", "Share of the time in which servers of the resource are busy.", SHARE)
 """Of a resource, after its name; so is how long work waits for it."""
 WAIT: Final = Measure("_wait_s", of="endpoint.resources.wait_ps")
 CAPACITY: Final = Measure("_capacity_bytes", of="endpoint.partitions.capacity_bytes")
@@ -144,10 +151,10 @@ NAMED: Final = (UTILISATION, WAIT, CAPACITY, PEAK)
 ROW: Final = (
     Measure("point", "Number of the point of the sweep.", INDEX),
     Measure("name", "Values of the point.", facts.TEXT),
-    Measure("base", "Experiment that the point is of.", facts.TEXT),
+    Measure("base", "Experiment of the point.", facts.TEXT),
     Measure("variant", "Variant of the experiment.", facts.TEXT),
-    Measure("key", "Name of the simulation, equal where experiment and engine are the same.", facts.TEXT),
-    Measure("status", "What became of the simulation: done, failed, or refused by the engine.", facts.TEXT),
+    Measure("key", "Key of the simulation, equal where experiment and engine are the same.", facts.TEXT),
+    Measure("status", "Outcome of the simulation: done, failed, or refused by the engine.", facts.TEXT),
     Measure("error", "Reason why the simulation has no result.", facts.TEXT),
     Measure("npus", of="npus"),
     Measure("topology", "Fabric of the simulation.", facts.TEXT),

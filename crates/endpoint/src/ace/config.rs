@@ -115,11 +115,11 @@ impl From<AceError> for Refusal {
             }
             AceError::SramTooSmall { sram, pools, needed } => {
                 let transit = if pools > 0 { ", or not two packets in each transit pool" } else { "" };
-                let message = format!("ACE SRAM of {sram} B: its partitions do not hold one chunk each{transit}");
+                let message = format!("the partitions of an ACE's SRAM of {sram} B do not hold one chunk each{transit}");
                 Refusal::of("sram_bytes", message).at_least(needed).accepting("smaller chunks")
             }
             AceError::TooFewFsms { fsms, phases } => {
-                Refusal::of("fsms", format!("{fsms} ACE FSMs for {phases} phases")).at_least(phases as u64)
+                Refusal::of("fsms", format!("{fsms} FSMs of an ACE are too few for {phases} phases")).at_least(phases as u64)
             }
         }
     }

@@ -69,7 +69,7 @@ impl EndpointModel for BaselineSpec {
             return contention::none(beside);
         };
         if self.buses != BusSpec::Rate {
-            let message = "with dynamic contention messages cost no more than their bytes";
+            let message = "with dynamic contention, a message costs its bytes only";
             return Err(Refusal::of("endpoint.buses", message).accepting("rate"));
         }
         let rates = [("memory_bytes_per_s", self.memory_bytes_per_s), ("sm_bytes_per_s", self.sm_bytes_per_s)];

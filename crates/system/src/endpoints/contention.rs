@@ -31,7 +31,10 @@ const LEAST_RATE: u64 = 1_000_000_000;
 pub(super) fn none(beside: &[LoadSpec]) -> Result<Option<Contention>, Refusal> {
     match beside {
         [] => Ok(None),
-        _ => Err(Refusal::of("job.beside", "nothing is shared with what runs beside").accepting("dynamic contention")),
+        _ => {
+            Err(Refusal::of("job.beside", "static contention shares nothing with loads")
+                .accepting("dynamic contention"))
+        }
     }
 }
 
@@ -67,17 +70,20 @@ impl ContentionSpec {
     pub(super) fn with(&self, beside: &[LoadSpec], rates: [(&str, u64); 2]) -> Result<Contention, Refusal> {
         let config = ContentionConfig { sms: self.sms, comm_sms: self.comm_sms, comm_warps: self.comm_warps };
         if config.comm_sms == 0 || config.comm_sms > config.sms || config.sms > 1 << 16 {
-            let refusal = Refusal::of("endpoint.contention", format!("{} of {} SMs", config.comm_sms, config.sms));
+            let refusal = Refusal::of(
+                "endpoint.contention",
+                format!("communication on {} of {} SMs", config.comm_sms, config.sms),
+            );
             return Err(refusal.accepting("1 to all of up to 65536 SMs"));
         }
         let of_loads = beside.iter().map(|load| load.milliwarps);
         let mut warps = of_loads.chain([self.kernel_milliwarps, u64::from(self.comm_warps)]);
         if let Some(wrong) = warps.find(|w| !(1..=MOST_WARPS).contains(w)) {
-            let refusal = Refusal::of("endpoint.contention", format!("{wrong} warps"));
+            let refusal = Refusal::of("endpoint.contention", format!("{wrong} warps on an SM"));
             return Err(refusal.accepting(format!("1 to {MOST_WARPS}")));
         }
         if beside.len() > MOST_LOADS {
-            let refusal = Refusal::of("job.beside", format!("{} loads", beside.len()));
+            let refusal = Refusal::of("job.beside", format!("{} loads beside the collective", beside.len()));
             return Err(refusal.accepting(format!("up to {MOST_LOADS}")));
         }
         for (field, rate) in rates {

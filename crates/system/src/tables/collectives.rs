@@ -18,7 +18,7 @@ syncline_core::table! {
     "collectives" => Collectives {
         /// Number of the collective.
         id: Vec<i64> as Index,
-        /// Layer that the collective is of.
+        /// Layer to which the collective belongs.
         layer: Vec<String> as Text,
         /// Pass that issued the collective.
         pass: Vec<String> as Text,
@@ -30,11 +30,11 @@ syncline_core::table! {
         bytes: Vec<i64> as Bytes,
         /// Chunks that the collective was cut into.
         chunks: Vec<i64> as Count,
-        /// Time at which the first NPU issued the collective; none before the end of the run if missing.
+        /// Time at which the first NPU issued the collective; missing if that was not before the end of the run.
         issued_ps: Vec<Option<i64>> as Picoseconds,
-        /// Time at which the first chunk was started; none before the end of the run if missing.
+        /// Time at which the first chunk was started; missing if that was not before the end of the run.
         started_ps: Vec<Option<i64>> as Picoseconds,
-        /// Time at which the last NPU completed the collective; none before the end of the run if missing.
+        /// Time at which the last NPU completed the collective; missing if that was not before the end of the run.
         completed_ps: Vec<Option<i64>> as Picoseconds,
         /// Time that the main stream of the compute engine waited for the collective.
         exposed_ps: Vec<i64> as Picoseconds,
@@ -42,9 +42,9 @@ syncline_core::table! {
 }
 
 syncline_core::table! {
-    /// A row for every phase of each kind of collectives, over all chunks of the first NPU.
+    /// A row for every phase of each kind of collective, over all chunks of the first NPU.
     "phases" => Phases {
-        /// Number of the phase within its kind of collectives.
+        /// Number of the phase within its kind of collective.
         phase: Vec<i64> as Index,
         /// What is done in the phase.
         name: Vec<String> as Text,

@@ -19,21 +19,21 @@ syncline_core::table! {
         layer: Vec<String> as Text,
         /// Parameters of the layer.
         params: Vec<i64> as Count,
-        /// Gradients that an NPU has of the layer in every iteration.
+        /// Bytes of gradients of the layer that an NPU has in every iteration.
         gradient_bytes: Vec<i64> as Bytes,
-        /// Compute of the forward pass of one iteration, with nothing beside it.
+        /// Compute time of the forward pass of one iteration, with nothing beside it.
         forward_ps: Vec<i64> as Picoseconds,
-        /// Compute of the gradients of the inputs in one iteration, with nothing beside it.
+        /// Compute time of the gradients of the inputs in one iteration, with nothing beside it.
         input_grad_ps: Vec<i64> as Picoseconds,
-        /// Compute of the gradients of the weights in one iteration, with nothing beside it.
+        /// Compute time of the gradients of the weights in one iteration, with nothing beside it.
         weight_grad_ps: Vec<i64> as Picoseconds,
-        /// Compute of the update of the weights in one iteration, with nothing beside it.
+        /// Compute time of the update of the weights in one iteration, with nothing beside it.
         update_ps: Vec<i64> as Picoseconds,
         /// Time that the main stream of the compute engine was busy with the layer.
         compute_ps: Vec<i64> as Picoseconds,
         /// Collectives of the layer.
         collectives: Vec<i64> as Count,
-        /// Sizes of the collectives of the layer, added up.
+        /// Sum of the sizes of the collectives of the layer.
         comm_bytes: Vec<i64> as Bytes,
         /// Time from the issue of a collective of the layer to its completion, the mean of those that completed.
         raw_latency_ps: Vec<Option<i64>> as Picoseconds,

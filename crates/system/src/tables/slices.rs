@@ -21,7 +21,7 @@ syncline_core::table! {
         npu: Vec<i64> as Index,
         /// Track that the span is on.
         track: Vec<String> as Text,
-        /// What went on in the span.
+        /// Activity during the span.
         name: Vec<String> as Text,
         /// Time at which the span began.
         start_ps: Vec<i64> as Picoseconds,

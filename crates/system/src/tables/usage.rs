@@ -14,15 +14,15 @@ syncline_core::table! {
     "links" => Links {
         /// Number of the node that sends through the link.
         node: Vec<i64> as Index,
-        /// Links of the machine for which this one stands.
+        /// Links of the machine that this simulated link represents.
         copies: Vec<i64> as Count,
-        /// Port of the node that the link begins at.
+        /// Port of the node at which the link begins.
         port: Vec<String> as Text,
         /// Dimension of the link, or its class in machines and topology files.
         dim: Vec<i64> as Index,
         /// Payload that the link carried.
         bytes: Vec<i64> as Bytes,
-        /// Time that the link was busy, or was asked to be where the backend ignores contention.
+        /// Time that the link was busy; where the backend ignores contention, time that its bytes would need.
         busy_ps: Vec<i64> as Picoseconds,
     }
 }
@@ -38,9 +38,9 @@ syncline_core::table! {
         busy_ps: Vec<i64> as Picoseconds,
         /// Time that work waited for the resource, added up over everything that waited.
         wait_ps: Vec<i64> as Picoseconds,
-        /// Time from the beginning of work to its result, added up; of a bus with latency more than its busy time.
+        /// Time from the beginning of work to its result, added up; for a bus with latency this exceeds its busy time.
         transfer_ps: Vec<i64> as Picoseconds,
-        /// Pieces of work that the resource served.
+        /// Number of pieces of work that the resource served.
         served: Vec<i64> as Count,
     }
 }

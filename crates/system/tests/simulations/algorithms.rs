@@ -196,7 +196,7 @@ fn six_rings_of_a_dgx1() {
     assert!(run(&dgx1v(Some(line))).summary.total_ps > 0);
     let apart = GroupsSpec { members: vec![vec![1, 4]], grid: None };
     let error = run_spec(&dgx1v(Some(apart)), None).expect_err("not connected").to_string();
-    assert_eq!(error, "fabric.links: there is no way from GPU 4 to GPU 1");
+    assert_eq!(error, "fabric.links: there is no route from GPU 4 to GPU 1");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn groups_that_are_none_are_refused() {
     assert!(refused(vec![vec![]], None).contains("group 0 has 0 members"));
     assert!(refused(vec![vec![0, 1], vec![2]], None).contains("group 1 has 1 members"));
     assert!(refused(vec![vec![0, 8]], None).contains("there is no NPU 8; accepted: 0 to 7"));
-    assert!(refused(vec![vec![0, 1], vec![1, 2]], None).contains("NPU 1 is named twice"));
+    assert!(refused(vec![vec![0, 1], vec![1, 2]], None).contains("NPU 1 is listed twice"));
     assert!(refused(vec![vec![0, 1, 2]], Some(vec![2, 2])).contains("groups.grid"));
     let mut rooted = dgx1v(None);
     rooted.job = JobSpec::Collective { collective: CollectiveKindSpec::Broadcast, bytes: 8, root: 8, beside: vec![] };

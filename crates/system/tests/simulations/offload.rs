@@ -326,7 +326,7 @@ fn a_folded_switch_is_the_whole_one() {
     }
     let mut scattered = spec(&[(SWITCH, 8)], CollectiveKindSpec::ReduceScatter, 1 << 20);
     scattered.fold = syncline_system::spec::FoldSpec::On;
-    assert!(refusal(&scattered).contains("have different parts to play"));
+    assert!(refusal(&scattered).contains("have different roles"));
 }
 
 /// One switch at least, and whatever else.
