@@ -20,17 +20,17 @@ from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 
-EXAMPLES = """Simulates distributed training: what an iteration costs on a fabric.
+EXAMPLES = """Simulates distributed training: how long an iteration takes on a fabric, and why.
 
 \b
   syncline run ace/resnet50 --out runs/resnet50     five systems, with a report
   syncline run my.yaml --set training.iterations=4  an experiment of your own
-  syncline sweep ace/design-space --out space.parquet   all combinations of values
-  syncline figure ace/fig11 --out figures           a published figure, simulated and drawn
+  syncline sweep ace/design-space --out space.parquet   every combination of values
+  syncline figure ace/fig11 --out figures           simulates and draws a published figure
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
-  syncline bench all-reduce --machine dgx-h100      the table of nccl-tests, predicted
-  syncline reproduce ace                            against published figures
-  syncline verify examples/plans/ring4.xml          a collective schedule, step by step
+  syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
+  syncline reproduce ace                            compares with published figures
+  syncline verify examples/plans/ring4.xml          checks a collective schedule
 
 Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 
@@ -54,7 +54,7 @@ app.command("verify")(verify.verify)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
 topology_app = typer.Typer(
-    help='Look at topologies.\n\n\b\n  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"', rich_markup_mode=None
+    help='Show topologies.\n\n\b\n  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"', rich_markup_mode=None
 )
 topology_app.command("show")(topology.show)
 app.add_typer(topology_app, name="topology")

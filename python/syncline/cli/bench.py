@@ -19,19 +19,30 @@ ALGORITHMS = ("auto", "ring", "tree", "nvls")
 
 
 def bench(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What nccl-tests measures: all-reduce, broadcast, ...")],
-    machine: Annotated[str, typer.Option(metavar="M", help='Such as dgx-a100 or "dgx-h100(nodes=2)".')],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="The collective that nccl-tests measures: all-reduce, broadcast, ...")
+    ],
+    machine: Annotated[str, typer.Option(metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".')],
     sizes: Annotated[
-        str, typer.Option(metavar="A:B:xF|A:B:+S|LIST", help="Sizes, as nccl-tests counts them.")
+        str,
+        typer.Option(
+            metavar="A:B:xF|A:B:+S|LIST",
+            help="Sizes, as nccl-tests counts them: a range with a factor or a step, or a list.",
+        ),
     ] = "1KiB:8GiB:x2",
     gpus: Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0-3,8-11.")] = None,
-    algorithm: Annotated[str, typer.Option(metavar="auto|ring|tree|nvls", help="What NCCL is held to.")] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(metavar="auto|ring|tree|nvls", help="The algorithm that NCCL has to use (NCCL_ALGO).")
+    ] = "auto",
     software: Annotated[
         str | None,
-        typer.Option(metavar="CLASS|FILE", help="Constants: a class, or what calibrate --out wrote."),
+        typer.Option(
+            metavar="CLASS|FILE", help="The constants of the model: a class, or a file that calibrate --out wrote."
+        ),
     ] = None,
     small_size_time: Annotated[
-        str | None, typer.Option(metavar="T", help="The time of 8 bytes on the very system, such as 25us, if known.")
+        str | None,
+        typer.Option(metavar="T", help="How long 8 bytes take on your system, such as 25us, if you know it."),
     ] = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
@@ -45,9 +56,9 @@ def bench(
       syncline bench all-gather --machine "dgx-a100(nodes=4)" --sizes 64MiB,1GiB --json
       syncline bench all-reduce --machine dgx-h100 --software mine.yaml    (see syncline calibrate --out)
 
-    Times come from a model of NCCL with constants that were fitted to published tables, not from a simulation:
-    docs/validation.md says how well it predicts. Sizes below 1 MiB come with the interval in which nine of ten systems
-    of the class lie. A time of a small size, or a table for calibrate, makes it narrower.
+    The times come from a model of NCCL whose constants were fitted to published tables, not from a simulation;
+    docs/validation.md says how well it predicts. For sizes below 1 MiB, a row also gives the interval in which nine of
+    ten systems of the class lie. The time of a small size, or a table for calibrate, makes it narrower.
     """
     began = time.monotonic()
     model, listed, small = _read(kind, machine, sizes, gpus, algorithm, software, small_size_time, seed)

@@ -29,32 +29,44 @@ FEW = 0.2
 
 
 def calibrate(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="What nccl-tests printed, or a CSV of it.")],
-    machine: Annotated[str, typer.Option(metavar="M", help="Such as dgx-a100 or dgx-h100(nodes=2).")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A file with what nccl-tests printed, or a CSV of it.")
+    ],
+    machine: Annotated[str, typer.Option(metavar="M", help="The machine, such as dgx-a100 or dgx-h100(nodes=2).")],
     collective: Annotated[
-        str | None, typer.Option(metavar="KIND", help="By default what the table says, or all-reduce.")
+        str | None,
+        typer.Option(metavar="KIND", help="The collective; by default the one that the table names, or all-reduce."),
     ] = None,
-    column: Annotated[str, typer.Option(metavar="out-of-place|in-place", help="Which of the times.")] = COLUMNS[0],
+    column: Annotated[
+        str, typer.Option(metavar="out-of-place|in-place", help="Which times of the table are used.")
+    ] = COLUMNS[0],
     software: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Where to begin; by default the machine's class.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="The constants from which the fit begins; by default those of the machine's class.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the constants, for --software.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Take a table of another GPU than the machine's.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the constants into this file, which --software takes.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Accept a table of another GPU than the machine's.")] = False,
     json: options.AsJson = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
-    """Fit the software model of a machine to a measured table, and print what remains.
+    """Fit the software model of a machine to a measured table, and print the residuals.
 
     \b
       syncline calibrate all_reduce.log --machine dgx-a100
       syncline calibrate all_reduce.log --machine "dgx-h100(nodes=2)" --out cluster.yaml
 
-    The fit begins at the constants of the machine's class, and moves those of which the table says something. A
-    plain two-parameter fit (time = alpha + size / beta) stands beside it. One size in four is held out, four times:
-    what predicts those best describes the table, below 1 MiB and from there up, be it the constants or the plain
-    fit, with or without a factor by size. A table of another GPU than the machine's is refused.
+    The fit begins at the constants of the machine's class, and changes those that the table determines. It is
+    compared with a straight line (time = alpha + size / beta). One size in four is held out, four times: what
+    predicts the held-out sizes best is used to describe the table, separately below 1 MiB and from there up. This
+    may be the constants or the line, with or without a factor that depends on the size. A table of another GPU
+    than the machine's is refused.
     """
     from syncline.software import calibration, constants, measurements, selection
     from syncline.software.platform import platform

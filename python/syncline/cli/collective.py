@@ -29,16 +29,22 @@ def collective(
             help="all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, reduce, gather or scatter.",
         ),
     ],
-    size: Annotated[str, typer.Option(metavar="SIZE", help="As nccl-tests counts it: the full vector.")],
+    size: Annotated[str, typer.Option(metavar="SIZE", help="The size of the full vector, as nccl-tests counts it.")],
     topology: Annotated[
-        str | None, typer.Option(metavar="T", help='Such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".')
+        str | None,
+        typer.Option(metavar="T", help='A topology string, such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".'),
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(metavar="M", help='dgx1v, dgx-h100, gb200-nvl72, ... or "dgx-a100(nodes=4)".'),
+        typer.Option(
+            metavar="M", help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".'
+        ),
     ] = None,
     topology_file: Annotated[
-        str | None, typer.Option(metavar="F", help="NCCL's XML, nvidia-smi topo -m, or nodes and links in YAML.")
+        str | None,
+        typer.Option(
+            metavar="F", help="A file: NCCL's XML, the output of nvidia-smi topo -m, or nodes and links in YAML."
+        ),
     ] = None,
     gpus: Annotated[
         str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")
@@ -63,7 +69,7 @@ def collective(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
-    """Run one collective of all NPUs, or of several groups at once.
+    """Run one collective among all NPUs, or in several groups at once.
 
     \b
       syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
@@ -73,11 +79,11 @@ def collective(
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
       syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
 
-    By default on the analytical backend with the ideal endpoint, as one chunk over all lanes. The endpoints
-    ace and baseline come with the ACE paper's parameters, which the assumptions list. Without --algorithm, the
-    ideal endpoint has auto, which tries what makes sense and says what it chose; ace and baseline have
-    ace-4-phase, and switch-offload has hierarchical, which goes through every switch that there is. With these
-    three an all-to-all is direct.
+    By default, the collective runs on the analytical backend with the ideal endpoint, as one chunk over all
+    lanes. The endpoints ace and baseline have the parameters of the ACE paper, which are listed as assumptions.
+    Without --algorithm, the ideal endpoint uses auto, which tries all algorithms that make sense and says which
+    one it chose; ace and baseline use ace-4-phase, and switch-offload uses hierarchical, which goes through every
+    switch. With these three endpoints, an all-to-all is direct.
     """
     flags = _Flags(
         kind=kind,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from syncline.sweep.points import Simulation
     from syncline.sweep.table import Table
 
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Where the figure, its numbers and its sweeps are kept.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="The directory for the figure, its numbers and its sweeps.")]
 
 
 def figure(
@@ -37,15 +37,15 @@ def figure(
     _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Simulate what a figure shows, and draw it with the published values marked.
+    """Simulate what a figure shows, and draw it beside the published values.
 
     \b
       syncline figure ace/fig11
       syncline figure ace/fig9a --out figures --threads 2
       syncline figure my.figure.yaml --json
 
-    Writes NAME.svg, NAME.png, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the table of
-    each sweep with its journal: what is finished is not simulated again.
+    Writes NAME.svg, NAME.png, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the table and
+    the journal of each sweep. Simulations in the journal are not run again.
     """
     from syncline import runner
     from syncline.errors import InputError

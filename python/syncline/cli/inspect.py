@@ -10,14 +10,16 @@ import typer
 
 from syncline.cli import options
 
-Json = Annotated[bool, typer.Option("--json", help="A schema is JSON, with and without this.")]
+Json = Annotated[bool, typer.Option("--json", help="Has no effect: a schema is always JSON.")]
 
 
 def schema(
-    of: Annotated[str, typer.Argument(metavar="experiment|sweep|figure|run", help="Which files.")] = "experiment",
+    of: Annotated[
+        str, typer.Argument(metavar="experiment|sweep|figure|run", help="The format whose schema is printed.")
+    ] = "experiment",
     json: Json = False,  # noqa: ARG001
 ) -> int:
-    """Print the JSON Schema of experiment, sweep or figure files, for editors, or of the document of run --json.
+    """Print the JSON Schema of experiment, sweep or figure files (for editors), or of the output of run --json.
 
     \b
       syncline schema > experiment.schema.json
@@ -45,13 +47,16 @@ def schema(
 def report(
     results: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="What run --out or sweep --out has written.")],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Where to; by default report.html in DIR, or FILE as .html.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="The file to write; by default report.html in DIR, or FILE with the suffix .html."
+        ),
     ] = None,
     json: options.AsJson = False,
     quiet: options.Quiet = False,
     baseline: options.Baseline = None,
 ) -> int:
-    """Write the HTML report of a run again, or that of a sweep.
+    """Write the HTML report of a run (again) or of a sweep.
 
     \b
       syncline report runs/resnet50

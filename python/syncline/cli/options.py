@@ -21,16 +21,27 @@ T = TypeVar("T")
 
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a field; items of lists by index, variants by name."),
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Set a field; PATH names items of lists by index and variants by name."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Seed = Annotated[int, typer.Option(help="Recorded; nothing in this version is random.")]
-Threads = Annotated[int | None, typer.Option(help="Simulations at once; by default one per processor.")]
-Fold = Annotated[str | None, typer.Option(metavar="auto|on|off", help="Simulate NPUs that are alike once.")]
+Seed = Annotated[int, typer.Option(help="Recorded in the results; nothing in this version is random.")]
+Threads = Annotated[int | None, typer.Option(help="Simulations that run at once; by default one per processor.")]
+Fold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|on|off",
+        help="Whether NPUs that are alike are simulated once: where that is exact, always or never.",
+    ),
+]
 Chunk = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a chunk, such as 64KiB.")]
-Inflight = Annotated[int | None, typer.Option(help="Chunks that an NPU has in flight at most.")]
+Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU has in flight.")]
 Endpoint = Annotated[
-    str | None, typer.Option(metavar="ideal|baseline|ace|switch-offload", help="What a message costs at an NPU.")
+    str | None,
+    typer.Option(
+        metavar="ideal|baseline|ace|switch-offload", help="The endpoint model: what a message costs at an NPU."
+    ),
 ]
 Algorithm = Annotated[
     str | None,
@@ -45,7 +56,8 @@ Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
 ]
 Baseline = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The variant that speed-ups are against; by default the first.")
+    str | None,
+    typer.Option(metavar="NAME", help="The variant that speed-ups are measured against; by default the first."),
 ]
 
 
@@ -62,11 +74,11 @@ MemoryLimit = Annotated[
         "--memory-limit",
         metavar="SIZE",
         callback=_memory_limit,
-        help="Refuse simulations that would take more memory, such as 8GB; by default 80 % of the machine's.",
+        help="Refuse simulations that would take more memory than SIZE (8GB); by default 80 % of the computer's.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Results and errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was assumed.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print results and errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="List what was assumed.")]
 
 
 def common_problems(*, threads: int | None = None, seed: int = 0) -> list[Problem]:

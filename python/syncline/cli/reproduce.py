@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 def reproduce(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CLAIM|SOURCE]...", help="Claims, or sources: ace, ace1, tutorial; or all."),
+        typer.Argument(
+            metavar="[CLAIM|SOURCE]...", help="Names of claims, or the sources ace, ace1 and tutorial; by default all."
+        ),
     ] = None,
     with_experiments: Annotated[
-        bool, typer.Option("--experiments", help="The one-factor experiments behind the claims, too.")
+        bool, typer.Option("--experiments", help="Run the one-factor experiments behind the claims, too.")
     ] = False,
     write: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page of all claims and experiments, as Markdown.")
@@ -38,7 +40,7 @@ def reproduce(
     _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Hold simulations against published figures.
+    """Compare simulations with published figures.
 
     \b
       syncline reproduce
@@ -47,9 +49,9 @@ def reproduce(
       syncline reproduce ace-fig4b-dlrm --experiments
       syncline reproduce --write docs/reproduction.md
 
-    Says for each claim whether the simulated value is inside the range that counts as reproduced. Claims
-    outside their range are reported, and the exit status is 0 all the same. With all claims, one point of every
-    study is simulated unfolded as well; a difference makes the exit status 1.
+    For each claim, the table says whether the simulated value is inside the range that counts as reproduced.
+    Claims outside their range are reported; they do not change the exit status, which is 0. With all claims, one
+    point of every study is also simulated unfolded; a difference makes the exit status 1.
     """
     problems = options.common_problems(threads=threads, seed=seed)
     if write is not None:

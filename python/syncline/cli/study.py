@@ -44,14 +44,14 @@ def run(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
-    """Run an experiment: its variants side by side.
+    """Run an experiment, and compare its variants.
 
     \b
       syncline run ace/resnet50 --out runs/resnet50
       syncline run my.yaml --set training.iterations=4 --set variants.SMs.npu.sms=40
       syncline run my.yaml --backend analytical --json > result.json
 
-    Flags such as --chunk hold for every variant; --set changes the file, and variants can displace it.
+    Flags such as --chunk apply to every variant. --set changes the file, so variants can override it.
     """
     problems = options.common_problems(threads=threads, seed=seed)
     forced = options.forced(

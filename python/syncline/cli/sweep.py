@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet or .csv), and a journal beside it.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the journal of an earlier sweep for this output.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue from the journal of an earlier sweep with this output.")
+]
 
 
 def sweep(
@@ -47,7 +49,7 @@ def sweep(
     _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Run an experiment for all combinations of values of its fields.
+    """Run an experiment for every combination of values of some of its fields.
 
     \b
       syncline sweep ace/design-space --out design-space.parquet
@@ -59,14 +61,14 @@ def sweep(
       name: sram
       base: ace/resnet50                      # or a file, or a list of them
       variants: [ACE]
-      axes:                                   # every value with every other
+      axes:                                   # every combination of these values
         endpoint.sram: [1MiB, 2MiB, 4MiB]
         endpoint.fsms: [8, 16]
       zip:                                    # fields that vary together
         - {topology.dims.1.size: [2, 8], topology.dims.2.size: [2, 4]}
 
-    Everything is validated before the first simulation. One that fails, or that the engine refuses, is a row with its
-    error; the others go on, and the exit status is 1. Rows are in the order of the points.
+    All points are validated before the first simulation. A simulation that fails, or that the engine refuses, is a row
+    with its error; the others go on, and the exit status is 1. Rows are in the order of the points.
     """
     from syncline import runner
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from syncline.topology import Topology
 
 Machine = Annotated[
-    str | None, typer.Option(metavar="M", help='dgx1v, dgx-h100, gb200-nvl72, ... or "dgx-a100(nodes=4)".')
+    str | None,
+    typer.Option(
+        metavar="M", help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".'
+    ),
 ]
 Gpus = Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")]
 
@@ -29,10 +32,10 @@ def show(
     ] = None,
     machine: Machine = None,
     gpus: Gpus = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it into an SVG file.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the topology into this SVG file.")] = None,
     json: options.AsJson = False,
 ) -> int:
-    """Show a topology, a machine or a topology file, and the part of it that some GPUs have.
+    """Show a topology, a machine or a topology file, or the part of it that some GPUs see.
 
     \b
       syncline topology show "Torus(4,8,4)"

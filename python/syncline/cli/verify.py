@@ -22,12 +22,16 @@ ACCEPTED = "eager, rendezvous, or how many messages a connection holds, 1 or mor
 
 
 def verify(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="MSCCL XML, or a plan in JSON.")],
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="A schedule as MSCCL XML, or in the JSON of syncline-plan.")
+    ],
     root: Annotated[
-        int | None, typer.Option(metavar="R", help="The root; by default the one that the results fit best.")
+        int | None,
+        typer.Option(metavar="R", help="The rank of the root; by default the one that the results fit best."),
     ] = None,
     buffering: Annotated[
-        str | None, typer.Option(metavar="eager|rendezvous|K", help="How many messages a connection holds; or 1.")
+        str | None,
+        typer.Option(metavar="eager|rendezvous|K", help="How many messages a connection can hold; by default 1."),
     ] = None,
     json: options.AsJson = False,
 ) -> int:
@@ -38,11 +42,11 @@ def verify(
       syncline verify broadcast.xml --root 2 --buffering rendezvous
       syncline verify plan.json --json
 
-    Says whether every contribution arrives where it must, once, whatever the timing: nothing lost, added
-    twice or misplaced, no chunk used before something is in it, no thread blocks that wait for each other,
-    and no two that use a chunk in no particular order while one of them writes.
+    A schedule is correct if every contribution arrives exactly once where it has to, whatever the timing: nothing is
+    lost, added twice or misplaced, no chunk is read before it has been written, thread blocks never wait for each
+    other in a cycle, and no two of them use a chunk in an undefined order while one writes it.
 
-    Exit status: 0 it is right, 1 it is wrong, 2 it is not a schedule.
+    Exit status: 0 if the schedule is correct, 1 if it is wrong, 2 if the file is not a schedule.
     """
     holds = _buffering(buffering or DEFAULT_BUFFERING)
     _check_root(root)

@@ -156,7 +156,7 @@ fn an_algorithm_for_each_dimension() {
     assert_eq!(run(&mixed).summary.steps, 1 + 2 + 2 + 1);
     mixed.collectives.per_dimension = Some(vec![DimAlgorithmSpec::Ring]);
     let error = run_spec(&mixed, None).expect_err("one algorithm for two dimensions").to_string();
-    assert!(error.contains("per_dimension: 1 algorithms; accepted: 2, one per dimension"), "{error}");
+    assert!(error.contains("per_dimension: 1 algorithms are given; accepted: 2, one per dimension"), "{error}");
     mixed.collectives.algorithm = AlgorithmSpec::Direct;
     assert!(run_spec(&mixed, None).is_err());
 }
@@ -214,7 +214,7 @@ fn groups_that_are_none_are_refused() {
     let mut rooted = dgx1v(None);
     rooted.job = JobSpec::Collective { collective: CollectiveKindSpec::Broadcast, bytes: 8, root: 8, beside: vec![] };
     let error = run_spec(&rooted, None).expect_err("no such root").to_string();
-    assert!(error.contains("root 8"), "{error}");
+    assert!(error.contains("no rank 8"), "{error}");
 }
 
 proptest! {

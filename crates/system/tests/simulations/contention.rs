@@ -162,7 +162,7 @@ fn what_cannot_be_shared_is_refused() {
     let refusal = |spec: &Spec| run_spec(spec, None).err().map_or_else(|| panic!("ran"), |error| error.to_string());
     for endpoint in [baseline(), ideal(), ace()] {
         let spec = Spec { endpoint, ..beside(900, 480, &[(1000, 1)]) };
-        assert!(refusal(&spec).contains("job.beside: nothing is shared"), "{}", refusal(&spec));
+        assert!(refusal(&spec).contains("job.beside: static contention shares nothing"), "{}", refusal(&spec));
     }
     let with = |change: fn(&mut ContentionSpec)| {
         let mut spec = beside(900, 480, &[]);

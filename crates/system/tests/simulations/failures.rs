@@ -159,7 +159,7 @@ fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
     let mut far = all_to_all(vec![dim(1 << 20, 25, 1)], ideal(), 1 << 22);
     far.fold = FoldSpec::On;
     let message = limited(far, 1 << 30);
-    assert!(message.starts_with("collectives.algorithm: ways of many links take about"), "{message}");
+    assert!(message.starts_with("collectives.algorithm: routes over many links take about"), "{message}");
     assert_eq!(limited(all_reduce(vec![dim(4, 25, 1)], ideal(), 1 << 20), 1 << 30), "");
 }
 

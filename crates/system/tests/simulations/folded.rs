@@ -206,7 +206,7 @@ fn what_is_not_symmetric_is_refused() {
     let mut rooted = spec(&RINGS, ideal());
     rooted.collectives.algorithm = AlgorithmSpec::Direct;
     rooted.job = collective_job(CollectiveKindSpec::Broadcast, 1000);
-    assert!(refused(&rooted).contains("different parts to play"));
+    assert!(refused(&rooted).contains("different roles"));
     let mut traced = spec(&RINGS, ideal());
     traced.output.trace_npus = vec![5];
     assert!(refused(&traced).contains("NPU 5 is to be traced"));

@@ -331,7 +331,7 @@ fn a_kind_that_switches_cannot_serve_is_named() {
     assert!(message.contains("collectives.algorithms: switch offload needs a switch"), "{message}");
     let mut spec = offloaded(&[(BlockSpec::Switch, 8)]);
     spec.collectives.algorithms = vec![(CollectiveKindSpec::AllReduce, AlgorithmSpec::Direct)];
-    assert!(refusal(&spec).contains("nothing of it goes through a switch"));
+    assert!(refusal(&spec).contains("no part of it goes through a switch"));
     spec.collectives.algorithm = AlgorithmSpec::InSwitch;
     let message = refusal(&spec);
     assert!(message.contains("algorithm for all-to-all"), "{message}");
