@@ -53,7 +53,7 @@ class AceEndpoint(EndpointSection):
     """How FSMs are divided among the phases of a collective: `even`ly, or in proportion to what each phase `need`s to
     fill its links, one at least."""
     message: Size = 8 * 1024
-    """Largest message."""
+    """The largest message; longer blocks are cut into several."""
     port_buffer: Size = 4 * 1024
     """Buffer of each output port."""
     transit: Transit | None = None

@@ -17,13 +17,13 @@ class Buses(Section):
     """What a message costs the buses between an NPU, its memory and the network beside its bytes."""
 
     kind: Literal["rate", "loggp"] = "rate"
-    """`rate`: nothing. `loggp`: the LogGP model, with the bandwidths of the buses as its G."""
+    """`rate`: a message costs its bytes only. `loggp`: the LogGP model, with the bandwidths of the buses as its G."""
     latency: TimeOrZero | None = None
-    """L: from the sending end of a bus to the receiving one."""
+    """L: latency from the sending end of a bus to the receiving end."""
     overhead: TimeOrZero | None = None
-    """o: what either end is busy with a message."""
+    """o: time for which either end is busy with a message."""
     gap: TimeOrZero | None = None
-    """g: least time between the beginnings of two messages."""
+    """g: the least time between the beginnings of two messages."""
     message: Size | None = None
     """Longer transfers are cut into messages of this size; each is one message if not given."""
     memory: Rate | None = None

@@ -17,7 +17,7 @@ class IdealEndpoint(EndpointSection):
     kind: Literal["ideal"] = "ideal"
     """Which endpoint model."""
     step_latency: Time | None = None
-    """From the arrival of a message to the next step; one cycle of the NPU's clock if not given."""
+    """Time from the arrival of a message to the next step; by default one cycle of the NPU's clock."""
     forwarding: Literal["messages", "packets"] = "messages"
     """What is passed on when it has arrived: whole messages, or packets, as an ACE does, where the network has some.
     With `packets` nothing is faster, but whatever passes an NPU is simulated packet by packet."""

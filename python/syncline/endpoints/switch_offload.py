@@ -16,24 +16,27 @@ if TYPE_CHECKING:
 
 
 class SwitchOffloadEndpoint(EndpointSection):
-    """Switches add and copy, DMAs move (ACE paper, section IV-B, Table II). What no vendor states is an assumption."""
+    """Switches reduce and copy, and DMAs move the data (ACE paper, section IV-B, Table II).
+
+    Values that no vendor states are assumptions.
+    """
 
     kind: Literal["switch-offload"]
     """Which endpoint model."""
     comm_memory_bandwidth: RateOrAuto
-    """Main-memory bandwidth set aside for the DMAs; `auto` is half of what the NPU has, as for a baseline."""
+    """Main-memory bandwidth set aside for the DMAs; `auto` is half of the NPU's, as for a baseline."""
     comm_sms: Annotated[int, Field(ge=0, le=4096)] = 0
-    """SMs set aside for phases that no switch can do, such as those of rings; what goes through switches needs none."""
+    """SMs set aside for phases that do not go through switches, such as those of rings; the others need none."""
     charge_writes: bool = False
     """Charge memory writes as well as reads (they are recorded either way)."""
     switch_reduce_bandwidth: Rate | None = None
-    """What the ALU of each port of a switch takes in; if not given it adds as bytes arrive."""
+    """The rate of the ALU at each port of a switch; if not given, it is as fast as the port."""
     switch_memory: Size = 1024 * 1024
-    """Partial sums that a switch holds; chunks in flight share it."""
+    """Memory of a switch for partial sums; chunks in flight share it."""
     switch_latency: TimeOrZero = 100_000
-    """From the last addition to a piece, or its arrival, to its departure."""
+    """Time from the last addition to a piece, or from its arrival, to its departure."""
     message: Size = 4 * 1024
-    """Largest piece that a switch works on, where the vector is not scattered over ranks."""
+    """The largest piece that a switch works on, where the vector is not scattered over ranks."""
 
     ENGINE_NAMES: ClassVar = {
         "memory_bytes_per_s": "comm_memory_bandwidth",

@@ -52,9 +52,9 @@ class PacketNetwork(NetworkSection):
     buffer: Buffer = None
     """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link."""
     deadlock_rule: Literal["bubble", "dateline", "none"] = "bubble"
-    """How rings are kept from deadlocking; `none` is for showing that a rule is needed."""
+    """How rings are kept free of deadlock; `none` shows what happens without a rule."""
     mode: Literal["trains", "reference"] = "trains"
-    """`trains` moves packets of one message together where that is exact; `reference` never does."""
+    """`trains` moves packets of one message together where that is exact; `reference` moves every packet by itself."""
 
     ENGINE_NAMES: ClassVar = {"buffer_packets": "buffer", "packet_bytes": "packet"}
     PER_MESSAGE: ClassVar = 1.5

@@ -66,7 +66,7 @@ Slices = Annotated[
 
 
 class SlowLink(Section):
-    """A link of a product topology, in one direction, that is not like the others of its dimension."""
+    """A link of a product topology, in one direction, that differs from the others of its dimension."""
 
     npu: Annotated[int, Field(ge=0)]
     """The NPU that sends through it."""
@@ -104,19 +104,19 @@ class Collective(Section):
     """How collectives are carried out."""
 
     algorithm: Algorithm = "six-phase"
-    """How ranks work together. `ring`: rings, in one dimension of a product after the other, or through the whole
-    group on other fabrics; `ring-unidirectional` does so with `lanes: one`, whatever `lanes` says. `direct`: everybody
-    with everybody at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group. `in-switch`:
-    through switches that add and copy, with the endpoint `switch-offload`, in one dimension after the other.
-    Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`:
-    all-reduce in one after the other, each with what suits it; `ace-4-phase` and `hierarchical-optimal`: reduce-scatter
-    in the first, all-reduce in the others, all-gather in the first; `six-phase`: reduce-scatter in every dimension,
-    then all-gather in reverse order; `themis`: the same, every chunk in the order that balances the dimensions, and of
-    the chunks that wait for a port the shortest first, which takes some hundred chunks. `auto`: the one of
-    these that is fastest when they are tried, with the rest as it is."""
+    """How ranks work together. `ring`: rings, along one dimension of a product after the other, or through the whole
+    group on other fabrics; `ring-unidirectional` is the same with `lanes: one`, whatever `lanes` says. `direct`: every
+    rank sends to every other at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
+    `in-switch`: switches reduce and copy, along one dimension after the other; needs the endpoint `switch-offload`.
+    Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`: an
+    all-reduce in one dimension after the other, each with the algorithm that suits it; `ace-4-phase` and
+    `hierarchical-optimal`: reduce-scatter in the first dimension, all-reduce in the others, all-gather in the first;
+    `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order; `themis`: the same, but each chunk
+    goes through the dimensions in the order that balances their load, and of the chunks that wait for a port the
+    shortest goes first; this needs some hundred chunks. `auto`: tries these and takes the fastest."""
     algorithms: dict[Kind, Algorithm] = Field(default={})
-    """Algorithms of kinds of collectives that are to have one of their own, such as `{all-to-all: direct}`, or
-    `{all-to-all: auto}` for what is fastest for that kind."""
+    """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
+    fastest one for that kind."""
     per_dimension: (
         Annotated[
             list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]],
@@ -124,26 +124,26 @@ class Collective(Section):
         ]
         | None
     ) = None
-    """What a composition does along each dimension; what suits the dimension if not given."""
+    """The algorithm of a composition along each dimension; by default the one that suits the dimension."""
     slices: Slices = None
-    """Blocks that a chunk is cut into where trees and chains pipeline it; `auto`: as many as trials with a few of them
-    say are fastest, no more than needed."""
+    """Blocks over which trees and chains pipeline a chunk; `auto`: as many as are fastest according to trials with a
+    few of them, and no more than needed."""
     padding: Literal["equal", "none"] = "equal"
-    """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no byte more
-    than there is."""
+    """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no extra
+    bytes."""
     scheduling: Literal["fifo", "lifo"] = "lifo"
-    """Which issued collective the next chunk is taken from: the earliest or the latest."""
+    """From which issued collective the next chunk is taken: the earliest (`fifo`) or the latest (`lifo`)."""
     priority: Annotated[list[Kind], Field(max_length=8)] = Field(default=[])
-    """Kinds of collectives that go before all others, the foremost first; chunks in flight are not pre-empted."""
+    """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
-    """Size of a chunk: a collective has as many as it takes, all equally long but for a block. 64KiB if neither `chunk`
-    nor `chunks` is given; with ACE then more, where blocks would be smaller than a packet."""
+    """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. 64KiB if
+    neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a packet."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
-    """Chunks that an NPU has in flight at most; not of an ACE, which has limits of its own."""
+    """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""
     lanes: Literal["alternate", "split", "one"] = "alternate"
-    """How chunks use the directions and parallel links of a ring: in turn, split over all, or only the first."""
+    """How chunks use the directions and parallel links of a ring: in turn, each split over all, or only the first."""
 
 
 DEFAULT_CHUNK: Final = 64 * 1024
@@ -164,11 +164,11 @@ class Output(Section):
     """What is recorded."""
 
     window: Time = 803_212_851
-    """Length of a utilisation window."""
+    """Length of the windows for which utilisation is recorded."""
     trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = Field(default=[0])
     """NPUs whose activity is traced."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000
-    """At most so many slices are traced."""
+    """The most spans of activity that are traced."""
 
 
 def _workload_tag(value: Any) -> str | None:
@@ -190,7 +190,7 @@ class Dimension(Section):
     links: Annotated[int, Field(ge=1, le=topology.MAX_LINKS)] = topology.DEFAULT_LINKS
     """Parallel links per direction and neighbour, or to the switch."""
     efficiency: Share = topology.DEFAULT_EFFICIENCY
-    """The share of the wire that payload gets."""
+    """The share of the rate that payload gets."""
 
 
 class Dimensions(Section):
@@ -288,15 +288,15 @@ class Experiment(Section):
     name: Annotated[str, Field(pattern=NAME_PATTERN)]
     """Name of the experiment; of the variant, once variants are told apart."""
     description: Annotated[str, Field(max_length=10_000)] = ""
-    """For people."""
+    """A text for readers."""
     topology: TopologyField
     """The fabric."""
     gpus: GpusText = None
     """The GPUs of a machine or a topology file that take part, as one group; the others do not even forward."""
     groups: GroupsText = None
-    """Groups that run every collective side by side; by default all that take part are one."""
+    """Groups that run every collective side by side; by default all NPUs that take part are one group."""
     slow_links: Annotated[list[SlowLink], Field(max_length=100_000)] = Field(default=[])
-    """Links of a product topology that are slower, or farther, than their dimension says."""
+    """Links of a product topology that have a lower rate, or more latency, than their dimension says."""
     npu: Npu = Npu()
     """The NPU."""
     network: Network = networks.USUAL
@@ -312,8 +312,8 @@ class Experiment(Section):
     calibration: dict[str, Calibration] = Field(default={})
     """Fitted constants: the path of a field, and what it was fitted on."""
     fold: Literal["auto", "on", "off"] = "auto"
-    """Whether NPUs that are alike are simulated once, which changes no result: where it is exact, always (a run for
-    which it is not exact is refused), or never."""
+    """Whether NPUs that are alike are simulated once, which changes no result. `auto`: where that is exact; `on`:
+    always, and a run for which it is not exact is refused; `off`: never."""
     output: Output = Output()
     """What is recorded."""
 

@@ -61,9 +61,9 @@ class Npu(Section):
     clock: Frequency = 1_245_000_000
     """Clock of the SMs; an endpoint's cycles are at this clock unless it says otherwise."""
     memory_bandwidth: Rate = 900 * 10**9
-    """Main-memory bandwidth, compute and communication together."""
+    """Main-memory bandwidth, for compute and communication together."""
     memory: Size | None = None
-    """Main memory; not looked at if it is not known."""
+    """Main memory; a model that does not fit causes a warning. Not checked if unknown."""
     bus: Rate = 500 * 10**9
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: Size = 64

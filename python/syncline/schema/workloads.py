@@ -25,11 +25,12 @@ class ModelWorkload(Section):
     """Bytes of an activation, weight or gradient element; those of `precision` if that is given and this is not.
     Collectives are never cut finer."""
     precision: Precision | None = None
-    """What kernels compute in, which decides on the peak rate of a GPU. If not given, what elements of that many bytes
-    are: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be asked for), 8 `fp64`, or the next wider type that the GPU has."""
+    """The data type of kernels, which determines the peak rate of a GPU. By default it follows from the bytes of an
+    element: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be chosen explicitly), 8 `fp64`, or the next wider type that the
+    GPU has."""
     kernels: Literal["all", "weighted"] = "all"
-    """Which kernels cost time: all of them, or those of operators with weights only (convolutions, fully connected and
-    recurrent layers, attention, embeddings), as in simulators whose compute model knows little else."""
+    """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected and
+    recurrent layers, attention, embeddings), as in simulators whose compute model has no others."""
     sequence: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """Tokens of a sentence of GNMT, source and target alike; 25 if not given."""
 
@@ -62,7 +63,7 @@ class Load(Section):
     """Kernels that run beside a collective, on every NPU, for as long as it takes."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    """What they are called."""
+    """The name of the kernel."""
     warps: Warps = 64.0
     """Warps of one of them on each SM."""
     memory_bandwidth: Rate | None = None
@@ -85,7 +86,7 @@ class CollectiveWorkload(Section):
     element: Size = 2
     """Bytes of an element; nothing is cut finer."""
     beside: Annotated[list[Load], Field(max_length=16)] = Field(default=[])
-    """What runs beside it; only where the endpoint's `contention` is dynamic."""
+    """Kernels that run beside the collective; only if the endpoint's `contention` is dynamic."""
 
 
 def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload) -> list[str]:
@@ -120,12 +121,12 @@ class Training(Section):
     update: bool = True
     """Whether weight updates cost compute time."""
     background_embedding: bool = False
-    """Look up embeddings for the next iteration, and apply gradients of the previous one, beside the training loop and
-    on resources of their own, which compute then lacks."""
+    """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background: beside
+    the training loop, on resources that are taken from compute."""
     background_sms: SmallCount = 1
-    """SMs that the embeddings in the background have."""
+    """SMs for the embeddings in the background."""
     background_memory_bandwidth: Rate = 80 * 10**9
-    """Main-memory bandwidth that they have."""
+    """Main-memory bandwidth for the embeddings in the background."""
     stragglers: Annotated[list[Straggler], Field(max_length=100_000)] = Field(default=[])
     """NPUs that compute more slowly."""
     compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
