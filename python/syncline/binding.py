@@ -1,7 +1,7 @@
-"""Whether the engine can be used: it is there, and built from the sources that stand beside this package.
+"""Whether the engine can be used: it exists, and was built from the Rust sources beside this package.
 
-An engine of other sources may understand another language, or give other results, than this package says. Where the
-package is installed without its sources, both came together.
+An engine built from other sources may expect other descriptions, or give other results. Where the package is installed
+without the sources, both were built together.
 """
 
 from __future__ import annotations

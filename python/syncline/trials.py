@@ -1,14 +1,15 @@
 """The fastest of several variants, without running each of them to its end.
 
-All candidates are run on the same backend, each for some work first. Of those that are not complete by then it is
-estimated what they take: a single collective from two smaller ones, since its time grows with its size as a straight
-line wherever it is long; training from two runs with larger chunks, whose cost is a straight line, too; else, for their
-order only, from the share of the bytes that have been delivered. Then candidates are run again, the most promising
-first, each until it is complete, or later than the best that is known, or the work of all together is used up; what
-would be none of this in the end, by how far it came, is not run again. What is slower than the best is therefore known
-to be so; what was too costly has its estimate. Limits are in simulated time and in work that the engine counts: its
-events, what shares of links cost the flow backend beyond them, and the NPUs, links and chunks that are set up. So the
-outcome does not depend on the machine.
+All candidates run on the same backend, first for a limited amount of work each. The time of a candidate that is not
+complete by then is estimated. For a single collective, the estimate comes from two smaller sizes, since the time of a
+long collective grows linearly with its size; for training, from two runs with larger chunks, whose cost is linear, too;
+otherwise, only to order the candidates, from the share of the bytes that have been delivered.
+
+Then candidates run again, the most promising first, each until it is complete, or later than the best one known, or
+the work of all together is used up. A candidate that, judged by its first run, could reach neither of the first two is
+not run again. So a candidate that is slower than the best is known to be slower, and one that was too costly has an
+estimate. Limits are in simulated time and in work that the engine counts: its events, what shares of links cost the
+flow backend beyond them, and the NPUs, links and chunks that are set up. So the outcome does not depend on the computer.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from syncline.preview import Preview
 
 LONG_S = 600
-"""A simulation that takes longer may be worth a cheaper backend."""
+"""A simulation that takes longer than this may call for a cheaper backend."""
 
 
 class NetworkSection(ModelSection):
@@ -38,7 +38,7 @@ class NetworkSection(ModelSection):
 
     @property
     def has_contention(self) -> bool:
-        """Whether a link carries no more than it can."""
+        """Whether messages that share a link slow each other."""
         return True
 
     @property
@@ -52,7 +52,7 @@ class NetworkSection(ModelSection):
         return False
 
     def cheaper(self) -> tuple[NetworkSection, ...]:
-        """Backends that find out much the same for less, the dearest first."""
+        """Cheaper backends with similar results, the most costly first."""
         return ()
 
     def faults(self) -> Iterator[Violation]:
@@ -68,7 +68,7 @@ class NetworkSection(ModelSection):
         return self.PER_MESSAGE * messages
 
     def recommendation(self, time_s: float) -> str:
-        """What to think of a simulation that takes so long."""
+        """Advice about a simulation that takes so long."""
         if time_s > LONG_S:
             return f"{self.backend}, if the time is acceptable; --backend analytical for a first answer"
         return self.backend
