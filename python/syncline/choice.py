@@ -1,11 +1,11 @@
 """Which algorithm `auto` stands for: every algorithm by name is tried, and the fastest is taken.
 
-Candidates run the collective or the training of the experiment as it is, on its backend; a candidate that is too costly
-to run to its end is estimated (`trials.py`). If no candidate can run to its end, they are compared on a cheaper backend:
-flow in place of packets, or the analytical one in place of both. On the analytical backend, messages that share a link
-do not slow each other, so a candidate is charged at least the time that the busiest link needs for its bytes. If even
-that takes too long, bytes divided by bandwidth, plus latency, decide. All of this takes a few seconds, however large the
-fabric is. The choice depends on nothing but the experiment.
+Candidates run the collective or the training of the experiment as it is, on its backend; a candidate that is too
+costly to run to its end is estimated (`trials.py`). If no candidate can run to its end, they are compared on a
+cheaper backend: flow in place of packets, or the analytical one in place of both. On the analytical backend, messages
+that share a link do not slow each other, so a candidate is charged at least the time that the busiest link needs for
+its bytes. If even that takes too long, bytes divided by bandwidth, plus latency, decide. All of this takes a few
+seconds, however large the fabric is. The choice depends on nothing but the experiment.
 """
 
 from __future__ import annotations

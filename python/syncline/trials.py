@@ -2,14 +2,15 @@
 
 All candidates run on the same backend, first for a limited amount of work each. The time of a candidate that is not
 complete by then is estimated. For a single collective, the estimate comes from two smaller sizes, since the time of a
-long collective grows linearly with its size; for training, from two runs with larger chunks, whose cost is linear, too;
-otherwise, only to order the candidates, from the share of the bytes that have been delivered.
+long collective grows linearly with its size; for training, from two runs with larger chunks, whose cost is linear,
+too; otherwise, only to order the candidates, from the share of the bytes that have been delivered.
 
 Then candidates run again, the most promising first, each until it is complete, or later than the best one known, or
-the work of all together is used up. A candidate that, judged by its first run, could reach neither of the first two is
-not run again. So a candidate that is slower than the best is known to be slower, and one that was too costly has an
-estimate. Limits are in simulated time and in work that the engine counts: its events, what shares of links cost the
-flow backend beyond them, and the NPUs, links and chunks that are set up. So the outcome does not depend on the computer.
+the work of all together is used up. A candidate that, judged by its first run, could reach neither of the first two
+is not run again. So a candidate that is slower than the best is known to be slower, and one that was too costly has
+an estimate. Limits are in simulated time and in work that the engine counts: its events, what shares of links cost
+the flow backend beyond them, and the NPUs, links and chunks that are set up. So the outcome does not depend on the
+computer.
 """
 
 from __future__ import annotations
