@@ -6,21 +6,21 @@ use std::fmt;
 /// the larger of what a rank puts in and what it gets out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Everybody ends with the sum of all vectors.
+    /// Every rank ends with the sum of all vectors.
     AllReduce,
-    /// Everybody ends with its share of the sum.
+    /// Every rank ends with its share of the sum.
     ReduceScatter,
-    /// Everybody starts with its share and ends with the vector.
+    /// Every rank starts with its share and ends with the whole vector.
     AllGather,
-    /// Everybody has a part for everybody else: rank `r` ends with part `r` of every vector.
+    /// Every rank has a part for every other: rank `r` ends with part `r` of every vector.
     AllToAll,
-    /// Everybody ends with the root's vector.
+    /// Every rank ends with the root's vector.
     Broadcast,
     /// The root ends with the sum of all vectors.
     Reduce,
-    /// Everybody starts with its share and the root ends with the vector.
+    /// Every rank starts with its share and the root ends with the whole vector.
     Gather,
-    /// The root starts with the vector and everybody ends with its share.
+    /// The root starts with the whole vector and every rank ends with its share.
     Scatter,
 }
 

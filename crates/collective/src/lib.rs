@@ -3,9 +3,9 @@
 //! ```text
 //!   algorithm + dimensions ─▶ Plan: phases ─▶ Program per phase ─▶ Step(rank, pc)
 //!                                       │
-//!                                       └─▶ share: which bytes a node works on
+//!                                       └─▶ share: which bytes a rank works on
 //!   themis: the order of dimensions for each chunk
-//!   verify: runs any plan on symbolic data and rejects what loses, doubles, misplaces, races or deadlocks
+//!   verify: runs any plan on symbolic data; rejects loss, duplication, misplacement, data races and deadlock
 //! ```
 //!
 //! Programs are pure and shared by all chunks; a chunk carries only a cursor (phase, step).

@@ -48,7 +48,7 @@ pub enum Algorithm {
         /// Blocks of the pipeline, at least 1.
         slices: u32,
     },
-    /// Everybody to everybody at once.
+    /// Every rank to every other at once.
     Direct,
     /// Recursive halving and doubling; binomial trees for rooted collectives.
     HalvingDoubling,
@@ -62,7 +62,7 @@ pub enum Algorithm {
         /// Blocks of each tree's pipeline, at least 1.
         slices: u32,
     },
-    /// Through a switch that adds and copies.
+    /// Through a switch that reduces and copies.
     InSwitch {
         /// Pieces of the vector where it is not scattered, at least 1.
         slices: u32,
@@ -72,7 +72,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What people call it.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::Ring => "ring",
@@ -99,7 +99,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether messages go from neighbour to neighbour of a ring, and so along the lanes that it has.
+    /// Whether messages go from neighbour to neighbour of a ring, so that the lanes of the ring matter.
     pub const fn goes_round(self) -> bool {
         matches!(self, Algorithm::Ring | Algorithm::Chain { .. })
     }
@@ -116,7 +116,7 @@ impl Algorithm {
         }
     }
 
-    /// One of each, their pipelines with so many slices.
+    /// One of each, with pipelines of `slices` slices.
     pub const fn all(slices: u32) -> [Algorithm; 7] {
         [
             Algorithm::Ring,

@@ -1,8 +1,8 @@
 //! A timer that is set anew while an earlier setting is still in the event queue.
 //!
-//! Events cannot be taken out of the queue. So an [`Alarm`] remembers when it is to fire, and of the events that reach it only
-//! the one at that time counts: all others are of settings that have been superseded. Two settings to the same time need not
-//! be told apart, if their events have the same key: whichever comes first serves.
+//! Events cannot be removed from the queue. So an [`Alarm`] remembers when it has to fire, and only the event at that time
+//! counts: all others belong to earlier settings. Two settings to the same time need not be distinguished if their events
+//! have the same key: the event that comes first is used.
 
 use crate::units::Ps;
 

@@ -1,4 +1,4 @@
-//! What a network owes and has delivered, apart from what it put on the wire for it.
+//! Payload that a network has accepted and delivered, counted apart from the bytes that it put on the wire for it.
 
 /// Bytes of payload that were handed to a network. Each byte is counted once, however often it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,13 +6,13 @@
 //!   grid    Grid                        ranks and their coordinates
 //!   refusal Refusal                     what is wrong with a description, as data
 //!   queue   EventQueue, Key, Schedule   the one monotone queue, owned by the driver
-//!   alarm   Alarm                       a timer that is set anew before it has fired
-//!   slab    Slab                        things that come and go, and their numbers
-//!   random  Stream                      random numbers that no order of events changes
+//!   alarm   Alarm                       a timer that can be set again before it has fired
+//!   slab    Slab                        entries that come and go, and their numbers
+//!   random  Stream                      random numbers that do not depend on the order of events
 //!   share   Share, Filling, Pool        max-min fair sharing, in fixed point
-//!   books   Books, Wire                 what a network owes, and what it sent for that
+//!   books   Books, Wire                 payload accepted and delivered, and bytes on the wire
 //!   stats   Windows, Peaks, Wait, ...   what layers report about themselves
-//!   table   Column, Table, Field        what results hold, with units and meanings
+//!   table   Column, Table, Field        columns and fields of results, with units and meanings
 //! ```
 //!
 //! Layers are state machines without I/O. They are handed `now`, an input and a [`queue::Schedule`]

@@ -1,8 +1,8 @@
 //! Random numbers that do not depend on the order of events.
 //!
-//! A generator with a state gives every entity that draws from it numbers that depend on who drew before. Here a number
-//! is a function of the seed of the run, of the entity, and of how many it has drawn, so that an entity sees the same
-//! numbers whatever others do, and whatever order simultaneous events have.
+//! The numbers from a generator with a state depend on which entity drew before. Here a number is a function of the seed of
+//! the run, of the entity that draws it, and of how many numbers that entity has drawn. So an entity gets the same numbers
+//! whatever others do, and whatever order simultaneous events have.
 
 use crate::queue::SplitMix64;
 

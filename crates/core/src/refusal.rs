@@ -1,4 +1,4 @@
-//! Why a description is refused, as data: whoever wrote it is told in words of their own.
+//! Why a description is refused, as data, so that the author can be told in the terms of the file that they wrote.
 
 use serde::Serialize;
 use std::fmt;
@@ -10,13 +10,13 @@ pub struct Refusal {
     pub field: Vec<String>,
     /// What is wrong.
     pub message: String,
-    /// What would do in its place, beside `least`.
+    /// What is accepted in its place, beside `least`.
     pub accepted: Option<String>,
-    /// The least number that would do, in the unit of the field.
+    /// The least number that is accepted, in the unit of the field.
     pub least: Option<u64>,
-    /// What stands there, if it is not the field's whole value.
+    /// The wrong value, if it is not the whole value of the field.
     pub value: Option<String>,
-    /// Where it stands in a text: a line, from one; none beyond what 32 bits count.
+    /// The line of the text in which it is, counted from 1; none if the number exceeds 32 bits.
     pub line: Option<u32>,
 }
 

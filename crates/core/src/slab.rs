@@ -1,8 +1,8 @@
-//! Things that come and go, in a flat array: a number names a thing as long as it is there, and a later one after that.
+//! Entries that come and go, in a flat array. An entry has a number as long as it exists; later entries use the number again.
 //!
-//! Of the numbers that are vacant the one that became vacant last is given next, and a new one only when there is none. So
-//! the array is as long as there ever were things at once, and which thing gets which number depends on nothing but the
-//! order of [`Slab::insert`] and [`Slab::remove`].
+//! The number that became vacant last is used next, and a new one only if none is vacant. So the array is as long as the
+//! largest number of entries that ever existed at once, and which entry gets which number depends only on the order of
+//! [`Slab::insert`] and [`Slab::remove`].
 
 use crate::ids::Id;
 use std::ops::{Index, IndexMut};

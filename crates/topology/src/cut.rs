@@ -1,5 +1,5 @@
-//! How much can cross from some NPUs to others at a time: maximum flow (Dinic 1970), in bytes per
-//! second. Nodes that are in neither set only pass on, NPUs among them only if the caller lets them.
+//! The rate, in bytes per second, at which data can go from some NPUs to others: maximum flow (Dinic 1970). Nodes
+//! in neither set only forward; whether NPUs among them do is up to the caller.
 
 use crate::fabric::{Fabric, all_links};
 use std::collections::VecDeque;

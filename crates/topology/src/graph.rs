@@ -1,12 +1,12 @@
 //! Fabrics of any shape: machines, clusters, imported topologies.
 //!
-//! Messages take a path of fewest hops; of those the one that carries a probe of 1 MiB soonest, hop by
-//! hop; of equal ones a choice that depends on the source, near it, so that every GPU has a network card
-//! of its own where there are enough, and further on on source and destination, so that flows spread
-//! over spines. GPUs do not forward for others. Only where two participants have no
-//! other connection do participants forward, and then all routes go *up* and then *down* a spanning
-//! tree (Autonet's up*/down* routing, Schroeder et al. 1991), since shortest paths through endpoints
-//! could wait for each other in a circle.
+//! Messages take a path with the fewest hops, and among these the one on which a probe of 1 MiB, sent hop by
+//! hop, arrives first. Among equal paths, the choice near the source depends on the source, so that every GPU
+//! has a network card of its own where there are enough; further on it depends on source and destination, so
+//! that flows spread over spines. GPUs do not forward for others, with one exception: if two participants have
+//! no other connection, participants forward. Then all routes go *up* and then *down* a spanning tree
+//! (Autonet's up*/down* routing, Schroeder et al. 1991), since messages on shortest paths through endpoints
+//! could wait for each other in a cycle.
 
 use crate::fabric::{Fabric, LinkSpec};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

@@ -1,8 +1,8 @@
 //! Paths as sequences of output ports, each stored once.
 //!
-//! A path does not know where it starts, so on a symmetric fabric all nodes share their paths, and what
-//! travels carries no more than its position in the table. On a folded fabric that is the only way to find
-//! the next hop: the destination's number means the node's only at the source.
+//! A path does not include its start, so on a symmetric fabric all nodes share their paths, and a packet or
+//! message carries only its position in the table. On a folded fabric this is the only way to find the next
+//! hop, since the number of the destination means the destination only at the source.
 
 use crate::fabric::Fabric;
 use std::collections::BTreeMap;

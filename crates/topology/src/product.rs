@@ -15,11 +15,11 @@
 //!
 //! Messages are routed dimension by dimension in order (XYZ); on a ring the shorter way round. When both ways are equally
 //! long, a message goes up or down by its displacement alone, so that routes look alike from every NPU, and one with the
-//! mirrored displacement goes the other way: both ways carry the same in an all-to-all. What is its own mirror image
-//! goes to the far side of one or more dimensions of even size. Where there are several such dimensions, these messages
-//! are as many up as down. Where a ring is the only one, there is one such message per NPU, and either way of it
-//! ([`Fabric::route_by`]) is as good as the other. Which of several parallel links a message takes depends on its
-//! displacement in the dimension.
+//! mirrored displacement goes the other way, so that both ways carry the same in an all-to-all. A displacement that is its
+//! own mirror image leads to the far side of one or more dimensions of even size. If there are several such dimensions, as
+//! many of these messages go up as down. If a ring is the only one, there is one such message per NPU, and both ways
+//! ([`Fabric::route_by`]) are equally good. Which of several parallel links a message takes depends on its displacement in
+//! the dimension.
 
 use crate::fabric::{Fabric, LinkSpec};
 use std::cmp::Ordering;

@@ -1,8 +1,8 @@
 //! Rings through the direct links of a graph.
 //!
-//! Ring collectives want Hamiltonian cycles that share no link: a machine whose GPUs are wired point to
-//! point has as many rings as can be packed (a DGX-1V three in either direction, which is what NCCL
-//! finds there). Every cycle is used in both directions.
+//! Ring collectives need Hamiltonian cycles that share no link. A machine whose GPUs are wired point to
+//! point has as many rings as such cycles can be found (a DGX-1V has three in each direction, which is also
+//! what NCCL finds). Every cycle is used in both directions.
 
 use crate::fabric::Fabric;
 use syncline_core::{NodeId, PortId};

@@ -8,8 +8,8 @@
 //!   64 sparse features ─▶ tables: 60 vectors of 64 each, summed ─┴▶ concatenation, 4160 ─▶ top MLP ─▶ click?
 //! ```
 //!
-//! * Table V's "5+2" and "10+2" are so many layers of the given width, between a first one that takes the
-//!   inputs in and a last one that puts the result out. Bottom: 1600 to 1024, five of 1024 to 1024, 1024 to 64, so
+//! * Table V's "5+2" and "10+2" mean 5 and 10 layers of the given width, between a first one for the inputs
+//!   and a last one for the result. Bottom: 1600 to 1024, five of 1024 to 1024, 1024 to 64, so
 //!   that the result has the width of an embedding. Top: 4160 to 2048, ten of 2048 to 2048, 2048 to 1. The source names
 //!   top layers 0 to 11, has 16.2 MiB of weights for layer 0, which are 4160 x 2048 of two bytes, and 8 MiB for
 //!   1 to 10. Its sizes have no biases, so there are none here.

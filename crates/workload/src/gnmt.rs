@@ -3,9 +3,9 @@
 //!
 //! Eight encoder and eight decoder layers of LSTMs with 1024 units. The first encoder layer runs in both
 //! directions, so that the second has 2048 inputs; from the third layer of each side on, a layer's input
-//! is added to its output. What the first decoder layer puts out asks the attention (Bahdanau's,
-//! normalised, 1024 units) over the encoder's outputs, and the context that it answers is an input of all
-//! further decoder layers beside the output of the one below: 2048 inputs.
+//! is added to its output. The output of the first decoder layer is the query of the attention (Bahdanau's,
+//! normalised, 1024 units) over the encoder's outputs. The resulting context is, beside the output of the
+//! layer below, an input of all further decoder layers, which therefore have 2048 inputs.
 //!
 //! Sizes are those of the MLPerf training reference, which has four layers on each side and 160,671,297
 //! parameters: a joint vocabulary of 32,320 entries (32,317 rounded up to a multiple of eight), one embedding

@@ -1,4 +1,4 @@
-//! Chains: the ranks in a row from the root, or to it, each knowing only its neighbours.
+//! Chains: the ranks in a row from the root, or to it; each sends to its neighbours only.
 //!
 //! The ranks are those of a ring that is cut at the root. `d` is a rank's distance from the root along
 //! the chain; going up, data moves to the next higher rank.

@@ -1,9 +1,8 @@
-//! Direct algorithms: whoever has something for a rank sends it there at once, without relays.
+//! Direct algorithms: a rank sends its data straight to the rank that needs it, without relays.
 //!
-//! Rank `r` serves the others in the order `r + 1, r - 1, r + 2, ...` (a *rotated* schedule), so that at any
-//! time every rank is the destination of one other, and as much goes one way round as the other. An all-reduce is a
-//! reduce-scatter followed by an all-gather. On a torus the order is its
-//! [`ServingOrder`].
+//! Rank `r` sends to the others in the order `r + 1, r - 1, r + 2, ...` (a *rotated* schedule). So at any time every rank
+//! is the destination of exactly one other, and both directions of a ring carry the same. An all-reduce is a
+//! reduce-scatter followed by an all-gather. On a torus, the order is given by [`ServingOrder`].
 //!
 //! | | rounds | bytes sent by a rank |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Collectives through a switch that adds and copies (ACE paper, section IV-B and Tables I and II: the
+//! Collectives through a switch that reduces and copies (ACE paper, section IV-B and Tables I and II: the
 //! switch-based offload; NVIDIA's shared-memory switches, its reference [29], and Mellanox SHARP).
 //!
 //! The ranks of a line are attached to a switch, which is a rank as well: number `ranks`, with no input
@@ -14,16 +14,16 @@
 //! | all-gather | 1/N | (N-1)/N |
 //! | broadcast | 1 at the root, else 0 | 1 at the others |
 //!
-//! All-to-all, gather and scatter have neither a sum nor a copy; no switch can take work off them.
+//! All-to-all, gather and scatter have neither a sum nor a copy, so a switch can save nothing there.
 //!
 //! # Slots
 //! The switch holds the partial sums of few pieces at a time. Thread `t` of every rank works through the
-//! pieces `t`, `t + slots`, `t + 2 slots`, ...: it sends one and waits for its sum before it sends the next. Who
-//! gets no sum gets an empty message instead. So a slot of the switch never holds more than one piece, and
-//! what a line needs is `slots` pieces of memory. This cannot deadlock, whoever is late: all ranks take the
-//! pieces of a slot in the same order, slots do not wait for one another, and of the first piece of a slot
-//! that is not complete nothing keeps anyone from sending. (Self-clocked slots are those of SwitchML, Sapio
-//! et al., NSDI 2021.) Copies are no partial sums, and nobody waits with them.
+//! pieces `t`, `t + slots`, `t + 2 slots`, ...: it sends one and waits for its sum before it sends the next. A
+//! rank that needs no sum gets an empty message instead. So a slot of the switch never holds more than one
+//! piece, and a line needs memory for `slots` pieces. This cannot deadlock, whichever rank is late: all ranks
+//! take the pieces of a slot in the same order, slots do not wait for one another, and nothing keeps a rank
+//! from sending the first incomplete piece of a slot. (SwitchML has such self-clocked slots: Sapio et al.,
+//! NSDI 2021.) Copies are not partial sums, so no rank waits before it sends one.
 //!
 //! Pieces of a reduce-scatter or all-gather are the shares of the ranks.
 

@@ -1,23 +1,23 @@
 //! Step programs: what each rank of a group does in one phase of a collective.
 //!
 //! A program works on a vector that is cut into [`Program::parts`] blocks. A rank runs one or more
-//! *threads*; a thread is a list of steps, performed in order, each of which receives at most one run
-//! of blocks and sends at most one, always the same one, so that an engine that works on packets can
-//! forward each packet as it arrives. Threads of a rank need not wait for each other. A send does not
-//! wait for its receiver, and names the step that will take it: that is how arrivals find their step.
-//! The vocabulary is that of MSCCL's fused instructions.
+//! *threads*; a thread is a list of steps, performed in order. A step receives at most one run of
+//! consecutive blocks and sends at most one. If it does both, the runs are the same, so that an engine
+//! that works on packets can forward each packet as it arrives. Threads of a rank need not wait for each
+//! other. A send does not wait for its receiver, and names the step of the receiver that takes the
+//! message: that is how an arrival finds its step. The steps are MSCCL's fused instructions.
 //!
 //! | module | algorithms |
 //! |---|---|
 //! | [`ring`] | rings, one direction each |
 //! | [`relay`] | all-to-all by neighbours of a ring |
 //! | [`chain`] | rooted collectives along a ring that is cut at the root, pipelined |
-//! | [`direct`] | everybody to everybody at once |
+//! | [`direct`] | every rank to every other at once |
 //! | [`halving`] | recursive halving and doubling |
 //! | [`binomial`] | the same for rooted collectives: binomial trees |
 //! | [`double_tree`] | two complementary binary trees, pipelined |
 //! | [`one_hop`] | a tree of depth one per rank, pipelined |
-//! | [`in_switch`] | sums and copies made by the switch between the ranks |
+//! | [`in_switch`] | sums and copies made by the switch that joins the ranks |
 
 pub mod binomial;
 pub mod chain;
@@ -69,7 +69,7 @@ pub enum Program {
         /// Whether data goes to the next higher rank (else the next lower).
         up: bool,
     },
-    /// Everybody sends to everybody whom it has something for.
+    /// Every rank sends to every rank for which it has data.
     Direct {
         /// What it achieves.
         kind: Kind,
@@ -78,11 +78,11 @@ pub enum Program {
         /// The root of a rooted collective.
         root: u32,
     },
-    /// The same without a root, for ranks that stand on a grid.
+    /// The same without a root, for ranks on a grid.
     DirectOnGrid {
         /// What it achieves.
         kind: Kind,
-        /// Where the ranks stand, and the order in which each serves the others.
+        /// The grid, and the order in which each rank sends to the others.
         order: direct::ServingOrder,
     },
     /// Recursive halving and doubling.
@@ -125,7 +125,7 @@ pub enum Program {
     },
     /// Through a switch that adds and copies.
     InSwitch(InSwitch),
-    /// Written-out steps: tests and schedules of other tools.
+    /// Steps that are written out one by one, for tests and schedules of other tools.
     Explicit {
         /// Blocks that the vector is cut into.
         parts: u32,

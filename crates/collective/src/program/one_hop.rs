@@ -1,11 +1,11 @@
-//! One-hop trees: where everybody is one hop from everybody, as behind NVSwitches, every rank is the
-//! root of a tree of depth one for its share of the data (Blink, section 3.5 on the DGX-2).
+//! One-hop trees, for ranks that are one hop from each other, as behind NVSwitches. Every rank is the root of a
+//! tree of depth one for its share of the data (Blink, section 3.5 on the DGX-2).
 //!
 //! An all-reduce cuts the vector into one share per rank; each share is reduced to its root and
 //! broadcast from there. A broadcast cuts it into one share per rank other than the source, which sends
 //! each of them its share; they pass it on to the others. A reduce mirrors that. Shares are pipelined
-//! over slices, so that a slice is broadcast while the next one is reduced: that is what tells the
-//! all-reduce from the direct one.
+//! over slices, so that a slice is broadcast while the next one is reduced: in this the all-reduce differs from
+//! the direct one.
 //!
 //! | | rounds | bytes sent by a rank |
 //! |---|---|---|

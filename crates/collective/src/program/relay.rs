@@ -1,4 +1,4 @@
-//! The all-to-all of a ring on which nobody talks to any but its neighbours.
+//! The all-to-all of a ring on which every rank sends to its neighbours only.
 //!
 //! Going up, rank `r` first sends `r + 1` everything that it has for the others: `N - 1` blocks. In the
 //! `s`-th message it passes on the `N - s` blocks of rank `r - s + 1` that have not yet arrived, having

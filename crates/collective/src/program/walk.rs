@@ -1,4 +1,4 @@
-//! Walking through programs: the longest way of messages.
+//! Walking through programs: the longest chain of messages that depend on each other.
 
 use super::{Program, Slot};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! How much a connection holds, which decides whether a schedule ends.
+//! How many messages a connection can hold, which decides whether a schedule can deadlock.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Carries out a schedule on symbols. A chunk of memory holds nothing, or a chunk of the inputs (its
 //! number) and the set of ranks whose contributions are in it: `{rank}` at the start, unions after
-//! reductions. What cannot be told that way - different chunks added to each other, or a contribution
-//! added twice - is wrong in every collective.
+//! reductions. Whatever cannot be described in this way (a sum of different chunks, or a contribution that
+//! is added twice) is wrong in every collective.
 
 use super::contract::From;
 use super::form::Action;

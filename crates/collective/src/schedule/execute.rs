@@ -1,4 +1,4 @@
-//! Carries out a schedule as far as waiting goes: who has to wait for whom, and whether it ends.
+//! Executes a schedule without data: which thread has to wait for which, and whether the schedule ends.
 //!
 //! A thread performs its steps in order. A step waits for its dependency, then for its message, then for
 //! room to send. Nothing that a step waits for can be taken away again, so if one order of execution

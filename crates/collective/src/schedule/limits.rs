@@ -1,4 +1,4 @@
-//! What the MSCCL runtime takes. A schedule beyond is none the less a schedule, so all of this is said as
+//! The limits of the MSCCL runtime. A schedule that exceeds them is still a schedule, so they only cause
 //! warnings.
 
 use super::form::{Action, Buffer, Collective, Schedule, ThreadBlock};

@@ -1,4 +1,4 @@
-//! Schedules from elsewhere, written out step by step in the manner of MSCCL, and their verification.
+//! Imported schedules, which are written out step by step as in MSCCL, and their verification.
 //!
 //! ```text
 //!   form (JSON) ─▶ structure: is it a schedule?  ─▶ machine (flat arrays)

@@ -1,4 +1,4 @@
-//! Whether what is written is a schedule at all: numbers that number, peers that exist, chunks inside
+//! Whether the text is a schedule at all: consistent numbers, peers that exist, chunks inside
 //! their buffers, and for every message a receiver that expects it. Finds everything at once.
 
 use super::contract::Contract;

@@ -1,9 +1,9 @@
 //! Progressive filling of one problem from scratch.
 //!
-//! Resources wait in a heap by their level. Levels only rise, so an entry is a lower bound that is
-//! corrected when it comes to the top, and flows touch a resource only when they stop growing: with `R`
-//! resources and `U` uses in all, `O(U + R log R)` where every resource comes up once, and at most
-//! `O(U log R)`.
+//! A heap orders the resources by their level. Levels only rise, so an entry is a lower bound that is
+//! corrected when it reaches the top, and a flow touches its resources only when it stops growing. With `R`
+//! resources and `U` uses in all, this takes `O(U + R log R)` if every resource reaches the top once, and at
+//! most `O(U log R)`.
 
 use super::Share;
 use std::cmp::Reverse;

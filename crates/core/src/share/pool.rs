@@ -8,7 +8,7 @@
 //!   up to there: a resource that lost a flow of rate `x` has its level above every round before `x`,
 //!   and a new flow grows at least to the least `floor(capacity / uses)` of its resources, since that is
 //!   their level in the first round and levels never fall. The lower flows are taken off the capacities.
-//! * What is left falls into parts that share no resource. Parts without a touched resource stay.
+//! * The remaining flows form parts that share no resource. Parts without a touched resource keep their rates.
 
 use super::{Filling, Share};
 use crate::id_type;
