@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 SHOWN_VALUE_LENGTH = 60
+UNKNOWN_KEY = "this key is not known"
+"""Says that a key is wrong, whatever its value."""
 _UNSHOWN = frozenset({"a mapping", "a list"})
 """What stands for a value that is too long to be printed."""
 
@@ -30,7 +32,8 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         text = f"{place}: {self.field}: {self.message}" if self.field else f"{place}: {self.message}"
-        if self.value and self.value not in _UNSHOWN and self.value not in self.message:
+        is_of_value = not self.message.startswith(UNKNOWN_KEY)
+        if is_of_value and self.value and self.value not in _UNSHOWN and self.value not in self.message:
             text += f"\n    given: {self.value}"
         return text if self.accepted is None else f"{text}\n    accepted: {self.accepted}"
 

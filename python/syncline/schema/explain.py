@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from syncline import document
 from syncline.document import Mapping, Node, Scalar, Sequence
 from syncline.endpoints import ENDPOINTS
-from syncline.errors import Problem, did_you_mean, one_of
+from syncline.errors import UNKNOWN_KEY, Problem, did_you_mean, one_of
 from syncline.fabric import topologies
 from syncline.networks import NETWORKS, USUAL
 from syncline.schema import experiment, workloads
@@ -32,7 +32,6 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "collective": workloads.CollectiveWorkload,
     },
 }
-UNKNOWN_KEY = "this key is not known"
 LATER = {
     "backend": ("ethernet",),
     "algorithm": ("packed-trees",),
@@ -72,7 +71,7 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == "extra_forbidden":
         known = _keys_at(path[:-1], root)
         message = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"
-        return node.origin.problem(message, None, f"the keys {one_of(known)}")
+        return node.origin.problem(message, value, f"the keys {one_of(known)}")
     if kind == "union_tag_not_found":
         return node.origin.problem(*_untagged(key, value))
     if kind == "union_tag_invalid":

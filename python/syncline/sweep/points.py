@@ -17,11 +17,10 @@ from typing import Final
 import syncline
 from syncline import binding, document, engine, estimate
 from syncline.document import Node, Scalar
-from syncline.errors import InputError, Problem, one_of
+from syncline.errors import UNKNOWN_KEY, InputError, Problem, one_of
 from syncline.schema import load as experiments
 from syncline.schema import merge
 from syncline.schema.effect import Uses
-from syncline.schema.explain import UNKNOWN_KEY
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
 from syncline.sweep.file import Base, Sweep, as_text, variant_names
