@@ -18,5 +18,5 @@ pub mod themis;
 pub mod verify;
 
 pub use kind::Kind;
-pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, Request, Split};
+pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split};
 pub use program::{Blocks, Op, Program, Slot, Step};

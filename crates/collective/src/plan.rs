@@ -201,7 +201,7 @@ pub enum PlanError {
 
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct PlanRequest<'a> {
     /// The collective.
     pub kind: Kind,
     /// The composition of an all-reduce.
@@ -223,8 +223,8 @@ impl Plan {
     ///
     /// # Panics
     /// If there are more than 255 dimensions, or their sizes are those of no [`Grid`].
-    pub fn new(request: Request<'_>) -> Result<Plan, PlanError> {
-        let Request { kind, composition, axes, root, order } = request;
+    pub fn new(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
+        let PlanRequest { kind, composition, axes, root, order } = request;
         let grid = Grid::new(axes.iter().map(|a| a.size));
         if root >= grid.ranks() {
             return Err(PlanError::NoSuchRoot { root, ranks: grid.ranks() });
@@ -496,7 +496,7 @@ mod tests {
 
     fn plan(kind: Kind, composition: Composition, sizes: &[u32]) -> Plan {
         let axes: Vec<Axis> = sizes.iter().map(|&size| Axis { size, algorithm: Algorithm::Ring }).collect();
-        Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).unwrap()
+        Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).unwrap()
     }
 
     #[test]
@@ -531,7 +531,7 @@ mod tests {
         let algorithm = Algorithm::DoubleBinaryTree { slices: 0 };
         let axes = [Axis { size: 4, algorithm }];
         let (kind, composition) = (Kind::AllReduce, Composition::PerDimension);
-        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None });
+        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None });
         assert_eq!(plan, Err(PlanError::NoSlices { algorithm }));
     }
 
@@ -547,7 +547,7 @@ mod tests {
         let size = |dim: usize| if [0, 3, 35, 254].contains(&dim) { 2 } else { 1 };
         let axes: Vec<Axis> = (0..255).map(|dim| Axis { size: size(dim), algorithm: Algorithm::Direct }).collect();
         let (kind, composition) = (Kind::Broadcast, Composition::PerDimension);
-        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).unwrap();
+        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).unwrap();
         assert_eq!(plan.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [254, 35, 3, 0]);
         let part = |phase, away: u8| plan.takes_part(PhaseId(phase), |dim| u32::from(dim == away));
         // Whom the root has reached: those that differ from it along the dimensions so far.
@@ -561,7 +561,7 @@ mod tests {
     fn rooted_collectives_cross_the_outer_dimension_once() {
         let axes = [2, 3].map(|size| Axis { size, algorithm: Algorithm::Direct });
         let request =
-            |kind| Request { kind, composition: Composition::PerDimension, axes: &axes, root: 3, order: None };
+            |kind| PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: 3, order: None };
         let broadcast = Plan::new(request(Kind::Broadcast)).unwrap();
         assert_eq!(broadcast.phases().iter().map(|p| (p.dim, p.root)).collect::<Vec<_>>(), [(1, 1), (0, 1)]);
         let part = |phase, x, y| broadcast.takes_part(PhaseId(phase), |d| if d == 0 { x } else { y });
@@ -571,7 +571,7 @@ mod tests {
         let scattered = [(0, 6), (0, 6)];
         assert_eq!(gather.ends(Bytes(6), BYTES, |d| [1, 1][usize::from(d)])[1], scattered[0]);
         assert_eq!(gather.ends(Bytes(6), BYTES, |d| [0, 2][usize::from(d)]), [(4, 1), (0, 0)]);
-        let no_root = Plan::new(Request { root: 6, ..request(Kind::Gather) });
+        let no_root = Plan::new(PlanRequest { root: 6, ..request(Kind::Gather) });
         assert_eq!(no_root, Err(PlanError::NoSuchRoot { root: 6, ranks: 6 }));
     }
 

@@ -72,7 +72,7 @@ pub fn next_order(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Algorithm, Axis, Composition, Plan, Request};
+    use crate::plan::{Algorithm, Axis, Composition, Plan, PlanRequest};
 
     const SIZES: [u32; 2] = [8, 8];
     const CHUNK: Bytes = Bytes(1 << 20);
@@ -118,7 +118,8 @@ mod tests {
         let (place, _) = next_order(&[7, 0], &both(), &SIZES, &rates, CHUNK, Kind::AllGather);
         let axes = SIZES.map(|size| Axis { size, algorithm: Algorithm::Ring });
         let (kind, composition) = (Kind::AllGather, Composition::AllScattered);
-        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: Some(&both()[place]) }).unwrap();
+        let plan =
+            Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: Some(&both()[place]) }).unwrap();
         assert_eq!(plan.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [0, 1]);
     }
 }

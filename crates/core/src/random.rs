@@ -8,12 +8,12 @@ use crate::queue::SplitMix64;
 
 /// The random numbers of one entity: a link, a connection, a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream(u64);
+pub struct RandomStream(u64);
 
-impl Stream {
+impl RandomStream {
     /// The numbers of an entity, which is named by what tells it from all others, in a run of a seed.
-    pub fn new(seed: u64, entity: &[u64]) -> Stream {
-        Stream(entity.iter().fold(mix(seed), |key, &part| mix(key ^ mix(part))))
+    pub fn new(seed: u64, entity: &[u64]) -> RandomStream {
+        RandomStream(entity.iter().fold(mix(seed), |key, &part| mix(key ^ mix(part))))
     }
 
     /// The number that the entity draws after `drawn` others.
@@ -42,11 +42,14 @@ mod tests {
 
     #[test]
     fn numbers_depend_on_seed_entity_and_draw_alone() {
-        let one = Stream::new(7, &[1, 2]);
-        assert_eq!(one.number(3), Stream::new(7, &[1, 2]).number(3));
-        for other in
-            [Stream::new(8, &[1, 2]), Stream::new(7, &[2, 1]), Stream::new(7, &[1]), Stream::new(7, &[1, 2, 0])]
-        {
+        let one = RandomStream::new(7, &[1, 2]);
+        assert_eq!(one.number(3), RandomStream::new(7, &[1, 2]).number(3));
+        for other in [
+            RandomStream::new(8, &[1, 2]),
+            RandomStream::new(7, &[2, 1]),
+            RandomStream::new(7, &[1]),
+            RandomStream::new(7, &[1, 2, 0]),
+        ] {
             assert_ne!(one.number(3), other.number(3));
         }
         assert_ne!(one.number(3), one.number(4));
@@ -54,7 +57,7 @@ mod tests {
 
     #[test]
     fn things_happen_as_often_as_they_should() {
-        let stream = Stream::new(1, &[]);
+        let stream = RandomStream::new(1, &[]);
         let hits = (0..1_000_000).filter(|&drawn| stream.happens(drawn, 1, 100)).count();
         assert!(hits.abs_diff(10_000) < 500, "{hits}"); // five standard deviations
         assert!((0..1000).all(|drawn| stream.happens(drawn, 1, 1) && !stream.happens(drawn, 0, 1)));
@@ -65,7 +68,7 @@ mod tests {
     fn neighbours_are_independent() {
         let differing = |a: u64, b: u64| (a ^ b).count_ones();
         let pairs = (0..10_000u64).map(|i| {
-            let (mine, next) = (Stream::new(1, &[i]), Stream::new(1, &[i + 1]));
+            let (mine, next) = (RandomStream::new(1, &[i]), RandomStream::new(1, &[i + 1]));
             differing(mine.number(i), next.number(i)) + differing(mine.number(i), mine.number(i + 1))
         });
         let mean = f64::from(pairs.sum::<u32>()) / 20_000.0;

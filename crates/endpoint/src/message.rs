@@ -416,14 +416,14 @@ impl<C: StepCost> MessageEndpoint<C> {
         ctx.net.send(ctx.now, message, ctx.q);
     }
 
-    /// A message has left its NPU: the next one of its line goes, and the thread that wants to know hears of it.
+    /// A message has left its NPU: the next one of its connection goes, and the thread that wants to know hears of it.
     fn left<N: Network, Q>(&mut self, npu: NodeId, receipt: u64, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let oldest = self.npus[npu.index()].base;
         let (receipt, next) = match &mut self.departures {
-            Some(departures) if Departures::is_line(receipt) => departures.left(receipt, oldest),
+            Some(departures) if Departures::is_of_queue(receipt) => departures.left(receipt, oldest),
             _ => (Some(receipt), None),
         };
         if let Some(message) = next {

@@ -12,7 +12,7 @@ use crate::arrivals::{Arrivals, Due, Slot};
 use crate::messages::{InFlight, Messages};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
-use crate::words;
+use crate::wait_text;
 use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_topology::Fabric;
 
@@ -182,7 +182,7 @@ impl<F: Fabric> Network for Analytical<F> {
 
     /// What is on its way arrives, whatever becomes of the rest: only what a sender owes can be waited for.
     fn waits(&self) -> Vec<Wait> {
-        self.messages.unfed().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
+        self.messages.unfed().map(|m| wait_text::unfed(&self.fabric, &m.message, m.fed())).collect()
     }
 
     fn books(&self) -> Books {

@@ -19,7 +19,7 @@ mod messages;
 pub mod packet;
 mod receipts;
 pub mod usage;
-mod words;
+mod wait_text;
 
 pub use analytical::Analytical;
 pub use api::{Delivery, LINKS_OF_AN_EVENT, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass};

@@ -347,8 +347,8 @@ where
             if self.ep_out.is_empty() {
                 return Ok(());
             }
-            let mut said = std::mem::take(&mut self.ep_out);
-            for out in said.drain(..) {
+            let mut reports = std::mem::take(&mut self.ep_out);
+            for out in reports.drain(..) {
                 match out {
                     EpOut::Room { npu } => self.offer(npu, now),
                     EpOut::Done { npu, seq } => self.chunk_done(npu, seq, now),
@@ -364,7 +364,7 @@ where
                 }
             }
             if self.ep_out.is_empty() {
-                self.ep_out = said; // keeps its allocation
+                self.ep_out = reports; // keeps its allocation
             }
         }
     }
@@ -505,7 +505,7 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, Request};
+    use syncline_collective::{Algorithm, Axis, Composition, PlanRequest};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
@@ -570,7 +570,7 @@ mod tests {
         let split = Split { element: 1 };
         let axes = [Axis { size: 4, algorithm: Algorithm::Ring }];
         let composition = Composition::PerDimension;
-        let request = Request { kind: Kind::AllReduce, composition, axes: &axes, root: 0, order: None };
+        let request = PlanRequest { kind: Kind::AllReduce, composition, axes: &axes, root: 0, order: None };
         let plan = Plan::new(request).expect("one phase");
         let layout = Layout::new(torus.clone(), Space::whole(vec![4]), vec![plan], &[Wires::Routed], split);
         let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };

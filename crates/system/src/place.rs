@@ -10,7 +10,7 @@ use crate::pipeline::{Pipelined, TryOut};
 use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, Request, Split};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, PlanRequest, Split};
 use syncline_core::{Bytes, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
@@ -69,13 +69,13 @@ impl Placement {
                 let kind = chosen.kind;
                 let chunk = job.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
-                let through = Through { offload: offload.as_ref(), sizes: sizes_of, slots };
+                let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots };
                 let plan = |slices: u32, order: Option<&[u8]>| -> Result<Plan, RunError> {
                     let algorithms = algorithms(chosen, whole, (slices, chunk), &through)?;
                     let axes = sizes_of.iter().zip(algorithms);
                     let axes: Vec<Axis> = axes.map(|(&size, algorithm)| Axis { size, algorithm }).collect();
                     let composition = chosen.composition();
-                    let mut plan = Plan::new(Request { kind, composition, axes: &axes, root: job.root, order })
+                    let mut plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: job.root, order })
                         .map_err(|error| unplanned(error, c, &job.kinds))?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
                         // Two halves of a share are that share only where blocks are padded to be equal.
@@ -307,14 +307,14 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
 }
 
 /// What can go through switches.
-struct Through<'a> {
+struct SwitchPlans<'a> {
     /// The switches, if the endpoint makes use of them.
     offload: Option<&'a Offload>,
     sizes: &'a [u32],
     slots: u8,
 }
 
-impl Through<'_> {
+impl SwitchPlans<'_> {
     /// What phases do along a dimension, of chunks of `chunk` bytes.
     fn algorithm(&self, dim: usize, composition: Composition, chunk: u64) -> Result<Algorithm, RunError> {
         let Some(offload) = self.offload else {
@@ -334,7 +334,7 @@ fn algorithms(
     chosen: &Chosen<'_>,
     whole: Option<&Product>,
     (slices, chunk): (u32, u64),
-    through: &Through<'_>,
+    through: &SwitchPlans<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
     let kind = chosen.kind;
     let dims = through.sizes.len();

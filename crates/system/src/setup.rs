@@ -106,7 +106,7 @@ impl RunPlan {
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
             let packet = spec.network.model().packet_bytes();
             let fits = |chunk: u64| endpoint.holds(&placement.plans, split, Bytes(chunk), packet, pools);
-            let bytes = grown(&placement, &job, (bytes, least_block_bytes), fits, &mut remarks);
+            let bytes = with_larger_chunks(&placement, &job, (bytes, least_block_bytes), fits, &mut remarks);
             config.chunking = Chunking::Size(bytes);
             if !fits(job.largest_piece(placement.plans.iter(), &config)) {
                 config.chunking = Chunking::AtMost(bytes);
@@ -160,7 +160,7 @@ impl RunPlan {
 
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no
 /// more than the largest collective has, padded, or than the endpoints have room for.
-fn grown(
+fn with_larger_chunks(
     placement: &Placement,
     job: &Job,
     (bytes, least): (u64, u64),

@@ -41,7 +41,7 @@ pub(crate) fn product(factors: &[u64]) -> u64 {
 
 /// A batch of images with channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ImageShape {
     /// Samples.
     pub batch: u32,
     /// Channels, or features.
@@ -52,7 +52,7 @@ pub struct Shape {
     pub width: u32,
 }
 
-impl Shape {
+impl ImageShape {
     /// Elements in all; saturates.
     pub fn elements(self) -> u64 {
         product(&[self.batch.into(), self.channels.into(), self.height.into(), self.width.into()])
@@ -107,9 +107,9 @@ impl Conv2d {
     ///
     /// # Panics
     /// When the stride is zero or the filter larger than the padded input: the model is wrong.
-    pub fn output(self, input: Shape) -> Shape {
+    pub fn output(self, input: ImageShape) -> ImageShape {
         let (height, width) = windows(input, self.kernel, self.stride, self.padding);
-        Shape { batch: input.batch, channels: self.channels, height, width }
+        ImageShape { batch: input.batch, channels: self.channels, height, width }
     }
 
     /// The operator: `y = x * w` forward, `dx = dy * w` and `dw = x * dy` backward, with equally many
@@ -118,11 +118,11 @@ impl Conv2d {
     ///
     /// # Panics
     /// As [`Conv2d::output`].
-    pub fn operator(self, input: Shape, element_bytes: u32) -> Operator {
+    pub fn operator(self, input: ImageShape, element_bytes: u32) -> Operator {
         let output = self.output(input);
         let (side, channels) = (u64::from(self.kernel), u64::from(self.channels));
         let window = product(&[input.channels.into(), side, side]);
-        let windows = Shape { channels: 1, ..output }.elements();
+        let windows = ImageShape { channels: 1, ..output }.elements();
         let params = product(&[window, channels]);
         // Each pass reads two of the three tensors and writes the third.
         let (x, y) = (input.elements(), output.elements());
@@ -137,7 +137,7 @@ impl Conv2d {
 }
 
 /// Rows and columns of windows that fit.
-fn windows(input: Shape, kernel: u32, stride: u32, padding: u32) -> (u32, u32) {
+fn windows(input: ImageShape, kernel: u32, stride: u32, padding: u32) -> (u32, u32) {
     assert!(stride > 0, "a window that does not move");
     let count = |side: u32| {
         let free = (u64::from(side) + 2 * u64::from(padding)).checked_sub(kernel.into());
@@ -163,7 +163,7 @@ pub fn fully_connected(rows: u64, inputs: u32, outputs: u32, bias: bool, element
 
 /// Batch normalisation with scale and shift, in training. The vectors per channel (mean, variance,
 /// parameters and their gradients) are too small to count.
-pub fn batch_norm(shape: Shape, element_bytes: u32) -> Operator {
+pub fn batch_norm(shape: ImageShape, element_bytes: u32) -> Operator {
     let n = shape.elements();
     let sweep = |flops: u64, tensors: u64| kernel(product(&[flops, n]), &[product(&[tensors, n])], element_bytes);
     Operator {
@@ -202,9 +202,15 @@ pub fn fork(n: u64, element_bytes: u32) -> Operator {
 ///
 /// # Panics
 /// As [`Conv2d::output`].
-pub fn max_pool(input: Shape, window: u32, stride: u32, padding: u32, element_bytes: u32) -> (Operator, Shape) {
+pub fn max_pool(
+    input: ImageShape,
+    window: u32,
+    stride: u32,
+    padding: u32,
+    element_bytes: u32,
+) -> (Operator, ImageShape) {
     let (height, width) = windows(input, window, stride, padding);
-    let output = Shape { height, width, ..input };
+    let output = ImageShape { height, width, ..input };
     let (x, y) = (input.elements(), output.elements());
     let compares = product(&[y, window.into(), window.into()]);
     let operator = Operator {
@@ -216,8 +222,8 @@ pub fn max_pool(input: Shape, window: u32, stride: u32, padding: u32, element_by
 }
 
 /// Average over each channel, with the shape of its output.
-pub fn global_average_pool(input: Shape, element_bytes: u32) -> (Operator, Shape) {
-    let output = Shape { height: 1, width: 1, ..input };
+pub fn global_average_pool(input: ImageShape, element_bytes: u32) -> (Operator, ImageShape) {
+    let output = ImageShape { height: 1, width: 1, ..input };
     let demand = kernel(input.elements(), &[input.elements(), output.elements()], element_bytes);
     (Operator { forward: vec![demand], input_grad: vec![demand], ..Operator::default() }, output)
 }
@@ -319,12 +325,12 @@ impl LayerPlan {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { batch: 2, channels: 3, height: 8, width: 10 }; // 480 elements
+    const SHAPE: ImageShape = ImageShape { batch: 2, channels: 3, height: 8, width: 10 }; // 480 elements
 
     #[test]
     fn convolution_by_hand() {
         let conv = Conv2d { channels: 5, kernel: 3, stride: 2, padding: 1 };
-        assert_eq!(conv.output(SHAPE), Shape { batch: 2, channels: 5, height: 4, width: 5 });
+        assert_eq!(conv.output(SHAPE), ImageShape { batch: 2, channels: 5, height: 4, width: 5 });
         let op = conv.operator(SHAPE, 2);
         assert_eq!(op.params, 135);
         // 40 windows of 27 elements, 5 channels; 480 + 135 + 200 elements of two bytes.
@@ -369,7 +375,7 @@ mod tests {
     #[test]
     fn pooling_by_hand() {
         let (op, out) = max_pool(SHAPE, 2, 2, 0, 1);
-        assert_eq!(out, Shape { batch: 2, channels: 3, height: 4, width: 5 });
+        assert_eq!(out, ImageShape { batch: 2, channels: 3, height: 4, width: 5 });
         assert_eq!(op.forward, vec![Demand::new(480, 480 + 120)]);
         assert_eq!(op.input_grad, vec![Demand::new(480, 2 * (480 + 120))]);
         let (op, out) = global_average_pool(SHAPE, 1);
@@ -408,7 +414,7 @@ mod tests {
 
     #[test]
     fn demand_beyond_64_bits_saturates() {
-        let huge = Shape { batch: u32::MAX, channels: u32::MAX, height: u32::MAX, width: u32::MAX };
+        let huge = ImageShape { batch: u32::MAX, channels: u32::MAX, height: u32::MAX, width: u32::MAX };
         assert_eq!(huge.elements(), u64::MAX);
         assert_eq!(relu(huge.elements(), 8).forward[0].bytes, u64::MAX);
         assert_eq!(fully_connected(u64::MAX, u32::MAX, u32::MAX, true, 8).forward[0].flops, u64::MAX);

@@ -21,7 +21,7 @@
 
 use crate::layer::Layer;
 use crate::operators::{
-    Conv2d, LayerPlan, Shape, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
+    Conv2d, ImageShape, LayerPlan, add, batch_norm, fork, fully_connected, global_average_pool, max_pool, relu,
     softmax_cross_entropy,
 };
 use crate::sizes::Sizes;
@@ -72,8 +72,8 @@ fn resnet(block: Block, blocks: [u32; 4], sizes: &Sizes) -> Vec<Layer> {
 }
 
 /// The layers in forward order, each with the shape that leaves it.
-fn plans(block: Block, blocks: [u32; 4], batch: u32, bytes: u32) -> Vec<(LayerPlan, Shape)> {
-    let image = Shape { batch, channels: 3, height: 224, width: 224 };
+fn plans(block: Block, blocks: [u32; 4], batch: u32, bytes: u32) -> Vec<(LayerPlan, ImageShape)> {
+    let image = ImageShape { batch, channels: 3, height: 224, width: 224 };
     let stem = Conv2d { channels: 64, kernel: 7, stride: 2, padding: 3 };
     let (plan, shape) = normalised("conv1".into(), stem, image, bytes);
     let (pool, mut shape) = max_pool(shape, 3, 2, 1, bytes);
@@ -91,19 +91,19 @@ fn plans(block: Block, blocks: [u32; 4], batch: u32, bytes: u32) -> Vec<(LayerPl
     layers.push((last.followed_by(pool), pooled));
     let classifier = LayerPlan::new("fc", fully_connected(batch.into(), pooled.channels, CLASSES, true, bytes))
         .followed_by(softmax_cross_entropy(batch.into(), CLASSES, bytes));
-    layers.push((classifier, Shape { channels: CLASSES, ..pooled }));
+    layers.push((classifier, ImageShape { channels: CLASSES, ..pooled }));
     layers
 }
 
 /// Appends a block's layers and returns the shape of its output.
 fn residual_block(
-    layers: &mut Vec<(LayerPlan, Shape)>,
+    layers: &mut Vec<(LayerPlan, ImageShape)>,
     name: &str,
     convolutions: &[Conv2d],
     stride: u32,
-    input: Shape,
+    input: ImageShape,
     bytes: u32,
-) -> Shape {
+) -> ImageShape {
     let mut shape = input;
     for (i, &conv) in convolutions.iter().enumerate() {
         let (mut plan, output) = normalised(format!("{name}.conv{}", i + 1), conv, shape, bytes);
@@ -128,7 +128,7 @@ fn residual_block(
 }
 
 /// A convolution with batch norm behind it, and the shape of the output.
-fn normalised(name: String, conv: Conv2d, input: Shape, bytes: u32) -> (LayerPlan, Shape) {
+fn normalised(name: String, conv: Conv2d, input: ImageShape, bytes: u32) -> (LayerPlan, ImageShape) {
     let output = conv.output(input);
     (LayerPlan::new(name, conv.operator(input, bytes)).followed_by(batch_norm(output, bytes)), output)
 }
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(built.iter().take(5).map(|l| l.name.as_str()).collect::<Vec<_>>(), names);
         let shape = |name: &str| {
             let i = built.iter().position(|l| l.name == name).unwrap();
-            let Shape { batch, channels, height, width } = layers[i].1;
+            let ImageShape { batch, channels, height, width } = layers[i].1;
             assert_eq!(batch, 32);
             (channels, height, width)
         };

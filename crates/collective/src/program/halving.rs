@@ -82,7 +82,7 @@ struct Nodes {
 
 /// A rank's place among the nodes.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     node: u32,
     role: Role,
 }
@@ -127,7 +127,7 @@ impl Nodes {
         self.active(node) != self.resting(node)
     }
 
-    fn place(self, rank: u32) -> Place {
+    fn position(self, rank: u32) -> Position {
         let i = ((u64::from(rank) + 1) << self.levels).div_ceil(u64::from(self.ranks)) as u32 - 1;
         let node = self.turned(i);
         let role = match (self.is_pair(node), self.active(node) == rank) {
@@ -135,7 +135,7 @@ impl Nodes {
             (true, true) => Role::Active,
             (true, false) => Role::Resting,
         };
-        Place { node, role }
+        Position { node, role }
     }
 
     /// The role of the rank that acts for a node.
@@ -205,7 +205,7 @@ pub fn steps(kind: Kind, ranks: u32, rank: u32) -> u32 {
         return 0;
     }
     let nodes = Nodes::new(kind, ranks);
-    let role = nodes.place(rank).role;
+    let role = nodes.position(rank).role;
     nodes.first_gathering(role) + nodes.gathering(role)
 }
 
@@ -213,20 +213,20 @@ pub fn steps(kind: Kind, ranks: u32, rank: u32) -> u32 {
 #[inline]
 pub fn step(kind: Kind, ranks: u32, rank: u32, pc: u32) -> Step {
     let nodes = Nodes::new(kind, ranks);
-    let place = nodes.place(rank);
-    let (reducing, gathering) = (nodes.reducing(place.role), nodes.first_gathering(place.role));
+    let position = nodes.position(rank);
+    let (reducing, gathering) = (nodes.reducing(position.role), nodes.first_gathering(position.role));
     if pc < reducing {
-        nodes.reduce(place, pc)
+        nodes.reduce(position, pc)
     } else if pc < gathering {
-        nodes.hand_over(place)
+        nodes.hand_over(position)
     } else {
-        nodes.gather(place, pc - gathering)
+        nodes.gather(position, pc - gathering)
     }
 }
 
 impl Nodes {
     /// A step of the halving.
-    fn reduce(self, Place { node, role }: Place, pc: u32) -> Step {
+    fn reduce(self, Position { node, role }: Position, pc: u32) -> Step {
         let kept = self.kept_half(node);
         match (role, pc) {
             (Role::Resting, 0) => Step::send(self.half(kept), self.active(node), slot(1)),
@@ -260,7 +260,7 @@ impl Nodes {
     }
 
     /// The block of a pair's resting rank changes hands: to it after reducing, from it before gathering.
-    fn hand_over(self, Place { node, role }: Place) -> Step {
+    fn hand_over(self, Position { node, role }: Position) -> Step {
         let (active, resting) = (self.active(node), self.resting(node));
         match (role == Role::Active, self.kind == Kind::ReduceScatter) {
             (true, true) => Step::send(Blocks::one(resting), resting, slot(self.reducing(Role::Resting))),
@@ -271,7 +271,7 @@ impl Nodes {
     }
 
     /// A step of the doubling, the first one being 0.
-    fn gather(self, Place { node, role }: Place, step: u32) -> Step {
+    fn gather(self, Position { node, role }: Position, step: u32) -> Step {
         let kept = self.kept_half(node);
         let last = 2 * (self.levels - 1);
         match role {
@@ -316,12 +316,12 @@ mod tests {
             let (power, nodes) = (1 << levels(ranks), Nodes::new(Kind::AllGather, ranks));
             for rank in 0..ranks {
                 let halving = |kind| Program::HalvingDoubling { kind, ranks };
-                let rests = u32::from(nodes.place(rank).role == Role::Resting);
+                let rests = u32::from(nodes.position(rank).role == Role::Resting);
                 let context = format!("rank {rank} of {ranks}");
                 assert_eq!(sent_blocks(&halving(Kind::ReduceScatter), rank), ranks - 1 + rests, "{context}");
                 assert_eq!(received_blocks(&halving(Kind::AllGather), rank), ranks - 1 + rests, "{context}");
                 assert!(2 * sent_blocks(&halving(Kind::AllGather), rank) <= 3 * ranks + 2 * levels(ranks), "{context}");
-                let all_reduce = match Nodes::new(Kind::AllReduce, ranks).place(rank).role {
+                let all_reduce = match Nodes::new(Kind::AllReduce, ranks).position(rank).role {
                     Role::Single => 2 * power - 2,
                     Role::Active => (5 * power - 4) / 2,
                     Role::Resting => 3 * power / 2,

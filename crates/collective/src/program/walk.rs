@@ -58,7 +58,7 @@ pub(super) mod volume {
 mod tests {
     use super::*;
     use crate::kind::Kind;
-    use crate::plan::{Algorithm, Axis, Composition, PhaseId, Plan, Request};
+    use crate::plan::{Algorithm, Axis, Composition, PhaseId, Plan, PlanRequest};
 
     #[test]
     fn rounds_are_those_of_the_longest_way() {
@@ -70,7 +70,7 @@ mod tests {
                 let axes = [Axis { size: ranks, algorithm }];
                 let root = ranks / 2;
                 let composition = Composition::PerDimension;
-                let plan = Plan::new(Request { kind, composition, axes: &axes, root, order: None }).unwrap();
+                let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root, order: None }).unwrap();
                 if ranks > 1 {
                     let program = plan.program(PhaseId(0), true);
                     assert_eq!(program.rounds(), rounds(&program), "{kind} by {algorithm:?} on {ranks}");

@@ -16,7 +16,7 @@
 //!
 //! Buffers that share memory with another may be given as 0 chunks, as MSCCL's compiler does.
 
-use super::form::{Buffer, Collective, Place, Rank};
+use super::form::{Buffer, Collective, Location, Rank};
 use super::report::{Findings, Kind, Remark, Site};
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ struct Memory {
 
 /// Where input and output lie in each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum BufferRelation {
     /// Both hold the vector.
     Same,
     /// The input is a share of the output.
@@ -63,17 +63,17 @@ impl Contract {
     /// The contract for `ranks`, which are in order. What does not fit goes to `errors`; the contract is
     /// `None` if something does not.
     pub fn new(collective: Collective, in_place: bool, ranks: &[&Rank], errors: &mut Findings) -> Option<Contract> {
-        let shape = shape(collective);
+        let relation = relation(collective);
         let count = ranks.len() as u32;
-        let whole = |r: &&Rank| match shape {
-            Shape::Same => r.input_chunks.max(r.output_chunks),
-            Shape::Gathers => r.output_chunks,
-            Shape::Scatters => r.input_chunks,
+        let whole = |r: &&Rank| match relation {
+            BufferRelation::Same => r.input_chunks.max(r.output_chunks),
+            BufferRelation::Gathers => r.output_chunks,
+            BufferRelation::Scatters => r.input_chunks,
         };
         let size = ranks.iter().map(whole).max().unwrap_or(0);
-        let cut = shape != Shape::Same || collective == Collective::AllToAll;
+        let cut = relation != BufferRelation::Same || collective == Collective::AllToAll;
         if size == 0 {
-            let buffer = if shape == Shape::Gathers { "output" } else { "input" };
+            let buffer = if relation == BufferRelation::Gathers { "output" } else { "input" };
             errors.add(Kind::Sizes, Site::ALL, format!("no rank has an {buffer} buffer"));
             return None;
         }
@@ -97,11 +97,11 @@ impl Contract {
     }
 
     fn check_sizes(&self, rank: &Rank, in_place: bool, errors: &mut Findings) {
-        let shape = shape(self.collective);
-        let input = if shape == Shape::Gathers { self.share } else { self.size };
-        let output = if shape == Shape::Scatters { self.share } else { self.size };
-        let inside_output = in_place && shape != Shape::Scatters && rank.output_chunks > 0;
-        let inside_input = in_place && shape != Shape::Gathers && rank.input_chunks > 0;
+        let relation = relation(self.collective);
+        let input = if relation == BufferRelation::Gathers { self.share } else { self.size };
+        let output = if relation == BufferRelation::Scatters { self.share } else { self.size };
+        let inside_output = in_place && relation != BufferRelation::Scatters && rank.output_chunks > 0;
+        let inside_input = in_place && relation != BufferRelation::Gathers && rank.input_chunks > 0;
         let only_at_root = matches!(self.collective, Collective::Broadcast | Collective::Scatter);
         let result_at_root = matches!(self.collective, Collective::Reduce | Collective::Gather);
         let buffers = [
@@ -126,10 +126,10 @@ impl Contract {
     fn memory(&self, rank: &Rank, in_place: bool, start: u32) -> Memory {
         let whole = (start, self.size);
         let share = (start + rank.id * self.share, self.share);
-        let (input, output) = match shape(self.collective) {
-            Shape::Same if in_place && rank.input_chunks.max(rank.output_chunks) > 0 => (whole, whole),
-            Shape::Gathers if in_place && rank.output_chunks > 0 => (share, whole),
-            Shape::Scatters if in_place && rank.input_chunks > 0 => (whole, share),
+        let (input, output) = match relation(self.collective) {
+            BufferRelation::Same if in_place && rank.input_chunks.max(rank.output_chunks) > 0 => (whole, whole),
+            BufferRelation::Gathers if in_place && rank.output_chunks > 0 => (share, whole),
+            BufferRelation::Scatters if in_place && rank.input_chunks > 0 => (whole, share),
             _ => ((start, rank.input_chunks), (start + rank.input_chunks, rank.output_chunks)),
         };
         let end = (input.0 + input.1).max(output.0 + output.1);
@@ -142,8 +142,8 @@ impl Contract {
     }
 
     /// The cell of a place.
-    pub fn cell(&self, rank: u32, place: Place) -> u32 {
-        self.buffer(rank, place.buffer).0 + place.offset
+    pub fn cell(&self, rank: u32, location: Location) -> u32 {
+        self.buffer(rank, location.buffer).0 + location.offset
     }
 
     /// The cells of a rank.
@@ -158,14 +158,14 @@ impl Contract {
     }
 
     /// What people call a cell of a rank.
-    pub fn place(&self, rank: u32, cell: u32) -> Place {
+    pub fn location(&self, rank: u32, cell: u32) -> Location {
         let holds = |&(start, len): &(u32, u32)| (start..start + len).contains(&cell);
         let memory = &self.memory[rank as usize];
         let buffers =
             [(Buffer::Input, memory.input), (Buffer::Output, memory.output), (Buffer::Scratch, memory.scratch)];
         let (buffer, start) =
             buffers.into_iter().find(|b| holds(&b.1)).map_or((Buffer::Scratch, cell), |b| (b.0, b.1.0));
-        Place { buffer, offset: cell - start }
+        Location { buffer, offset: cell - start }
     }
 
     /// The chunk of the own input that a rank starts with, if it does, for every chunk of its input.
@@ -216,10 +216,10 @@ impl Contract {
     }
 }
 
-fn shape(collective: Collective) -> Shape {
+fn relation(collective: Collective) -> BufferRelation {
     match collective {
-        Collective::AllGather | Collective::Gather => Shape::Gathers,
-        Collective::ReduceScatter | Collective::Scatter => Shape::Scatters,
-        _ => Shape::Same,
+        Collective::AllGather | Collective::Gather => BufferRelation::Gathers,
+        Collective::ReduceScatter | Collective::Scatter => BufferRelation::Scatters,
+        _ => BufferRelation::Same,
     }
 }

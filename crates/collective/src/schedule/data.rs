@@ -204,8 +204,8 @@ impl Run<'_> {
     }
 
     fn place(&self, rank: u32, cell: u32) -> String {
-        let place = self.machine.contract.place(rank, cell);
-        format!("chunk {} of its {} buffer", place.offset, place.buffer.name())
+        let location = self.machine.contract.location(rank, cell);
+        format!("chunk {} of its {} buffer", location.offset, location.buffer.name())
     }
 
     fn is_right(&self, value: Value, chunk: u32, from: From) -> bool {

@@ -150,13 +150,13 @@ pub struct ThreadBlock {
     /// The channel of both connections.
     pub channel: u32,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScheduleStep>,
 }
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct ScheduleStep {
     /// Its number within the thread block.
     pub id: u32,
     /// What it does.
@@ -164,10 +164,10 @@ pub struct Step {
     pub action: Action,
     /// The local chunks that it reads, for the actions of [`Action::has_src`].
     #[serde(default)]
-    pub src: Option<Place>,
+    pub src: Option<Location>,
     /// The local chunks that it writes, for the actions of [`Action::has_dst`].
     #[serde(default)]
-    pub dst: Option<Place>,
+    pub dst: Option<Location>,
     /// Chunks; none for `nop`.
     #[serde(default)]
     pub count: u32,
@@ -182,7 +182,7 @@ pub struct Step {
 /// The first of some chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct Location {
     /// The buffer.
     pub buffer: Buffer,
     /// The chunk's number within it.

@@ -2,7 +2,7 @@
 //! connections with both of their ends.
 
 use super::contract::Contract;
-use super::form::{Action, Place, ThreadBlock};
+use super::form::{Action, Location, ThreadBlock};
 use super::report::Site;
 use super::structure::{Checked, Connection};
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ impl Machine {
         }
         let start = self.steps.len() as u32;
         for step in &block.steps {
-            let cell = |place: Option<Place>| place.map(|p| self.contract.cell(rank, p));
+            let cell = |place: Option<Location>| place.map(|p| self.contract.cell(rank, p));
             let (src, dst) = (cell(step.src), cell(step.dst));
             let (action, count) = (step.action, step.count);
             self.steps.push(Instruction { action, thread, src, dst, count, after: None, sender: None });

@@ -25,7 +25,9 @@ pub mod report;
 pub mod structure;
 
 pub use buffering::Buffering;
-pub use form::{Action, Buffer, Collective, Dependency, Format, Place, Protocol, Rank, Schedule, Step, ThreadBlock};
+pub use form::{
+    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Rank, Schedule, ScheduleStep, ThreadBlock,
+};
 pub use report::{Counts, Finding, Kind, Report};
 
 use form::VERSION;
@@ -37,7 +39,7 @@ use syncline_core::Refusal;
 /// What is asked for, as it crosses the binding.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct VerifyRequest {
     /// The root; from the schedule, or from what it does, if not given.
     pub root: Option<u32>,
     /// What connections hold.
@@ -46,12 +48,12 @@ pub struct Request {
     pub schedule: Schedule,
 }
 
-/// Verifies the schedule of a [`Request`] in JSON, and returns a [`Report`] in JSON.
+/// Verifies the schedule of a [`VerifyRequest`] in JSON, and returns a [`Report`] in JSON.
 ///
 /// # Errors
 /// [`Refusal`], also for what is not a request.
 pub fn verify_json(text: &str) -> Result<String, Refusal> {
-    let request: Request = serde_json::from_str(text).map_err(|error| {
+    let request: VerifyRequest = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         Refusal::of("schedule", message.strip_suffix(&place).unwrap_or(&message)).in_line(error.line())

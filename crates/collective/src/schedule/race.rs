@@ -112,13 +112,13 @@ fn local_clocks(machine: &Machine, threads: &Range<u32>, order: &[StepId]) -> Ve
     let width = threads.len();
     let first_step = machine.threads[threads.start as usize..].first().map_or(0, |t| t.steps.start);
     let starts: Vec<StepId> = threads.clone().map(|t| machine.thread(ThreadId(t)).first()).collect();
-    let mut place = vec![0; order.len()]; // of a step in `order`
+    let mut positions = vec![0; order.len()]; // of a step in `order`
     let mut clocks: Vec<StepId> = Vec::with_capacity(order.len() * width);
     for (at, &step) in order.iter().enumerate() {
-        place[(step.0 - first_step) as usize] = at;
+        positions[(step.0 - first_step) as usize] = at;
         clocks.extend(&starts);
         for before in [machine.previous(step), machine.step(step).after].into_iter().flatten() {
-            let from = place[(before.0 - first_step) as usize] * width;
+            let from = positions[(before.0 - first_step) as usize] * width;
             let (known, clock) = clocks.split_at_mut(at * width);
             join(clock, &known[from..from + width]);
             let lane = (machine.step(before).thread.0 - threads.start) as usize;
@@ -188,12 +188,12 @@ fn report(machine: &Machine, suspect: Suspect, flaws: &mut Findings) {
     };
     let verb = |step| if writes(step) { "writes" } else { "reads" };
     let other = machine.site(second);
-    let place = machine.contract.place(other.rank.unwrap_or(0), suspect.cell);
+    let location = machine.contract.location(other.rank.unwrap_or(0), suspect.cell);
     let message = format!(
         "{} chunk {} of the {} buffer, which step {} of thread block {} {}; nothing says which comes first",
         verb(first),
-        place.offset,
-        place.buffer.name(),
+        location.offset,
+        location.buffer.name(),
         other.step.unwrap_or(0),
         other.thread_block.unwrap_or(0),
         verb(second)

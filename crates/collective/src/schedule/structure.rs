@@ -2,7 +2,7 @@
 //! their buffers, and for every message a receiver that expects it. Finds everything at once.
 
 use super::contract::Contract;
-use super::form::{Action, Collective, Place, Rank, Schedule, Step, ThreadBlock};
+use super::form::{Action, Collective, Location, Rank, Schedule, ScheduleStep, ThreadBlock};
 use super::report::{Findings, Kind, Remark, Site};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -148,7 +148,7 @@ fn check_peers(rank: u32, block: &ThreadBlock, ranks: usize, errors: &mut Findin
     }
 }
 
-fn check_operands(collective: Collective, block: &ThreadBlock, step: &Step, site: Site, errors: &mut Findings) {
+fn check_operands(collective: Collective, block: &ThreadBlock, step: &ScheduleStep, site: Site, errors: &mut Findings) {
     let action = step.action;
     let mut add = |kind, remark: Remark| errors.add(kind, site, remark);
     if action.sends() && block.send.is_none() {
@@ -178,7 +178,7 @@ fn check_operands(collective: Collective, block: &ThreadBlock, step: &Step, site
     }
 }
 
-fn check_bounds(contract: &Contract, rank: u32, step: &Step, site: Site, errors: &mut Findings) {
+fn check_bounds(contract: &Contract, rank: u32, step: &ScheduleStep, site: Site, errors: &mut Findings) {
     for place in [step.src, step.dst].into_iter().flatten() {
         let len = contract.len(rank, place.buffer);
         if u64::from(place.offset) + u64::from(step.count) > u64::from(len) {
@@ -192,7 +192,7 @@ fn check_bounds(contract: &Contract, rank: u32, step: &Step, site: Site, errors:
     }
 }
 
-fn chunks(place: Place, count: u32, len: u32) -> String {
+fn chunks(place: Location, count: u32, len: u32) -> String {
     let last = u64::from(place.offset) + u64::from(count.max(1)) - 1;
     if count <= 1 || len == 0 {
         format!("chunk {} is", place.offset)
@@ -201,7 +201,13 @@ fn chunks(place: Place, count: u32, len: u32) -> String {
     }
 }
 
-fn check_dependency(blocks: &[&ThreadBlock], block: &ThreadBlock, step: &Step, site: Site, errors: &mut Findings) {
+fn check_dependency(
+    blocks: &[&ThreadBlock],
+    block: &ThreadBlock,
+    step: &ScheduleStep,
+    site: Site,
+    errors: &mut Findings,
+) {
     let Some(dependency) = step.depends_on else { return };
     let (on_block, on_step) = (dependency.thread_block, dependency.step);
     let waits = format!("waits for step {on_step} of thread block {on_block}");

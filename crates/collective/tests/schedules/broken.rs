@@ -2,7 +2,7 @@
 
 use crate::build::*;
 use syncline_collective::schedule::{
-    Action, Buffering, Collective, Dependency, Finding, Kind, Rank, Schedule, Step, ThreadBlock, verify,
+    Action, Buffering, Collective, Dependency, Finding, Kind, Rank, Schedule, ScheduleStep, ThreadBlock, verify,
 };
 
 fn ring() -> Schedule {
@@ -37,7 +37,7 @@ fn the_block(schedule: &mut Schedule, rank: usize, block: usize) -> &mut ThreadB
     &mut schedule.ranks[rank].thread_blocks[block]
 }
 
-fn the_step(schedule: &mut Schedule, rank: usize, block: usize, step: usize) -> &mut Step {
+fn the_step(schedule: &mut Schedule, rank: usize, block: usize, step: usize) -> &mut ScheduleStep {
     &mut the_block(schedule, rank, block).steps[step]
 }
 
@@ -67,7 +67,7 @@ fn a_lost_contribution() {
     // Rank 2 passes on what it received and forgets to add its own.
     let mut s = ring_all_reduce(4, 1, 1, false);
     *the_step(&mut s, 2, 0, 1) =
-        Step { action: Action::RecvCopySend, src: None, dst: at(O, 1), ..the_step(&mut s, 2, 0, 1).clone() };
+        ScheduleStep { action: Action::RecvCopySend, src: None, dst: at(O, 1), ..the_step(&mut s, 2, 0, 1).clone() };
     let (kind, site, message) = flaw(&s, Buffering::Eager);
     assert_eq!((kind, site), (Kind::Lost, [Some(0), None, None]));
     assert_eq!(
@@ -452,7 +452,7 @@ fn what_msccl_would_stumble_over_is_warned_of() {
 fn findings_beyond_a_thousand_are_counted() {
     let mut s = empty(Collective::AllReduce, true, 1, [1, 0, 0]);
     let steps = (0..1500)
-        .map(|id| Step {
+        .map(|id| ScheduleStep {
             id,
             action: Action::Nop,
             src: None,

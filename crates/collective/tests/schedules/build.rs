@@ -1,7 +1,7 @@
 //! Schedules for tests: a small language to write them, and well-known algorithms in it.
 
 use syncline_collective::schedule::{
-    Action, Buffer, Collective, Dependency, Format, Place, Protocol, Rank, Schedule, Step, ThreadBlock,
+    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Rank, Schedule, ScheduleStep, ThreadBlock,
 };
 
 pub const I: Buffer = Buffer::Input;
@@ -9,8 +9,8 @@ pub const O: Buffer = Buffer::Output;
 pub const S: Buffer = Buffer::Scratch;
 
 /// A place in a buffer.
-pub fn at(buffer: Buffer, offset: u32) -> Option<Place> {
-    Some(Place { buffer, offset })
+pub fn at(buffer: Buffer, offset: u32) -> Option<Location> {
+    Some(Location { buffer, offset })
 }
 
 /// A schedule without steps; all ranks have equal buffers.
@@ -47,13 +47,13 @@ pub fn step(
     schedule: &mut Schedule,
     (rank, block): (u32, u32),
     action: Action,
-    src: Option<Place>,
-    dst: Option<Place>,
+    src: Option<Location>,
+    dst: Option<Location>,
     count: u32,
 ) {
     let steps = &mut schedule.ranks[rank as usize].thread_blocks[block as usize].steps;
     let id = steps.len() as u32;
-    steps.push(Step { id, action, src, dst, count, depends_on: None, has_dependents: false });
+    steps.push(ScheduleStep { id, action, src, dst, count, depends_on: None, has_dependents: false });
 }
 
 /// Lets the last step of a thread block wait for the last step, so far, of another of its rank.

@@ -5,7 +5,7 @@ use crate::broken::remove;
 use crate::oracle::{self, Random};
 use crate::valid::any_schedule;
 use proptest::prelude::*;
-use syncline_collective::schedule::{Action, Buffering, Schedule, Step, verify};
+use syncline_collective::schedule::{Action, Buffering, Schedule, ScheduleStep, verify};
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
@@ -75,7 +75,7 @@ fn mutate(schedule: &mut Schedule, change: Change, random: &mut Random) -> bool 
     *schedule != before
 }
 
-fn change_step(step: &mut Step, change: Change, (blocks, steps): (usize, usize), random: &mut Random) {
+fn change_step(step: &mut ScheduleStep, change: Change, (blocks, steps): (usize, usize), random: &mut Random) {
     let place = if random.below(2) == 0 || step.dst.is_none() { &mut step.src } else { &mut step.dst };
     match change {
         Change::Offset => {

@@ -2,7 +2,7 @@
 //! times. What the verifier accepts must come out right every time. It shares no code with the verifier.
 
 use std::collections::{BTreeMap, VecDeque};
-use syncline_collective::schedule::{Action, Buffer, Collective, Place, Schedule};
+use syncline_collective::schedule::{Action, Buffer, Collective, Location, Schedule};
 
 /// A small generator (splitmix64), so that an execution depends on its seed alone.
 pub struct Random(pub u64);
@@ -59,12 +59,12 @@ impl Memory {
         }
     }
 
-    fn read(&self, rank: usize, place: Place, i: u32) -> u64 {
+    fn read(&self, rank: usize, place: Location, i: u32) -> u64 {
         let key = self.key(rank, place.buffer, place.offset + i);
         self.cells[rank].get(&key).copied().unwrap_or(0xdead_beef)
     }
 
-    fn write(&mut self, rank: usize, place: Place, i: u32, value: u64) {
+    fn write(&mut self, rank: usize, place: Location, i: u32, value: u64) {
         let key = self.key(rank, place.buffer, place.offset + i);
         self.cells[rank].insert(key, value);
     }
@@ -87,7 +87,7 @@ pub fn run(schedule: &Schedule, root: u32, slots: usize, seed: u64) -> Result<()
             _ => whole,
         };
         for chunk in 0..start {
-            memory.write(rank as usize, Place { buffer: Buffer::Input, offset: chunk }, 0, input(rank, chunk));
+            memory.write(rank as usize, Location { buffer: Buffer::Input, offset: chunk }, 0, input(rank, chunk));
         }
     }
     let mut threads: Vec<(usize, usize, Cursor)> = vec![];
@@ -175,7 +175,7 @@ fn judge(collective: Collective, memory: &Memory, ranks: u32, whole: u32, root: 
     let share = whole / ranks;
     let sum = |chunk: u32| (0..ranks).fold(0u64, |s, r| s.wrapping_add(input(r, chunk)));
     for rank in 0..ranks {
-        let result = |j: u32| memory.read(rank as usize, Place { buffer: Buffer::Output, offset: j }, 0);
+        let result = |j: u32| memory.read(rank as usize, Location { buffer: Buffer::Output, offset: j }, 0);
         let wanted: Vec<u64> = match collective {
             Collective::AllReduce => (0..whole).map(sum).collect(),
             Collective::Reduce if rank == root => (0..whole).map(sum).collect(),

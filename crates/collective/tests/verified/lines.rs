@@ -2,7 +2,7 @@
 
 use crate::support::{programs, verify_line};
 use syncline_collective::verify::{Buffering, Verifier};
-use syncline_collective::{Algorithm, Axis, Composition, Kind, PhaseId, Plan, Program, Request, Slot, Step};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, PhaseId, Plan, PlanRequest, Program, Slot, Step};
 
 const SLOT: Buffering = Buffering::Slots(1);
 
@@ -89,7 +89,8 @@ fn direct_on_grids() {
         let ranks: u32 = sizes.iter().product();
         for kind in Kind::ALL {
             let axes = [Axis { size: ranks, algorithm: Algorithm::Direct }];
-            let request = Request { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
+            let request =
+                PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
             let plan = Plan::new(request).expect("a program exists").on_grid(sizes, &vec![ring; sizes.len()]);
             // Two halves of a share are that share only if all are equal, which does not matter to an all-reduce.
             let odd = if ring && kind != Kind::AllReduce { u64::from(4 * ranks) } else { u64::from(2 * ranks) + 3 };
@@ -131,7 +132,8 @@ fn rotation_symmetric_programs_are() {
                 continue;
             }
             let axes = [Axis { size: ranks, algorithm }];
-            let request = Request { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
+            let request =
+                PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
             let plan = Plan::new(request).expect("a program exists");
             for up in [true, false] {
                 let program = plan.program(PhaseId(0), up);

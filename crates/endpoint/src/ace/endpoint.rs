@@ -118,8 +118,8 @@ impl Ace {
     fn fsms_of_phases(&self) -> Vec<PhaseFsms> {
         let of_plan = |plan: PlanId| {
             (0..self.layout.phases(plan)).map(move |phase| {
-                let line = if self.is_all_to_all(plan) { self.phases } else { phase };
-                let (fsms, peak) = (self.fsms.serving(line), self.fsms.peak_in_line(line));
+                let queue = if self.is_all_to_all(plan) { self.phases } else { phase };
+                let (fsms, peak) = (self.fsms.serving(queue), self.fsms.peak_in_queue(queue));
                 PhaseFsms { plan, phase: PhaseId::from_index(phase), fsms, peak }
             })
         };

@@ -32,7 +32,7 @@ pub struct Ace {
     pub(super) packet: u32,
     pub(super) chunks: Vec<Chunk>,
     pub(super) windows: Vec<Window>,
-    /// Most phases of a plan. Chunks stand in a line for each phase, direct all-to-alls in one behind them.
+    /// Most phases of a plan. Chunks stand in a queue for each phase, direct all-to-alls in one behind them.
     pub(super) phases: usize,
     pub(super) order: ChunkOrder,
     pub(super) sram: Sram,
@@ -156,9 +156,9 @@ impl Ace {
         self.chunks[seq.index()].plan
     }
 
-    /// The line in which a chunk stands in a phase: that of the phase, or that of direct all-to-alls.
+    /// The queue in which a chunk stands in a phase: that of the phase, or that of direct all-to-alls.
     #[inline]
-    pub(super) fn line(&self, seq: ChunkId, phase: PhaseId) -> usize {
+    pub(super) fn queue_of(&self, seq: ChunkId, phase: PhaseId) -> usize {
         if self.is_all_to_all(self.plan_of(seq)) { self.phases } else { phase.index() }
     }
 

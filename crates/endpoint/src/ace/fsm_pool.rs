@@ -1,6 +1,6 @@
 //! The FSMs: which of them are busy, and with what.
 //!
-//! Work comes in *lines*. Each line but the last has FSMs of its own; the last is served by all of them. Which FSM serves
+//! Work comes in *queues*. Each queue but the last has FSMs of its own; the last is served by all of them. Which FSM serves
 //! a piece of work follows from its number in the order that all NPUs share, so that all NPUs choose alike.
 
 use crate::api::ChunkId;
@@ -10,58 +10,58 @@ use syncline_core::Ps;
 /// The FSMs of all NPUs.
 #[derive(Debug)]
 pub(super) struct FsmPool {
-    /// First FSM of each line that has some of its own, and the one behind the last of these.
+    /// First FSM of each queue that has some of its own, and the one behind the last of these.
     first: Vec<u32>,
     /// Per NPU and FSM.
     busy: Vec<bool>,
-    /// Per NPU, and per NPU and line: busy FSMs.
+    /// Per NPU, and per NPU and queue: busy FSMs.
     busy_of_npu: Vec<u32>,
-    busy_in_line: Vec<u32>,
-    /// The most of one NPU, in all and per line.
+    busy_in_queue: Vec<u32>,
+    /// The most of one NPU, in all and per queue.
     peak: u32,
-    peak_in_line: Vec<u32>,
+    peak_in_queue: Vec<u32>,
     usage: ResourceUse,
 }
 
 impl FsmPool {
-    /// `fsms` idle FSMs on each of `npus` NPUs, of which so many are each line's own; none of the numbers is zero.
-    pub fn new(per_line: &[u32], fsms: u32, npus: u32) -> FsmPool {
-        let first: Vec<u32> = (0..=per_line.len()).map(|line| per_line[..line].iter().sum()).collect();
-        let (lines, npus) = (first.len(), npus as usize);
+    /// `fsms` idle FSMs on each of `npus` NPUs, of which so many are each queue's own; none of the numbers is zero.
+    pub fn new(per_queue: &[u32], fsms: u32, npus: u32) -> FsmPool {
+        let first: Vec<u32> = (0..=per_queue.len()).map(|queue| per_queue[..queue].iter().sum()).collect();
+        let (queues, npus) = (first.len(), npus as usize);
         FsmPool {
             busy: vec![false; npus * fsms as usize],
             busy_of_npu: vec![0; npus],
-            busy_in_line: vec![0; npus * lines],
+            busy_in_queue: vec![0; npus * queues],
             peak: 0,
-            peak_in_line: vec![0; lines],
+            peak_in_queue: vec![0; queues],
             usage: ResourceUse::new("fsm", fsms),
             first,
         }
     }
 
-    /// The first FSM that serves a line, and the one behind the last.
-    fn range(&self, line: usize) -> (u32, u32) {
-        match self.first.get(line + 1) {
-            Some(&end) => (self.first[line], end),
+    /// The first FSM that serves a queue, and the one behind the last.
+    fn range(&self, queue: usize) -> (u32, u32) {
+        match self.first.get(queue + 1) {
+            Some(&end) => (self.first[queue], end),
             None => (0, self.usage.servers),
         }
     }
 
-    /// FSMs that serve a line.
-    pub fn serving(&self, line: usize) -> u32 {
-        let (first, end) = self.range(line);
+    /// FSMs that serve a queue.
+    pub fn serving(&self, queue: usize) -> u32 {
+        let (first, end) = self.range(queue);
         end - first
     }
 
-    /// The FSM that serves piece `seq` of a line's work.
+    /// The FSM that serves piece `seq` of a queue's work.
     #[inline]
-    pub fn server(&self, line: usize, seq: ChunkId) -> u32 {
-        let (first, end) = self.range(line);
+    pub fn server(&self, queue: usize, seq: ChunkId) -> u32 {
+        let (first, end) = self.range(queue);
         first + seq.0 % (end - first)
     }
 
-    /// The line that an FSM serves beside the last one.
-    pub fn own_line(&self, fsm: u32) -> usize {
+    /// The queue that an FSM serves beside the last one.
+    pub fn own_queue(&self, fsm: u32) -> usize {
         self.first.partition_point(|&first| first <= fsm) - 1
     }
 
@@ -74,23 +74,23 @@ impl FsmPool {
         self.busy[self.place(npu, fsm)]
     }
 
-    /// An idle FSM begins work of a line.
-    pub fn take(&mut self, npu: usize, line: usize, fsm: u32) {
+    /// An idle FSM begins work of a queue.
+    pub fn take(&mut self, npu: usize, queue: usize, fsm: u32) {
         let place = self.place(npu, fsm);
         assert!(!std::mem::replace(&mut self.busy[place], true), "an FSM serves one chunk at a time");
-        let (of_npu, in_line) = (&mut self.busy_of_npu[npu], &mut self.busy_in_line[npu * self.first.len() + line]);
+        let (of_npu, in_queue) = (&mut self.busy_of_npu[npu], &mut self.busy_in_queue[npu * self.first.len() + queue]);
         *of_npu += 1;
-        *in_line += 1;
+        *in_queue += 1;
         self.peak = self.peak.max(*of_npu);
-        self.peak_in_line[line] = self.peak_in_line[line].max(*in_line);
+        self.peak_in_queue[queue] = self.peak_in_queue[queue].max(*in_queue);
     }
 
-    /// An FSM has ended work of a line, which has kept it busy for so long.
-    pub fn give_back(&mut self, npu: usize, line: usize, fsm: u32, busy: Ps) {
+    /// An FSM has ended work of a queue, which has kept it busy for so long.
+    pub fn give_back(&mut self, npu: usize, queue: usize, fsm: u32, busy: Ps) {
         let place = self.place(npu, fsm);
         assert!(std::mem::replace(&mut self.busy[place], false), "an FSM that is given back was busy");
         self.busy_of_npu[npu] -= 1;
-        self.busy_in_line[npu * self.first.len() + line] -= 1;
+        self.busy_in_queue[npu * self.first.len() + queue] -= 1;
         self.usage.serve(Ps::ZERO, busy);
     }
 
@@ -109,9 +109,9 @@ impl FsmPool {
         self.peak
     }
 
-    /// The most FSMs that one NPU ever had busy with a line.
-    pub fn peak_in_line(&self, line: usize) -> u32 {
-        self.peak_in_line[line]
+    /// The most FSMs that one NPU ever had busy with a queue.
+    pub fn peak_in_queue(&self, queue: usize) -> u32 {
+        self.peak_in_queue[queue]
     }
 
     /// What they did.
@@ -127,13 +127,13 @@ mod tests {
     #[test]
     fn work_goes_to_the_fsms_of_its_line_in_turn_and_the_last_line_to_all() {
         let pool = FsmPool::new(&[2, 1, 3], 6, 1);
-        let servers = |line| (0..7).map(|seq| pool.server(line, ChunkId(seq))).collect::<Vec<_>>();
+        let servers = |queue| (0..7).map(|seq| pool.server(queue, ChunkId(seq))).collect::<Vec<_>>();
         assert_eq!(servers(0), [0, 1, 0, 1, 0, 1, 0]);
         assert_eq!(servers(1), [2; 7]);
         assert_eq!(servers(2), [3, 4, 5, 3, 4, 5, 3]);
         assert_eq!(servers(3), [0, 1, 2, 3, 4, 5, 0]);
-        assert_eq!((0..4).map(|line| pool.serving(line)).collect::<Vec<_>>(), [2, 1, 3, 6]);
-        assert_eq!((0..6).map(|fsm| pool.own_line(fsm)).collect::<Vec<_>>(), [0, 0, 1, 2, 2, 2]);
+        assert_eq!((0..4).map(|queue| pool.serving(queue)).collect::<Vec<_>>(), [2, 1, 3, 6]);
+        assert_eq!((0..6).map(|fsm| pool.own_queue(fsm)).collect::<Vec<_>>(), [0, 0, 1, 2, 2, 2]);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         assert!((0..2).all(|npu| pool.busy(npu) == 0 && (0..4).all(|fsm| !pool.is_busy(npu, fsm))));
         pool.take(0, 0, 0);
         pool.give_back(0, 0, 0, Ps(0));
-        assert_eq!((0..3).map(|line| pool.peak_in_line(line)).collect::<Vec<_>>(), [1, 1, 1], "one after the other");
+        assert_eq!((0..3).map(|queue| pool.peak_in_queue(queue)).collect::<Vec<_>>(), [1, 1, 1], "one after the other");
         assert_eq!(pool.peak(), 2);
         let usage = pool.usage();
         assert_eq!((usage.servers, usage.busy, usage.wait, usage.served), (4, 12, 3, 4));

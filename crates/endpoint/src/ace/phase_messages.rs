@@ -221,7 +221,7 @@ mod tests {
     use crate::api::Chunk;
     use crate::layout::{Layout, Space, Wires};
     use std::sync::Arc;
-    use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, Request};
+    use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, PlanRequest};
     use syncline_collective::{Kind, PhaseId, PlanId};
     use syncline_core::{NodeId, Ps, Rate};
     use syncline_topology::{Block, Dimension, Product, Way};
@@ -233,7 +233,7 @@ mod tests {
         let port = |way| ring.port(0, way, 0).expect("a ring has both ways");
         let wires = [Wires::Ports(vec![(port(Way::Up), true), (port(Way::Down), false)])];
         let (composition, axes) = (Composition::PerDimension, [Axis { size: ranks, algorithm }]);
-        let plan = Plan::new(Request { kind, composition, axes: &axes, root: 0, order: None }).expect("a plan");
+        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).expect("a plan");
         let plan = grid.map_or(plan.clone(), |sizes| plan.on_grid(sizes, &vec![true; sizes.len()]));
         Layout::new(Arc::new(ring), Space::whole(vec![ranks]), vec![plan], &wires, Split { element: 1 })
     }

@@ -50,27 +50,27 @@ impl Ace {
         (chunk.state, chunk.ready, chunk.waits_since) = (State::Queued, ctx.now, ctx.now);
         chunk.blocked = Blocked::Turn;
         let phase = chunk.phase;
-        self.begin_phases(npu, self.line(seq, phase), ctx);
+        self.begin_phases(npu, self.queue_of(seq, phase), ctx);
     }
 
-    /// A chunk that is ready for its next phase, if it is the one of this line.
-    pub(super) fn queued(&self, npu: NodeId, line: usize, seq: ChunkId) -> Option<&Progress> {
+    /// A chunk that is ready for its next phase, if it is the one of this queue.
+    pub(super) fn queued(&self, npu: NodeId, queue: usize, seq: ChunkId) -> Option<&Progress> {
         let chunk = self.windows[npu.index()].get(seq)?;
-        (matches!(chunk.state, State::Queued) && self.line(seq, chunk.phase) == line).then_some(chunk)
+        (matches!(chunk.state, State::Queued) && self.queue_of(seq, chunk.phase) == queue).then_some(chunk)
     }
 
-    /// Whether the next chunk of a line can begin its phase; if not, what it waits for.
-    pub(super) fn blocked_by(&self, npu: NodeId, line: usize, seq: ChunkId) -> Option<Blocked> {
-        if self.queued(npu, line, seq).is_none() {
+    /// Whether the next chunk of a queue can begin its phase; if not, what it waits for.
+    pub(super) fn blocked_by(&self, npu: NodeId, queue: usize, seq: ChunkId) -> Option<Blocked> {
+        if self.queued(npu, queue, seq).is_none() {
             return Some(Blocked::Turn);
         }
-        if self.fsms.is_busy(npu.index(), self.fsms.server(line, seq)) {
+        if self.fsms.is_busy(npu.index(), self.fsms.server(queue, seq)) {
             return Some(Blocked::Fsm);
         }
-        if line == self.phases {
+        if queue == self.phases {
             return None;
         }
-        let phase = PhaseId::from_index(line);
+        let phase = PhaseId::from_index(queue);
         let waits = self.takes_room_at_once(seq, phase) && !self.may_take_room(npu, phase, seq);
         waits.then_some(Blocked::Room)
     }
@@ -160,14 +160,14 @@ impl Ace {
         (self.destination_of(seq, phase), self.layout.held(npu, self.chunks[seq.index()], phase.next()))
     }
 
-    /// Lets the chunks of a line begin their phase, in their order, as long as FSMs and room last.
-    pub(super) fn begin_phases<N: Network, Q>(&mut self, npu: NodeId, line: usize, ctx: &mut Ctx<'_, N, Q>)
+    /// Lets the chunks of a queue begin their phase, in their order, as long as FSMs and room last.
+    pub(super) fn begin_phases<N: Network, Q>(&mut self, npu: NodeId, queue: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         loop {
-            let Some(seq) = self.order.next_to_begin(npu.index(), line) else { return };
-            match self.blocked_by(npu, line, seq) {
+            let Some(seq) = self.order.next_to_begin(npu.index(), queue) else { return };
+            match self.blocked_by(npu, queue, seq) {
                 Some(Blocked::Turn) => return,
                 Some(reason) => {
                     self.account_wait(npu, seq, ctx.now);
@@ -175,8 +175,8 @@ impl Ace {
                     return;
                 }
                 None => {
-                    self.order.begin(npu.index(), line);
-                    self.begin_phase(npu, seq, line, ctx);
+                    self.order.begin(npu.index(), queue);
+                    self.begin_phase(npu, seq, queue, ctx);
                 }
             }
         }
@@ -194,22 +194,22 @@ impl Ace {
     }
 
     /// A chunk begins its phase.
-    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, line: usize, ctx: &mut Ctx<'_, N, Q>)
+    fn begin_phase<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, queue: usize, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        self.fsms.take(npu.index(), line, self.fsms.server(line, seq));
+        self.fsms.take(npu.index(), queue, self.fsms.server(queue, seq));
         self.record_levels(npu, ctx.now);
         self.account_wait(npu, seq, ctx.now);
         self.progress(npu, seq).began = ctx.now;
-        if line == self.phases {
+        if queue == self.phases {
             return self.begin_all_to_all(npu, seq, ctx);
         }
-        let phase = PhaseId::from_index(line);
+        let phase = PhaseId::from_index(queue);
         let run = self.new_run(npu, seq, phase);
         let chunk = self.progress(npu, seq);
         (chunk.state, chunk.blocked) = (State::Running(run), Blocked::Turn);
-        if self.takes_room_at_once(seq, PhaseId::from_index(line)) {
+        if self.takes_room_at_once(seq, PhaseId::from_index(queue)) {
             self.take_room(npu, seq, 0, ctx.now);
         }
         // The block that a rank keeps for itself while it sends the others lies among the results in direct phases and
@@ -267,9 +267,9 @@ impl Ace {
     {
         let chunk = self.progress(npu, seq);
         let (phase, busy) = (chunk.phase, ctx.now - chunk.began);
-        let line = self.line(seq, phase);
-        let fsm = self.fsms.server(line, seq);
-        self.fsms.give_back(npu.index(), line, fsm, busy);
+        let queue = self.queue_of(seq, phase);
+        let fsm = self.fsms.server(queue, seq);
+        self.fsms.give_back(npu.index(), queue, fsm, busy);
         self.record_levels(npu, ctx.now);
         self.fsm_freed(npu, fsm, ctx);
     }

@@ -38,13 +38,13 @@ use syncline_core::{Id, NodeId, PortId, Schedule};
 use syncline_network::Network;
 
 impl Ace {
-    /// Puts the next chunk into the lines in which it will stand.
+    /// Puts the next chunk into the queues in which it will stand.
     pub(super) fn enlist(&mut self, chunk: Chunk) {
-        let lines = match self.is_all_to_all(chunk.plan) {
+        let queues = match self.is_all_to_all(chunk.plan) {
             true => self.phases..self.phases + 1,
             false => 0..self.layout.phases(chunk.plan),
         };
-        self.order.append(ChunkId::from_index(self.chunks.len()), lines);
+        self.order.append(ChunkId::from_index(self.chunks.len()), queues);
         self.chunks.push(chunk);
     }
 
@@ -53,18 +53,18 @@ impl Ace {
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        let ready = |line| {
-            let seq = self.order.next_to_begin(npu.index(), line)?;
-            let chunk = self.queued(npu, line, seq).filter(|_| self.fsms.server(line, seq) == fsm)?;
+        let ready = |queue| {
+            let seq = self.order.next_to_begin(npu.index(), queue)?;
+            let chunk = self.queued(npu, queue, seq).filter(|_| self.fsms.server(queue, seq) == fsm)?;
             Some((chunk.ready, seq))
         };
-        let mut lines = [self.fsms.own_line(fsm), self.phases];
-        if let (Some(ring), Some(all_to_all)) = (ready(lines[0]), ready(lines[1]))
+        let mut queues = [self.fsms.own_queue(fsm), self.phases];
+        if let (Some(ring), Some(all_to_all)) = (ready(queues[0]), ready(queues[1]))
             && all_to_all < ring
         {
-            lines.reverse();
+            queues.reverse();
         }
-        lines.into_iter().for_each(|line| self.begin_phases(npu, line, ctx));
+        queues.into_iter().for_each(|queue| self.begin_phases(npu, queue, ctx));
     }
 
     /// Whether results wait for room in the terminal partition.

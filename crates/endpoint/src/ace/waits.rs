@@ -28,7 +28,7 @@ impl Ace {
     fn wait_of(&self, npu: NodeId, seq: ChunkId, chunk: &Progress) -> Option<String> {
         Some(match &chunk.state {
             State::Loading | State::Draining { .. } | State::Done => return None,
-            State::Queued => match self.blocked_by(npu, self.line(seq, chunk.phase), seq) {
+            State::Queued => match self.blocked_by(npu, self.queue_of(seq, chunk.phase), seq) {
                 Some(Blocked::Fsm) => "its FSM".into(),
                 Some(Blocked::Room) => "room in the next SRAM partition".into(),
                 _ => "its turn behind earlier chunks".into(),

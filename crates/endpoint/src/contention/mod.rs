@@ -107,7 +107,7 @@ impl StepCost for Contended {
         }
         let read = Bytes(reads_per_byte(op) * len.0);
         self.read += read.0;
-        let step = npu::Step {
+        let step = npu::Transfer {
             ready,
             write: (op.receives() && self.charge_writes).then_some(len),
             read,

@@ -12,7 +12,7 @@ use syncline_core::{Alarm, Bytes, NodeId, Ps, Schedule};
 
 /// A step of communication.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct Transfer {
     /// When what it has received is there.
     pub ready: Ps,
     /// Bytes to be written to memory before, if writes are charged.
@@ -145,7 +145,7 @@ impl Npu {
     }
 
     /// Takes a step on.
-    pub fn communicate<Q: Schedule<WorkDone>>(&mut self, step: Step, out: &mut Outlet, q: &mut Q) {
+    pub fn communicate<Q: Schedule<WorkDone>>(&mut self, step: Transfer, out: &mut Outlet, q: &mut Q) {
         let number = self.first + self.steps.len() as u64;
         let (writes, reads) = (step.write.is_some(), step.read > Bytes::ZERO);
         let mut push = |server: usize, bytes, write| {

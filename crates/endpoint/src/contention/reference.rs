@@ -2,7 +2,7 @@
 
 /// What a step asks for, in the order of arrival: when it arrives, when it is ready to be read, and its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct Transfer {
     pub at: f64,
     pub write: Option<f64>,
     pub read: f64,
@@ -60,7 +60,7 @@ impl Machine {
 
     /// When each step has been read (or written, if it is not read), and when each kernel of each stream ends. A
     /// kernel starts when the one before it ends.
-    pub fn run(&self, steps: &[Step], streams: &[(f64, Vec<Kernel>); 2]) -> (Vec<f64>, [Vec<f64>; 2]) {
+    pub fn run(&self, steps: &[Transfer], streams: &[(f64, Vec<Kernel>); 2]) -> (Vec<f64>, [Vec<f64>; 2]) {
         // Parts: server, step, bytes left, whether it is the write.
         let mut queues: [Vec<(usize, f64, bool)>; 2] = [Vec::new(), Vec::new()];
         for (i, step) in steps.iter().enumerate() {

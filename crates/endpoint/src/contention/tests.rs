@@ -19,14 +19,14 @@ impl Schedule<WorkDone> for Queue {
 /// What is to happen to the NPU at a time.
 #[derive(Clone, Debug)]
 enum Input {
-    Step(Op, u64),
+    Transfer(Op, u64),
     Compute(u8, Vec<Kernel>),
 }
 
 /// When each step is done, by its place in the input, and each stream's kernels.
 fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Option<Ps>; 2]) {
     inputs.sort_by_key(|input| input.0);
-    let steps = inputs.iter().filter(|i| matches!(i.1, Input::Step(..))).count();
+    let steps = inputs.iter().filter(|i| matches!(i.1, Input::Transfer(..))).count();
     let (mut done, mut computed) = (vec![Ps::MAX; steps], [None; 2]);
     let mut q = Queue(EventQueue::new());
     let (mut inputs, mut outputs, mut seq) = (inputs.into_iter().peekable(), Vec::new(), ChunkId(0));
@@ -49,7 +49,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
             Some((now, _, WorkDone::Transit { .. })) => {
                 if inputs.peek().is_some_and(|i| i.0 == now) {
                     match inputs.next().map(|i| i.1) {
-                        Some(Input::Step(op, len)) => {
+                        Some(Input::Transfer(op, len)) => {
                             cost.work(now, op, Bytes(len), WorkDone::Step { npu: 0, seq, thread: 0, stage: 0 }, &mut q);
                             seq = seq.next();
                         }
@@ -97,7 +97,8 @@ fn close(got: Ps, expected: f64) {
 /// has 70 + 10 * 4/5 of 80 SMs.
 #[test]
 fn a_message_beside_a_kernel_without_memory() {
-    let inputs = vec![(Ps(0), Input::Step(Op::Send, 8_000_000)), (Ps(0), Input::Compute(0, vec![kernel(100, 0, 64)]))];
+    let inputs =
+        vec![(Ps(0), Input::Transfer(Op::Send, 8_000_000)), (Ps(0), Input::Compute(0, vec![kernel(100, 0, 64)]))];
     let (done, computed) = run(&mut npu(), inputs);
     close(done[0], 50e6);
     close(computed[0].expect("it ends"), 50e6 + 100e6 - 50e6 * 78.0 / 80.0);
@@ -109,7 +110,7 @@ fn a_message_beside_a_kernel_without_memory() {
 fn a_message_beside_a_kernel_that_lives_on_memory() {
     let bytes = 90_000_000; // at 900 GB/s, 100 us
     let inputs =
-        vec![(Ps(0), Input::Step(Op::Send, 1_000_000)), (Ps(0), Input::Compute(0, vec![kernel(100, bytes, 64)]))];
+        vec![(Ps(0), Input::Transfer(Op::Send, 1_000_000)), (Ps(0), Input::Compute(0, vec![kernel(100, bytes, 64)]))];
     let (done, computed) = run(&mut npu(), inputs);
     // By its SMs alone it would want 78/80 of that, which is more than its fair share of 5120/5280 of memory.
     let (warps, all) = (5120.0, 5280.0);
@@ -124,8 +125,10 @@ fn a_message_beside_a_kernel_that_lives_on_memory() {
 #[test]
 fn occupancy_decides_on_an_sm() {
     for (warps, sms) in [(1, 16.0 / 17.0), (16, 0.5), (48, 0.25)] {
-        let inputs =
-            vec![(Ps(0), Input::Step(Op::Send, 8_000_000)), (Ps(0), Input::Compute(1, vec![kernel(1000, 0, warps)]))];
+        let inputs = vec![
+            (Ps(0), Input::Transfer(Op::Send, 8_000_000)),
+            (Ps(0), Input::Compute(1, vec![kernel(1000, 0, warps)])),
+        ];
         close(run(&mut npu(), inputs).0[0], 8e6 / (800e9 * sms) * 1e12);
     }
 }
@@ -147,7 +150,7 @@ fn a_message_beside_steady_loads() {
     let (gemm, lookup) = (load(44_800, 1), load(64_000, 429_200_000_000));
     for (loads, part) in [(vec![gemm], 16.0 / 60.8), (vec![lookup], 0.2), (vec![gemm, lookup], 16.0 / 124.8)] {
         let mut npu = Contended::new(config(900 * GB, 800 * GB), NPU, loads, 1);
-        let (done, _) = run(&mut npu, vec![(Ps(0), Input::Step(Op::Send, 8_000_000))]);
+        let (done, _) = run(&mut npu, vec![(Ps(0), Input::Transfer(Op::Send, 8_000_000))]);
         close(done[0], 8e6 / (800e9 * part) * 1e12);
     }
 }
@@ -156,7 +159,7 @@ const OPS: [Op; 6] = [Op::Send, Op::RecvReduce, Op::RecvReduceSend, Op::RecvRedu
 
 fn steps() -> impl Strategy<Value = Vec<(Ps, Input)>> {
     let step = (0u64..30_000_000, 0usize..6, prop_oneof![Just(0), 1u64..3_000_000])
-        .prop_map(|(at, op, len)| (Ps(at), Input::Step(OPS[op], len)));
+        .prop_map(|(at, op, len)| (Ps(at), Input::Transfer(OPS[op], len)));
     prop::collection::vec(step, 1..12)
 }
 
@@ -221,7 +224,7 @@ proptest! {
         };
         inputs.sort_by_key(|i| i.0);
         let steps: Vec<_> = inputs.iter().filter_map(|(at, input)| match *input {
-            Input::Step(op, len) => Some(reference::Step {
+            Input::Transfer(op, len) => Some(reference::Transfer {
                 at: at.0 as f64,
                 write: (op.receives() && config.charge_writes).then_some(len as f64),
                 read: (reads_per_byte(op) * len) as f64,

@@ -17,7 +17,7 @@ use syncline_network::{Message, Route};
 
 /// What a node has to send on one connection.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct ConnectionQueue {
     /// Whether one of its messages has not left, and the receipt that the sender of that wants.
     busy: bool,
     receipt: Option<u64>,
@@ -32,59 +32,60 @@ struct Line {
 pub(super) struct Departures {
     /// Chunks of an NPU whose messages go by length, counted from its oldest unfinished one.
     urgent: u32,
-    places: BTreeMap<(NodeId, Route, u8), u64>,
-    lines: Vec<Line>,
+    numbers: BTreeMap<(NodeId, Route, u8), u64>,
+    queues: Vec<ConnectionQueue>,
 }
 
 impl Departures {
-    /// Tells a line's number from the receipts of threads, which leave this bit clear.
+    /// Tells a queue's number from the receipts of threads, which leave this bit clear.
     const MARK: u64 = 1 << 63;
 
     pub fn new(urgent: u32) -> Departures {
-        Departures { urgent, places: BTreeMap::new(), lines: Vec::new() }
+        Departures { urgent, numbers: BTreeMap::new(), queues: Vec::new() }
     }
 
     /// Whether a receipt is for [`Departures::left`].
-    pub fn is_line(receipt: u64) -> bool {
+    pub fn is_of_queue(receipt: u64) -> bool {
         receipt & Self::MARK != 0
     }
 
     /// A message of chunk `seq` is ready, at an NPU whose oldest unfinished chunk is `oldest`. Returns what goes to the
     /// network now, if its connection is free.
     pub fn ready(&mut self, message: Message, seq: ChunkId, oldest: ChunkId) -> Option<Message> {
-        let number = *self.places.entry((message.src, message.route, message.queue)).or_insert(self.lines.len() as u64);
-        if number == self.lines.len() as u64 {
-            self.lines.push(Line::default());
+        let number =
+            *self.numbers.entry((message.src, message.route, message.queue)).or_insert(self.queues.len() as u64);
+        if number == self.queues.len() as u64 {
+            self.queues.push(ConnectionQueue::default());
         }
-        let line = &mut self.lines[number as usize];
-        line.others.insert((seq, line.arrived), message);
-        line.arrived += 1;
-        if line.busy { None } else { self.next(number, oldest) }
+        let queue = &mut self.queues[number as usize];
+        queue.others.insert((seq, queue.arrived), message);
+        queue.arrived += 1;
+        if queue.busy { None } else { self.next(number, oldest) }
     }
 
-    /// The message of a line has left. Returns the receipt that its sender wants, and what goes next.
+    /// The message of a queue has left. Returns the receipt that its sender wants, and what goes next.
     pub fn left(&mut self, receipt: u64, oldest: ChunkId) -> (Option<u64>, Option<Message>) {
         let number = receipt & !Self::MARK;
-        let line = &mut self.lines[number as usize];
-        line.busy = false;
-        (line.receipt.take(), self.next(number, oldest))
+        let queue = &mut self.queues[number as usize];
+        queue.busy = false;
+        (queue.receipt.take(), self.next(number, oldest))
     }
 
-    /// What goes next on a line that is free.
+    /// What goes next on a queue that is free.
     fn next(&mut self, number: u64, oldest: ChunkId) -> Option<Message> {
-        let line = &mut self.lines[number as usize];
-        while let Some(other) = line
+        let queue = &mut self.queues[number as usize];
+        while let Some(other) = queue
             .others
             .first_entry()
             .filter(|other| other.key().0.place_from(oldest).unwrap_or(0) < self.urgent as usize)
         {
             // A chunk may be done at an NPU that has not sent all of it.
             let ((seq, arrived), message) = other.remove_entry();
-            line.urgent.insert((message.len.0, seq, arrived), message);
+            queue.urgent.insert((message.len.0, seq, arrived), message);
         }
-        let first = line.urgent.pop_first().map(|(_, message)| message);
-        let message = first.or_else(|| line.others.pop_first().map(|(_, message)| message))?;
-        (line.busy, line.receipt) = (true, message.receipt);
+        let first = queue.urgent.pop_first().map(|(_, message)| message);
+        let message = first.or_else(|| queue.others.pop_first().map(|(_, message)| message))?;
+        (queue.busy, queue.receipt) = (true, message.receipt);
         Some(Message { receipt: Some(Self::MARK | number), ..message })
     }
 }
@@ -116,15 +117,15 @@ mod tests {
         for (seq, len) in [(1, 40), (2, 30), (3, 30), (4, 10)] {
             assert_eq!(departures.ready(message(0, len, None), ChunkId(seq), ChunkId(0)), None);
         }
-        let mut receipt = first.receipt.expect("lines want to know");
-        assert!(Departures::is_line(receipt));
+        let mut receipt = first.receipt.expect("queues want to know");
+        assert!(Departures::is_of_queue(receipt));
         let mut order = Vec::new();
         for oldest in [0, 0, 1, 1] {
             let (theirs, next) = departures.left(receipt, ChunkId(oldest));
             assert_eq!(theirs, order.is_empty().then_some(7));
             let next = next.expect("four wait");
             order.push(next.tag);
-            receipt = next.receipt.expect("lines want to know");
+            receipt = next.receipt.expect("queues want to know");
         }
         // With chunk 0 done, chunk 4 is among the four oldest and overtakes chunk 1.
         assert_eq!(order, [30, 30, 10, 40]);
@@ -139,7 +140,7 @@ mod tests {
         assert!(departures.ready(message(1, 5, None), ChunkId(9), ChunkId(0)).is_some());
         assert_eq!(departures.ready(message(0, 1, None), ChunkId(11), ChunkId(0)), None);
         assert_eq!(departures.ready(message(0, 2, None), ChunkId(10), ChunkId(0)), None);
-        let (_, next) = departures.left(first.receipt.expect("lines want to know"), ChunkId(0));
+        let (_, next) = departures.left(first.receipt.expect("queues want to know"), ChunkId(0));
         assert_eq!(next.map(|m| m.tag), Some(2));
     }
 }

@@ -83,7 +83,7 @@ use crate::arrivals::{self, Arrivals, Due};
 use crate::messages::{InFlight, Messages};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
-use crate::words;
+use crate::wait_text;
 use bundle::{Bundles, Connection, Way};
 use deadlines::Deadlines;
 use meter::Meter;
@@ -362,7 +362,7 @@ impl<F: Fabric> Network for Flow<F> {
     }
 
     fn waits(&self) -> Vec<Wait> {
-        self.messages.unfed().map(|m| words::hungry(&self.fabric, &m.message, m.fed())).collect()
+        self.messages.unfed().map(|m| wait_text::unfed(&self.fabric, &m.message, m.fed())).collect()
     }
 
     fn books(&self) -> Books {

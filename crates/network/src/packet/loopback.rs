@@ -41,7 +41,7 @@ impl<F: Fabric> Packet<F> {
         if !self.messages[train.msg].is_stored() {
             loopback.held += u64::from(train.packets);
         }
-        let receipt = self.messages[train.msg].message.receipt.filter(|_| train.place.is_tail());
+        let receipt = self.messages[train.msg].message.receipt.filter(|_| train.state.is_tail());
         news.extend(receipt.map(|receipt| NetOut::Left { at, receipt }));
         self.announce(now, at, PORT, Ps::ZERO, train, news);
     }

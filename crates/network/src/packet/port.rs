@@ -23,7 +23,7 @@ impl LinkId {
 
 /// A train that has requested an output port and was not granted it at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct PortRequest {
     /// Orders the requests of a port.
     pub number: u64,
     pub train: Train,
@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub input: LinkId,
 }
 
-impl Request {
+impl PortRequest {
     /// In the number of a request: behind all without it.
     const GIVES_WAY: u64 = 1 << 63;
 }
@@ -88,7 +88,7 @@ pub(super) struct Link {
     pub round_trip: u64,
     /// The first wake-up that is still to come.
     pub wake: Alarm,
-    pub lanes: [VecDeque<Request>; 2],
+    pub lanes: [VecDeque<PortRequest>; 2],
     pub requests: u64,
     pub held: VecDeque<Held>,
     pub rate: Rate,
@@ -164,10 +164,10 @@ impl Link {
 
     /// A train joins a lane, in order of request, but what gives way stays behind all that does not.
     pub fn wait(&mut self, lane: Lane, train: Train, input: LinkId, gives_way: bool) {
-        let number = self.requests | if gives_way { Request::GIVES_WAY } else { 0 };
+        let number = self.requests | if gives_way { PortRequest::GIVES_WAY } else { 0 };
         let lane = &mut self.lanes[lane.index()];
         let at = lane.len() - lane.iter().rev().take_while(|request| request.number > number).count();
-        lane.insert(at, Request { number, train, input });
+        lane.insert(at, PortRequest { number, train, input });
         self.requests += 1;
         self.waiting += 1;
     }
@@ -178,7 +178,7 @@ impl Link {
         let number = rounds.join(connection);
         let lane = &mut self.lanes[lane.index()];
         let at = lane.partition_point(|request| request.number <= number);
-        lane.insert(at, Request { number, train, input });
+        lane.insert(at, PortRequest { number, train, input });
         self.waiting += 1;
     }
 
@@ -190,7 +190,7 @@ impl Link {
 
     /// Whether the first request of a lane gives way to all that come before it starts.
     pub fn gives_way(&self, lane: Lane) -> bool {
-        self.lanes[lane.index()].front().is_some_and(|request| request.number >= Request::GIVES_WAY)
+        self.lanes[lane.index()].front().is_some_and(|request| request.number >= PortRequest::GIVES_WAY)
     }
 
     /// Of the first train of a lane only `rest` still waits.

@@ -4,7 +4,7 @@ use super::backlog::Backlog;
 use super::port::{Link, LinkId};
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
-use super::trains::{Place, Train};
+use super::trains::{Train, TrainState};
 use super::{Event, Packet, Timer};
 use crate::api::{Message, MsgId, NetOut, Room, Segment, class};
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
@@ -38,10 +38,10 @@ impl<F: Fabric> Packet<F> {
         let flight = &self.messages[msg];
         let src = flight.message.src;
         let Some(path) = flight.way else {
-            return self.loop_back(now, src, Train { msg, packets, place: Place::new(0, tail, short) }, q);
+            return self.loop_back(now, src, Train { msg, packets, state: TrainState::new(0, tail, short) }, q);
         };
         let vc = self.rule.channel_for(flight.message.class).unwrap_or(0);
-        let train = Train { msg, packets, place: Place::new(path, tail, short).on_channel(vc) };
+        let train = Train { msg, packets, state: TrainState::new(path, tail, short).on_channel(vc) };
         let out = self.link_at(src, self.paths.hop(path).port);
         self.request(now, out, train, LinkId::LOCAL, q);
     }
@@ -67,8 +67,8 @@ impl<F: Fabric> Packet<F> {
 
     #[inline(always)]
     fn demand(&self, out: LinkId, train: Train, input: LinkId) -> Demand {
-        let hop = self.paths.hop(train.place.position());
-        let vc = self.rule.next_channel(hop.enters, train.place.channel(), self.links[out.index()].wraps);
+        let hop = self.paths.hop(train.state.position());
+        let vc = self.rule.next_channel(hop.enters, train.state.channel(), self.links[out.index()].wraps);
         let lane = self.rule.lane(hop.enters, vc);
         Demand { train, input, hop, vc, lane, needed: self.rule.slots_needed(lane) }
     }
@@ -121,7 +121,7 @@ impl<F: Fabric> Packet<F> {
         if demand.input == LinkId::LOCAL {
             self.backlog(out, demand.vc).block(demand.train.packets);
         } else {
-            let vc = demand.train.place.channel();
+            let vc = demand.train.state.channel();
             self.links[demand.input.index()].channels[usize::from(vc)].head_left = Ps::MAX;
         }
     }
@@ -228,14 +228,14 @@ impl<F: Fabric> Packet<F> {
         }
         credits.take(starts.count, starts.last());
 
-        let came_on = d.train.place.channel();
+        let came_on = d.train.state.channel();
         let mut moving = d.train.split(packets);
-        moving.place = moving.place.on_channel(d.vc);
+        moving.state = moving.state.on_channel(d.vc);
         if let Some(first) = put_on_wire(link, moving, starts, d.hop.last, whole, self.trains) {
             q.at(first, link.arrival_key(), Event(Timer::Arrive(out)));
         }
         let end = link.free;
-        if d.input == LinkId::LOCAL && moving.place.is_tail() {
+        if d.input == LinkId::LOCAL && moving.state.is_tail() {
             let message = self.messages[moving.msg].message;
             if let Some(receipt) = message.receipt {
                 self.receipts.add(out.0, message.src, receipt);
@@ -314,7 +314,7 @@ impl<F: Fabric> Packet<F> {
     pub(super) fn arrived(&mut self, now: Ps, by: LinkId, q: &mut impl Schedule<Event>, news: &mut Vec<NetOut>) {
         let link = &mut self.links[by.index()];
         let next = link.wire.front().expect("every arrival was put on the wire");
-        let hop = self.paths.hop(next.place.position());
+        let hop = self.paths.hop(next.state.position());
         // In transit every packet is on its own: others may come between.
         let as_train = self.trains && hop.last;
         let train = if as_train { link.wire.pop() } else { link.wire.pop_packet(link.full) };
@@ -325,7 +325,7 @@ impl<F: Fabric> Packet<F> {
         if hop.last {
             self.deliver(now, by, train, news);
         } else {
-            self.transit(now, by, Train { place: train.place.advanced(), ..train }, q);
+            self.transit(now, by, Train { state: train.state.advanced(), ..train }, q);
         }
     }
 
@@ -333,7 +333,7 @@ impl<F: Fabric> Packet<F> {
     #[inline]
     fn transit(&mut self, now: Ps, input: LinkId, packet: Train, q: &mut impl Schedule<Event>) {
         let link = &mut self.links[input.index()];
-        let (vc, port) = (packet.place.channel(), self.paths.hop(packet.place.position()).port);
+        let (vc, port) = (packet.state.channel(), self.paths.hop(packet.state.position()).port);
         let channel = &mut link.channels[usize::from(vc)];
         let first = channel.fifo.is_empty();
         // In a switch every packet requests its output on arrival.
@@ -354,7 +354,7 @@ impl<F: Fabric> Packet<F> {
         let channel = &mut link.channels[usize::from(vc)];
         debug_assert!(channel.head_left <= now, "the queue still has a head");
         let packet = channel.fifo.pop_front().expect("a head was announced because a packet waits");
-        let out = LinkId(link.onward + u32::from(self.paths.hop(packet.place.position()).port.0));
+        let out = LinkId(link.onward + u32::from(self.paths.hop(packet.state.position()).port.0));
         self.request(now, out, packet, input, q);
     }
 
@@ -363,7 +363,7 @@ impl<F: Fabric> Packet<F> {
         let link = &mut self.links[by.index()];
         let (at, port, gap) = (link.to, link.input, link.full);
         if !self.messages[train.msg].is_stored() {
-            link.hold(train.place.channel(), train.packets);
+            link.hold(train.state.channel(), train.packets);
         }
         self.announce(now, at, port, gap, train, news);
     }
@@ -379,7 +379,7 @@ impl<F: Fabric> Packet<F> {
         news: &mut Vec<NetOut>,
     ) {
         let flight = &self.messages[train.msg];
-        let last = train.place.is_tail();
+        let last = train.state.is_tail();
         let segment = if !flight.is_whole() {
             let gap = if train.packets > 1 { gap } else { Ps::ZERO };
             Segment { len: Bytes(self.bytes(train)), t0: now, gap, packets: train.packets }
@@ -400,7 +400,7 @@ impl<F: Fabric> Packet<F> {
     /// Bytes of a train of at least one packet.
     pub(super) fn bytes(&self, train: Train) -> u64 {
         let full = u64::from(train.packets) * self.packet.0;
-        match train.place.is_tail() {
+        match train.state.is_tail() {
             true => full - self.packet.0 + tail_len(self.messages[train.msg].message.len, self.packet),
             false => full,
         }
@@ -419,7 +419,7 @@ fn tail_len(len: Bytes, packet: Bytes) -> u64 {
 /// Bytes and serialisation of each packet of a train, which is part of a message of `len` bytes.
 #[inline(always)]
 fn packet_size(link: &Link, len: Bytes, packet: Bytes, train: Train) -> (u64, Ps) {
-    if train.place.is_short() {
+    if train.state.is_short() {
         let len = tail_len(len, packet);
         (len, link.rate.time(Bytes(len)))
     } else {
@@ -437,7 +437,7 @@ fn put_on_wire(link: &mut Link, train: Train, starts: Series, last_hop: bool, wh
     } else if !whole {
         let at = starts.first + under_way;
         (at, link.wire.push(train, at))
-    } else if train.place.is_tail() {
+    } else if train.state.is_tail() {
         let at = starts.last() + under_way;
         (at, link.wire.push(train, at))
     } else {

@@ -6,9 +6,9 @@ use syncline_core::Ps;
 
 /// Where a train is on its path, and what kind of packets it has, in 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct TrainState(u32);
 
-impl Place {
+impl TrainState {
     const TAIL: u32 = 1 << 31;
     const SHORT: u32 = 1 << 30;
     const VC: u32 = 1 << 29;
@@ -16,9 +16,9 @@ impl Place {
 
     /// The beginning of a path, on channel 0.
     #[inline(always)]
-    pub fn new(position: u32, tail: bool, short: bool) -> Place {
+    pub fn new(position: u32, tail: bool, short: bool) -> TrainState {
         assert!(position <= Self::POSITION, "more paths than a train can name");
-        Place(position | if tail { Self::TAIL } else { 0 } | if short { Self::SHORT } else { 0 })
+        TrainState(position | if tail { Self::TAIL } else { 0 } | if short { Self::SHORT } else { 0 })
     }
 
     /// The index of the current hop in the table of paths.
@@ -47,20 +47,20 @@ impl Place {
 
     /// The same on another channel.
     #[inline(always)]
-    pub fn on_channel(self, vc: u8) -> Place {
-        Place(self.0 & !Self::VC | if vc == 0 { 0 } else { Self::VC })
+    pub fn on_channel(self, vc: u8) -> TrainState {
+        TrainState(self.0 & !Self::VC | if vc == 0 { 0 } else { Self::VC })
     }
 
     /// The next hop of the path.
     #[inline(always)]
-    pub fn advanced(self) -> Place {
-        Place(self.0 + 1)
+    pub fn advanced(self) -> TrainState {
+        TrainState(self.0 + 1)
     }
 
     /// The same without the last packet of the message.
     #[inline(always)]
-    pub fn without_tail(self) -> Place {
-        Place(self.0 & !Self::TAIL)
+    pub fn without_tail(self) -> TrainState {
+        TrainState(self.0 & !Self::TAIL)
     }
 }
 
@@ -69,7 +69,7 @@ impl Place {
 pub(super) struct Train {
     pub msg: MsgId,
     pub packets: u32,
-    pub place: Place,
+    pub state: TrainState,
 }
 
 impl Train {
@@ -77,9 +77,9 @@ impl Train {
     #[inline(always)]
     pub fn split(&mut self, n: u32) -> Train {
         debug_assert!(n <= self.packets, "a train has only its packets");
-        let place = if n == self.packets { self.place } else { self.place.without_tail() };
+        let state = if n == self.packets { self.state } else { self.state.without_tail() };
         self.packets -= n;
-        Train { packets: n, place, ..*self }
+        Train { packets: n, state, ..*self }
     }
 }
 
@@ -109,7 +109,7 @@ impl Wire {
     #[inline(always)]
     pub fn push_joining(&mut self, train: Train, at: Ps, gap: Ps) -> bool {
         if let Some(Coming { at: first, train: last }) = self.0.back_mut()
-            && last.place == train.place.without_tail()
+            && last.state == train.state.without_tail()
             && last.msg == train.msg
             && at == *first + gap.times(u64::from(last.packets))
             && let Some(packets) = last.packets.checked_add(train.packets)

@@ -2,7 +2,7 @@
 
 use super::Packet;
 use super::port::{Link, LinkId};
-use crate::words;
+use crate::wait_text;
 use syncline_core::Wait;
 use syncline_topology::Fabric;
 
@@ -21,7 +21,7 @@ impl<F: Fabric> Packet<F> {
             self.waiting_behind_the_head(link, &mut waits);
         }
         let unfed = self.messages.unfed();
-        waits.extend(unfed.map(|flight| words::hungry(&self.fabric, &flight.message, flight.fed())));
+        waits.extend(unfed.map(|flight| wait_text::unfed(&self.fabric, &flight.message, flight.fed())));
         waits
     }
 
@@ -35,7 +35,7 @@ impl<F: Fabric> Packet<F> {
         };
         for request in link.lanes.iter().flatten() {
             let train = request.train;
-            let message = words::message(&self.fabric, &self.messages[train.msg].message);
+            let message = wait_text::message(&self.fabric, &self.messages[train.msg].message);
             let node = self.fabric.node_name(link.from);
             let at = match request.input {
                 LinkId::LOCAL => format!("at the port {} of {node}", self.fabric.port_name(link.from, link.out)),

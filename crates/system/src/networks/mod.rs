@@ -96,7 +96,7 @@ pub struct NetworkNeeds {
     /// The length of the windows in which the use of links is collected.
     pub window: Ps,
     /// What random numbers depend on ([`syncline_core::random`]): a backend that draws some makes a
-    /// [`Stream`](syncline_core::random::Stream) of it for every link, or whatever else draws.
+    /// [`RandomStream`](syncline_core::random::RandomStream) of it for every link, or whatever else draws.
     pub seed: u64,
     /// Links that change during the run, in the order of time.
     pub changes: Vec<LinkChange>,

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use syncline_core::random::Stream;
+use syncline_core::random::RandomStream;
 use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Refusal, Schedule, Wait, Wire};
 use syncline_network::api::class;
 use syncline_network::{LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass};
@@ -74,7 +74,7 @@ struct Flight {
     /// Bytes that the sender has fed.
     fed: u64,
     /// The random numbers of its connection, and how many messages that has sent before.
-    stream: Stream,
+    stream: RandomStream,
     number: u64,
     path: Vec<PortId>,
     /// Packets that have not arrived.
@@ -129,7 +129,7 @@ impl Lossy {
             Route::To(dst) => 1 << 32 | u64::from(dst.0),
             Route::By(dst, choice) => (u64::from(choice) + 2) << 32 | u64::from(dst.0),
         };
-        flight.stream = Stream::new(self.seed, &[src.0.into(), way, queue.into()]);
+        flight.stream = RandomStream::new(self.seed, &[src.0.into(), way, queue.into()]);
         let sent = self.sent.entry((src.0, way, queue)).or_default();
         flight.number = *sent;
         *sent += 1;
@@ -198,7 +198,7 @@ impl Network for Lossy {
         let entry = Flight {
             message,
             fed: 0,
-            stream: Stream::new(self.seed, &[]),
+            stream: RandomStream::new(self.seed, &[]),
             number: 0,
             path: Vec::new(),
             missing: Vec::new(),

@@ -16,7 +16,7 @@ pub(crate) fn message(fabric: &impl Fabric, message: &Message) -> String {
 }
 
 /// A message of which only `fed` has been fed.
-pub(crate) fn hungry(fabric: &impl Fabric, unfed: &Message, fed: Bytes) -> Wait {
-    let what = format!("its sender to feed {} of its {} B", unfed.len.0 - fed.0, unfed.len.0);
-    Wait { who: message(fabric, unfed), what }
+pub(crate) fn unfed(fabric: &impl Fabric, incomplete: &Message, fed: Bytes) -> Wait {
+    let what = format!("its sender to feed {} of its {} B", incomplete.len.0 - fed.0, incomplete.len.0);
+    Wait { who: message(fabric, incomplete), what }
 }
