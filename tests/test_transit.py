@@ -81,8 +81,16 @@ def test_neighbours_need_nobody(syncline_command: Command, kind: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said", "accepted"),
     [
-        (("--topology", "Ring(4)_Switch(3)"), "endpoints do not forward to and from switches", "network there"),
-        (("--machine", "dgx1v"), "endpoints do not forward on machines and topology files", "network there"),
+        (
+            ("--topology", "Ring(4)_Switch(3)"),
+            "endpoints do not forward to and from switches",
+            "network; endpoint only on products",
+        ),
+        (
+            ("--machine", "dgx1v"),
+            "endpoints do not forward on machines and topology files",
+            "network; endpoint only on products",
+        ),
         (
             ("--topology", "Ring(4)", "--set", "endpoint.transit=both"),
             "this is not a known transit",

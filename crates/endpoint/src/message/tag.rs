@@ -22,14 +22,25 @@ impl Tag {
     /// If the step, its thread, its phase or the chunk has a number that is too large.
     #[inline]
     pub(crate) fn new(seq: ChunkId, phase: PhaseId, into: Slot) -> Tag {
-        assert!(into.pc >> Self::PC_BITS == 0, "step {} of a thread, more than a tag can name", into.pc);
-        assert!(into.thread >> Self::THREAD_BITS == 0, "thread {} of a program, more than a tag can name", into.thread);
-        assert!(phase.0 >> Self::PHASE_BITS == 0, "phase {phase} of a plan, more than a tag can name");
-        assert!(seq.index() < Self::CHUNKS, "chunk {seq} of a run, more than a tag can name");
+        let excess =
+            into.pc >> Self::PC_BITS | u32::from(into.thread >> Self::THREAD_BITS | phase.0 >> Self::PHASE_BITS);
+        if excess != 0 || seq.index() >= Self::CHUNKS {
+            Self::too_large(seq, phase, into);
+        }
         let slot = u64::from(into.pc)
             | u64::from(into.thread) << Self::PC_BITS
             | u64::from(phase.0) << (Self::PC_BITS + Self::THREAD_BITS);
         Tag(slot | u64::from(seq.0) << Self::SLOT_BITS)
+    }
+
+    /// Apart from [`Tag::new`], which every message passes.
+    #[cold]
+    #[inline(never)]
+    fn too_large(seq: ChunkId, phase: PhaseId, into: Slot) -> ! {
+        assert!(into.pc >> Self::PC_BITS == 0, "step {} of a thread, more than a tag can name", into.pc);
+        assert!(into.thread >> Self::THREAD_BITS == 0, "thread {} of a program, more than a tag can name", into.thread);
+        assert!(phase.0 >> Self::PHASE_BITS == 0, "phase {phase} of a plan, more than a tag can name");
+        panic!("chunk {seq} of a run, more than a tag can name");
     }
 
     #[inline]
