@@ -27,6 +27,7 @@
 //!   [`Schedule`] it is handed, and appends what it has to say to `out`.
 
 use crate::usage::LinkUsage;
+use syncline_core::table::Table;
 use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Schedule, Wait, Wire, id_type};
 use syncline_topology::Fabric;
 
@@ -88,6 +89,17 @@ pub enum Delivery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrafficClass(pub u8);
 
+/// What a node sends to one place in order: the queue pair of a NIC, or the pair of sockets of a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Connection {
+    /// The sending node.
+    pub src: NodeId,
+    /// The way to the other end.
+    pub route: Route,
+    /// Which of the connections that go this way.
+    pub queue: u8,
+}
+
 /// What a sender wants carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -108,6 +120,14 @@ pub struct Message {
     /// Reported to the sender when the last byte has left its port ([`NetOut::Left`]); `None` if the
     /// sender does not want to know.
     pub receipt: Option<u64>,
+}
+
+impl Message {
+    /// The connection that it takes.
+    #[inline]
+    pub const fn connection(&self) -> Connection {
+        Connection { src: self.src, route: self.route, queue: self.queue }
+    }
 }
 
 /// `packets` packets of a message, the first at `t0`, then one every `gap`; `len` bytes in all. Every
@@ -250,6 +270,12 @@ pub trait Network {
 
     /// What every link carried.
     fn usage(&self) -> &LinkUsage;
+
+    /// What the backend has counted beyond that, for every link, connection or switch: tables of its own, which are results
+    /// of a run beside those that all runs have.
+    fn counters(&self) -> Vec<Table> {
+        Vec::new()
+    }
 }
 
 /// Event classes of this layer in the order key; see [`syncline_core::Key`].

@@ -22,7 +22,9 @@ pub mod usage;
 mod wait_text;
 
 pub use analytical::Analytical;
-pub use api::{Delivery, LINKS_OF_AN_EVENT, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass};
+pub use api::{
+    Connection, Delivery, LINKS_OF_AN_EVENT, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass,
+};
 pub use flow::Flow;
 pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
 pub use usage::LinkUsage;

@@ -41,7 +41,7 @@ pub struct Facts {
     pub models: Vec<ModelFacts>,
     /// The words that fields of a description take, by the path of the field.
     pub words: BTreeMap<&'static str, Vec<&'static str>>,
-    /// The tables of a run, in order.
+    /// The tables that a run may have, in order; those of a backend after those that all runs have.
     pub tables: Vec<&'static Declaration>,
     /// The fields of the summary of a run.
     pub summary: &'static [Field],
@@ -146,10 +146,22 @@ pub fn describe() -> Facts {
             })
             .collect(),
         words: words(),
-        tables: tables::DECLARATIONS.to_vec(),
+        tables: tables(),
         summary: Summary::FIELDS,
         constants: constants(),
     }
+}
+
+/// The tables that all runs have, and those of backends. Backends may share a table.
+fn tables() -> Vec<&'static Declaration> {
+    let mut all = tables::DECLARATIONS.to_vec();
+    for table in NetworkSpec::all().iter().flat_map(|network| network.model().tables()) {
+        match all.iter().find(|known| known.name == table.name) {
+            Some(known) => assert_eq!(*known, table, "two tables of one name"),
+            None => all.push(table),
+        }
+    }
+    all
 }
 
 fn collective(kind: &Kind) -> CollectiveFacts {

@@ -40,7 +40,10 @@ where
     let fabric = simulation.layout().fabric();
     let copies = all_links(fabric).map(|(node, port)| fabric.link_multiplicity(node, port)).collect();
     let view = View { spec, simulation, outcome: &outcome, npu: slowest(simulation), folded, copies };
-    Results { summary: view.summary(), tables: view.tables() }
+    let counters = simulation.network().counters();
+    let known = |table: &Table| DECLARATIONS.iter().any(|declared| declared.name == table.name);
+    assert!(!counters.iter().any(known), "a table of the network has the name of one that every run has");
+    Results { summary: view.summary(), tables: view.tables().into_iter().chain(counters).collect() }
 }
 
 /// The NPU that computed its last node last; the first of them.

@@ -12,8 +12,7 @@
 
 use crate::api::ChunkId;
 use std::collections::BTreeMap;
-use syncline_core::NodeId;
-use syncline_network::{Message, Route};
+use syncline_network::{Connection, Message};
 
 /// What a node has to send on one connection.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +31,7 @@ struct ConnectionQueue {
 pub(super) struct Departures {
     /// Chunks of an NPU whose messages go by length, counted from its oldest unfinished one.
     urgent: u32,
-    numbers: BTreeMap<(NodeId, Route, u8), u64>,
+    numbers: BTreeMap<Connection, u64>,
     queues: Vec<ConnectionQueue>,
 }
 
@@ -52,8 +51,7 @@ impl Departures {
     /// A message of chunk `seq` is ready, at an NPU whose oldest unfinished chunk is `oldest`. Returns what goes to the
     /// network now, if its connection is free.
     pub fn ready(&mut self, message: Message, seq: ChunkId, oldest: ChunkId) -> Option<Message> {
-        let number =
-            *self.numbers.entry((message.src, message.route, message.queue)).or_insert(self.queues.len() as u64);
+        let number = *self.numbers.entry(message.connection()).or_insert(self.queues.len() as u64);
         if number == self.queues.len() as u64 {
             self.queues.push(ConnectionQueue::default());
         }
@@ -93,8 +91,8 @@ impl Departures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use syncline_core::{Bytes, PortId};
-    use syncline_network::{Delivery, TrafficClass};
+    use syncline_core::{Bytes, NodeId, PortId};
+    use syncline_network::{Delivery, Route, TrafficClass};
 
     fn message(port: u16, len: u64, receipt: Option<u64>) -> Message {
         let route = Route::Port(PortId(port));

@@ -13,6 +13,7 @@ pub use packet::{DeadlockRule, PacketSpec};
 use crate::timer::{Timer, timers};
 use serde::Deserialize;
 use std::sync::Arc;
+use syncline_core::table::Declaration;
 use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
 use syncline_network::Network;
 use syncline_topology::{Fabric, Product};
@@ -55,6 +56,11 @@ pub trait NetworkModel {
     /// Whether links can change during a run.
     fn takes_changes(&self) -> bool {
         false
+    }
+
+    /// The tables that it adds to the results of a run ([`Network::counters`]).
+    fn tables(&self) -> Vec<&'static Declaration> {
+        Vec::new()
     }
 
     /// Whether circles of packets that wait for each other are prevented.

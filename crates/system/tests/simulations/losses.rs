@@ -7,7 +7,9 @@ use crate::support::{
     switch_offload,
 };
 use syncline_core::Ps;
+use syncline_core::table::Values;
 use syncline_system::build::run_on;
+use syncline_system::networks::NetworkModel;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, BlockSpec, ChangeSpec, CollectiveKindSpec, ComputeSpec, EndpointSpec, JobSpec,
     KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
@@ -90,6 +92,40 @@ fn a_seed_gives_the_same_losses_and_another_one_others() {
     let first = fingerprint(&on(&seeded(1), &LOSSY));
     assert_eq!(first, fingerprint(&on(&seeded(1), &LOSSY)));
     assert_ne!(first, fingerprint(&on(&seeded(2), &LOSSY)));
+}
+
+/// What a backend counts is a result beside the tables of all runs, as the backend declares it.
+#[test]
+fn a_backend_has_tables_of_its_own() {
+    let results = on(&training(baseline()), &LOSSY);
+    let own: Vec<_> = LOSSY.tables();
+    let told: Vec<_> = results.tables.iter().map(|table| table.name).collect();
+    assert!(told.ends_with(&own.iter().map(|table| table.name).collect::<Vec<_>>()), "{told:?}");
+    let sum = |table: &str, column: &str| {
+        let table = results.tables.iter().find(|t| t.name == table).expect("a table of the backend");
+        let Some(Values::Int(values)) = table.values(column) else { panic!("{column} is an integer") };
+        values.iter().sum::<i64>() as u64
+    };
+    let network = &results.summary.network;
+    assert_eq!(sum("losses", "dropped_bytes"), network.dropped_bytes);
+    assert_eq!(sum("connections", "resent_bytes"), network.resent_bytes);
+    assert!(sum("losses", "dropped") >= network.dropped_bytes / LOSSY.packet && sum("connections", "messages") > 0);
+    let smooth = on(&training(baseline()), &LossySpec { lost_of_100: 0, ..LOSSY });
+    let losses = smooth.tables.iter().find(|t| t.name == "losses").expect("an empty table");
+    assert!(losses.columns.iter().all(|(_, values)| values.rows() == 0));
+}
+
+/// The backends of descriptions have no tables but those that the engine says that they have.
+#[test]
+fn the_engine_describes_the_tables_of_all_backends() {
+    let described = syncline_system::describe().tables;
+    for network in NetworkSpec::all() {
+        let results = run(&Spec { network, ..training(ideal()) });
+        for table in &results.tables {
+            let declared = described.iter().find(|d| d.name == table.name).expect("it is described");
+            assert!(table.columns.iter().all(|(column, _)| declared.columns.contains(column)), "{}", table.name);
+        }
+    }
 }
 
 /// Every connection has random numbers of its own, so the order of simultaneous events changes no loss.

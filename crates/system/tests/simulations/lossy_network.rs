@@ -2,18 +2,50 @@
 //!
 //! It is as small as a backend can be that does so, and uses all that the Network API has for transports: a seed with random
 //! numbers of their own for every connection, payload apart from what is sent again, messages that fail, links that change,
-//! acknowledgements without payload, and a sender's port that is held until a packet has left. All packets of a message go
+//! counters of links and connections in tables of its own, acknowledgements without payload, and a sender's port that is
+//! held until a packet has left. All packets of a message go
 //! at once; when the last of them should have been acknowledged, those that were not go again, after twice the time at each
 //! try. Messages share their first link only, as in the analytical backend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_core::random::RandomStream;
+use syncline_core::table::{Declaration, Declared, Table};
 use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Refusal, Schedule, Wait, Wire};
 use syncline_network::api::class;
-use syncline_network::{LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass};
+use syncline_network::{
+    Connection, LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass,
+};
 use syncline_system::networks::{BuildNetwork, LinkChange, NetworkModel, NetworkNeeds, UnlistedTimer};
 use syncline_topology::{Fabric, LinkSpec, all_links};
+
+syncline_core::table! {
+    /// A row for every link that has lost a packet.
+    "losses" => Losses {
+        /// The node that the link leaves.
+        node: Vec<String> as Text,
+        /// Its port there.
+        port: Vec<String> as Text,
+        /// Packets that got lost on the link.
+        dropped: Vec<i64> as Count,
+        /// Bytes of these packets.
+        dropped_bytes: Vec<i64> as Bytes,
+    }
+}
+
+syncline_core::table! {
+    /// A row for every connection on which a message was sent.
+    "connections" => Connections {
+        /// The node that sends.
+        node: Vec<String> as Text,
+        /// Number of the connection among those of this node.
+        connection: Vec<i64> as Index,
+        /// Messages that were sent.
+        messages: Vec<i64> as Count,
+        /// Bytes that were sent again.
+        resent_bytes: Vec<i64> as Bytes,
+    }
+}
 
 /// A network that loses packets.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +68,10 @@ impl NetworkModel for LossySpec {
     fn takes_changes(&self) -> bool {
         true
     }
+
+    fn tables(&self) -> Vec<&'static Declaration> {
+        vec![Losses::DECLARATION, Connections::DECLARATION]
+    }
 }
 
 impl BuildNetwork for LossySpec {
@@ -53,6 +89,7 @@ impl BuildNetwork for LossySpec {
             usage: LinkUsage::new(&fabric, needs.window),
             links: all_links(&fabric).map(|(node, port)| (fabric.link(node, port), true)).collect(),
             port_free: vec![Ps::ZERO; fabric.links() as usize],
+            lost: vec![(0, Bytes::ZERO); fabric.links() as usize],
             spec: *self,
             seed: needs.seed,
             changes: needs.changes.clone(),
@@ -60,7 +97,7 @@ impl BuildNetwork for LossySpec {
             fabric,
             messages: Vec::new(),
             free: Vec::new(),
-            sent: BTreeMap::new(),
+            connections: BTreeMap::new(),
             books: Books::default(),
             wire: Wire::default(),
         }
@@ -103,8 +140,10 @@ pub struct Lossy {
     changed: usize,
     messages: Vec<Flight>,
     free: Vec<MsgId>,
-    /// Messages that every connection has sent: by source, route and queue.
-    sent: BTreeMap<(u32, u64, u8), u64>,
+    /// Packets that every link has lost, and their bytes.
+    lost: Vec<(u64, Bytes)>,
+    /// Messages that every connection has sent, and what it has sent again.
+    connections: BTreeMap<Connection, (u64, Bytes)>,
     books: Books,
     wire: Wire,
     usage: LinkUsage,
@@ -130,9 +169,9 @@ impl Lossy {
             Route::By(dst, choice) => (u64::from(choice) + 2) << 32 | u64::from(dst.0),
         };
         flight.stream = RandomStream::new(self.seed, &[src.0.into(), way, queue.into()]);
-        let sent = self.sent.entry((src.0, way, queue)).or_default();
-        flight.number = *sent;
-        *sent += 1;
+        let (messages, _) = self.connections.entry(flight.message.connection()).or_default();
+        flight.number = *messages;
+        *messages += 1;
         route.append(&self.fabric, src, &mut flight.path);
         flight.missing = (0..len.0.div_ceil(self.spec.packet).max(1)).collect();
         self.books.accepted += len.0;
@@ -171,11 +210,15 @@ impl Lossy {
             self.wire.sent += bytes.0;
             if flight.tries > 0 {
                 self.wire.resent += bytes.0;
+                self.connections.get_mut(&flight.message.connection()).expect("it has sent").1 += bytes;
             }
             let drawn = flight.number << 40 | packet << 8 | u64::from(flight.tries);
             if !is_up || flight.stream.happens(drawn, self.spec.lost_of_100, 100) {
                 self.wire.dropped += bytes.0;
                 lost.push(packet);
+                if let Some(&(first, _)) = links.first() {
+                    self.lost[first] = (self.lost[first].0 + 1, self.lost[first].1 + bytes);
+                }
             }
         }
         flight.missing = lost;
@@ -293,5 +336,26 @@ impl Network for Lossy {
 
     fn usage(&self) -> &LinkUsage {
         &self.usage
+    }
+
+    fn counters(&self) -> Vec<Table> {
+        let (mut losses, mut connections) = (Losses::default(), Connections::default());
+        for ((node, port), &(packets, bytes)) in all_links(&self.fabric).zip(&self.lost).filter(|(_, lost)| lost.0 > 0)
+        {
+            losses.node.push(self.fabric.node_name(node));
+            losses.port.push(self.fabric.port_name(node, port));
+            losses.dropped.push(packets as i64);
+            losses.dropped_bytes.push(bytes.0 as i64);
+        }
+        let mut of_node = BTreeMap::new();
+        for (connection, &(messages, resent)) in &self.connections {
+            let number: &mut i64 = of_node.entry(connection.src).or_default();
+            connections.node.push(self.fabric.node_name(connection.src));
+            connections.connection.push(*number);
+            connections.messages.push(messages as i64);
+            connections.resent_bytes.push(resent.0 as i64);
+            *number += 1;
+        }
+        vec![losses.into_table(), connections.into_table()]
     }
 }
