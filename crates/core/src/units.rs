@@ -159,6 +159,16 @@ impl Rate {
         }
     }
 
+    /// So many percent of this rate, at least one byte per second; `None` for none. A rate without a limit keeps none.
+    pub fn percent(self, percent: u8) -> Option<Rate> {
+        let part = u128::from(self.0) * u128::from(percent) / 100;
+        match (percent, self) {
+            (0, _) => None,
+            (_, Rate::UNLIMITED) => Some(self),
+            _ => Some(Rate(u64::try_from(part).unwrap_or(u64::MAX).max(1))),
+        }
+    }
+
     /// The whole bytes that pass in `time`.
     pub fn size(self, time: Ps) -> Bytes {
         let bytes = u128::from(time.0) * u128::from(self.0) / u128::from(PS_PER_S);
@@ -199,6 +209,15 @@ impl Clock {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_part_of_a_rate_is_a_rate_unless_it_is_none() {
+        let rate = Rate::new(250).expect("positive");
+        assert_eq!((rate.percent(100), rate.percent(50)), (Some(rate), Rate::new(125)));
+        assert_eq!((rate.percent(0), Rate(3).percent(1)), (None, Rate::new(1)));
+        assert_eq!(Rate::UNLIMITED.percent(1), Some(Rate::UNLIMITED));
+        assert_eq!(Rate(u64::MAX - 1).percent(200), Some(Rate(u64::MAX)));
+    }
 
     #[test]
     fn serialisation_is_rounded_up() {

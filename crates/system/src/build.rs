@@ -20,7 +20,7 @@ use syncline_collective::Kind;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::Network;
-use syncline_topology::Fabric;
+use syncline_topology::{Fabric, all_links};
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
 ///
@@ -215,25 +215,48 @@ fn changes(spec: &Spec, plan: &RunPlan, network: &impl NetworkModel) -> Result<V
         let refusal = Refusal::of("changes", "this backend cannot change the rate and latency of links");
         return Err(refusal.accepting("none, or another backend").into());
     }
-    let fabric = &plan.fabric;
-    let change = |(i, c): (usize, &ChangeSpec)| {
-        let field = |name: &str| format!("changes.{i}.{name}");
-        if c.node >= fabric.nodes() {
-            let refusal = Refusal::of(&field("node"), format!("there is no node {}", c.node));
-            return Err(refusal.accepting(format!("0 to {}", fabric.nodes() - 1)).into());
+    let fabric = &*plan.fabric;
+    let node = |i: usize, node: u32| match node < fabric.nodes() {
+        true => Ok(NodeId(node)),
+        false => {
+            let refusal = Refusal::of(&format!("changes.{i}.node"), format!("there is no node {node}"));
+            Err(refusal.accepting(format!("0 to {}", fabric.nodes() - 1)))
         }
-        if c.port >= fabric.ports(NodeId(c.node)) {
-            let refusal = Refusal::of(&field("port"), format!("node {} has no port {}", c.node, c.port));
-            return Err(refusal.accepting(format!("less than {}", fabric.ports(NodeId(c.node)))).into());
-        }
-        let rate = c.rate_bytes_per_s.map(|rate| {
-            let zero = || Refusal::of(&field("rate_bytes_per_s"), "a link needs a rate, or none while it is down");
-            Rate::new(rate).ok_or_else(|| zero().at_least(1))
-        });
-        let (node, port, latency) = (NodeId(c.node), PortId(c.port), Ps(c.latency_ps));
-        Ok(LinkChange { at: Ps(c.at_ps), node, port, rate: rate.transpose()?, latency })
     };
-    let mut changes = spec.changes.iter().enumerate().map(change).collect::<Result<Vec<_>, RunError>>()?;
+    let mut changes = Vec::new();
+    for (i, change) in spec.changes.iter().enumerate() {
+        match *change {
+            ChangeSpec::Link { at_ps, node: number, port, rate_bytes_per_s, latency_ps } => {
+                let node = node(i, number)?;
+                if port >= fabric.ports(node) {
+                    let refusal =
+                        Refusal::of(&format!("changes.{i}.port"), format!("node {number} has no port {port}"));
+                    return Err(refusal.accepting(format!("less than {}", fabric.ports(node))).into());
+                }
+                let rate = rate_bytes_per_s.map(|rate| {
+                    let field = format!("changes.{i}.rate_bytes_per_s");
+                    let zero = || Refusal::of(&field, "a link needs a rate, or none while it is down").at_least(1);
+                    Rate::new(rate).ok_or_else(zero)
+                });
+                let (at, port, latency) = (Ps(at_ps), PortId(port), Ps(latency_ps));
+                changes.push(LinkChange { at, node, port, rate: rate.transpose()?, latency });
+            }
+            ChangeSpec::Node { at_ps, node: number, rate_percent } => {
+                let changed = node(i, number)?;
+                if rate_percent > 100 {
+                    let field = format!("changes.{i}.rate_percent");
+                    let refusal = Refusal::of(&field, "a node makes its links no faster than they are");
+                    return Err(refusal.accepting("a whole number from 0 to 100").into());
+                }
+                let its = |&(node, port): &(NodeId, PortId)| node == changed || fabric.next(node, port).0 == changed;
+                changes.extend(all_links(fabric).filter(its).map(|(node, port)| {
+                    let link = fabric.link(node, port);
+                    let rate = link.rate.percent(rate_percent);
+                    LinkChange { at: Ps(at_ps), node, port, rate, latency: link.latency }
+                }));
+            }
+        }
+    }
     changes.sort_by_key(|change| change.at);
     Ok(changes)
 }

@@ -167,20 +167,32 @@ pub struct GraphLinkSpec {
     pub class: u8,
 }
 
-/// A link that gets another rate and latency at a time.
+/// What becomes otherwise at a time. Of several changes of a link at one time the one that is listed last counts.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChangeSpec {
-    /// When.
-    pub at_ps: u64,
-    /// Number of the sending node.
-    pub node: u32,
-    /// Number of its port.
-    pub port: u16,
-    /// Payload rate from then on, efficiency included; `None` while the link is down.
-    pub rate_bytes_per_s: Option<u64>,
-    /// Latency from then on.
-    pub latency_ps: u64,
+#[serde(tag = "of", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ChangeSpec {
+    /// A link gets another rate and latency.
+    Link {
+        /// When.
+        at_ps: u64,
+        /// Number of the sending node.
+        node: u32,
+        /// Number of its port.
+        port: u16,
+        /// Payload rate from then on, efficiency included; `None` while the link is down.
+        rate_bytes_per_s: Option<u64>,
+        /// Latency from then on.
+        latency_ps: u64,
+    },
+    /// A node, such as a NIC or a switch, becomes slower or as fast as it was: all links that leave or enter it do.
+    Node {
+        /// When.
+        at_ps: u64,
+        /// Its number.
+        node: u32,
+        /// Rate of its links from then on, in percent of what the fabric says; 0 while the node is down.
+        rate_percent: u8,
+    },
 }
 
 /// Groups of NPUs that run the collectives of the job side by side.

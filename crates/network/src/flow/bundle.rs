@@ -1,24 +1,12 @@
 //! Messages that are under way between the same nodes.
 
-use crate::api::MsgId;
+use crate::api::{Connection, MsgId, Route};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
+use syncline_core::Ps;
 use syncline_core::share::{GroupId, Share, Work};
-use syncline_core::{NodeId, Ps};
 
-/// What the messages of a bundle have in common.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
-    /// One hop over a link.
-    Link(u32),
-    /// A route from a node to another: which of those that are as good.
-    Between(NodeId, NodeId, u8),
-}
-
-/// A way, and which of the connections that take it.
-pub(super) type Connection = (Way, u8);
-
-/// A connection: messages with the same route, served in the order in which they were sent.
+/// The messages of a connection, which are served in the order in which they were sent.
 #[derive(Clone, Debug)]
 pub(super) struct Bundle {
     connection: Connection,
@@ -108,9 +96,10 @@ impl Bundles {
         Bundles { bundles: Vec::new(), one_hop: vec![None; links as usize], others: BTreeMap::new() }
     }
 
-    pub fn find(&self, connection: Connection) -> Option<GroupId> {
+    /// The bundle of a connection whose messages leave by `first_link`.
+    pub fn find(&self, connection: Connection, first_link: u32) -> Option<GroupId> {
         match connection {
-            (Way::Link(link), 0) => self.one_hop[link as usize],
+            Connection { route: Route::Port(_), queue: 0, .. } => self.one_hop[first_link as usize],
             other => self.others.get(&other).copied(),
         }
     }
@@ -133,15 +122,16 @@ impl Bundles {
             None => self.bundles.push(fresh(VecDeque::new())),
         }
         match connection {
-            (Way::Link(link), 0) => self.one_hop[link as usize] = Some(id),
+            Connection { route: Route::Port(_), queue: 0, .. } => self.one_hop[first_link as usize] = Some(id),
             other => _ = self.others.insert(other, id),
         }
     }
 
     /// Ends a bundle that has no messages.
     pub fn close(&mut self, id: GroupId) {
-        match self[id].connection {
-            (Way::Link(link), 0) => self.one_hop[link as usize] = None,
+        let Bundle { connection, first_link, .. } = self[id];
+        match connection {
+            Connection { route: Route::Port(_), queue: 0, .. } => self.one_hop[first_link as usize] = None,
             other => _ = self.others.remove(&other),
         }
     }

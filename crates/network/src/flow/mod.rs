@@ -78,13 +78,15 @@ mod deadlines;
 mod meter;
 mod port;
 
-use crate::api::{LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
+use crate::api::{
+    Connection, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class,
+};
 use crate::arrivals::{self, Arrivals, Due};
 use crate::messages::{InFlight, Messages};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::wait_text;
-use bundle::{Bundles, Connection, Way};
+use bundle::Bundles;
 use deadlines::Deadlines;
 use meter::Meter;
 use port::Port;
@@ -189,7 +191,7 @@ impl<F: Fabric> Flow<F> {
 
     /// All bytes of a message are there.
     fn launch(&mut self, now: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
-        let Message { src, route, queue, len, .. } = self.messages[id].message;
+        let Message { src, route, len, .. } = self.messages[id].message;
         self.path.clear();
         route.append(&self.fabric, src, &mut self.path);
         self.crossed += self.path.len() as u64;
@@ -209,10 +211,12 @@ impl<F: Fabric> Flow<F> {
         let stays = self.path.is_empty();
         self.messages[id].way = Journey { stays, sent: now, order, dst: at, dst_port: arrives_by };
         let first = self.fabric.first_link(src) + self.path.first().map_or(0, |port| u32::from(port.0));
-        let way = route.end().map_or(Way::Link(first), |(dst, choice)| Way::Between(src, dst, choice));
-        let connection = (way, queue);
+        let mut connection = self.messages[id].message.connection();
+        if let Route::By(dst, 0) = route {
+            connection.route = Route::To(dst); // the same way
+        }
         // A message of no bytes waits for those before it on its connection, and for nobody else.
-        if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(connection).is_none() {
+        if self.uses.is_empty() || len == Bytes::ZERO && self.bundles.find(connection, first).is_none() {
             if let Some(receipt) = self.messages[id].message.receipt {
                 self.receipts.add(src.0, src, receipt);
                 q.at(now, Key::new(class::LEFT, 0), Event(Timer::Left(src)));
@@ -233,7 +237,7 @@ impl<F: Fabric> Flow<F> {
         q: &mut impl Schedule<Event>,
     ) {
         let work = Work::of(self.messages[id].message.len);
-        let bundle = self.bundles.find(connection).unwrap_or_else(|| {
+        let bundle = self.bundles.find(connection, first_link).unwrap_or_else(|| {
             let bundle = self.pool.add(&self.uses, Share::UNLIMITED);
             self.bundles.open(bundle, connection, first_link, latency);
             self.stale.push(bundle);

@@ -5,12 +5,9 @@
 
 use super::series::Series;
 use super::trains::Train;
-use crate::api::{Room, Route};
+use crate::api::{Connection, Room};
 use std::collections::VecDeque;
 use syncline_core::{Bytes, Ps};
-
-/// The way to a place, and which of the connections that take it.
-pub(super) type Connection = (Route, u8);
 
 /// The local packets of one output port that have not started.
 #[derive(Clone, Debug, Default)]

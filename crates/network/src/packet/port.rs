@@ -1,7 +1,7 @@
 //! One link: the output port that feeds it, and the input buffer at its other end.
 
 use super::credits::Credits;
-use super::rounds::{Connection, Rounds};
+use super::rounds::Rounds;
 use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Train, Wire};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use syncline_core::{Alarm, Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
 use syncline_topology::Fabric;
 
-use crate::api::class;
+use crate::api::{Connection, class};
 
 id_type!(
     /// A link and its input buffer, numbered by sending node and port.

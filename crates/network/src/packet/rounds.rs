@@ -4,11 +4,8 @@
 //! which it is served, which is the current one, or the one after that of the packet before it on its connection. Those
 //! of a round are served in the order in which they came.
 
+use crate::api::Connection;
 use std::collections::BTreeMap;
-use syncline_core::NodeId;
-
-/// Where packets come from, where they go, and which of the connections between the two they take.
-pub(super) type Connection = (NodeId, NodeId, u8);
 
 /// The rounds of an output.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use super::rule::{DeadlockRule, Lane};
 use super::series::Series;
 use super::trains::{Train, TrainState};
 use super::{Event, Packet, Timer};
-use crate::api::{Message, MsgId, NetOut, Room, Segment, class};
+use crate::api::{MsgId, NetOut, Room, Segment, class};
 use syncline_core::{Bytes, Key, NodeId, PortId, Ps, Schedule};
 use syncline_topology::{Fabric, Hop};
 
@@ -94,10 +94,10 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of the local NPU stand in line for an output port where connections take turns and transit goes first.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
-        let Message { route, queue, .. } = self.messages[train.msg].message;
+        let connection = self.messages[train.msg].message.connection();
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(train.packets);
-        backlog.line_up((route, queue), train);
+        backlog.line_up(connection, train);
         if !backlog.has_head {
             self.next_in_line(out);
             self.arbitrate(now, out, q);
@@ -133,9 +133,7 @@ impl<F: Fabric> Packet<F> {
         if link.rounds.is_none() {
             return link.wait(lane, train, input, gives_way);
         }
-        // What goes by a port goes one hop: it is the switch's own.
-        let Message { src, route, queue, .. } = self.messages[train.msg].message;
-        link.wait_for_turn(lane, train, input, (src, route.end().map_or(src, |end| end.0), queue));
+        link.wait_for_turn(lane, train, input, self.messages[train.msg].message.connection());
     }
 
     /// Starts whatever waiting train can start, in order of request, and arranges to be called again.

@@ -174,7 +174,7 @@ fn links_change_at_stated_times() {
     let before = on(&spec, &lossless).summary;
     let half = before.total_ps / 2;
     let change =
-        |at_ps, rate_bytes_per_s| ChangeSpec { at_ps, node: 0, port: 0, rate_bytes_per_s, latency_ps: 500_000 };
+        |at_ps, rate_bytes_per_s| ChangeSpec::Link { at_ps, node: 0, port: 0, rate_bytes_per_s, latency_ps: 500_000 };
     let with = |changes| on(&Spec { changes, ..spec.clone() }, &lossless).summary;
     let slow = |at| with(vec![change(at, Some(50_000_000_000))]);
     // From the middle on the slower link takes twice as long for what is left.
@@ -189,22 +189,48 @@ fn links_change_at_stated_times() {
     assert!(down.network.resent_bytes > 0 && down.total_ps > before.total_ps + half / 4);
 }
 
+/// A node in the middle of a line of switches, as a NIC is, that becomes slow, or is down for a while, and recovers.
+#[test]
+fn nodes_change_at_stated_times() {
+    let lossless = LossySpec { lost_of_100: 0, ..LOSSY };
+    let mut spec = all_reduce(vec![dim(4, 100, 500_000)], ideal(), 64 << 20);
+    crate::support::dims(&mut spec)[0].block = BlockSpec::Switch;
+    spec.collectives.algorithm = AlgorithmSpec::Direct;
+    let switch = 4;
+    let with = |changes| on(&Spec { changes, ..spec.clone() }, &lossless).summary;
+    let change = |at_ps, node, rate_percent| ChangeSpec::Node { at_ps, node, rate_percent };
+    let before = with(vec![]).total_ps;
+    // All links of the fabric are links of the switch: at half of their rates a run takes twice as long.
+    let slow = with(vec![change(0, switch, 50)]).total_ps;
+    assert!(slow.abs_diff(2 * before) < before / 10, "{before} {slow}");
+    assert_eq!(with(vec![change(0, switch, 50), change(0, switch, 100)]).total_ps, before);
+    // Whoever is slow holds up the others, whether its own links or those that lead to it are.
+    assert!(with(vec![change(0, 2, 50)]).total_ps > before * 3 / 2);
+    let for_a_while = with(vec![change(before / 4, switch, 50), change(before / 2, switch, 100)]).total_ps;
+    assert!(before < for_a_while && for_a_while < slow);
+    let down = with(vec![change(before / 4, switch, 0), change(before / 2, switch, 100)]);
+    assert!(down.network.resent_bytes > 0 && down.total_ps > before + before / 8, "{}", down.total_ps);
+}
+
 #[test]
 fn changes_that_are_none_are_refused() {
     let lossless = LossySpec { lost_of_100: 0, ..LOSSY };
     let spec = all_reduce(vec![dim(2, 100, 500_000)], ideal(), 1 << 20);
-    let change = ChangeSpec { at_ps: 0, node: 0, port: 0, rate_bytes_per_s: Some(1), latency_ps: 0 };
+    let link =
+        |node, port, rate| ChangeSpec::Link { at_ps: 0, node, port, rate_bytes_per_s: Some(rate), latency_ps: 0 };
     let with = |change: ChangeSpec| Spec { changes: vec![change], ..spec.clone() };
     let field = |error: RunError| match error {
         RunError::Spec(refusals) => refusals[0].field.join("."),
         RunError::Simulation(message) => panic!("{message}"),
     };
-    assert_eq!(field(refused(&with(ChangeSpec { node: 2, ..change.clone() }), &lossless)), "changes.0.node");
-    assert_eq!(field(refused(&with(ChangeSpec { port: 2, ..change.clone() }), &lossless)), "changes.0.port");
-    let stopped = ChangeSpec { rate_bytes_per_s: Some(0), ..change.clone() };
-    assert_eq!(field(refused(&with(stopped), &lossless)), "changes.0.rate_bytes_per_s");
+    assert_eq!(field(refused(&with(link(2, 0, 1)), &lossless)), "changes.0.node");
+    assert_eq!(field(refused(&with(link(0, 2, 1)), &lossless)), "changes.0.port");
+    assert_eq!(field(refused(&with(link(0, 0, 0)), &lossless)), "changes.0.rate_bytes_per_s");
+    let node = |node, rate_percent| ChangeSpec::Node { at_ps: 0, node, rate_percent };
+    assert_eq!(field(refused(&with(node(2, 50)), &lossless)), "changes.0.node");
+    assert_eq!(field(refused(&with(node(1, 101)), &lossless)), "changes.0.rate_percent");
     for network in NetworkSpec::all() {
-        let spec = Spec { network, ..with(change.clone()) };
+        let spec = Spec { network, ..with(link(0, 0, 1)) };
         let error = syncline_system::run_spec(&spec, None).expect_err("its links do not change");
         assert_eq!(field(error), "changes");
     }
