@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding, facts, memory, refusals
-from syncline.errors import InputError, Problem, SimulationFailedError, one_of
+from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.preview import Preview
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
@@ -152,7 +152,7 @@ def _defect(error: BaseException, request: str) -> BaseException:
         message += f"; what it was to simulate is in {file.name}"
     except OSError:
         pass  # the message is what matters
-    return SimulationFailedError(message)
+    return EngineDefectError(message)
 
 
 def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> Iterator[Problem]:

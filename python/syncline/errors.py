@@ -60,6 +60,10 @@ class SimulationFailedError(Exception):
     """A simulation started and could not be finished."""
 
 
+class EngineDefectError(SimulationFailedError):
+    """The engine stopped at an error of its own."""
+
+
 def command_line(field: str, value: object, message: str, accepted: str | None = None) -> InputError:
     """A single wrong argument."""
     return InputError([Problem("command line", None, field, shown(value), message, accepted)])

@@ -24,7 +24,7 @@ from typing import Final
 
 from syncline import engine, estimate, memory, runner
 from syncline.engine import NO_LIMIT, Attempt
-from syncline.errors import InputError, SimulationFailedError
+from syncline.errors import EngineDefectError, InputError, SimulationFailedError
 from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK
 from syncline.schema.load import Variant
@@ -213,6 +213,8 @@ def _tried(candidate: Candidate, limits: tuple[int, int], *, charged: bool) -> _
         attempt = engine.attempt(candidate.variant, *limits)
     except InputError as error:
         return _Look(refused(candidate, error), 0)
+    except EngineDefectError:
+        raise
     except SimulationFailedError as error:
         return _Look(replace(candidate, picoseconds=None, basis=Basis.REFUSED, reason=str(error)), 0)
     seen = replace(candidate, attempt=attempt)
