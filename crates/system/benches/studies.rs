@@ -43,6 +43,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         fold: FoldSpec::Off,
         seed: 0,
         changes: vec![],
+        attributes: vec![],
         network,
         endpoint: EndpointSpec::Ideal(IdealSpec {
             step_latency_ps: 10_000,

@@ -7,20 +7,20 @@ use crate::endpoints::{EndpointEvent, EndpointParts, WithEndpoint};
 use crate::errors::RunError;
 use crate::event::Queue;
 use crate::executor::Executor;
-use crate::networks::{BuildNetwork, LinkChange, NetworkEvent, NetworkModel, NetworkNeeds, WithNetwork};
+use crate::networks::{BuildNetwork, NetworkEvent, NetworkNeeds, WithNetwork, conditions};
 use crate::pieces::LaneUse;
 use crate::preview::Preview;
 use crate::results::Results;
 use crate::setup::RunPlan;
-use crate::spec::{ChangeSpec, FabricSpec, JobSpec, Spec};
+use crate::spec::{FabricSpec, JobSpec, Spec};
 use crate::timer::Timer;
 use crate::{run_memory, steady, tables};
 use std::sync::Arc;
 use syncline_collective::Kind;
-use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Rate, Refusal};
+use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::Network;
-use syncline_topology::{Fabric, all_links};
+use syncline_topology::Fabric;
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
 ///
@@ -200,65 +200,14 @@ impl WithNetwork for OnNetwork<'_> {
             in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
             window: parts.window,
             seed: spec.seed,
-            changes: changes(spec, &plan, network)?,
+            changes: conditions::changes(spec, &*plan.fabric, network)?,
+            attributes: conditions::attributes(spec, &*plan.fabric, network)?,
         };
         network.check(&needs)?;
         let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
         let run = Run { spec, plan, network: make, traced: &traced, goal };
         spec.endpoint.build(parts, run).map_err(|refusal| blamed(spec, refusal))?
     }
-}
-
-/// The links that change, in the order of time.
-fn changes(spec: &Spec, plan: &RunPlan, network: &impl NetworkModel) -> Result<Vec<LinkChange>, RunError> {
-    if !spec.changes.is_empty() && !network.takes_changes() {
-        let refusal = Refusal::of("changes", "this backend cannot change the rate and latency of links");
-        return Err(refusal.accepting("none, or another backend").into());
-    }
-    let fabric = &*plan.fabric;
-    let node = |i: usize, node: u32| match node < fabric.nodes() {
-        true => Ok(NodeId(node)),
-        false => {
-            let refusal = Refusal::of(&format!("changes.{i}.node"), format!("there is no node {node}"));
-            Err(refusal.accepting(format!("0 to {}", fabric.nodes() - 1)))
-        }
-    };
-    let mut changes = Vec::new();
-    for (i, change) in spec.changes.iter().enumerate() {
-        match *change {
-            ChangeSpec::Link { at_ps, node: number, port, rate_bytes_per_s, latency_ps } => {
-                let node = node(i, number)?;
-                if port >= fabric.ports(node) {
-                    let refusal =
-                        Refusal::of(&format!("changes.{i}.port"), format!("node {number} has no port {port}"));
-                    return Err(refusal.accepting(format!("less than {}", fabric.ports(node))).into());
-                }
-                let rate = rate_bytes_per_s.map(|rate| {
-                    let field = format!("changes.{i}.rate_bytes_per_s");
-                    let zero = || Refusal::of(&field, "a link needs a rate, or none while it is down").at_least(1);
-                    Rate::new(rate).ok_or_else(zero)
-                });
-                let (at, port, latency) = (Ps(at_ps), PortId(port), Ps(latency_ps));
-                changes.push(LinkChange { at, node, port, rate: rate.transpose()?, latency });
-            }
-            ChangeSpec::Node { at_ps, node: number, rate_percent } => {
-                let changed = node(i, number)?;
-                if rate_percent > 100 {
-                    let field = format!("changes.{i}.rate_percent");
-                    let refusal = Refusal::of(&field, "a node makes its links no faster than they are");
-                    return Err(refusal.accepting("a whole number from 0 to 100").into());
-                }
-                let its = |&(node, port): &(NodeId, PortId)| node == changed || fabric.next(node, port).0 == changed;
-                changes.extend(all_links(fabric).filter(its).map(|(node, port)| {
-                    let link = fabric.link(node, port);
-                    let rate = link.rate.percent(rate_percent);
-                    LinkChange { at: Ps(at_ps), node, port, rate, latency: link.latency }
-                }));
-            }
-        }
-    }
-    changes.sort_by_key(|change| change.at);
-    Ok(changes)
 }
 
 /// Refuses stragglers that are none of the machine's `npus` NPUs.

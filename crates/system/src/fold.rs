@@ -49,6 +49,9 @@ fn try_fold(
     if !spec.changes.is_empty() {
         return Err("links change during the run".into());
     }
+    if !spec.attributes.is_empty() {
+        return Err("nodes have attributes of their own".into());
+    }
     let Machine::Product(product) = machine else {
         return Err("the fabric is not a product of dimensions".into());
     };

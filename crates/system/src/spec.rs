@@ -37,6 +37,9 @@ pub struct Spec {
     /// Links that change during the run.
     #[serde(default)]
     pub changes: Vec<ChangeSpec>,
+    /// What nodes are like, as far as their backend knows.
+    #[serde(default)]
+    pub attributes: Vec<AttributeSpec>,
     /// The network backend.
     pub network: NetworkSpec,
     /// The endpoint of every NPU.
@@ -165,6 +168,18 @@ pub struct GraphLinkSpec {
     pub latency_ps: u64,
     /// Index of its class.
     pub class: u8,
+}
+
+/// An attribute of a node that the network backend knows, such as the size of a switch's buffer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttributeSpec {
+    /// Number of the node.
+    pub node: u32,
+    /// What the backend calls it.
+    pub name: String,
+    /// Its value, in the unit that its name ends with.
+    pub value: u64,
 }
 
 /// What becomes otherwise at a time. Of several changes of a link at one time the one that is listed last counts.

@@ -3,6 +3,7 @@
 //! A backend is named here once, in the list at the end.
 
 mod analytical;
+pub(crate) mod conditions;
 mod flow;
 mod packet;
 
@@ -58,6 +59,12 @@ pub trait NetworkModel {
         false
     }
 
+    /// Names of the attributes that a node may have: of a switch, say, the size of its buffer. What they mean, which values
+    /// they may have and what is taken where one is not stated is the backend's.
+    fn attributes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The tables that it adds to the results of a run ([`Network::counters`]).
     fn tables(&self) -> Vec<&'static Declaration> {
         Vec::new()
@@ -106,6 +113,20 @@ pub struct NetworkNeeds {
     pub seed: u64,
     /// Links that change during the run, in the order of time.
     pub changes: Vec<LinkChange>,
+    /// What nodes have of the attributes that the backend knows ([`NetworkModel::attributes`]). Of several of one node and
+    /// name the last one counts.
+    pub attributes: Vec<NodeAttribute>,
+}
+
+/// An attribute of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeAttribute {
+    /// The node.
+    pub node: NodeId,
+    /// Which one it is.
+    pub name: &'static str,
+    /// Its value, in the unit that its name ends with.
+    pub value: u64,
 }
 
 /// A link that gets another rate and latency.

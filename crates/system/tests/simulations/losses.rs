@@ -11,8 +11,8 @@ use syncline_core::table::Values;
 use syncline_system::build::run_on;
 use syncline_system::networks::NetworkModel;
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChangeSpec, CollectiveKindSpec, ComputeSpec, EndpointSpec, JobSpec,
-    KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, AnalyticalSpec, AttributeSpec, BlockSpec, ChangeSpec, CollectiveKindSpec, ComputeSpec, EndpointSpec,
+    JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_system::{Results, RunError};
 
@@ -212,6 +212,58 @@ fn nodes_change_at_stated_times() {
     assert!(down.network.resent_bytes > 0 && down.total_ps > before + before / 8, "{}", down.total_ps);
 }
 
+fn attribute(node: u32, name: &str, value: u64) -> AttributeSpec {
+    AttributeSpec { node, name: name.into(), value }
+}
+
+/// One switch of two loses packets.
+#[test]
+fn a_node_has_attributes_that_its_backend_knows() {
+    let lossless = LossySpec { lost_of_100: 0, ..LOSSY };
+    let mut spec = all_reduce(vec![dim(4, 100, 500_000), dim(2, 100, 500_000)], ideal(), 8 << 20);
+    crate::support::dims(&mut spec)[0].block = BlockSpec::Switch;
+    spec.collectives.algorithm = AlgorithmSpec::Hierarchical;
+    let lost_by = |results: &Results| {
+        let losses = results.tables.iter().find(|table| table.name == "losses").expect("a table of the backend");
+        let Some(Values::Text(nodes)) = losses.values("node") else { panic!("nodes have names") };
+        nodes.clone()
+    };
+    assert!(lost_by(&on(&spec, &lossless)).is_empty());
+    spec.attributes = vec![attribute(9, "loses_of_100", 50), attribute(9, "loses_of_100", 5)];
+    let lossy = on(&spec, &lossless);
+    assert_eq!(
+        lost_by(&lossy),
+        ["NPU 4 (0,1)", "NPU 5 (1,1)", "NPU 6 (2,1)", "NPU 7 (3,1)"],
+        "those whose switch it is"
+    );
+    let share = lossy.summary.network.dropped_bytes as f64 / lossy.summary.network.injected_bytes as f64;
+    assert!((0.01..0.03).contains(&share), "less than 5 % of what goes to one switch of two: {share}");
+}
+
+#[test]
+fn attributes_that_no_backend_knows_are_refused() {
+    let spec = all_reduce(vec![dim(2, 100, 500_000)], ideal(), 1 << 20);
+    let with = |attribute| Spec { attributes: vec![attribute], ..spec.clone() };
+    assert_eq!(field(refused(&with(attribute(2, "loses_of_100", 1)), &LOSSY)), "attributes.0.node");
+    assert_eq!(field(refused(&with(attribute(0, "loses_of_200", 1)), &LOSSY)), "attributes.0.name");
+    assert_eq!(field(refused(&with(attribute(0, "loses_of_100", 101)), &LOSSY)), "attributes.0.value");
+    for network in NetworkSpec::all() {
+        let known = network.model().attributes();
+        let spec = Spec { network, ..with(attribute(0, "loses_of_100", 1)) };
+        let error = syncline_system::run_spec(&spec, None).expect_err("it does not know the attribute");
+        assert!(!known.contains(&"loses_of_100"));
+        assert_eq!(field(error), "attributes.0.name");
+    }
+}
+
+/// The field that is refused.
+fn field(error: RunError) -> String {
+    match error {
+        RunError::Spec(refusals) => refusals[0].field.join("."),
+        RunError::Simulation(message) => panic!("{message}"),
+    }
+}
+
 #[test]
 fn changes_that_are_none_are_refused() {
     let lossless = LossySpec { lost_of_100: 0, ..LOSSY };
@@ -219,10 +271,6 @@ fn changes_that_are_none_are_refused() {
     let link =
         |node, port, rate| ChangeSpec::Link { at_ps: 0, node, port, rate_bytes_per_s: Some(rate), latency_ps: 0 };
     let with = |change: ChangeSpec| Spec { changes: vec![change], ..spec.clone() };
-    let field = |error: RunError| match error {
-        RunError::Spec(refusals) => refusals[0].field.join("."),
-        RunError::Simulation(message) => panic!("{message}"),
-    };
     assert_eq!(field(refused(&with(link(2, 0, 1)), &lossless)), "changes.0.node");
     assert_eq!(field(refused(&with(link(0, 2, 1)), &lossless)), "changes.0.port");
     assert_eq!(field(refused(&with(link(0, 0, 0)), &lossless)), "changes.0.rate_bytes_per_s");

@@ -16,7 +16,7 @@ use syncline_network::api::class;
 use syncline_network::{
     Connection, LinkUsage, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass,
 };
-use syncline_system::networks::{BuildNetwork, LinkChange, NetworkModel, NetworkNeeds, UnlistedTimer};
+use syncline_system::networks::{BuildNetwork, LinkChange, NetworkModel, NetworkNeeds, NodeAttribute, UnlistedTimer};
 use syncline_topology::{Fabric, LinkSpec, all_links};
 
 syncline_core::table! {
@@ -47,6 +47,9 @@ syncline_core::table! {
     }
 }
 
+/// The attribute of a node that loses more packets, or fewer, than others: of a hundred that reach it by a link so many.
+const LOSES_OF_100: &str = "loses_of_100";
+
 /// A network that loses packets.
 #[derive(Clone, Copy, Debug)]
 pub struct LossySpec {
@@ -69,6 +72,10 @@ impl NetworkModel for LossySpec {
         true
     }
 
+    fn attributes(&self) -> &'static [&'static str] {
+        &[LOSES_OF_100]
+    }
+
     fn tables(&self) -> Vec<&'static Declaration> {
         vec![Losses::DECLARATION, Connections::DECLARATION]
     }
@@ -77,7 +84,11 @@ impl NetworkModel for LossySpec {
 impl BuildNetwork for LossySpec {
     type Network = Lossy;
 
-    fn check(&self, _: &NetworkNeeds) -> Result<(), Refusal> {
+    fn check(&self, needs: &NetworkNeeds) -> Result<(), Refusal> {
+        if let Some(at) = needs.attributes.iter().position(|attribute| attribute.value > 100) {
+            let refusal = Refusal::of(&format!("attributes.{at}.value"), "of a hundred packets no more can get lost");
+            return Err(refusal.accepting("0 to 100"));
+        }
         match self.packet {
             0 => Err(Refusal::of("network.packet", "a packet needs bytes").at_least(1)),
             _ => Ok(()),
@@ -90,6 +101,7 @@ impl BuildNetwork for LossySpec {
             links: all_links(&fabric).map(|(node, port)| (fabric.link(node, port), true)).collect(),
             port_free: vec![Ps::ZERO; fabric.links() as usize],
             lost: vec![(0, Bytes::ZERO); fabric.links() as usize],
+            loses: loses(&*fabric, self.lost_of_100, &needs.attributes),
             spec: *self,
             seed: needs.seed,
             changes: needs.changes.clone(),
@@ -102,6 +114,13 @@ impl BuildNetwork for LossySpec {
             wire: Wire::default(),
         }
     }
+}
+
+/// Per node, how many of a hundred packets get lost on the way to it.
+fn loses(fabric: &dyn Fabric, usual: u32, attributes: &[NodeAttribute]) -> Vec<u32> {
+    let mut loses = vec![usual; fabric.nodes() as usize];
+    attributes.iter().for_each(|attribute| loses[attribute.node.index()] = attribute.value as u32);
+    loses
 }
 
 /// A message on its way.
@@ -131,6 +150,7 @@ const ACKNOWLEDGED: u32 = 2;
 pub struct Lossy {
     spec: LossySpec,
     seed: u64,
+    loses: Vec<u32>,
     fabric: Arc<dyn Fabric>,
     /// What every link is like now, and whether it is up.
     links: Vec<(LinkSpec, bool)>,
@@ -184,13 +204,14 @@ impl Lossy {
         let flight = &mut self.messages[id.index()];
         let Message { src, len, .. } = flight.message;
         let (mut at, mut port, mut latency, mut is_up) = (src, PortId(0), Ps::ZERO, true);
-        let mut links = Vec::new();
+        let (mut links, mut loses) = (Vec::new(), 0);
         for &out in &flight.path {
             let link = self.fabric.first_link(at) as usize + out.index();
             let (spec, up) = self.links[link];
             links.push((link, spec.rate));
             (latency, is_up) = (latency + spec.latency, is_up && up);
             (at, port) = self.fabric.next(at, out);
+            loses = loses.max(self.loses[at.index()]);
         }
         (flight.dst, flight.dst_port) = (at, port);
         let slowest = links.iter().map(|l| l.1).min();
@@ -213,7 +234,7 @@ impl Lossy {
                 self.connections.get_mut(&flight.message.connection()).expect("it has sent").1 += bytes;
             }
             let drawn = flight.number << 40 | packet << 8 | u64::from(flight.tries);
-            if !is_up || flight.stream.happens(drawn, self.spec.lost_of_100, 100) {
+            if !is_up || flight.stream.happens(drawn, loses, 100) {
                 self.wire.dropped += bytes.0;
                 lost.push(packet);
                 if let Some(&(first, _)) = links.first() {

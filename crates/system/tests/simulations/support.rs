@@ -122,6 +122,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         fold: FoldSpec::Off,
         seed: 0,
         changes: vec![],
+        attributes: vec![],
         network: packet(true),
         endpoint,
         collectives: CollectiveSpec {
