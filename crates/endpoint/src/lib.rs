@@ -24,6 +24,7 @@ pub mod kernel;
 pub mod layout;
 pub mod loggp;
 pub mod message;
+mod send_queues;
 pub mod servers;
 pub mod work_done;
 

@@ -35,6 +35,7 @@ use crate::flights::Flights;
 use crate::forwarding::{Forwarding, HopMessage};
 use crate::kernel::Kernel;
 use crate::layout::Layout;
+use crate::send_queues::SendQueues;
 use crate::work_done::WorkDone;
 use departures::Departures;
 use early::Early;
@@ -167,6 +168,8 @@ pub struct MessageEndpoint<C> {
     packet: Option<Bytes>,
     /// What waits for its place in the network, if messages do not go in the order in which they come.
     departures: Option<Departures>,
+    /// What waits for room on its connection.
+    pub(crate) send_queues: SendQueues,
     sent: u64,
     /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
     pub(crate) flights: Flights,
@@ -190,6 +193,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             inflight,
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
+            send_queues: SendQueues::default(),
             sent: 0,
             flights: Flights::default(),
         }
@@ -370,7 +374,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             None => Some(message),
         };
         if let Some(message) = next {
-            ctx.net.send(ctx.now, message, ctx.q);
+            self.send_queues.send(message, ctx);
         }
     }
 
@@ -413,7 +417,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         self.sent += hop.len.0;
         self.flights.begin(ctx.now);
         let message = self.message_on(npu, hop, None);
-        ctx.net.send(ctx.now, message, ctx.q);
+        self.send_queues.send(message, ctx);
     }
 
     /// A message has left its NPU: the next one of its connection goes, and the thread that wants to know hears of it.
@@ -427,7 +431,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             _ => (Some(receipt), None),
         };
         if let Some(message) = next {
-            ctx.net.send(ctx.now, message, ctx.q);
+            self.send_queues.send(message, ctx);
         }
         if let Some(receipt) = receipt {
             self.thread_left(npu, Tag(receipt), ctx);
@@ -508,6 +512,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                 }
             }
             NetOut::Left { at, receipt } => return self.left(at, receipt, ctx),
+            NetOut::Takes { connection } => return self.send_queues.serve(connection, ctx),
             NetOut::Room { .. } => return,
             NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
         };
@@ -564,7 +569,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     }
 
     fn waits(&self) -> Vec<Wait> {
-        let mut waits = Vec::new();
+        let mut waits: Vec<Wait> = self.send_queues.waits(self.layout.fabric()).collect();
         for (npu, window) in (0u32..).map(NodeId).zip(&self.npus) {
             for ((seq, c), at) in (window.base.0..).map(ChunkId).zip(&window.chunks).zip(0..) {
                 if !c.started || c.done {

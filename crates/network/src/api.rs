@@ -6,6 +6,7 @@
 //!   open(message)          ├─▶ ports, links, buffers ──▶ NetOut::Arrived{segment, last}
 //!   feed(id, segment) ...  ┘                                          │
 //!   room(port) ◀── NetOut::Room                    release(port, n) ◀─┘
+//!   takes(connection) ◀── NetOut::Takes
 //! ```
 //!
 //! * Bytes enter through a *port* of the source in the order in which they become available. What goes to one place
@@ -13,6 +14,9 @@
 //!   backend's. What is not on
 //!   the wire yet is the port's backlog; an endpoint that models a finite port buffer asks [`Network::room`] before it
 //!   feeds. (A message of the flow backend takes its place in line when it is complete.)
+//! * A transport that ends at a NIC holds a limited amount of what a connection has not delivered. Where a backend says so
+//!   ([`Network::BOUNDS_CONNECTIONS`]), a sender asks [`Network::takes`] before it hands over a message or a packet, and
+//!   keeps in the NPU what is not taken.
 //! * With [`Delivery::Whole`] the destination hears once, when the last byte has arrived, and the
 //!   network frees the buffer itself (the data went to a memory that always has room). With
 //!   [`Delivery::Stream`] it hears of every segment when its first packet has arrived, and must give
@@ -190,6 +194,11 @@ pub enum NetOut {
         /// Its outgoing port.
         port: PortId,
     },
+    /// A connection that did not take what its sender had ([`Network::takes`]) has room again: ask again now.
+    Takes {
+        /// The connection.
+        connection: Connection,
+    },
 }
 
 /// Why a transport gives a message up.
@@ -244,6 +253,17 @@ pub trait Network {
     /// a network of packets, in slots of a full one. What is on the wire no longer counts, nor do classes that have
     /// buffers of their own.
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, capacity: Bytes) -> Room;
+
+    /// Whether connections hold a limited amount of bytes, so that a sender has to ask [`Network::takes`].
+    const BOUNDS_CONNECTIONS: bool = false;
+
+    /// Whether a connection takes `len` more bytes now: a message that is sent whole, or the next bytes of one that is fed.
+    /// If it does not, the network reports [`NetOut::Takes`] when it has room again, once, however often it was asked. A
+    /// connection that holds nothing takes whatever comes, and one that has said yes still takes it when it comes a little
+    /// later, even if other messages were handed over in between.
+    fn takes(&mut self, _connection: Connection, _len: Bytes) -> bool {
+        true
+    }
 
     /// The receiver gives back the slot of one packet of such a class that arrived by an input port.
     fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, q: &mut Q);

@@ -91,6 +91,15 @@ impl Ace {
         (block.position, block.left.min(longest) as u32)
     }
 
+    /// The route of that packet: to the neighbour, or all the way if the network forwards.
+    pub(super) fn own_route(&mut self, npu: NodeId, seq: ChunkId) -> Route {
+        let PeerBlock { route, position, .. } = *self.progress(npu, seq).peer_block();
+        match self.config.transit {
+            Transit::Endpoint { .. } => Route::Port(self.paths.hop(position).port),
+            Transit::Network => route,
+        }
+    }
+
     /// A packet of a chunk's own goes into the port buffer.
     pub(super) fn issue_own_packet<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
@@ -100,13 +109,13 @@ impl Ace {
         let busy = self.banks.time(len);
         let block = self.progress(npu, seq).peer_block();
         block.left -= u64::from(len);
-        let PeerBlock { pc, len: all, left, route, position, since } = *block;
+        let PeerBlock { pc, len: all, left, position, since, .. } = *block;
         self.ports.account_wait(ctx.now - since);
+        let route = self.own_route(npu, seq);
         // What the network carries all the way is at its destination when it arrives, as after the last hop.
-        let first = self.paths.hop(position).port;
-        let (route, position) = match self.config.transit {
-            Transit::Endpoint { .. } => (Route::Port(first), position),
-            Transit::Network => (route, self.paths.through(first)),
+        let position = match self.config.transit {
+            Transit::Endpoint { .. } => position,
+            Transit::Network => self.paths.through(self.paths.hop(position).port),
         };
         self.send_packet(npu, Packet { seq, position, len, since: ctx.now }, route, ctx);
         if left == 0 {

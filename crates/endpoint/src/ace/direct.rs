@@ -60,7 +60,8 @@ impl Ace {
         Some(OwnDirect { place, route, port: self.first_port(npu, route), is_result, is_given_away, len, left: len })
     }
 
-    fn first_port(&self, npu: NodeId, route: Route) -> PortId {
+    /// The port by which a route leaves an NPU.
+    pub(super) fn first_port(&self, npu: NodeId, route: Route) -> PortId {
         let mut path = Vec::new();
         route.append(self.layout.fabric(), npu, &mut path);
         path[0]

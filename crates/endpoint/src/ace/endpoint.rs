@@ -50,6 +50,10 @@ impl<N: Network> Endpoint<N> for Ace {
             NetOut::Left { .. } => {}
             NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
             NetOut::Room { at, port } => self.serve_port(at, port, ctx),
+            NetOut::Takes { connection } => {
+                let port = self.first_port(connection.src, connection.route);
+                self.serve_port(connection.src, port, ctx);
+            }
         }
     }
 

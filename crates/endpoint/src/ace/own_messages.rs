@@ -12,6 +12,9 @@ use syncline_collective::{Kind, Op};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
+/// The connection that engines use to each place: they have no more than one.
+pub(super) const QUEUE: u8 = 0;
+
 impl Ace {
     /// The FSM sends a message of its own; around a ring as soon as no other FSM sends one through the port.
     pub(super) fn begin_own<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
@@ -226,7 +229,7 @@ impl Ace {
         Message {
             src: npu,
             route,
-            queue: 0,
+            queue: QUEUE,
             len,
             class: TrafficClass::default(),
             delivery: Delivery::Stream,

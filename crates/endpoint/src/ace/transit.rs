@@ -38,6 +38,7 @@
 use super::engine::Ace;
 use super::event::{AceEvent, class};
 use super::handling::Handling;
+use super::own_messages::QUEUE;
 use super::packet::Packet;
 use super::transit_pools::Source;
 use crate::api::{ChunkId, Ctx};
@@ -194,7 +195,11 @@ impl Ace {
         }
         while !self.pools.is_reading(npu, port) {
             let Some((source, len)) = self.next_source(npu, port) else { break };
-            if !self.has_space(npu, port, TRANSIT_CLASS, ctx) {
+            let route = |ace: &mut Ace| {
+                let own = ace.pools.first_own(npu, port).filter(|_| source == Source::Own);
+                own.map_or(Route::Port(port), |seq| ace.own_route(npu, seq))
+            };
+            if !self.has_space(npu, port, TRANSIT_CLASS, route, ctx) {
                 break;
             }
             let start = self.banks.take(npu.index(), ctx.now, Handling::of(Op::Send), len);
@@ -255,7 +260,7 @@ impl Ace {
         let message = Message {
             src: npu,
             route,
-            queue: 0,
+            queue: QUEUE,
             len: Bytes(packet.len.into()),
             class: TRANSIT_CLASS,
             delivery: Delivery::Stream,

@@ -96,7 +96,8 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
     {
         match event {
             WorkDone::Step { npu, seq, thread, .. } if self.switches.contains(NodeId(npu)) => {
-                self.switches.complete(NodeId(npu), seq, thread, &mut self.npus.flights, ctx);
+                let MessageEndpoint { flights, send_queues, .. } = &mut self.npus;
+                self.switches.complete(NodeId(npu), seq, thread, (flights, send_queues), ctx);
             }
             _ => self.npus.handle(event, ctx),
         }

@@ -4,6 +4,7 @@ use crate::api::{Chunk, ChunkId, Ctx, Report, chunk_key, class};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use crate::message::Tag;
+use crate::send_queues::SendQueues;
 use crate::servers::RateServer;
 use crate::work_done::WorkDone;
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,12 +184,12 @@ impl Switches {
     }
 
     /// A piece of a thread of a chunk leaves a switch.
-    pub fn complete<N: Network, Q>(
+    pub(super) fn complete<N: Network, Q>(
         &mut self,
         node: NodeId,
         seq: ChunkId,
         thread: u8,
-        flights: &mut Flights,
+        (flights, send_queues): (&mut Flights, &mut SendQueues),
         ctx: &mut Ctx<'_, N, Q>,
     ) where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
@@ -217,7 +218,7 @@ impl Switches {
             let message =
                 Message { src, route, queue: 0, len, class: TrafficClass::default(), delivery, tag, receipt: None };
             flights.begin(ctx.now);
-            ctx.net.send(ctx.now, message, ctx.q);
+            send_queues.send(message, ctx);
         }
         if program.reduces() {
             self.switches[at].stored -= len;

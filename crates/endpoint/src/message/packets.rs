@@ -71,7 +71,8 @@ impl<C: StepCost> MessageEndpoint<C> {
                 let message = self.message_of(npu, seq, thread);
                 self.sent += message.len.0;
                 self.flights.begin(ctx.now);
-                let id = ctx.net.open(self.on_its_way(message));
+                let message = self.on_its_way(message);
+                let id = self.send_queues.open(message, ctx);
                 self.thread(npu, seq, thread).message = Some(id);
                 id
             }
@@ -81,7 +82,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let len = t.left.min(packet);
         t.left -= len;
         let complete = t.left == 0;
-        ctx.net.feed(ctx.now, id, Bytes(len), ctx.q);
+        self.send_queues.feed(id, Bytes(len), ctx);
         if complete {
             self.step_done(npu, seq, thread, true, ctx);
         }
@@ -116,11 +117,12 @@ impl<C: StepCost> MessageEndpoint<C> {
                 let hop = forwarding.hop_of_packets(tag);
                 self.sent += hop.len.0;
                 self.flights.begin(ctx.now);
-                let id = ctx.net.open(self.message_on(npu, hop, None));
+                let message = self.message_on(npu, hop, None);
+                let id = self.send_queues.open(message, ctx);
                 forwarding.opened(tag, id);
                 id
             });
-            ctx.net.feed(ctx.now, id, forwarding.next_packet(tag, packet), ctx.q);
+            self.send_queues.feed(id, forwarding.next_packet(tag, packet), ctx);
         }
         self.forwarding = Some(forwarding);
     }

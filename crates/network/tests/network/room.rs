@@ -58,7 +58,7 @@ fn a_blocked_port_says_so_and_calls_back_once() {
             for news in out.drain(..) {
                 match news {
                     NetOut::Arrived { at, port, .. } => net.release(now, at, port, TrafficClass::default(), &mut queue),
-                    NetOut::Left { .. } | NetOut::Failed { .. } => {}
+                    NetOut::Left { .. } | NetOut::Failed { .. } | NetOut::Takes { .. } => {}
                     NetOut::Room { at, port } => calls.push((now, at, port)),
                 }
             }

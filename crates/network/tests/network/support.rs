@@ -179,7 +179,7 @@ impl<N: Network> Player<'_, N> {
                 match news {
                     NetOut::Arrived { at, port, tag, segment, last } => self.arrived(at, port, tag, segment, last),
                     NetOut::Room { at, port } => self.room(now, at, port),
-                    NetOut::Left { .. } | NetOut::Failed { .. } => {}
+                    NetOut::Left { .. } | NetOut::Failed { .. } | NetOut::Takes { .. } => {}
                 }
             }
         }

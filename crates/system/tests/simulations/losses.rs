@@ -3,7 +3,7 @@
 
 use crate::lossy_network::LossySpec;
 use crate::support::{
-    ace, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, forwarding, ideal, least, run,
+    ace, all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarding, ideal, least, run,
     switch_offload,
 };
 use syncline_core::Ps;
@@ -12,12 +12,13 @@ use syncline_system::build::run_on;
 use syncline_system::networks::NetworkModel;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, AttributeSpec, BlockSpec, ChangeSpec, CollectiveKindSpec, ComputeSpec, EndpointSpec,
-    JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    ForwardingSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_system::{Results, RunError};
 
 /// One packet in a hundred gets lost.
-const LOSSY: LossySpec = LossySpec { packet: 4096, lost_of_100: 1, timeout: Ps(20_000_000), most_tries: 12 };
+const LOSSY: LossySpec =
+    LossySpec { packet: 4096, lost_of_100: 1, timeout: Ps(20_000_000), most_tries: 12, window: u64::MAX };
 
 /// Eight NPUs on a ring that train ResNet-18.
 fn training(endpoint: EndpointSpec) -> Spec {
@@ -210,6 +211,72 @@ fn nodes_change_at_stated_times() {
     assert!(before < for_a_while && for_a_while < slow);
     let down = with(vec![change(before / 4, switch, 0), change(before / 2, switch, 100)]);
     assert!(down.network.resent_bytes > 0 && down.total_ps > before + before / 8, "{}", down.total_ps);
+}
+
+/// The most bytes of a connection that were not acknowledged.
+fn peak(results: &Results) -> u64 {
+    let connections = results.tables.iter().find(|table| table.name == "connections").expect("a table of the backend");
+    let Some(Values::Int(peaks)) = connections.values("peak_bytes") else { panic!("peaks are integers") };
+    peaks.iter().copied().max().unwrap_or(0) as u64
+}
+
+/// A broadcast on two NPUs, in chunks that would all be on their way at once if the connection took more than so many bytes.
+/// One that has taken all it can takes the next message when the first of them is acknowledged: a latency after it has
+/// arrived.
+#[test]
+fn messages_wait_until_their_connection_has_room() {
+    const CHUNK: u64 = 1 << 20;
+    let (chunks, latency) = (12, 400_000_000);
+    let mut spec = all_reduce(vec![dim(2, 100, latency)], ideal(), chunks * CHUNK);
+    crate::support::dims(&mut spec)[0].block = BlockSpec::FullyConnected;
+    spec.collectives.algorithm = AlgorithmSpec::Direct;
+    spec.collectives.chunking = chunks_of(CHUNK);
+    spec.job = collective_job(CollectiveKindSpec::Broadcast, chunks * CHUNK);
+    let EndpointSpec::Ideal(endpoint) = &mut spec.endpoint else { panic!("an ideal endpoint") };
+    endpoint.step_latency_ps = 0;
+    let time = |window| on(&spec, &LossySpec { lost_of_100: 0, window, ..LOSSY });
+    let message = CHUNK * 10; // picoseconds at 100 GB/s
+    let round_trip = message + 2 * latency;
+    for taken in [1, 2, 3, 4, 6, 12] {
+        let results = time(taken * CHUNK);
+        // Every round trip so many messages: the last ones begin `chunks / taken - 1` round trips after the first.
+        let last = (chunks / taken - 1) * round_trip + taken * message + latency;
+        assert_eq!((results.summary.total_ps, peak(&results)), (last, taken * CHUNK), "{taken}");
+    }
+    let all = (chunks * message + latency, chunks * CHUNK);
+    let unlimited = time(u64::MAX);
+    assert_eq!((unlimited.summary.total_ps, peak(&unlimited)), all);
+    // A connection that holds nothing takes a message of any length.
+    assert_eq!((time(1).summary.total_ps, peak(&time(1))), (time(CHUNK).summary.total_ps, CHUNK));
+}
+
+/// Every endpoint keeps in the NPU what its connections do not take, and everything arrives in the end.
+#[test]
+fn all_endpoints_wait_for_room_on_connections() {
+    let mut ring = all_reduce(vec![dim(4, 100, 500_000), dim(3, 50, 700_000)], ideal(), 6 << 20);
+    let mut far = ring.clone();
+    far.collectives.algorithm = AlgorithmSpec::Direct;
+    far.job = collective_job(CollectiveKindSpec::AllToAll, 6 << 20);
+    let mut packets = ring.clone();
+    let EndpointSpec::Ideal(endpoint) = &mut packets.endpoint else { panic!("an ideal endpoint") };
+    endpoint.forwarding = ForwardingSpec::Packets;
+    packets = Spec { endpoint: forwarding(packets.endpoint.clone()), ..packets };
+    let mut switched = all_reduce(vec![dim(8, 50, 300_000)], switch_offload(), 6 << 20);
+    crate::support::dims(&mut switched)[0].block = BlockSpec::Switch;
+    switched.collectives.algorithm = AlgorithmSpec::Hierarchical;
+    let mut specs = vec![packets, switched];
+    for endpoint in endpoints() {
+        ring.endpoint = endpoint.clone();
+        far.endpoint = endpoint.clone();
+        specs.extend([ring.clone(), far.clone(), Spec { endpoint: forwarding(endpoint), ..far.clone() }]);
+    }
+    for spec in specs {
+        let with = |window| on(&spec, &LossySpec { window, ..LOSSY });
+        let (wide, narrow) = (with(u64::MAX), with(16 << 10));
+        assert!(narrow.summary.total_ps > wide.summary.total_ps, "{spec:?}");
+        assert!(peak(&narrow) < peak(&wide), "{} {} {spec:?}", peak(&narrow), peak(&wide));
+        assert_eq!(narrow.summary.network.delivered_bytes, wide.summary.network.delivered_bytes);
+    }
 }
 
 fn attribute(node: u32, name: &str, value: u64) -> AttributeSpec {

@@ -2,9 +2,9 @@
 //!
 //! It is as small as a backend can be that does so, and uses all that the Network API has for transports: a seed with random
 //! numbers of their own for every connection, payload apart from what is sent again, messages that fail, links that change,
-//! counters of links and connections in tables of its own, acknowledgements without payload, and a sender's port that is
-//! held until a packet has left. All packets of a message go
-//! at once; when the last of them should have been acknowledged, those that were not go again, after twice the time at each
+//! counters of links and connections in tables of its own, acknowledgements without payload, a sender's port that is
+//! held until a packet has left, and connections that take no more than a window of bytes before these are acknowledged.
+//! All packets of a message go at once; when the last of them should have been acknowledged, those that were not go again, after twice the time at each
 //! try. Messages share their first link only, as in the analytical backend.
 
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ syncline_core::table! {
         messages: Vec<i64> as Count,
         /// Bytes that were sent again.
         resent_bytes: Vec<i64> as Bytes,
+        /// The most bytes of its messages that were not acknowledged at any time.
+        peak_bytes: Vec<i64> as Bytes,
     }
 }
 
@@ -61,6 +63,8 @@ pub struct LossySpec {
     pub timeout: Ps,
     /// A message is given up when a packet of it was lost so many times.
     pub most_tries: u32,
+    /// A connection takes no message that would bring what is not acknowledged above so many bytes, unless there is nothing.
+    pub window: u64,
 }
 
 impl NetworkModel for LossySpec {
@@ -140,6 +144,18 @@ struct Flight {
     dst_port: PortId,
 }
 
+/// What a connection has sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    messages: u64,
+    resent: Bytes,
+    /// Bytes of messages that are not acknowledged, now and at most.
+    held: u64,
+    peak: u64,
+    /// Whether the sender has something that was not taken.
+    is_awaited: bool,
+}
+
 /// What happens to a message: its first number in a timer.
 const ARRIVAL: u32 = 0;
 const TIMEOUT: u32 = 1;
@@ -162,8 +178,7 @@ pub struct Lossy {
     free: Vec<MsgId>,
     /// Packets that every link has lost, and their bytes.
     lost: Vec<(u64, Bytes)>,
-    /// Messages that every connection has sent, and what it has sent again.
-    connections: BTreeMap<Connection, (u64, Bytes)>,
+    connections: BTreeMap<Connection, Sent>,
     books: Books,
     wire: Wire,
     usage: LinkUsage,
@@ -189,9 +204,11 @@ impl Lossy {
             Route::By(dst, choice) => (u64::from(choice) + 2) << 32 | u64::from(dst.0),
         };
         flight.stream = RandomStream::new(self.seed, &[src.0.into(), way, queue.into()]);
-        let (messages, _) = self.connections.entry(flight.message.connection()).or_default();
-        flight.number = *messages;
-        *messages += 1;
+        let sent = self.connections.entry(flight.message.connection()).or_default();
+        flight.number = sent.messages;
+        sent.messages += 1;
+        sent.held += len.0;
+        sent.peak = sent.peak.max(sent.held);
         route.append(&self.fabric, src, &mut flight.path);
         flight.missing = (0..len.0.div_ceil(self.spec.packet).max(1)).collect();
         self.books.accepted += len.0;
@@ -231,7 +248,7 @@ impl Lossy {
             self.wire.sent += bytes.0;
             if flight.tries > 0 {
                 self.wire.resent += bytes.0;
-                self.connections.get_mut(&flight.message.connection()).expect("it has sent").1 += bytes;
+                self.connections.get_mut(&flight.message.connection()).expect("it has sent").resent += bytes;
             }
             let drawn = flight.number << 40 | packet << 8 | u64::from(flight.tries);
             if !is_up || flight.stream.happens(drawn, loses, 100) {
@@ -257,6 +274,15 @@ impl Lossy {
 
 impl Network for Lossy {
     type Event = UnlistedTimer;
+
+    const BOUNDS_CONNECTIONS: bool = true;
+
+    fn takes(&mut self, connection: Connection, len: Bytes) -> bool {
+        let sent = self.connections.entry(connection).or_default();
+        let takes = sent.held == 0 || sent.held.saturating_add(len.0) <= self.spec.window;
+        sent.is_awaited |= !takes;
+        takes
+    }
 
     fn open(&mut self, message: Message) -> MsgId {
         let entry = Flight {
@@ -332,6 +358,12 @@ impl Network for Lossy {
             }
             _ => {
                 self.free.push(id);
+                let connection = flight.message.connection();
+                let sent = self.connections.get_mut(&connection).expect("it has sent");
+                sent.held -= len.0;
+                if std::mem::take(&mut sent.is_awaited) {
+                    out.push(NetOut::Takes { connection });
+                }
                 out.extend(receipt.map(|receipt| NetOut::Left { at: src, receipt }));
             }
         }
@@ -369,12 +401,13 @@ impl Network for Lossy {
             losses.dropped_bytes.push(bytes.0 as i64);
         }
         let mut of_node = BTreeMap::new();
-        for (connection, &(messages, resent)) in &self.connections {
+        for (connection, sent) in self.connections.iter().filter(|(_, sent)| sent.messages > 0) {
             let number: &mut i64 = of_node.entry(connection.src).or_default();
             connections.node.push(self.fabric.node_name(connection.src));
             connections.connection.push(*number);
-            connections.messages.push(messages as i64);
-            connections.resent_bytes.push(resent.0 as i64);
+            connections.messages.push(sent.messages as i64);
+            connections.resent_bytes.push(sent.resent.0 as i64);
+            connections.peak_bytes.push(sent.peak as i64);
             *number += 1;
         }
         vec![losses.into_table(), connections.into_table()]

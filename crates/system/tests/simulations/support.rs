@@ -75,6 +75,11 @@ pub fn switch_offload() -> EndpointSpec {
     EndpointSpec::SwitchOffload(switch_offload_spec())
 }
 
+/// Every endpoint that works on any fabric: those without switches that add and copy.
+pub fn endpoints() -> Vec<EndpointSpec> {
+    EndpointSpec::all().into_iter().filter(|endpoint| endpoint.model().adding_switches().is_none()).collect()
+}
+
 /// An endpoint that forwards itself what is for distant NPUs.
 pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
     match &mut endpoint {
