@@ -25,6 +25,7 @@
 //! Without `transit` the network's routers forward.
 
 mod departures;
+mod dimension_limit;
 mod early;
 mod packets;
 mod tag;
@@ -38,6 +39,7 @@ use crate::layout::Layout;
 use crate::send_queues::SendQueues;
 use crate::work_done::WorkDone;
 use departures::Departures;
+use dimension_limit::DimensionLimit;
 use early::Early;
 use std::collections::VecDeque;
 use syncline_collective::{Op, PhaseId, Slot};
@@ -168,6 +170,8 @@ pub struct MessageEndpoint<C> {
     packet: Option<Bytes>,
     /// What waits for its place in the network, if messages do not go in the order in which they come.
     departures: Option<Departures>,
+    /// How many chunks work along a dimension at once, if that has a limit of its own.
+    dimension_limit: Option<DimensionLimit>,
     /// What waits for room on its connection.
     pub(crate) send_queues: SendQueues,
     sent: u64,
@@ -193,10 +197,18 @@ impl<C: StepCost> MessageEndpoint<C> {
             inflight,
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
+            dimension_limit: None,
             send_queues: SendQueues::default(),
             sent: 0,
             flights: Flights::default(),
         }
+    }
+
+    /// The same, with at most so many chunks of an NPU along each dimension ([`dimension_limit`]).
+    #[must_use]
+    pub fn along_each_dimension(mut self, most: Option<u32>) -> Self {
+        self.dimension_limit = most.map(|most| DimensionLimit::new(most, self.layout.plans()));
+        self
     }
 
     /// The same, sending to each place what is shortest of the so many oldest chunks ([`departures`]). Packets go as they
@@ -330,12 +342,16 @@ impl<C: StepCost> MessageEndpoint<C> {
         if chunk.threads_left > 0 {
             return;
         }
+        let came = self.dimension_limit.as_mut().and_then(|limit| limit.end(npu, seq));
         if self.traced.contains(npu) {
             let (phase, began) = (chunk.phase, chunk.began);
-            ctx.out.push(EpOut::Phase { npu, seq, phase, ready: began, began });
+            ctx.out.push(EpOut::Phase { npu, seq, phase, ready: came.unwrap_or(began), began });
         }
         chunk.phase = chunk.phase.next();
-        self.begin_phase(npu, seq, ctx);
+        self.come_to_phase(npu, seq, ctx);
+        while let Some(next) = self.next_of_dimension(npu) {
+            self.begin_phase(npu, next, ctx);
+        }
     }
 
     /// Lets all threads of a chunk's phase begin.
@@ -346,8 +362,8 @@ impl<C: StepCost> MessageEndpoint<C> {
         let chunk = self.chunks[seq.index()];
         let (state, at) = self.npus[npu.index()].chunk(seq, self.threads);
         let phase = state.phase;
-        if phase.index() == self.layout.phases(chunk.plan) {
-            return self.finish(npu, seq, ctx);
+        if let Some(limit) = &mut self.dimension_limit {
+            limit.begin(npu, seq);
         }
         let view = self.layout.view(npu, chunk, phase);
         let threads = view.threads();
@@ -493,7 +509,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         window.next = seq.next();
         window.running += 1;
         window.chunk(seq, self.threads).0.started = true;
-        self.begin_phase(npu, seq, ctx);
+        self.come_to_phase(npu, seq, ctx);
     }
 
     fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
@@ -576,6 +592,10 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                     continue;
                 }
                 let chunk = self.chunks[seq.index()];
+                if let Some(wait) = self.wait_for_place(npu, seq, c.phase) {
+                    waits.push(wait);
+                    continue;
+                }
                 let view = self.layout.view(npu, chunk, c.phase);
                 for thread in 0..view.threads() {
                     let t = window.threads[at * self.threads + usize::from(thread)];

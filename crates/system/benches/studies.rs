@@ -58,6 +58,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
             inflight: chunks,
+            inflight_per_dimension: None,
             scheduling: SchedulingSpec::Lifo,
             priority: vec![],
             lanes: LanesSpec::Alternate,

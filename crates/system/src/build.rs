@@ -181,6 +181,7 @@ impl WithNetwork for OnNetwork<'_> {
             prevents_deadlock: network.prevents_deadlock(),
             transit: plan.transit,
             inflight: spec.collectives.inflight,
+            inflight_per_dimension: spec.collectives.inflight_per_dimension,
             parts: match plan.config.lanes {
                 LaneUse::Split(n) => n,
                 LaneUse::Alternate => 1,

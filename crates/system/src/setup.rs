@@ -85,6 +85,16 @@ impl RunPlan {
         if c.element_bytes == 0 || c.inflight == 0 {
             return Err(Refusal::of("collectives", "element_bytes and inflight must be positive").into());
         }
+        if let Some(most) = c.inflight_per_dimension {
+            let field = "collectives.inflight_per_dimension";
+            if most == 0 {
+                return Err(Refusal::of(field, "a dimension needs a chunk").at_least(1).into());
+            }
+            if !endpoint.limits_dimensions() {
+                let refusal = Refusal::of(field, "this endpoint does not limit the chunks along a dimension");
+                return Err(refusal.accepting("none, or another endpoint").into());
+            }
+        }
         let fabric = machine.fabric();
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
         let job = job(ranks)?;

@@ -256,6 +256,9 @@ pub struct CollectiveSpec {
     pub chunking: ChunkingSpec,
     /// Chunks that an NPU has in flight at most (endpoints with their own limit ignore it).
     pub inflight: u32,
+    /// Chunks that an NPU has in one phase along a dimension at most, if that is limited.
+    #[serde(default)]
+    pub inflight_per_dimension: Option<u32>,
     /// Which of several issued collectives the next chunk is taken from.
     pub scheduling: SchedulingSpec,
     /// Kinds of collectives that go before all others, the foremost first.

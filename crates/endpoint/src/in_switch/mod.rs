@@ -56,6 +56,12 @@ impl SwitchOffload {
         let switches = Switches::new(layout.clone(), switch);
         SwitchOffload { npus: MessageEndpoint::new(layout, dma, inflight, false, traced), switches }
     }
+
+    /// The same, with at most so many chunks of an NPU along each dimension.
+    #[must_use]
+    pub fn along_each_dimension(self, most: Option<u32>) -> SwitchOffload {
+        SwitchOffload { npus: self.npus.along_each_dimension(most), ..self }
+    }
 }
 
 impl<N: Network> Endpoint<N> for SwitchOffload {

@@ -128,6 +128,10 @@ impl EndpointModel for AceSpec {
         ENGINE_BYTES
     }
 
+    fn limits_dimensions(&self) -> bool {
+        false // its FSMs do
+    }
+
     fn in_flight(&self, _inflight: u32, chunk_bytes: u64) -> u64 {
         self.sram_bytes.checked_div(chunk_bytes).unwrap_or(1).max(1)
     }

@@ -88,17 +88,19 @@ impl EndpointModel for BaselineSpec {
 impl BuildEndpoint for BaselineSpec {
     fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
         let config = self.config()?;
-        let inflight = parts.parts_in_flight();
+        let (inflight, per_dimension) = (parts.parts_in_flight(), parts.parts_per_dimension());
         let EndpointParts { layout, transit, urgent, contention, traced, .. } = parts;
         let npus = layout.npus();
         Ok(match contention {
             None => then.with(|| {
                 let cost = Baseline::new(config, npus);
-                MessageEndpoint::new(layout, cost, inflight, transit, traced).shortest_first(urgent)
+                let endpoint = MessageEndpoint::new(layout, cost, inflight, transit, traced);
+                endpoint.shortest_first(urgent).along_each_dimension(per_dimension)
             }),
             Some(Contention { config: shared, loads, .. }) => then.with(|| {
                 let cost = Contended::new(config, shared, loads, npus);
-                MessageEndpoint::new(layout, cost, inflight, transit, traced).shortest_first(urgent)
+                let endpoint = MessageEndpoint::new(layout, cost, inflight, transit, traced);
+                endpoint.shortest_first(urgent).along_each_dimension(per_dimension)
             }),
         })
     }

@@ -56,9 +56,9 @@ impl BuildEndpoint for IdealSpec {
             ForwardingSpec::Packets => (Ps::ZERO, parts.packet),
         };
         Ok(then.with(|| {
-            let inflight = parts.parts_in_flight();
+            let (inflight, per_dimension) = (parts.parts_in_flight(), parts.parts_per_dimension());
             let ideal = MessageEndpoint::new(parts.layout, Ideal { step, own }, inflight, parts.transit, parts.traced);
-            ideal.packet_by_packet(packet).shortest_first(parts.urgent)
+            ideal.packet_by_packet(packet).shortest_first(parts.urgent).along_each_dimension(per_dimension)
         }))
     }
 }

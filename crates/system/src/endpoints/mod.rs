@@ -51,6 +51,11 @@ pub trait EndpointModel {
         4 * u64::from(inflight) // the oldest may be behind
     }
 
+    /// Whether it can limit the chunks of an NPU along each dimension.
+    fn limits_dimensions(&self) -> bool {
+        true
+    }
+
     /// Whether every message carries the number of its step, of which there are so many.
     fn numbers_steps(&self) -> bool {
         true
@@ -128,6 +133,8 @@ pub struct EndpointParts<'a> {
     pub transit: bool,
     /// Chunks that an NPU has in flight at most, unless the endpoint has limits of its own.
     pub inflight: u32,
+    /// Chunks that an NPU has in one phase along a dimension at most, if that is limited.
+    pub inflight_per_dimension: Option<u32>,
     /// Parts of a chunk that go round different lanes, each a chunk of the endpoint.
     pub parts: u32,
     /// By size, whether the shortest message goes first: the chunks to which that applies.
@@ -144,6 +151,11 @@ impl EndpointParts<'_> {
     /// Parts of chunks that an NPU has in flight at most.
     fn parts_in_flight(&self) -> u32 {
         self.inflight.saturating_mul(self.parts)
+    }
+
+    /// Parts of chunks that an NPU has in one phase along a dimension at most, if that is limited.
+    fn parts_per_dimension(&self) -> Option<u32> {
+        self.inflight_per_dimension.map(|chunks| chunks.saturating_mul(self.parts))
     }
 }
 

@@ -86,8 +86,11 @@ impl BuildEndpoint for SwitchOffloadSpec {
     fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
         let (dma, switch) = self.config()?;
         // Slots of switches are for so many chunks, whether or not these are parts of split ones.
-        let EndpointParts { layout, inflight, traced, .. } = parts;
+        let EndpointParts { layout, inflight, inflight_per_dimension, traced, .. } = parts;
         let npus = layout.npus();
-        Ok(then.with(|| SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, traced)))
+        Ok(then.with(|| {
+            let endpoint = SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, traced);
+            endpoint.along_each_dimension(inflight_per_dimension)
+        }))
     }
 }

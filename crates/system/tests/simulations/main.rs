@@ -8,6 +8,7 @@ mod bounds;
 mod buses;
 mod closed_forms;
 mod contention;
+mod dimension_limits;
 mod failures;
 mod folded;
 mod hybrid;

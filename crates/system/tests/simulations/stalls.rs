@@ -11,7 +11,7 @@ use syncline_system::spec::{
 
 prop_compose! {
     /// Up to three rings, with two NPUs or more.
-    fn rings(sizes: &'static [u32])(
+    pub fn rings(sizes: &'static [u32])(
         rings in prop::collection::vec(
             (prop::sample::select(sizes), prop::sample::select(&[1u64, 2, 5, 12, 25, 50, 100, 200]), 1u64..1_000),
             1..4,

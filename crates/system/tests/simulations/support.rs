@@ -138,6 +138,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             padding: false,
             chunking: chunks_of(65_536),
             inflight: 32,
+            inflight_per_dimension: None,
             scheduling: SchedulingSpec::Lifo,
             priority: vec![],
             lanes: LanesSpec::Alternate,

@@ -1,0 +1,142 @@
+//! Chunks that an NPU has in flight along each dimension at most.
+
+use crate::mixed;
+use crate::stalls::rings;
+use crate::support::{
+    ace, all_reduce, baseline, chunks_of, dim, dims, endpoints, fingerprint, forwarding, ideal, least, run,
+    switch_offload,
+};
+use proptest::prelude::*;
+use syncline_core::table::Values;
+use syncline_system::spec::{
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, EndpointSpec, FoldSpec, NetworkSpec, Spec,
+};
+use syncline_system::{Results, run_spec};
+
+fn with(spec: &Spec, most: impl Into<Option<u32>>) -> Spec {
+    let mut spec = spec.clone();
+    spec.collectives.inflight_per_dimension = most.into();
+    spec
+}
+
+/// An all-reduce of so many chunks, one dimension after the other.
+fn chunks(sizes: &[(u32, u64)], count: u32) -> Spec {
+    let dims = sizes.iter().map(|&(size, rate)| dim(size, rate, 500_000)).collect();
+    let mut spec = all_reduce(dims, ideal(), u64::from(count) * 240_000);
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.collectives.chunking = ChunkingSpec::Count { chunks: count };
+    spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
+    spec
+}
+
+/// The most chunks of NPU 0 that were in a phase at once, for each phase that it took part in.
+fn most_at_once(results: &Results) -> Vec<usize> {
+    let slices = results.tables.iter().find(|table| table.name == "slices").expect("a table of every run");
+    let Some(Values::Text(tracks)) = slices.values("track") else { panic!("tracks have names") };
+    let Some(Values::Int(begins)) = slices.values("start_ps") else { panic!("times are integers") };
+    let Some(Values::Int(ends)) = slices.values("end_ps") else { panic!("times are integers") };
+    let mut phases = std::collections::BTreeMap::<&str, Vec<(i64, i64)>>::new();
+    for ((track, &begin), &end) in tracks.iter().zip(begins).zip(ends) {
+        if let Some((phase, _)) = track.split_once(" slot ") {
+            phases.entry(phase).or_default().push((begin, end));
+        }
+    }
+    let at_once = |spans: &Vec<(i64, i64)>| {
+        let beside = |begin: i64| spans.iter().filter(|span| span.0 <= begin && begin < span.1).count();
+        spans.iter().map(|span| beside(span.0)).max().unwrap_or(0)
+    };
+    phases.values().map(at_once).collect()
+}
+
+/// With one chunk along the only dimension, chunks run one after the other.
+#[test]
+fn chunks_of_one_dimension_follow_one_another() {
+    for endpoint in endpoints().into_iter().filter(|endpoint| endpoint.model().limits_dimensions()) {
+        let on = |chunks| Spec { endpoint: endpoint.clone(), ..chunks };
+        let alone = run(&on(chunks(&[(6, 100)], 1))).summary.total_ps;
+        for count in [2, 5, 16] {
+            let all = on(chunks(&[(6, 100)], count));
+            assert_eq!(run(&with(&all, 1)).summary.total_ps, u64::from(count) * alone);
+            let (two, free) = (run(&with(&all, 2)).summary.total_ps, run(&all).summary.total_ps);
+            assert!(free <= two && two < u64::from(count) * alone, "{free} {two}");
+        }
+    }
+}
+
+/// With one chunk along each of two dimensions that a chunk visits once each, chunks form a pipeline of two stages.
+#[test]
+fn chunks_of_two_dimensions_form_a_pipeline() {
+    for (first, second) in [((4, 100), (3, 25)), ((3, 20), (5, 100))] {
+        let spec = |sizes: &[(u32, u64)], count| with(&chunks(sizes, count), 1);
+        let [slow, fast] = [first, second].map(|dimension| run(&spec(&[dimension], 1)).summary.total_ps);
+        for count in [1, 2, 9] {
+            let whole = run(&spec(&[first, second], count)).summary.total_ps;
+            assert_eq!(whole, slow + fast + u64::from(count - 1) * slow.max(fast), "{count} chunks");
+        }
+    }
+}
+
+#[test]
+fn no_phase_has_more_chunks_than_the_limit() {
+    let mut spec = chunks(&[(4, 100), (3, 50), (2, 25)], 24);
+    spec.output.trace_npus = vec![0];
+    for algorithm in [AlgorithmSpec::SixPhase, AlgorithmSpec::AceFourPhase, AlgorithmSpec::Ring] {
+        spec.collectives.algorithm = algorithm;
+        assert!(most_at_once(&run(&spec)).into_iter().max() > Some(4));
+        for most in [1, 2, 4] {
+            let at_once = most_at_once(&run(&with(&spec, most)));
+            assert_eq!(at_once.iter().max(), Some(&(most as usize)), "{at_once:?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_is_never_reached_changes_nothing() {
+    for endpoint in [ideal(), baseline(), forwarding(baseline())] {
+        let spec = Spec { endpoint, ..chunks(&[(4, 100), (3, 50)], 12) };
+        assert_eq!(fingerprint(&run(&with(&spec, 16))), fingerprint(&run(&spec)));
+    }
+}
+
+#[test]
+fn a_limit_folds_and_goes_with_switches_that_add() {
+    let mut spec = with(&chunks(&[(4, 100), (4, 50)], 12), 2);
+    let whole = run(&spec).summary.total_ps;
+    spec.fold = FoldSpec::On;
+    assert_eq!(run(&spec).summary.total_ps, whole);
+    let mut switched = chunks(&[(8, 50)], 12);
+    dims(&mut switched)[0].block = BlockSpec::Switch;
+    (switched.endpoint, switched.collectives.algorithm) = (switch_offload(), AlgorithmSpec::Hierarchical);
+    let (limited, free) = (run(&with(&switched, 1)).summary.total_ps, run(&switched).summary.total_ps);
+    assert!(limited > free);
+}
+
+#[test]
+fn limits_that_cannot_be_kept_are_refused() {
+    let refused = |spec: &Spec| run_spec(spec, None).err().unwrap_or_else(|| panic!("it ran: {spec:?}"));
+    let spec = chunks(&[(4, 100)], 4);
+    assert_eq!(least(&refused(&with(&spec, 0))), 1);
+    let error = refused(&with(&Spec { endpoint: ace(), ..spec }, 2)).to_string();
+    assert!(error.starts_with("collectives.inflight_per_dimension: "), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever collectives go beside each other, with orders of dimensions of their own too, no chunk waits for ever.
+    #[test]
+    fn every_mix_finishes(
+        (spec, steps) in mixed::mixes(rings(&[1, 2, 3, 4])),
+        most in 1u32..4, forwards: bool, whole: bool, balanced: bool,
+    ) {
+        let endpoint: EndpointSpec = if whole { ideal() } else { baseline() };
+        let endpoint = if forwards { forwarding(endpoint) } else { endpoint };
+        let mut spec = Spec { endpoint, network: NetworkSpec::Analytical(AnalyticalSpec {}), ..spec };
+        if balanced {
+            spec.collectives.algorithm = AlgorithmSpec::Themis;
+            spec.collectives.algorithms = vec![];
+        }
+        spec.collectives.chunking = chunks_of(4096);
+        mixed::run(&with(&spec, most), &steps);
+    }
+}
