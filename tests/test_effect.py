@@ -99,6 +99,7 @@ OTHER: Final[dict[str, Any]] = {
     "collective.chunk": "100kB",
     "collective.chunks": 3,
     "collective.inflight": 1,
+    "collective.inflight_per_dimension": 1,
     "collective.lanes": "one",
     "endpoint.step_latency": "3us",
     "endpoint.forwarding": "packets",

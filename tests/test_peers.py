@@ -4,7 +4,7 @@ Its times were taken with 50 GB/s (of 2^30 bytes) and 500 ns per link and direct
 dimension, 10 ns of endpoint delay, 1600 GB/s of local memory. What means the same in both:
 
 * links: rate and latency; its rings use one direction only, as `ring-unidirectional` and `lanes: one` do;
-* one active chunk per dimension of a ring: `inflight: 1`; on a torus up to four chunks are under way;
+* one active chunk per dimension of a ring: `inflight_per_dimension: 1`; on a torus up to four chunks are under way;
 * endpoint delay per message received: the ideal endpoint's `step_latency`.
 
 What an ideal endpoint does not have is its time to reduce, three accesses of local memory per byte of a message. It is
@@ -65,15 +65,13 @@ def closed_form_ns(kind: str, npus: int, size: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def ours_ns(
-    topology: str, size: int, algorithm: str, backend: str, inflight: int = 1, kind: str = "all-reduce"
-) -> float:
-    """Our time."""
+def ours_ns(topology: str, size: int, algorithm: str, backend: str, active: int = 1, kind: str = "all-reduce") -> float:
+    """Our time with so many active chunks per dimension."""
     text = f"""name: peer
 topology: "{topology}"
 network: {{backend: {backend}}}
 workload: {{collective: {kind}, size: {size}B, element: 4B}}
-collective: {{algorithm: {algorithm}, chunks: {CHUNKS}, inflight: {inflight}, scheduling: fifo, lanes: one}}
+collective: {{algorithm: {algorithm}, chunks: {CHUNKS}, inflight_per_dimension: {active}, scheduling: fifo, lanes: one}}
 endpoint: {{kind: ideal, step_latency: {DELAY_NS}ns, transit: network}}
 output: {{trace_npus: []}}
 """
@@ -91,8 +89,8 @@ class Reference:
     reducing_ns: int = 0
 
 
-def ring(npus: int, size: int, inflight: int = 1) -> Callable[[str], float]:
-    return lambda backend: ours_ns(f"Ring({npus}, {LINKS})", size, "ring-unidirectional", backend, inflight)
+def ring(npus: int, size: int, active: int = 1) -> Callable[[str], float]:
+    return lambda backend: ours_ns(f"Ring({npus}, {LINKS})", size, "ring-unidirectional", backend, active)
 
 
 def torus(size: int) -> Callable[[str], float]:

@@ -301,7 +301,9 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
         chunking["least_block_bytes"] = least
+    limit = collective.inflight_per_dimension
     return {
+        **({} if limit is None else {"inflight_per_dimension": limit}),
         "algorithm": experiment.composition,
         "algorithms": list(collective.algorithms.items()),
         "per_dimension": collective.per_dimension,

@@ -135,7 +135,7 @@ impl fmt::Display for Failure {
             Failure::Endless { at } => write!(
                 f,
                 "simulated time is over: what follows the last event, at {at}, lies beyond {:.0} days (2^63 ps)",
-                Ps::HORIZON.as_s() / 86_400.0
+                (Ps::HORIZON.as_s() / 86_400.0).floor()
             ),
             Failure::MessageLost { at, from, why } => {
                 write!(f, "at {at} the network gave up a message of {from}: {why}")

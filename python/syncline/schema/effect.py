@@ -39,7 +39,8 @@ LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
         "network.deadlock_rule",
-        *(f"collective.{name}" for name in ("algorithm", "slices", "lanes", "scheduling", "priority", "inflight")),
+        *(f"collective.{name}" for name in ("algorithm", "slices", "lanes", "scheduling", "priority")),
+        *(f"collective.{name}" for name in ("inflight", "inflight_per_dimension")),
         *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
         *(f"endpoint.{name}" for name in ("switch_memory", "switch_latency", "switch_reduce_bandwidth")),
     }
@@ -253,9 +254,11 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("collective.scheduling", _trains, "there is only one collective", TRAINING),
     Rule("collective.priority", lambda e: len(kinds_of(e.workload)) > 1, "there is only one kind of collective",
          "a workload with several, such as dlrm"),
-    Rule("collective.inflight", lambda e: not e.endpoint.has_own_window, "an ACE has limits of its own",
-         "another endpoint; for an ACE, endpoint.fsms and endpoint.sram"),
-    Rule("collective.inflight", _has_chunks, "the collective is one chunk", "a smaller chunk, or more chunks"),
+    *(Rule(f"collective.{name}", lambda e: not e.endpoint.has_own_window, "an ACE has limits of its own",
+           "another endpoint; for an ACE, endpoint.fsms and endpoint.sram")
+      for name in ("inflight", "inflight_per_dimension")),
+    *(Rule(f"collective.{name}", _has_chunks, "the collective is one chunk", "a smaller chunk, or more chunks")
+      for name in ("inflight", "inflight_per_dimension")),
     Rule("endpoint.transit", programs.passes_npus, "no message passes an NPU on its way to another",
          "an algorithm that sends not only to neighbours, on rings or fully connected dimensions"),
     *(Rule(f"endpoint.{name}", _dynamic, _STATIC,

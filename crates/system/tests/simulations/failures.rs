@@ -103,7 +103,7 @@ fn a_run_that_outlasts_simulated_time_fails_with_its_name() {
     dims(&mut spec)[0].rate_bytes_per_s = 1;
     let Err(RunError::Simulation(message)) = run_spec(&spec, None) else { panic!("it ends in time") };
     assert!(message.starts_with("simulated time is over"), "{message}");
-    assert!(message.contains("lies beyond 107 days (2^63 ps)"), "{message}");
+    assert!(message.contains("lies beyond 106 days (2^63 ps)"), "{message}");
 }
 
 #[test]

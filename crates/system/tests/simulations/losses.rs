@@ -166,6 +166,14 @@ fn a_message_that_never_arrives_ends_the_run() {
     assert_eq!(least(&refused(&training(baseline()), &nothing)), 1);
 }
 
+/// Times that double are too long in the end, and never wrap around.
+#[test]
+fn a_run_ends_when_times_to_wait_exceed_simulated_time() {
+    let patient = LossySpec { lost_of_100: 100, timeout: Ps(1 << 50), most_tries: u32::MAX, ..LOSSY };
+    let error = refused(&training(baseline()), &patient).to_string();
+    assert!(error.contains("106 days"), "{error}");
+}
+
 /// A ring of two, one of whose links becomes slower in the middle, or is down for a while.
 #[test]
 fn links_change_at_stated_times() {

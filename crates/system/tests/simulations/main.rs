@@ -4,6 +4,7 @@ mod accounting;
 mod ace_phases;
 mod agreement;
 mod algorithms;
+mod backends;
 mod bounds;
 mod buses;
 mod closed_forms;

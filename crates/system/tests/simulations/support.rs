@@ -87,7 +87,7 @@ pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
             *transit = TransitSpec::Endpoint
         }
         EndpointSpec::Ace(ace) => ace.transit = TransitSpec::Endpoint,
-        EndpointSpec::SwitchOffload(_) => panic!("switches forward"),
+        other => panic!("this endpoint does not forward: {other:?}"),
     }
     endpoint
 }
