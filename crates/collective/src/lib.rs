@@ -19,4 +19,4 @@ pub mod verify;
 
 pub use kind::Kind;
 pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split};
-pub use program::{Blocks, Op, Program, Slot, Step};
+pub use program::{Blocks, Op, Posting, Program, Slot, Step};

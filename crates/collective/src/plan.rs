@@ -20,9 +20,9 @@
 //! rank have no phase.
 
 use crate::kind::Kind;
-use crate::program::Program;
 use crate::program::direct::ServingOrder;
 use crate::program::in_switch::InSwitch;
+use crate::program::{Posting, Program};
 use syncline_core::{Bytes, Grid, Id, id_type};
 
 id_type!(
@@ -183,6 +183,8 @@ pub struct Plan {
     root: Vec<u32>,
     /// Where the ranks of a line stand on a grid of their own, the order in which each serves the others.
     serving_order: Option<ServingOrder>,
+    /// The order in which each rank of a direct algorithm posts its messages.
+    posting: Posting,
 }
 
 /// Why a plan cannot be made.
@@ -283,7 +285,15 @@ impl Plan {
             return Err(PlanError::NoSlices { algorithm: p.algorithm });
         }
         let order = dims.iter().map(|d| d.0).collect();
-        Ok(Plan { kind, scattered: scattered.to_vec(), phases, order, root: coordinates, serving_order: None })
+        Ok(Plan {
+            kind,
+            scattered: scattered.to_vec(),
+            phases,
+            order,
+            root: coordinates,
+            serving_order: None,
+            posting: Posting::Rotated,
+        })
     }
 
     /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances. `rings` says along
@@ -291,6 +301,13 @@ impl Plan {
     #[must_use]
     pub fn on_grid(self, sizes: &[u32], rings: &[bool]) -> Plan {
         Plan { serving_order: ServingOrder::new(sizes, rings), ..self }
+    }
+
+    /// The same with direct algorithms whose ranks post their messages in this order. Only the rotated order is one by the
+    /// distances of a grid.
+    #[must_use]
+    pub fn posted(self, posting: Posting) -> Plan {
+        Plan { posting, ..self }
     }
 
     /// The same for a single line of ranks that lies along another dimension than the first.
@@ -328,8 +345,10 @@ impl Plan {
             Algorithm::Ring => Program::Ring { kind, ranks, up },
             Algorithm::Chain { slices } => Program::Chain { kind, ranks, root, slices, up },
             Algorithm::Direct => match self.serving_order {
-                Some(order) if !kind.is_rooted() && order.ranks() == ranks => Program::DirectOnGrid { kind, order },
-                _ => Program::Direct { kind, ranks, root },
+                Some(order) if !kind.is_rooted() && order.ranks() == ranks && self.posting == Posting::Rotated => {
+                    Program::DirectOnGrid { kind, order }
+                }
+                _ => Program::Direct { kind, ranks, root, posting: self.posting },
             },
             Algorithm::HalvingDoubling if kind.is_rooted() => Program::Binomial { kind, ranks, root },
             Algorithm::HalvingDoubling => Program::HalvingDoubling { kind, ranks },

@@ -21,14 +21,19 @@ impl RandomStream {
         mix(self.0 ^ mix(drawn))
     }
 
+    /// A whole number below `bound`, all of them equally likely to within `bound` in 2^64; 0 if there is none.
+    pub fn below(self, drawn: u64, bound: u64) -> u64 {
+        // The high half of the product.
+        ((u128::from(self.number(drawn)) * u128::from(bound)) >> 64) as u64
+    }
+
     /// Whether something happens to the entity at that draw that happens in `times` of `of` cases.
     ///
     /// # Panics
     /// If it happens more often than always.
     pub fn happens(self, drawn: u64, times: u32, of: u32) -> bool {
         assert!(times <= of, "{times} of {of} cases");
-        // The high half of the product is uniform below `of`, to within 2^-32.
-        (u128::from(self.number(drawn)) * u128::from(of)) >> 64 < u128::from(times)
+        self.below(drawn, of.into()) < times.into()
     }
 }
 

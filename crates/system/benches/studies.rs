@@ -7,7 +7,7 @@
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
     DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, IdealSpec, JobSpec, KernelsSpec, LanesSpec,
-    NetworkSpec, OutputSpec, PacketSpec, SchedulingSpec, Spec, TransitSpec, WorkloadSpec,
+    NetworkSpec, OutputSpec, PacketSpec, PostingSpec, SchedulingSpec, Spec, StartSpec, TransitSpec, WorkloadSpec,
 };
 
 const GIB_50: u64 = 50 << 30;
@@ -54,6 +54,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             algorithm: AlgorithmSpec::SixPhase,
             algorithms: vec![],
             per_dimension: None,
+            posting: PostingSpec::Rotated,
             slices: 0,
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
@@ -65,6 +66,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             element_bytes: 4,
         },
         job: JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0, beside: vec![] },
+        start: StartSpec::default(),
         output: OutputSpec { window_ps: 100_000_000, trace_npus: vec![], trace_limit: 0, steady: false },
         memory_limit_bytes: None,
     }

@@ -14,7 +14,7 @@ use crate::results::Results;
 use crate::setup::RunPlan;
 use crate::spec::{FabricSpec, JobSpec, Spec};
 use crate::timer::Timer;
-use crate::{run_memory, steady, tables};
+use crate::{run_memory, start, steady, tables};
 use std::sync::Arc;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
@@ -174,6 +174,7 @@ impl WithNetwork for OnNetwork<'_> {
         let OnNetwork { spec, plan, goal } = self;
         let traced = traced(&spec.output.trace_npus, &plan.layout, plan.folding.npus)?;
         check_stragglers(spec, plan.folding.npus)?;
+        start::check(spec, plan.folding.npus)?;
         let parts = EndpointParts {
             layout: plan.layout.clone(),
             largest_chunk: plan.largest_chunk(),
@@ -215,7 +216,7 @@ impl WithNetwork for OnNetwork<'_> {
 fn check_stragglers(spec: &Spec, npus: u32) -> Result<(), RunError> {
     let JobSpec::Training { stragglers, .. } = &spec.job else { return Ok(()) };
     match stragglers.iter().find(|s| s.0 >= npus) {
-        Some((npu, _)) => Err(no_such_npu("job.stragglers", *npu, npus)),
+        Some((npu, _)) => Err(RunError::no_such_npu("job.stragglers", *npu, npus)),
         None => Ok(()),
     }
 }
@@ -223,17 +224,13 @@ fn check_stragglers(spec: &Spec, npus: u32) -> Result<(), RunError> {
 /// The simulated NPUs whose slices are recorded, of a machine of `npus` NPUs.
 fn traced(numbers: &[u32], layout: &Layout, npus: u32) -> Result<Vec<NodeId>, RunError> {
     if let Some(n) = numbers.iter().find(|&&n| n >= npus) {
-        return Err(no_such_npu("output.trace_npus", *n, npus));
+        return Err(RunError::no_such_npu("output.trace_npus", *n, npus));
     }
     let mut traced: Vec<NodeId> = numbers.iter().filter_map(|&n| layout.simulated(NodeId(n))).collect();
     traced.push(NodeId(0)); // the phases table is the first NPU's
     traced.sort_unstable();
     traced.dedup();
     Ok(traced)
-}
-
-fn no_such_npu(field: &str, npu: u32, npus: u32) -> RunError {
-    Refusal::of(field, format!("there is no NPU {npu}")).accepting(format!("0 to {}", npus - 1)).into()
 }
 
 /// What an endpoint is refused for. What it can carry out depends on the fabric, on groups, on the collective and on its
@@ -297,6 +294,8 @@ where
             let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
             executor.slow_down(stragglers.iter().filter_map(simulated));
         }
+        let late = start::later(spec, folding.npus);
+        executor.hold_back(late.filter_map(|(npu, at)| Some((layout.simulated(npu)?, at))));
         if let Some(contention) = contention {
             executor.contend(contention.kernel_warps);
         }

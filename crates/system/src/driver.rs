@@ -19,6 +19,9 @@ use syncline_workload::Stream;
 /// Event class of the training loop: before everything else at the same time.
 const COMPUTED: u8 = 0;
 
+/// The place in that class of the begin of an NPU, which has no stream that computes.
+const BEGUN: u32 = Stream::ALL.len() as u32;
+
 /// How collectives are carried out.
 #[derive(Clone, Debug)]
 pub struct CollectiveConfig {
@@ -257,9 +260,14 @@ where
     fn run_within(&mut self, limits: Limits) -> Result<(Ps, Ending), Failure> {
         let mut end = Ps::ZERO;
         for npu in 0..self.npus {
-            self.executor.begin(NodeId(npu), Ps::ZERO, &mut self.actions);
-            self.act(NodeId(npu), Ps::ZERO);
-            self.carry(Ps::ZERO)?;
+            match self.executor.start(NodeId(npu)) {
+                Ps::ZERO => {
+                    self.executor.begin(NodeId(npu), Ps::ZERO, &mut self.actions);
+                    self.act(NodeId(npu), Ps::ZERO);
+                    self.carry(Ps::ZERO)?;
+                }
+                later => self.queue.0.push(later, Key::new(COMPUTED, BEGUN), Event::Begun(npu)),
+            }
         }
         while !self.is_complete() {
             let Some((now, _, event)) = self.queue.0.pop() else { return Err(self.stalled(end)) };
@@ -319,6 +327,10 @@ where
                     let Self { queue: q, net, ep, ep_out: out, .. } = self;
                     ep.handle(timer, &mut Ctx { now, net, q, out });
                 }
+            }
+            Event::Begun(npu) => {
+                self.executor.begin(NodeId(npu), now, &mut self.actions);
+                self.act(NodeId(npu), now);
             }
             Event::Computed(npu, stream) => {
                 self.executor.computed(NodeId(npu), stream, now, &mut self.actions);

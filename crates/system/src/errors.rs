@@ -12,6 +12,13 @@ pub enum RunError {
     Simulation(String),
 }
 
+impl RunError {
+    /// The refusal of a field that names an NPU which is none of the machine's `npus` NPUs.
+    pub fn no_such_npu(field: &str, npu: u32, npus: u32) -> RunError {
+        Refusal::of(field, format!("there is no NPU {npu}")).accepting(format!("0 to {}", npus - 1)).into()
+    }
+}
+
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -13,6 +13,8 @@ use syncline_workload::Stream;
 pub enum Event {
     /// A stream of an NPU has finished its node.
     Computed(u32, Stream),
+    /// An NPU begins.
+    Begun(u32),
     /// A timer of the network.
     Network(NetworkEvent),
     /// A timer of the endpoint.

@@ -126,6 +126,8 @@ pub struct Executor {
     background_model: Npu,
     /// NPUs that take longer, and the factor on their times.
     stragglers: BTreeMap<NodeId, f64>,
+    /// NPUs that begin later than the others, and when.
+    offsets: BTreeMap<NodeId, Ps>,
     nodes: Vec<GraphNode>,
     /// Warps of a kernel on an SM, in thousandths, if the endpoints say how long kernels take.
     contended: Option<u64>,
@@ -168,6 +170,7 @@ impl Executor {
             npu_model,
             background_model: npu_model,
             stragglers: BTreeMap::new(),
+            offsets: BTreeMap::new(),
             nodes: Vec::new(),
             contended: None,
             kernels: Vec::new(),
@@ -203,6 +206,16 @@ impl Executor {
     /// Makes NPUs take longer to compute, by a factor each.
     pub fn slow_down(&mut self, stragglers: impl IntoIterator<Item = (NodeId, f64)>) {
         self.stragglers.extend(stragglers);
+    }
+
+    /// Makes NPUs begin later than the others.
+    pub fn hold_back(&mut self, offsets: impl IntoIterator<Item = (NodeId, Ps)>) {
+        self.offsets.extend(offsets);
+    }
+
+    /// When an NPU begins.
+    pub fn start(&self, npu: NodeId) -> Ps {
+        self.offsets.get(&npu).copied().unwrap_or(Ps::ZERO)
     }
 
     /// The graph source.
@@ -292,8 +305,9 @@ impl Executor {
         &self.npus[npu.index()].exposed
     }
 
-    /// Lets an NPU begin.
+    /// Lets an NPU begin, whose streams have waited for nothing until then.
     pub fn begin(&mut self, npu: NodeId, now: Ps, actions: &mut Vec<Action>) {
+        self.npus[npu.index()].streams.iter_mut().for_each(|stream| stream.since = now);
         self.go_on(npu, now, None, actions);
     }
 

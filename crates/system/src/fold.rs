@@ -10,7 +10,7 @@ use crate::place::Placement;
 use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use syncline_collective::{PhaseId, Plan, Program};
+use syncline_collective::{PhaseId, Plan, Posting, Program};
 use syncline_core::{Grid, NodeId, NodeSet};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
@@ -52,6 +52,9 @@ fn try_fold(
     if !spec.attributes.is_empty() {
         return Err("nodes have attributes of their own".into());
     }
+    if spec.start.jitter_ps > 1 {
+        return Err("NPUs begin at random times".into());
+    }
     let Machine::Product(product) = machine else {
         return Err("the fabric is not a product of dimensions".into());
     };
@@ -60,8 +63,9 @@ fn try_fold(
     }
     even?;
     let mut colours = colours(product, placement)?;
+    mark(&mut colours, spec.start.offsets.iter().copied().filter(|offset| offset.1 > 0));
     if let JobSpec::Training { stragglers, .. } = &spec.job {
-        mark(&mut colours, stragglers);
+        mark(&mut colours, stragglers.iter().map(|&(npu, factor)| (npu, factor.to_bits())));
     }
     let colours = if product.is_uniform() && colours[..product.npus() as usize].iter().all(|&c| c == colours[0]) {
         classes_of_uniform(product)
@@ -105,13 +109,14 @@ fn incomparable(product: &Product) -> String {
     format!("{} NPUs are too many and too different to compare", product.npus())
 }
 
-/// Gives NPUs that take longer to compute colours of their own, one for each factor.
-fn mark(colours: &mut [u32], stragglers: &[(u32, f64)]) {
+/// Gives NPUs that differ from the others, as those that compute more slowly or begin later, colours of their own, one for
+/// each way in which they do.
+fn mark(colours: &mut [u32], odd: impl Iterator<Item = (u32, u64)>) {
     let mut next = colours.iter().max().map_or(0, |&c| c + 1);
     let mut seen: BTreeMap<(u32, u64), u32> = BTreeMap::new();
-    for &(npu, factor) in stragglers {
+    for (npu, way) in odd {
         let Some(colour) = colours.get_mut(npu as usize) else { continue };
-        *colour = *seen.entry((*colour, factor.to_bits())).or_insert_with(|| {
+        *colour = *seen.entry((*colour, way)).or_insert_with(|| {
             next += 1;
             next - 1
         });
@@ -132,7 +137,8 @@ fn oddity(spec: &Spec) -> String {
         }
         JobSpec::Collective { .. } => None,
     };
-    link.or(straggler).unwrap_or_default()
+    let late = spec.start.offsets.first().map(|s| format!(" (NPU {} begins later)", s.0));
+    link.or(straggler).or(late).unwrap_or_default()
 }
 
 /// A colour per node: equal for NPUs that do the same.
@@ -143,6 +149,9 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
             let program = plan.program(phase, true);
             if program.has_switch() && placement.space.groups.is_some() {
                 return Err("groups share the switches that reduce for them".into());
+            }
+            if matches!(program, Program::Direct { posting: Posting::Sequential | Posting::Random(_), .. }) {
+                return Err("the order in which a rank posts its messages depends on its number".into());
             }
             if !program.is_rotation_symmetric() && !program.is_uniform() {
                 return Err(format!("the ranks of {} along dimension {} have different roles", p.kind, p.dim));

@@ -33,6 +33,7 @@ pub mod results;
 pub mod run_memory;
 pub mod setup;
 pub mod spec;
+pub mod start;
 pub mod steady;
 pub mod tables;
 pub mod timer;

@@ -7,10 +7,10 @@ use crate::job::Job;
 use crate::machine::{Machine, participants};
 use crate::offload::Offload;
 use crate::pipeline::{Pipelined, TryOut};
-use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, Spec};
+use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, PostingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, PlanRequest, Split};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, PlanRequest, Posting, Split};
 use syncline_core::{Bytes, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
@@ -63,6 +63,11 @@ impl Placement {
         let split = Split { element: c.element_bytes };
         let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
         let members = groups.as_ref().map_or(1, |g| g.len() as u64) * u64::from(ranks);
+        let posting = match c.posting {
+            PostingSpec::Rotated => Posting::Rotated,
+            PostingSpec::Sequential => Posting::Sequential,
+            PostingSpec::Random => Posting::Random(spec.seed),
+        };
         let plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
             let mut plans = Vec::new();
             for chosen in &chosen {
@@ -84,6 +89,7 @@ impl Placement {
                             product.dims().iter().map(|d| halves && d.block == Block::Ring).collect();
                         plan = plan.on_grid(&grid, &rings);
                     }
+                    let plan = plan.posted(posting);
                     Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan })
                 };
                 let slices = match c.slices {

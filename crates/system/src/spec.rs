@@ -48,6 +48,9 @@ pub struct Spec {
     pub collectives: CollectiveSpec,
     /// What is run.
     pub job: JobSpec,
+    /// When NPUs begin.
+    #[serde(default)]
+    pub start: StartSpec,
     /// What is recorded.
     pub output: OutputSpec,
     /// Runs that would take more memory are refused.
@@ -234,6 +237,16 @@ pub enum FoldSpec {
     Off,
 }
 
+/// When NPUs begin. One begins at the sum of its offset and of what it draws.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StartSpec {
+    /// NPUs that begin later than time zero: the number of the NPU, and its offset in picoseconds.
+    pub offsets: Vec<(u32, u64)>,
+    /// Every NPU draws a time below this, in picoseconds.
+    pub jitter_ps: u64,
+}
+
 /// How a collective is carried out.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -246,6 +259,9 @@ pub struct CollectiveSpec {
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
+    /// The order in which a rank of a direct algorithm posts its messages to the others.
+    #[serde(default)]
+    pub posting: PostingSpec,
     /// Blocks that trees and chains are pipelined over; 0 for as many as trials say are best.
     #[serde(default)]
     pub slices: u32,
@@ -319,6 +335,19 @@ pub enum DimAlgorithmSpec {
     OneHopTrees,
     /// Through a switch that adds and copies.
     InSwitch,
+}
+
+/// The order in which a rank of a direct algorithm posts its messages to the others.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum PostingSpec {
+    /// The nearest first, so that no two ranks turn to the same one at a time; on a torus, by its distances.
+    #[default]
+    Rotated,
+    /// By number, so that all ranks turn to the same one at a time.
+    Sequential,
+    /// In an order of its own for every rank, drawn with the seed of the run.
+    Random,
 }
 
 /// How a collective is cut into chunks.

@@ -2,7 +2,8 @@
 //!
 //! Rank `r` sends to the others in the order `r + 1, r - 1, r + 2, ...` (a *rotated* schedule). So at any time every rank
 //! is the destination of exactly one other, and both directions of a ring carry the same. An all-reduce is a
-//! reduce-scatter followed by an all-gather. On a torus, the order is given by [`ServingOrder`].
+//! reduce-scatter followed by an all-gather. On a torus, the order is given by [`ServingOrder`]. Other orders of sending
+//! are those of [`Posting`]; what arrives is always taken in the rotated order.
 //!
 //! | | rounds | bytes sent by a rank |
 //! |---|---|---|
@@ -11,6 +12,7 @@
 //! | broadcast, scatter | 1 | `(N-1) * S`, `(N-1)/N * S` by the root, nothing by the others |
 //! | reduce, gather | 1 | `S`, `S/N`; the root nothing |
 
+use super::posting::Posting;
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 use syncline_core::grid::{Digit, digits};
@@ -38,22 +40,33 @@ pub fn steps(kind: Kind, ranks: u32, root: u32, rank: u32) -> u32 {
 
 /// Step `pc` of `rank`.
 #[inline]
-pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, pc: u32) -> Step {
+pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, (posting, pc): (Posting, u32)) -> Step {
     let below = |n: u32| if n >= ranks { n - ranks } else { n };
     let turns = ranks - 1;
-    let by = displacement(ranks, pc % turns);
-    let peers = (below(rank + by), below(rank + ranks - by));
+    let (half, turn) = (pc / turns, pc % turns);
+    let by = displacement(ranks, turn);
+    let behind = below(rank + ranks - by);
+    let (ahead, taken) = match posting {
+        Posting::Rotated => (below(rank + by), turn),
+        _ => {
+            let ahead = posting.peer(ranks, rank, turn);
+            (ahead, turn_of(ranks, below(ahead + ranks - rank)))
+        }
+    };
     match kind.is_rooted() {
-        false => exchange(kind, (pc / turns, pc % turns, turns), rank, peers, |rank| (rank, 1)),
+        false => exchange(kind, (half, turns, taken), rank, (ahead, behind), |rank| (rank, 1)),
         // The root serves the others in turn, each of them only the root.
-        true if rank == root => rooted(kind, root, rank, (peers.0, pc % turns)),
+        true if rank == root && matches!(kind, Kind::Broadcast | Kind::Scatter) => {
+            rooted(kind, root, rank, (ahead, turn))
+        }
+        true if rank == root => rooted(kind, root, rank, (below(rank + by), turn)),
         true => rooted(kind, root, rank, (root, turn_of(ranks, below(rank + ranks - root)))),
     }
 }
 
 /// How far up the rank is that has a turn on a line: 1, then `ranks - 1`, then 2, ...
 #[inline]
-fn displacement(ranks: u32, turn: u32) -> u32 {
+pub(super) fn displacement(ranks: u32, turn: u32) -> u32 {
     if turn.is_multiple_of(2) { turn / 2 + 1 } else { ranks - turn.div_ceil(2) }
 }
 
@@ -81,7 +94,7 @@ pub fn step_on_grid(kind: Kind, order: ServingOrder, rank: u32, pc: u32) -> Step
         None => (rank * each, each),
         Some(half) => (rank * each + half, 1),
     };
-    exchange(kind, (pc / turns, pc % turns, turns), rank, (order.ahead(rank, by), order.behind(rank, by)), blocks)
+    exchange(kind, (pc / turns, turns, pc % turns), rank, (order.ahead(rank, by), order.behind(rank, by)), blocks)
 }
 
 /// The order in which a rank serves the others, on a grid of ranks whose first dimension is innermost.
@@ -289,17 +302,18 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// A step of a collective without a root, between a rank and the peers ahead of it and behind it, in a half of a round
-/// and one of its turns. `of` names the blocks of a rank that have the turn: the first of them, and how many.
+/// A step of a collective without a root, in a half of a round that has so many `turns`: to the peer ahead, which takes
+/// the message in its turn `taken`, or from the peer behind. `of` names the blocks of a rank that have the turn: the first
+/// of them, and how many.
 #[inline]
 fn exchange(
     kind: Kind,
-    (half, turn, turns): (u32, u32, u32),
+    (half, turns, taken): (u32, u32, u32),
     rank: u32,
     (ahead, behind): (u32, u32),
     of: impl Fn(u32) -> (u32, u32),
 ) -> Step {
-    let slot = |half: u32| Slot { thread: 0, pc: half * turns + turn };
+    let slot = |half: u32| Slot { thread: 0, pc: half * turns + taken };
     let blocks = |origin, (first, count)| Blocks { origin, first, count };
     match (kind, half) {
         (Kind::AllReduce | Kind::ReduceScatter, 0) => Step::send(blocks(0, of(ahead)), ahead, slot(1)),
@@ -343,7 +357,11 @@ mod tests {
                     (Kind::Broadcast | Kind::Scatter, is_root) => (ranks - 1) * u32::from(is_root),
                     (Kind::Reduce | Kind::Gather, is_root) => u32::from(!is_root),
                 };
-                assert_eq!(sent_blocks(&Program::Direct { kind, ranks, root }, rank), expected, "{kind}");
+                assert_eq!(
+                    sent_blocks(&Program::Direct { kind, ranks, root, posting: Posting::Rotated }, rank),
+                    expected,
+                    "{kind}"
+                );
             }
         }
     }

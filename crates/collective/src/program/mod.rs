@@ -12,7 +12,7 @@
 //! | [`ring`] | rings, one direction each |
 //! | [`relay`] | all-to-all by neighbours of a ring |
 //! | [`chain`] | rooted collectives along a ring that is cut at the root, pipelined |
-//! | [`direct`] | every rank to every other at once |
+//! | [`direct`], [`posting`] | every rank to every other at once, in some order |
 //! | [`halving`] | recursive halving and doubling |
 //! | [`binomial`] | the same for rooted collectives: binomial trees |
 //! | [`double_tree`] | two complementary binary trees, pipelined |
@@ -26,11 +26,13 @@ pub mod double_tree;
 pub mod halving;
 pub mod in_switch;
 pub mod one_hop;
+pub mod posting;
 pub mod relay;
 pub mod ring;
 pub mod step;
 pub mod walk;
 
+pub use posting::Posting;
 pub use step::{Blocks, Op, Slot, Step};
 
 use crate::kind::Kind;
@@ -77,6 +79,8 @@ pub enum Program {
         ranks: u32,
         /// The root of a rooted collective.
         root: u32,
+        /// The order in which each rank sends to the others.
+        posting: Posting,
     },
     /// The same without a root, for ranks on a grid.
     DirectOnGrid {
@@ -215,7 +219,7 @@ impl Program {
             Program::Ring { kind, ranks, .. } => ring::steps(kind, ranks),
             Program::Relay { ranks, .. } => relay::steps(ranks),
             Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root, slices, up, rank),
-            Program::Direct { kind, ranks, root } => direct::steps(kind, ranks, root, rank),
+            Program::Direct { kind, ranks, root, .. } => direct::steps(kind, ranks, root, rank),
             Program::DirectOnGrid { kind, order } => direct::steps_on_grid(kind, order),
             Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank),
             Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root, rank),
@@ -248,7 +252,7 @@ impl Program {
             Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
             Program::Relay { ranks, up } => relay::step(ranks, up, rank, at.pc),
             Program::Chain { kind, ranks, root, up, .. } => chain::step(kind, ranks, root, up, rank, at.pc),
-            Program::Direct { kind, ranks, root } => direct::step(kind, ranks, root, rank, at.pc),
+            Program::Direct { kind, ranks, root, posting } => direct::step(kind, ranks, root, rank, (posting, at.pc)),
             Program::DirectOnGrid { kind, order } => direct::step_on_grid(kind, order, rank, at.pc),
             Program::HalvingDoubling { kind, ranks } => halving::step(kind, ranks, rank, at.pc),
             Program::Binomial { kind, ranks, root } => binomial::step(kind, ranks, root, rank, at.pc),
@@ -294,7 +298,8 @@ impl Program {
     pub const fn is_rotation_symmetric(&self) -> bool {
         match self {
             Program::Ring { .. } | Program::Relay { .. } | Program::DirectOnGrid { .. } => true,
-            Program::Direct { kind, .. } | Program::OneHopTrees { kind, .. } => !kind.is_rooted(),
+            Program::Direct { kind, posting, .. } => !kind.is_rooted() && matches!(posting, Posting::Rotated),
+            Program::OneHopTrees { kind, .. } => !kind.is_rooted(),
             Program::Chain { .. }
             | Program::HalvingDoubling { .. }
             | Program::Binomial { .. }

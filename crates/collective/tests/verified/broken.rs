@@ -3,7 +3,7 @@
 use crate::support::{line, programs, verdict};
 use proptest::prelude::*;
 use syncline_collective::verify::{Buffering, Flaw, Misdirection};
-use syncline_collective::{Algorithm, Blocks, Kind, Op, PhaseId, Plan, Program, Slot, Step};
+use syncline_collective::{Algorithm, Blocks, Kind, Op, PhaseId, Plan, Posting, Program, Slot, Step};
 
 /// The steps of each rank by thread.
 pub type Steps = Vec<Vec<Vec<Step>>>;
@@ -251,7 +251,7 @@ fn a_second_message_to_a_step_is_rejected() {
 #[test]
 fn a_program_of_another_size_is_rejected() {
     let plan = line(Kind::AllGather, Algorithm::Direct, 3, 0);
-    let program = Program::Direct { kind: Kind::AllGather, ranks: 4, root: 0 };
+    let program = Program::Direct { kind: Kind::AllGather, ranks: 4, root: 0, posting: Posting::Rotated };
     let mut verifier = syncline_collective::verify::Verifier::new(&plan, &[3], 4, true, Buffering::Eager);
     verifier.programs = vec![program];
     assert_eq!(verifier.verify(), Err(Flaw::WrongSize { phase: PhaseId(0), expected: 3, got: 4 }));

@@ -1,8 +1,10 @@
 //! Every algorithm and collective on one dimension.
 
-use crate::support::{programs, verify_line};
+use crate::support::{line, programs, verify_line};
 use syncline_collective::verify::{Buffering, Verifier};
-use syncline_collective::{Algorithm, Axis, Composition, Kind, PhaseId, Plan, PlanRequest, Program, Slot, Step};
+use syncline_collective::{
+    Algorithm, Axis, Composition, Kind, PhaseId, Plan, PlanRequest, Posting, Program, Slot, Step,
+};
 
 const SLOT: Buffering = Buffering::Slots(1);
 
@@ -100,6 +102,28 @@ fn direct_on_grids() {
                 let slots = Buffering::Slots(turns.saturating_sub(ranks - 1) + 1);
                 let verdict = Verifier::new(&plan, &[ranks], elements, true, slots).verify();
                 assert_eq!(verdict, Ok(()), "{kind} on {sizes:?}");
+            }
+        }
+    }
+}
+
+/// Direct algorithms whose ranks post in any order, one message on the way between two ranks at a time.
+#[test]
+fn direct_in_other_orders() {
+    let postings = [Posting::Sequential, Posting::Random(1), Posting::Random(2)];
+    for (posting, ranks) in postings.into_iter().flat_map(|posting| (1..=17).map(move |ranks| (posting, ranks))) {
+        for (kind, root) in Kind::ALL.into_iter().flat_map(|kind| (0..ranks).map(move |root| (kind, root))) {
+            if root == 0 || kind.is_rooted() {
+                let plan = line(kind, Algorithm::Direct, ranks, root).posted(posting);
+                let grid = plan.clone().on_grid(&[ranks], &[true]);
+                let programs =
+                    |plan: &Plan| plan.phase_ids().map(|phase| plan.program(phase, true)).collect::<Vec<_>>();
+                assert_eq!(programs(&plan), programs(&grid), "only the rotated order goes by distances");
+                assert!(programs(&plan).iter().all(|program| !program.is_rotation_symmetric()));
+                for elements in [0, 1, 2 * u64::from(ranks) + 3] {
+                    let verdict = Verifier::new(&plan, &[ranks], elements, true, Buffering::Slots(1)).verify();
+                    assert_eq!(verdict, Ok(()), "{kind} on {ranks}, root {root}, {posting:?}");
+                }
             }
         }
     }

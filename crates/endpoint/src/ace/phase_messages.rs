@@ -222,12 +222,17 @@ mod tests {
     use crate::layout::{Layout, Space, Wires};
     use std::sync::Arc;
     use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, PlanRequest};
-    use syncline_collective::{Kind, PhaseId, PlanId};
+    use syncline_collective::{Kind, PhaseId, PlanId, Posting};
     use syncline_core::{NodeId, Ps, Rate};
     use syncline_topology::{Block, Dimension, Product, Way};
 
     /// One phase of an algorithm on a ring of so many NPUs, of which direct ones are told that it is even a grid.
     fn layout(kind: Kind, algorithm: Algorithm, ranks: u32, grid: Option<&[u32]>) -> Layout {
+        layout_in(Posting::Rotated, kind, algorithm, ranks, grid)
+    }
+
+    /// The same, with direct messages posted in an order.
+    fn layout_in(posting: Posting, kind: Kind, algorithm: Algorithm, ranks: u32, grid: Option<&[u32]>) -> Layout {
         let ring = Dimension { block: Block::Ring, size: ranks, rate: Rate::UNLIMITED, latency: Ps(1), links: 1 };
         let ring = Product::new(vec![ring]).expect("a ring");
         let port = |way| ring.port(0, way, 0).expect("a ring has both ways");
@@ -235,6 +240,7 @@ mod tests {
         let (composition, axes) = (Composition::PerDimension, [Axis { size: ranks, algorithm }]);
         let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).expect("a plan");
         let plan = grid.map_or(plan.clone(), |sizes| plan.on_grid(sizes, &vec![true; sizes.len()]));
+        let plan = plan.posted(posting);
         Layout::new(Arc::new(ring), Space::whole(vec![ranks]), vec![plan], &wires, Split { element: 1 })
     }
 
@@ -295,8 +301,10 @@ mod tests {
         let grids: [(u32, Option<&[u32]>); 6] =
             [(2, None), (5, None), (8, None), (6, Some(&[2, 3])), (9, Some(&[3, 3])), (4, Some(&[4]))];
         for ((ranks, grid), len) in grids.into_iter().flat_map(|grid| [0, 3, 1000, 1001].map(|len| (grid, len))) {
-            for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
-                let layout = layout(kind, Algorithm::Direct, ranks, grid);
+            let kinds = [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll];
+            let orders = [Posting::Rotated, Posting::Sequential, Posting::Random(3)];
+            for (kind, posting) in kinds.into_iter().flat_map(|kind| orders.map(|posting| (kind, posting))) {
+                let layout = layout_in(posting, kind, Algorithm::Direct, ranks, grid);
                 for npu in 0..ranks {
                     let view = view(&layout, npu, len, 0);
                     let (mine, others) = (view.kept(), u64::from(ranks - 1));

@@ -1,6 +1,6 @@
 //! Bytes, and where they went.
 
-use crate::support::{ace, ace_spec, ace_torus, all_reduce, baseline, collective_job, ideal, run};
+use crate::support::{ace, ace_spec, ace_torus, all_reduce, baseline, collective_job, endpoints, run};
 use syncline_system::Values;
 use syncline_system::spec::{CollectiveKindSpec, EndpointSpec};
 
@@ -28,7 +28,7 @@ fn ace_sends_two_and_a_quarter_bytes_per_byte_loaded() {
 
 #[test]
 fn every_endpoint_sends_what_the_plan_says() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         let s = run(&all_reduce(ace_torus([4, 8, 4]), endpoint, 1 << 20)).summary;
         let per_npu = (1 << 20) * (2 * 3 * 32 + 2 * 7 * 4 + 2 * 3 * 8) / 128; // 2 3/4 + (2 7/8 + 2 3/4) / 4
         assert_eq!(s.endpoint.sent_bytes, 128 * per_npu);

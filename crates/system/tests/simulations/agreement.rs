@@ -1,18 +1,14 @@
 //! Runs that must agree: modes, backends, orders of simultaneous events.
 
 use crate::support::{
-    ace, ace_torus, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, ideal, packet, run,
+    ace, ace_torus, all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, ideal, packet, run,
 };
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec,
-    LanesSpec, NetworkSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, FlowSpec, LanesSpec,
+    NetworkSpec, Spec,
 };
-
-fn endpoints() -> [EndpointSpec; 3] {
-    [ideal(), baseline(), ace()]
-}
 
 /// The same spec, with packets one by one.
 fn reference(spec: &Spec) -> Spec {
@@ -84,7 +80,7 @@ proptest! {
         bytes in 0u64..400_000,
         chunk in 1_000u64..70_000,
         inflight in 1u32..9,
-        endpoint in 0usize..3,
+        endpoint in 0..endpoints().len(),
         algorithm in 0usize..3,
         lanes in 0usize..3,
     ) {

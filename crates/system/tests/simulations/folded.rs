@@ -2,7 +2,8 @@
 
 use crate::contention::contended;
 use crate::support::{
-    ace, baseline, chunks_of, collective_job, dims, forwarding, ideal, networks, packet, run, summary_but_fold,
+    ace, baseline, chunks_of, collective_job, dims, endpoints, forwarding, ideal, networks, packet, run,
+    summary_but_fold,
 };
 use proptest::prelude::*;
 use syncline_system::run_spec;
@@ -51,7 +52,7 @@ const RINGS: [(BlockSpec, u32); 3] = [(BlockSpec::Ring, 3), (BlockSpec::Ring, 4)
 
 #[test]
 fn every_endpoint_on_a_torus() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase] {
             let mut spec = spec(&RINGS, endpoint.clone());
             spec.collectives.algorithm = algorithm;

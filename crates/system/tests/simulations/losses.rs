@@ -3,7 +3,7 @@
 
 use crate::lossy_network::LossySpec;
 use crate::support::{
-    ace, all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarding, ideal, least, run,
+    all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarding, ideal, least, run,
     switch_offload,
 };
 use syncline_core::Ps;
@@ -60,7 +60,7 @@ fn refused(spec: &Spec, network: &LossySpec) -> RunError {
 /// feed packets, along links and over other NPUs, through switches too.
 #[test]
 fn training_finishes_though_packets_get_lost() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         let spec = training(endpoint);
         let (smooth, lossy) = (run(&spec).summary, on(&spec, &LOSSY).summary);
         let network = &lossy.network;
@@ -132,7 +132,7 @@ fn the_engine_describes_the_tables_of_all_backends() {
 /// Every connection has random numbers of its own, so the order of simultaneous events changes no loss.
 #[test]
 fn the_order_of_simultaneous_events_changes_no_loss() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         let spec = training(endpoint);
         let straight = fingerprint(&on(&spec, &LOSSY));
         for shuffle in 0..3 {

@@ -1,8 +1,8 @@
 //! Changing one parameter moves the result the right way, and waits belong to their resource.
 
 use crate::support::{
-    ace, ace_spec, ace_torus, all_reduce, baseline, collective_job, dim, dims, forwarding, ideal, resource, run,
-    streaming,
+    ace, ace_spec, ace_torus, all_reduce, baseline, collective_job, dim, dims, endpoints, forwarding, ideal, resource,
+    run, streaming,
 };
 use proptest::prelude::*;
 use syncline_system::Results;
@@ -117,7 +117,7 @@ fn more_of_a_resource_never_slows_the_baseline() {
 
 #[test]
 fn faster_and_shorter_links_help_everybody() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         let spec = all_reduce(ace_torus([4, 4, 2]), endpoint, 4 << 20);
         let before = run(&spec);
         let mut faster = spec.clone();

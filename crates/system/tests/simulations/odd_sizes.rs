@@ -1,6 +1,6 @@
 //! Sizes at the edge.
 
-use crate::support::{ace, ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, ideal, least, run};
+use crate::support::{ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, endpoints, least, run};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
@@ -9,7 +9,7 @@ use syncline_system::spec::{
 
 #[test]
 fn nothing_and_almost_nothing() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         for sizes in [&[1][..], &[2], &[3, 1], &[1, 1, 1], &[2, 2], &[5, 3], &[7]] {
             for bytes in [0, 1, 2, 3, 255, 257, 65_537] {
                 let dims = sizes.iter().map(|&n| dim(n, 25, 100_000)).collect();
@@ -38,7 +38,7 @@ fn every_collective_on_odd_tori() {
     for collective in [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather]
     {
         for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase] {
-            for endpoint in [ideal(), baseline(), ace()] {
+            for endpoint in endpoints() {
                 let mut spec =
                     all_reduce(vec![dim(3, 50, 50_000), dim(5, 25, 90_000), dim(2, 25, 90_000)], endpoint, 0);
                 spec.collectives.algorithm = algorithm;

@@ -3,7 +3,7 @@
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, DimSpec,
     EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, IdealSpec, JobSpec, LanesSpec, NetworkSpec, OutputSpec,
-    PacketSpec, SchedulingSpec, Spec, SwitchOffloadSpec, TransitSpec,
+    PacketSpec, PostingSpec, SchedulingSpec, Spec, StartSpec, SwitchOffloadSpec, TransitSpec,
 };
 use syncline_system::{Results, RunError, run_spec};
 
@@ -134,6 +134,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             algorithm: AlgorithmSpec::AceFourPhase,
             algorithms: vec![],
             per_dimension: None,
+            posting: PostingSpec::Rotated,
             slices: 0,
             padding: false,
             chunking: chunks_of(65_536),
@@ -145,6 +146,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             element_bytes: 2,
         },
         job: collective_job(CollectiveKindSpec::AllReduce, bytes),
+        start: StartSpec::default(),
         output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000, steady: false },
         memory_limit_bytes: None,
     }

@@ -1,8 +1,8 @@
 //! What endpoints forward on fabrics where only neighbours are connected.
 
 use crate::support::{
-    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, fingerprint,
-    forwarding, ideal, networks, packet, run,
+    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, endpoints,
+    fingerprint, forwarding, ideal, networks, packet, run,
 };
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule,
@@ -122,7 +122,7 @@ fn packets_stream_through_the_sram_of_an_ace() {
 
 #[test]
 fn neighbours_need_no_transit() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase] {
             let mut spec = all_reduce(ace_torus([4, 2, 3]), endpoint.clone(), 300_000);
             spec.collectives.algorithm = algorithm;
@@ -282,7 +282,7 @@ fn without_the_bubble_rings_lock_up() {
 
 #[test]
 fn simultaneous_events_commute() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         for network in networks() {
             let mut spec = all_to_all(ace_torus([3, 4, 2]), endpoint.clone(), 24 * 4 * KIB);
             spec.network = network;
@@ -302,7 +302,7 @@ fn simultaneous_events_commute() {
 
 #[test]
 fn no_endpoint_beats_the_bound() {
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         for sizes in [[8, 1, 1], [4, 4, 1], [3, 4, 2]] {
             let mut spec = all_to_all(ace_torus(sizes), endpoint.clone(), 1 << 20);
             spec.collectives.chunking = crate::support::chunks_of(65_536);
@@ -323,7 +323,7 @@ fn what_endpoints_cannot_forward_is_refused() {
     );
     // Through fully connected groups they do: from one dimension to the next.
     dims(&mut spec)[1].block = BlockSpec::FullyConnected;
-    for endpoint in [ideal(), baseline(), ace()] {
+    for endpoint in endpoints() {
         spec.endpoint = forwarding(endpoint);
         let summary = run(&spec).summary;
         let forwarded = summary.network.link_bytes - u128::from(summary.endpoint.sent_bytes);
