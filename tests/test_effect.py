@@ -71,6 +71,8 @@ OTHER: Final[dict[str, Any]] = {
     "network.packet": "512B",
     "network.buffer": "2KiB",
     "network.deadlock_rule": "dateline",
+    "network.posting": "random",
+    "network.jitter": "3us",
     "workload.batch": 8,
     "workload.element": "8B",
     "workload.precision": "fp32",

@@ -63,7 +63,7 @@ def _settled_variant(variant: Variant) -> Variant:
     if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
-    key = json.dumps([described, variant.astra_text, variant.experiment.topology.content.hex()])
+    key = json.dumps([described, variant.astra_text, variant.experiment.topology.content.hex(), variant.seed])
     with _lock:
         if key not in _settled:
             _settled[key] = _choose(variant)

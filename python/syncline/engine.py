@@ -94,14 +94,14 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
     return previews
 
 
-def run(variant: Variant, *, steady: bool = False, seed: int = 0) -> Result:
+def run(variant: Variant, *, steady: bool = False) -> Result:
     """Runs a variant; with `steady` for longer, if only that tells what one more iteration costs: it changes nothing
     else. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails.
     """
     binding.require()
     from syncline import _core
 
-    request = _request(variant, steady=steady, seed=seed)
+    request = _request(variant, steady=steady)
     with _explained(variant, request):
         result = _core.run(request)
     return Result(json.loads(result["summary"]), {name: table(name, t) for name, t in result["tables"].items()})
@@ -132,11 +132,11 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
         raise _defect(error, request) from None
 
 
-def _request(variant: Variant, *, steady: bool = False, seed: int = 0) -> str:
+def _request(variant: Variant, *, steady: bool = False) -> str:
     """What the engine is asked to simulate, and how much memory it may take."""
     specified = specification(variant.experiment, variant.astra_text)
     specified["output"]["steady"] = steady
-    return json.dumps(specified | {"seed": seed, "memory_limit_bytes": memory.limit()})
+    return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit()})
 
 
 def _defect(error: BaseException, request: str) -> BaseException:
@@ -222,6 +222,7 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         "network": experiment.network.specification(),
         "endpoint": experiment.endpoint.specification(experiment.npu, experiment.transit),
         "collectives": _collectives(experiment),
+        **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
         "job": _job(experiment, astra_text),
         "output": {
             "window_ps": experiment.output.window,
@@ -301,9 +302,10 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
         chunking["least_block_bytes"] = least
-    limit = collective.inflight_per_dimension
+    limit, posting = collective.inflight_per_dimension, experiment.network.posting
     return {
         **({} if limit is None else {"inflight_per_dimension": limit}),
+        **({} if posting == "rotated" else {"posting": posting}),
         "algorithm": experiment.composition,
         "algorithms": list(collective.algorithms.items()),
         "per_dimension": collective.per_dimension,

@@ -9,6 +9,7 @@ variant is changed at a time, and what that gains is stated.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from syncline import engine, estimate
@@ -101,7 +102,7 @@ def _experiments(variant: Variant, entry: dict[str, Any]) -> str:
     found = []
     for label, changed in _changes(experiment):
         try:
-            summary = engine.run(Variant(variant.name, changed, variant.astra_text, tree=variant.tree)).summary
+            summary = engine.run(replace(variant, experiment=changed, choice=None)).summary
         except (InputError, SimulationFailedError):
             continue
         takes = seconds(summary["total_ps"]) / max(1, summary["iterations"])

@@ -39,6 +39,8 @@ NAMES: Final[dict[Path, Path]] = {
     ("job", "workload", "element_bytes"): ("workload", "element"),
     ("job", "workload", "name"): ("workload", "model"),
     ("output", "window_ps"): ("output", "window"),
+    ("start", "jitter_ps"): ("network", "jitter"),
+    ("collectives", "posting"): ("network", "posting"),
 }
 """Fields with other names in an experiment; what is within them keeps its name. Those of endpoints and backends stand
 in their modules (`ENGINE_NAMES`)."""

@@ -75,14 +75,13 @@ def run_all(
     finished: Callable[[Outcome], None] | None = None,
     *,
     steady: bool = False,
-    seed: int = 0,
 ) -> Outcomes:
     """Simulates the variants, `threads` at once, and calls `finished` on this thread after each; with `steady` each
-    says what one more iteration costs. The `seed` is that of random numbers, which no backend of this version draws.
+    says what one more iteration costs.
     """
     outcomes: list[Outcome] = []
     interrupted = False
-    tasks = [(v.name, partial(_one, index, v, steady=steady, seed=seed)) for index, v in enumerate(variants)]
+    tasks = [(v.name, partial(_one, index, v, steady=steady)) for index, v in enumerate(variants)]
     try:
         for outcome in concurrently(tasks, threads):
             outcomes.append(outcome)
@@ -134,9 +133,9 @@ def _work(
             done.put((name, None, error))
 
 
-def _one(index: int, variant: Variant, *, steady: bool, seed: int) -> Outcome:
+def _one(index: int, variant: Variant, *, steady: bool) -> Outcome:
     try:
-        return Outcome(index, variant, result=engine.run(variant, steady=steady, seed=seed))
+        return Outcome(index, variant, result=engine.run(variant, steady=steady))
     except SimulationFailedError as error:
         return Outcome(index, variant, failure=str(error))
     except InputError as error:

@@ -226,11 +226,11 @@ def _refuse_long_simulations() -> None:
 
     run = engine.run
 
-    def short(variant: Variant, *, steady: bool = False, seed: int = 0) -> engine.Result:
+    def short(variant: Variant, *, steady: bool = False) -> engine.Result:
         expected = estimate.of(variant.experiment, engine.preview(variant))
         if expected.events > MOST_EVENTS or expected.memory_bytes > MOST_MEMORY_BYTES:
             raise SimulationFailedError("this takes too long to be tried")
-        return run(variant, steady=steady, seed=seed)
+        return run(variant, steady=steady)
 
     engine.run = short
     trials.WORK = WORK_OF_TRIALS  # type: ignore[misc]

@@ -120,11 +120,11 @@ def collective(
 
     runner.quiet = quiet
     began = time.monotonic()
-    study = options.settled(study)
+    study = options.settled(study.seeded(seed))
     variant = study.variants[0]
     expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
     options.warn(estimate.warning(kind, expected), quiet=quiet)
-    outcomes = runner.run_all(study.variants, 1, seed=seed)
+    outcomes = runner.run_all(study.variants, 1)
     outcomes.raise_if_refused()
     for _, message in outcomes.failures:
         print(f"the simulation failed: {message}", file=sys.stderr)

@@ -54,7 +54,7 @@ def figure(
     began = time.monotonic()
     described = options.load(problems, None, lambda _: _read(file))
     runner.quiet = quiet
-    work = _Work(described, out, threads, quiet=quiet)
+    work = _Work(described, out, threads, seed, quiet=quiet)
     try:
         work.prepare()
     except InputError as error:
@@ -80,10 +80,11 @@ def _read(file: str) -> FigureFile:
 class _Work:
     """The simulations of a figure."""
 
-    def __init__(self, described: FigureFile, out: Path, threads: int | None, *, quiet: bool) -> None:
+    def __init__(self, described: FigureFile, out: Path, threads: int | None, seed: int, *, quiet: bool) -> None:
         self.described = described
         self.out = out
         self.threads = threads
+        self.seed = seed
         self.quiet = quiet
         self.sweeps: list[tuple[str, list[Simulation]]] = []
         self.tables: list[Table] = []
@@ -110,12 +111,12 @@ class _Work:
                 continue
             try:
                 sweep = load(path, label)
-                simulations, warnings = points.simulations(sweep, Checked(sweep.points, quiet=self.quiet))
+                simulations, warnings = points.simulations(sweep, Checked(sweep.points, quiet=self.quiet), self.seed)
                 self.sweeps.append((sweep.name, simulations))
                 self.warnings += warnings
             except InputError as error:
                 problems += error.problems
-        self.runs = options.collected(problems, lambda: runs.variants(self.described)) or {}
+        self.runs = options.collected(problems, lambda: runs.variants(self.described, self.seed)) or {}
         self.tables = options.collected(problems, lambda: closed_form.tables(self.described)) or []
         if wrong := self._directory():
             problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems

@@ -72,7 +72,7 @@ def reproduce(
 
     runner.quiet = quiet
     began = time.monotonic()
-    runs, confirming = Runs(), Runs()
+    runs, confirming = Runs(seed), Runs(seed)
 
     def work(runs: Runs, confirming: Runs) -> list[tuple[str, Callable[[], Any]]]:
         of_claims = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]

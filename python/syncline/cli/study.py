@@ -63,7 +63,7 @@ def run(
         fold=fold,
         padding=padding,
     )
-    study, previews = _load(experiment, set_, forced, problems, baseline=baseline, quiet=quiet)
+    study, previews = _load(experiment, set_, forced, problems, seed=seed, baseline=baseline, quiet=quiet)
 
     from syncline import estimate, memory, runner
     from syncline.rundir import RunDirectory
@@ -77,7 +77,7 @@ def run(
         options.warn(estimate.warning(variant.name, each), quiet=quiet)
     threads = memory.at_once(threads, (each.memory_bytes for each in expected))
     began = time.monotonic()
-    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, seed=seed)
+    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True)
     document = _document(study, outcomes, seed, time.monotonic() - began)
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()
@@ -124,7 +124,7 @@ def check(
         fold=fold,
         padding=padding,
     )
-    study, previews = _load(experiment, set_, forced, problems)
+    study, previews = _load(experiment, set_, forced, problems, seed=seed)
 
     from dataclasses import asdict
 
@@ -158,6 +158,7 @@ def _load(
     forced: Sequence[Override],
     problems: Sequence[Problem],
     *,
+    seed: int,
     baseline: str | None = None,
     quiet: bool = False,
 ) -> tuple[Study, list[Preview]]:
@@ -177,7 +178,7 @@ def _load(
     from syncline import engine, estimate, runner
 
     runner.quiet = quiet
-    study = options.settled(study)
+    study = options.settled(study.seeded(seed))
     previews = engine.check(study.variants)
     looked_at = zip(study.variants, previews, strict=True)
     too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, preview in looked_at))

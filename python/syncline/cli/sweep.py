@@ -90,7 +90,7 @@ def sweep(
     from syncline.sweep import points, run, table
     from syncline.sweep.progress import Checked
 
-    simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet))
+    simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet), seed)
     journal = _journal(out, resume=resume)
     with run.keeping(journal, "the same command with --resume"):
         entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)

@@ -13,14 +13,17 @@ Run = tuple[str, str]
 """An experiment, as the figure names it, and a variant."""
 
 
-def variants(file: FigureFile) -> dict[Run, Variant]:
-    """The variants that panels show. Raises [`InputError`] with every run that there is not."""
+def variants(file: FigureFile, seed: int = 0) -> dict[Run, Variant]:
+    """The variants that panels show, with random numbers of a seed.
+
+    Raises [`InputError`] with every run that there is not.
+    """
     found: dict[Run, Variant] = {}
     problems: list[Problem] = []
     for i, panel in enumerate(file.figure.panels):
         if isinstance(panel, Timeline | Layers):
             try:
-                found |= _of_panel(file, i, panel)
+                found |= _of_panel(file, i, panel, seed)
             except InputError as error:
                 problems += error.problems
     if problems:
@@ -28,9 +31,9 @@ def variants(file: FigureFile) -> dict[Run, Variant]:
     return found
 
 
-def _of_panel(file: FigureFile, place: int, panel: Timeline | Layers) -> dict[Run, Variant]:
+def _of_panel(file: FigureFile, place: int, panel: Timeline | Layers, seed: int) -> dict[Run, Variant]:
     try:
-        study = load_file(*studies.find(panel.run, file.folder))
+        study = load_file(*studies.find(panel.run, file.folder)).seeded(seed)
     except InputError as error:
         problem = error.problems[0]
         raise InputError([file.problem(("panels", place, "run"), problem.message, problem.accepted)]) from None

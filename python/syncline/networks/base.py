@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from syncline.schema.fields import TimeOrZero
 from syncline.schema.section import ModelSection, Violation
 
 if TYPE_CHECKING:
     from syncline.preview import Preview
 
+COMMON: Final = ("posting", "jitter")
+"""The fields that every backend has."""
 LONG_S = 600
 """A simulation that takes longer than this may call for a cheaper backend."""
 
@@ -19,12 +22,22 @@ class NetworkSection(ModelSection):
 
     backend: str
     """Which network model."""
+    posting: Literal["rotated", "sequential", "random"] = "rotated"
+    """The order in which a rank of a direct algorithm posts its messages: `rotated` begins with the nearest, so that no
+    two ranks turn to the same one at a time; `sequential` goes by number; `random` draws an order for every rank."""
+    jitter: TimeOrZero = 0
+    """Every NPU begins at a random time below this."""
 
     PART: ClassVar = "network"
     PER_MESSAGE: ClassVar[float]
     """Events of a message, fitted to random runs (`estimate.py`)."""
     EVENTS_PER_S: ClassVar[int]
     """Events that a second of wall time is enough for, fitted likewise."""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether results depend on the seed."""
+        return self.posting == "random" or self.jitter > 1
 
     @property
     def packet_bytes(self) -> int | None:
@@ -54,6 +67,10 @@ class NetworkSection(ModelSection):
     def cheaper(self) -> tuple[NetworkSection, ...]:
         """Cheaper backends with similar results, the most costly first."""
         return ()
+
+    def on(self, backend: NetworkSection) -> NetworkSection:
+        """Another backend, with what all backends have in common as it is here."""
+        return backend.model_copy(update={name: getattr(self, name) for name in COMMON})
 
     def faults(self) -> Iterator[Violation]:
         """What is wrong with fields of it taken together."""

@@ -24,4 +24,4 @@ class FlowNetwork(NetworkSection):
 
     def cheaper(self) -> tuple[NetworkSection, ...]:
         """The analytical one."""
-        return (AnalyticalNetwork(),)
+        return (self.on(AnalyticalNetwork()),)

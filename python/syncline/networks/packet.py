@@ -77,7 +77,7 @@ class PacketNetwork(NetworkSection):
 
     def cheaper(self) -> tuple[NetworkSection, ...]:
         """Flows, and the analytical one."""
-        return (FlowNetwork(), AnalyticalNetwork())
+        return (self.on(FlowNetwork()), self.on(AnalyticalNetwork()))
 
     def faults(self) -> Iterator[Violation]:
         """A buffer holds whole packets, and as many as the rule against deadlock needs."""

@@ -38,6 +38,8 @@ class Run:
 class Runs:
     """The simulations so far. Threads may share it."""
 
+    seed: int = 0
+    """The seed of random numbers."""
     _variants: dict[Run, Variant] = field(default_factory=dict)
     _results: dict[str, Result] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class Runs:
         """The experiment of a run."""
         run = dataclasses.replace(run, settings=(*run.settings, *self._changes_of(run.variant)))
         if run not in self._variants:
-            self._variants[run] = load_study(run).variants[0]
+            self._variants[run] = load_study(run).seeded(self.seed).variants[0]
         return self._variants[run]
 
     def finished(self) -> list[Result]:

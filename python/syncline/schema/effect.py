@@ -38,7 +38,7 @@ RECORDED: Final = frozenset(
 LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
-        "network.deadlock_rule",
+        *(f"network.{name}" for name in ("deadlock_rule", "posting")),
         *(f"collective.{name}" for name in ("algorithm", "slices", "lanes", "scheduling", "priority")),
         *(f"collective.{name}" for name in ("inflight", "inflight_per_dimension")),
         *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
@@ -231,6 +231,8 @@ RULES: Final[tuple[Rule, ...]] = (
       for name in ("rows", "columns", "dataflow", "clock")),
     Rule("network.deadlock_rule", _is_routed, "no packet is forwarded by a router, where it could block others",
          "messages for distant NPUs on rings, with endpoint.transit network or an ACE"),
+    Rule("network.posting", programs.has_direct, "no rank sends to all others directly",
+         "algorithm direct, or direct among what a composition does along dimensions"),
     Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
          lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",

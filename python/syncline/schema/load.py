@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_type_hints
@@ -65,6 +65,8 @@ class Variant:
     """How the algorithm was chosen, if that was left open."""
     tree: Mapping = field(default_factory=_nowhere, compare=False, repr=False)
     """What was written, and where."""
+    seed: int = 0
+    """The seed of random numbers."""
 
     def problem(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> Problem:
         """A problem with a field, at the place where it was written."""
@@ -81,6 +83,10 @@ class Study:
     warnings: tuple[str, ...] = ()
     baseline: str = ""
     """The variant that speed-ups are against; the first if not given."""
+
+    def seeded(self, seed: int) -> Study:
+        """The same study, with random numbers of another seed."""
+        return replace(self, variants=tuple(replace(variant, seed=seed) for variant in self.variants))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ TREES: Final = facts.Names(
     lambda engine: (p.name for p in engine.programs.values() if p.pipelined and p.pipelined == p.implements)
 )
 """Programs that are pipelined whatever the collective."""
+DIRECT: Final = "direct"
 IN_SWITCH: Final = "in-switch"
 IN_SWITCHES: Final = facts.Names(lambda engine: engine.programs[IN_SWITCH].implements)
 """Collectives that have a sum or a copy for a switch to make."""
@@ -74,6 +75,11 @@ def chunks(experiment: Experiment) -> int:
 def has_pipelines(experiment: Experiment) -> bool:
     """Whether anything is cut into slices: trees, and rings of collectives with a root, which are chains."""
     return any(p.name in TREES or (p.name == "ring" and p.kind in ROOTED) for p in of(experiment))
+
+
+def has_direct(experiment: Experiment) -> bool:
+    """Whether ranks send to all others directly, in an order that can be chosen."""
+    return any(p.name == DIRECT for p in of(experiment))
 
 
 def has_lanes(experiment: Experiment) -> bool:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import syncline
 from syncline import binding, document, engine, estimate
@@ -66,10 +66,12 @@ class Simulation:
         return f"{self.point.name}: {self.variant.name}"
 
 
-def simulations(sweep: Sweep, checked: Callable[[int], None] = lambda _: None) -> tuple[list[Simulation], list[str]]:
+def simulations(
+    sweep: Sweep, checked: Callable[[int], None] = lambda _: None, seed: int = 0
+) -> tuple[list[Simulation], list[str]]:
     """Everything that the sweep simulates, in the order of its points, and warnings.
 
-    `checked` hears how many points have been looked at, after each.
+    `checked` hears how many points have been looked at, after each; `seed` is that of random numbers.
     Raises [`InputError`] with everything that is wrong at any point. What only the engine refuses (a chunk that does
     not fit into an SRAM, say) is no mistake in a sweep as long as something can be simulated.
     """
@@ -87,7 +89,7 @@ def simulations(sweep: Sweep, checked: Callable[[int], None] = lambda _: None) -
             continue
         warnings |= dict.fromkeys(study.warnings)
         problems += [(_place(point), problem) for problem in _without_effect(study.variants, point)]
-        for variant in study.variants:
+        for variant in study.seeded(seed).variants:
             simulation, refused = _simulation(point, variant)
             found.append(simulation)
             refusals += [(_place(point), problem) for problem in refused]
@@ -174,13 +176,23 @@ def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Proble
 
 
 def _key(variant: Variant) -> str:
-    """A name for what is simulated: the complete experiment, files it reads included, and the engine's version."""
+    """A name for what is simulated: the complete experiment, files it reads included, the engine's version, and the
+    seed where something is random.
+    """
     binding.require()
     from syncline import _core
 
     experiment = variant.experiment
     described = experiment.model_dump(mode="json", exclude=UNSAID)
-    whole = [syncline.__version__, _core.version(), described, variant.astra_text, experiment.topology.content.hex()]
+    whole: list[Any] = [
+        syncline.__version__,
+        _core.version(),
+        described,
+        variant.astra_text,
+        experiment.topology.content.hex(),
+    ]
+    if experiment.network.is_random:
+        whole.append(variant.seed)
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
