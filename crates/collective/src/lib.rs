@@ -13,6 +13,7 @@
 pub mod kind;
 pub mod plan;
 pub mod program;
+pub mod rank;
 pub mod schedule;
 pub mod themis;
 pub mod verify;
@@ -20,3 +21,4 @@ pub mod verify;
 pub use kind::Kind;
 pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split};
 pub use program::{Blocks, Op, Posting, Program, Slot, Step};
+pub use rank::{LineRank, Rank};

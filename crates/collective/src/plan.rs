@@ -23,6 +23,7 @@ use crate::kind::Kind;
 use crate::program::direct::ServingOrder;
 use crate::program::in_switch::InSwitch;
 use crate::program::{Posting, Program};
+use crate::rank::{LineRank, Rank};
 use syncline_core::{Bytes, Grid, Id, id_type};
 
 id_type!(
@@ -163,7 +164,7 @@ pub struct Phase {
     /// Ranks of a line.
     pub ranks: u32,
     /// The root's number in its line.
-    pub root: u32,
+    pub root: LineRank,
     /// How many phases narrow the vector before the blocks of this phase are cut from it.
     depth: u8,
     /// A rank takes part if it has the root's coordinate in all dimensions from this place in [`Plan::order`] on.
@@ -196,7 +197,7 @@ pub enum PlanError {
     /// An algorithm that has no program for a collective.
     Unsupported { algorithm: Algorithm, kind: Kind },
     /// A root that is no rank.
-    NoSuchRoot { root: u32, ranks: u32 },
+    NoSuchRoot { root: Rank, ranks: u32 },
     /// A pipeline without slices.
     NoSlices { algorithm: Algorithm },
 }
@@ -211,7 +212,7 @@ pub struct PlanRequest<'a> {
     /// The dimensions, the first one innermost.
     pub axes: &'a [Axis],
     /// The root of a rooted collective.
-    pub root: u32,
+    pub root: Rank,
     /// The order in which dimensions are gone through, innermost first if `None`; those of one rank
     /// may be left out.
     pub order: Option<&'a [u8]>,
@@ -228,10 +229,10 @@ impl Plan {
     pub fn new(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         let PlanRequest { kind, composition, axes, root, order } = request;
         let grid = Grid::new(axes.iter().map(|a| a.size));
-        if root >= grid.ranks() {
+        if root.0 >= grid.ranks() {
             return Err(PlanError::NoSuchRoot { root, ranks: grid.ranks() });
         }
-        let coordinates: Vec<u32> = grid.coordinates(root).collect();
+        let coordinates: Vec<u32> = grid.coordinates(root.0).collect();
         let count = u8::try_from(axes.len()).expect("a grid of up to 255 dimensions");
         let inwards: Vec<u8> = order.map_or_else(|| (0..count).collect(), <[u8]>::to_vec);
         let mut dims: Vec<(u8, u32)> =
@@ -249,7 +250,7 @@ impl Plan {
         };
         let phase_at = |kind, (dim, ranks): (u8, u32), depth: usize, at_root_from: usize| {
             let axis = axes[usize::from(dim)];
-            let root = coordinates[usize::from(dim)];
+            let root = LineRank(coordinates[usize::from(dim)]);
             let (depth, at_root_from) = (depth as u8, at_root_from as u8); // both up to the number of dimensions
             Phase { kind, algorithm: axis.algorithm, dim, ranks, root, depth, at_root_from }
         };
@@ -515,7 +516,7 @@ mod tests {
 
     fn plan(kind: Kind, composition: Composition, sizes: &[u32]) -> Plan {
         let axes: Vec<Axis> = sizes.iter().map(|&size| Axis { size, algorithm: Algorithm::Ring }).collect();
-        Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).unwrap()
+        Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None }).unwrap()
     }
 
     #[test]
@@ -550,7 +551,7 @@ mod tests {
         let algorithm = Algorithm::DoubleBinaryTree { slices: 0 };
         let axes = [Axis { size: 4, algorithm }];
         let (kind, composition) = (Kind::AllReduce, Composition::PerDimension);
-        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None });
+        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None });
         assert_eq!(plan, Err(PlanError::NoSlices { algorithm }));
     }
 
@@ -566,7 +567,7 @@ mod tests {
         let size = |dim: usize| if [0, 3, 35, 254].contains(&dim) { 2 } else { 1 };
         let axes: Vec<Axis> = (0..255).map(|dim| Axis { size: size(dim), algorithm: Algorithm::Direct }).collect();
         let (kind, composition) = (Kind::Broadcast, Composition::PerDimension);
-        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).unwrap();
+        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None }).unwrap();
         assert_eq!(plan.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [254, 35, 3, 0]);
         let part = |phase, away: u8| plan.takes_part(PhaseId(phase), |dim| u32::from(dim == away));
         // Whom the root has reached: those that differ from it along the dimensions so far.
@@ -579,10 +580,15 @@ mod tests {
     #[test]
     fn rooted_collectives_cross_the_outer_dimension_once() {
         let axes = [2, 3].map(|size| Axis { size, algorithm: Algorithm::Direct });
-        let request =
-            |kind| PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: 3, order: None };
+        let request = |kind| PlanRequest {
+            kind,
+            composition: Composition::PerDimension,
+            axes: &axes,
+            root: Rank(3),
+            order: None,
+        };
         let broadcast = Plan::new(request(Kind::Broadcast)).unwrap();
-        assert_eq!(broadcast.phases().iter().map(|p| (p.dim, p.root)).collect::<Vec<_>>(), [(1, 1), (0, 1)]);
+        assert_eq!(broadcast.phases().iter().map(|p| (p.dim, p.root.0)).collect::<Vec<_>>(), [(1, 1), (0, 1)]);
         let part = |phase, x, y| broadcast.takes_part(PhaseId(phase), |d| if d == 0 { x } else { y });
         assert!(part(0, 1, 2) && !part(0, 0, 2) && part(1, 0, 2));
         let gather = Plan::new(request(Kind::Gather)).unwrap();
@@ -590,8 +596,8 @@ mod tests {
         let scattered = [(0, 6), (0, 6)];
         assert_eq!(gather.ends(Bytes(6), BYTES, |d| [1, 1][usize::from(d)])[1], scattered[0]);
         assert_eq!(gather.ends(Bytes(6), BYTES, |d| [0, 2][usize::from(d)]), [(4, 1), (0, 0)]);
-        let no_root = Plan::new(PlanRequest { root: 6, ..request(Kind::Gather) });
-        assert_eq!(no_root, Err(PlanError::NoSuchRoot { root: 6, ranks: 6 }));
+        let no_root = Plan::new(PlanRequest { root: Rank(6), ..request(Kind::Gather) });
+        assert_eq!(no_root, Err(PlanError::NoSuchRoot { root: Rank(6), ranks: 6 }));
     }
 
     proptest! {

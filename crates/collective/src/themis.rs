@@ -73,6 +73,7 @@ pub fn next_order(
 mod tests {
     use super::*;
     use crate::plan::{Algorithm, Axis, Composition, Plan, PlanRequest};
+    use crate::rank::Rank;
 
     const SIZES: [u32; 2] = [8, 8];
     const CHUNK: Bytes = Bytes(1 << 20);
@@ -119,7 +120,8 @@ mod tests {
         let axes = SIZES.map(|size| Axis { size, algorithm: Algorithm::Ring });
         let (kind, composition) = (Kind::AllGather, Composition::AllScattered);
         let plan =
-            Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: Some(&both()[place]) }).unwrap();
+            Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: Some(&both()[place]) })
+                .unwrap();
         assert_eq!(plan.phases().iter().map(|p| p.dim).collect::<Vec<_>>(), [0, 1]);
     }
 }

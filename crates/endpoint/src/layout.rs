@@ -6,7 +6,7 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{Phase, PhaseId, Plan, PlanId, Program, Slot, Split, Step};
+use syncline_collective::{LineRank, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step};
 use syncline_core::{Bytes, Grid, Id, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -37,14 +37,14 @@ impl Space {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingOrder {
     /// Per place, the rank there.
-    pub ranks: Vec<u32>,
+    pub ranks: Vec<LineRank>,
     /// Per place, the port that leads to the next place, if the ring is bound to links.
     pub ports: Option<Vec<PortId>>,
 }
 
 impl RingOrder {
     /// The same ring, beginning with a rank.
-    fn from(&self, rank: u32) -> RingOrder {
+    fn from(&self, rank: LineRank) -> RingOrder {
         let mut ring = self.clone();
         let place = ring.ranks.iter().position(|&r| r == rank).unwrap_or(0);
         ring.ranks.rotate_left(place);
@@ -72,7 +72,7 @@ enum Wiring {
     /// To the switch of the line: per NPU, the port that leads there.
     Switch(Arc<[PortId]>),
     /// Per group: the ring, and per rank its place.
-    Order(Arc<[(RingOrder, Vec<u32>)]>),
+    Order(Arc<[(RingOrder, Vec<LineRank>)]>),
 }
 
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ pub struct Layout {
     grid: Grid,
     /// Per NPU its group (`u32::MAX`: none) and rank, and its coordinates; shared by the copies that
     /// layers hold.
-    places: Arc<[(u32, u32)]>,
+    places: Arc<[(u32, Rank)]>,
     coordinates: Arc<[u32]>,
     members: Option<Arc<[Vec<NodeId>]>>,
     /// Per NPU the one of the whole machine that it stands for; `None` for itself.
@@ -117,7 +117,7 @@ pub struct PhaseView<'a> {
     takes_part: bool,
     /// The NPU's number in the program: its coordinate along the phase's dimension, or its place in a
     /// ring with an order of its own.
-    pub rank: u32,
+    pub rank: LineRank,
     /// Bytes that the phase's blocks are cut from.
     pub vector: u64,
 }
@@ -147,11 +147,11 @@ impl<'a> PhaseView<'a> {
 
     /// A step of the switch of the NPU's line and the length of what it carries.
     pub fn switch_step(&self, at: Slot) -> (Step, u64) {
-        self.step_of(self.lane.program.ranks(), at)
+        self.step_of(LineRank(self.lane.program.ranks()), at)
     }
 
     #[inline]
-    fn step_of(&self, rank: u32, at: Slot) -> (Step, u64) {
+    fn step_of(&self, rank: LineRank, at: Slot) -> (Step, u64) {
         let step = self.lane.program.step(rank, at);
         let (parts, blocks) = (self.lane.program.parts(), step.blocks);
         let split = self.layout.split;
@@ -160,7 +160,7 @@ impl<'a> PhaseView<'a> {
             Some(ring) => {
                 // The block of a place is the share of the rank there.
                 let rank = |i: u32| ring.ranks[(blocks.first + i) as usize % ring.ranks.len()];
-                (0..blocks.count).map(|i| split.share(self.vector, parts, rank(i)).1).sum()
+                (0..blocks.count).map(|i| split.share(self.vector, parts, rank(i).0).1).sum()
             }
         };
         (step, len)
@@ -175,13 +175,13 @@ impl<'a> PhaseView<'a> {
     pub fn kept(&self) -> u64 {
         let parts = self.lane.program.parts();
         let each = parts / self.lane.program.ranks();
-        self.layout.split.run(self.vector, parts, self.rank * each, each)
+        self.layout.split.run(self.vector, parts, self.rank.0 * each, each)
     }
 
     /// Whether the blocks that a step works on are of the NPU's own share.
     pub fn is_own(&self, step: &Step) -> bool {
         let each = self.lane.program.parts() / self.lane.program.ranks();
-        step.blocks.first / each == self.rank
+        step.blocks.first / each == self.rank.0
     }
 
     /// The port by which everything leaves, if it is the same throughout the phase.
@@ -201,7 +201,7 @@ impl<'a> PhaseView<'a> {
         }
         let ring = self.ring();
         match ring.and_then(|ring| ring.ports.as_ref()) {
-            Some(ports) => Route::Port(ports[self.rank as usize]),
+            Some(ports) => Route::Port(ports[self.rank.index()]),
             None if self.lane.program.goes_around(step) => Route::By(self.node(step.to), 1),
             None => Route::To(self.node(step.to)),
         }
@@ -223,8 +223,8 @@ impl<'a> PhaseView<'a> {
         }
     }
 
-    fn node(&self, rank: u32) -> NodeId {
-        let rank = self.ring().map_or(rank, |ring| ring.ranks[rank as usize]);
+    fn node(&self, rank: LineRank) -> NodeId {
+        let rank = self.ring().map_or(rank, |ring| ring.ranks[rank.index()]);
         self.layout.peer(self.npu, self.dim, rank)
     }
 
@@ -248,20 +248,20 @@ impl Layout {
         let whole = |npu: u32| representatives.as_ref().map_or(NodeId(npu), |r| r[npu as usize]);
         let place_of = groups.as_ref().map(|groups| {
             let most = groups.iter().flatten().map(|n| n.0 + 1).max().unwrap_or(0);
-            let mut places = vec![(u32::MAX, 0); most as usize];
+            let mut places = vec![(u32::MAX, Rank(0)); most as usize];
             for (group, members) in (0..).zip(groups) {
-                for (rank, member) in (0..).zip(members) {
+                for (rank, member) in (0..).map(Rank).zip(members) {
                     places[member.index()] = (group, rank);
                 }
             }
             places
         });
         let place = |npu: u32| match &place_of {
-            None => (0, whole(npu).0),
-            Some(places) => places.get(whole(npu).index()).copied().unwrap_or((u32::MAX, 0)),
+            None => (0, Rank(whole(npu).0)),
+            Some(places) => places.get(whole(npu).index()).copied().unwrap_or((u32::MAX, Rank(0))),
         };
-        let places: Arc<[(u32, u32)]> = (0..fabric.npus()).map(place).collect();
-        let coordinates = places.iter().flat_map(|&(_, rank)| grid.coordinates(rank)).collect();
+        let places: Arc<[(u32, Rank)]> = (0..fabric.npus()).map(place).collect();
+        let coordinates = places.iter().flat_map(|&(_, rank)| grid.coordinates(rank.0)).collect();
         let members: Option<Arc<[Vec<NodeId>]>> = groups.map(Into::into);
         let layout = |plan: Plan| {
             let lanes = |(i, p): (PhaseId, &Phase)| lanes(&plan, i, &wires[usize::from(p.dim)]);
@@ -330,10 +330,10 @@ impl Layout {
     }
 
     /// The line of an NPU along a dimension, as its group and the line's first rank there, and its place in it.
-    pub fn line(&self, npu: NodeId, dim: usize) -> ((u32, u32), u32) {
+    pub fn line(&self, npu: NodeId, dim: usize) -> ((u32, Rank), LineRank) {
         let (group, rank) = self.places[npu.index()];
         let place = self.coordinates(npu)(dim as u8);
-        ((group, self.grid.moved(rank, dim, place, 0)), place)
+        ((group, Rank(self.grid.moved(rank.0, dim, place, 0))), LineRank(place))
     }
 
     /// The first NPU that is in a group.
@@ -348,7 +348,7 @@ impl Layout {
     }
 
     /// The number of an NPU in its group.
-    pub fn rank(&self, npu: NodeId) -> u32 {
+    pub fn rank(&self, npu: NodeId) -> Rank {
         self.places[npu.index()].1
     }
 
@@ -427,7 +427,7 @@ impl Layout {
     fn reaches_directly(&self, view: PhaseView<'_>) -> bool {
         let ranks = view.program().ranks();
         let mut path = Vec::new();
-        (0..ranks).filter(|&rank| rank != view.rank).all(|rank| {
+        (0..ranks).map(LineRank).filter(|&rank| rank != view.rank).all(|rank| {
             path.clear();
             self.fabric.route(view.npu, view.node(rank), &mut path);
             let mut at = view.npu;
@@ -464,7 +464,7 @@ impl Layout {
         let dim = plan.phases()[phase.index()].dim;
         let coordinate = self.coordinates(npu);
         let rank = match &lane.wiring {
-            Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => coordinate(dim),
+            Wiring::Port(_) | Wiring::Switch(_) | Wiring::Routed => LineRank(coordinate(dim)),
             Wiring::Order(rings) => rings[self.places[npu.index()].0 as usize].1[coordinate(dim) as usize],
         };
         let takes_part = plan.takes_part(phase, coordinate);
@@ -479,13 +479,13 @@ impl Layout {
         move |d| mine[usize::from(d)]
     }
 
-    /// The node with another coordinate along a dimension, as a number of the whole machine.
-    fn peer(&self, npu: NodeId, dim: u8, coordinate: u32) -> NodeId {
+    /// The node with another number in its line along a dimension, as a number of the whole machine.
+    fn peer(&self, npu: NodeId, dim: u8, there: LineRank) -> NodeId {
         let (group, rank) = self.places[npu.index()];
-        let rank = self.grid.moved(rank, dim.into(), self.coordinates(npu)(dim), coordinate);
+        let rank = Rank(self.grid.moved(rank.0, dim.into(), self.coordinates(npu)(dim), there.0));
         match &self.members {
-            None => NodeId(rank),
-            Some(groups) => groups[group as usize][rank as usize],
+            None => NodeId(rank.0),
+            Some(groups) => groups[group as usize][rank.index()],
         }
     }
 
@@ -527,15 +527,15 @@ fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
             .map(|groups| {
                 let with_places = |ring: &RingOrder| {
                     let ring = if kind.is_rooted() { ring.from(root) } else { ring.clone() };
-                    let mut places = vec![0; ring.ranks.len()];
-                    ring.ranks.iter().zip(0..).for_each(|(&rank, place)| places[rank as usize] = place);
+                    let mut places = vec![LineRank(0); ring.ranks.len()];
+                    ring.ranks.iter().zip((0..).map(LineRank)).for_each(|(&rank, place)| places[rank.index()] = place);
                     (ring, places)
                 };
                 let wiring = Wiring::Order(groups.iter().map(with_places).collect());
                 // The rings of a chain begin with its root.
                 let program = match plan.program(phase, true) {
                     Program::Chain { kind, ranks, slices, up, .. } => {
-                        Program::Chain { kind, ranks, root: 0, slices, up }
+                        Program::Chain { kind, ranks, root: LineRank(0), slices, up }
                     }
                     program => program,
                 };

@@ -24,7 +24,7 @@
 
 use crate::machine::Machine;
 use std::collections::BinaryHeap;
-use syncline_collective::Kind;
+use syncline_collective::{Kind, Rank};
 use syncline_core::{NodeId, PortId, Ps};
 use syncline_topology::cut::{Side, capacity};
 use syncline_topology::{Block, Fabric, Product, all_links};
@@ -46,7 +46,7 @@ pub struct Task {
     /// Bytes of the vector.
     pub bytes: u64,
     /// The root's rank.
-    pub root: u32,
+    pub root: Rank,
 }
 
 /// Pairs of members that a latency bound looks at.
@@ -165,8 +165,8 @@ impl Search<'_> {
         let n = self.ranks();
         let mut last = None; // neighbours in number are mostly alike
         for members in self.groups {
-            for (rank, &node) in (0u32..).zip(members) {
-                if self.alike && rank > 1 && rank != self.task.root {
+            for (rank, &node) in (0..).map(Rank).zip(members) {
+                if self.alike && rank > Rank(1) && rank != self.task.root {
                     continue; // as the second one
                 }
                 let (out, into) = self.egress(node);
@@ -198,7 +198,7 @@ impl Search<'_> {
     fn all_crossing(&self, near: impl Fn(NodeId) -> bool) -> u128 {
         let crossing = |members: &Vec<NodeId>| {
             let a = members.iter().filter(|&&n| near(n)).count() as u128;
-            self.crossing(a, near(members[self.task.root as usize]))
+            self.crossing(a, near(members[self.task.root.index()]))
         };
         self.groups.iter().map(crossing).sum()
     }
@@ -222,7 +222,7 @@ impl Search<'_> {
                         true => {
                             let low = lines * u128::from(width);
                             let a = if near_is_low { low } else { self.ranks() - low };
-                            self.crossing(a, near(self.groups[0][self.task.root as usize]))
+                            self.crossing(a, near(self.groups[0][self.task.root.index()]))
                         }
                         false => self.all_crossing(near),
                     };
@@ -299,7 +299,7 @@ impl Search<'_> {
         for members in groups {
             let n = members.len() as u64;
             let from: Vec<NodeId> = match task.kind.is_rooted() {
-                true => vec![members[task.root as usize]],
+                true => vec![members[task.root.index()]],
                 false if n * n <= MOST_PAIRS => members.clone(),
                 false => vec![members[0]],
             };

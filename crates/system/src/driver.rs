@@ -517,7 +517,7 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, PlanRequest};
+    use syncline_collective::{Algorithm, Axis, Composition, PlanRequest, Rank};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
@@ -582,7 +582,7 @@ mod tests {
         let split = Split { element: 1 };
         let axes = [Axis { size: 4, algorithm: Algorithm::Ring }];
         let composition = Composition::PerDimension;
-        let request = PlanRequest { kind: Kind::AllReduce, composition, axes: &axes, root: 0, order: None };
+        let request = PlanRequest { kind: Kind::AllReduce, composition, axes: &axes, root: Rank(0), order: None };
         let plan = Plan::new(request).expect("one phase");
         let layout = Layout::new(torus.clone(), Space::whole(vec![4]), vec![plan], &[Wires::Routed], split);
         let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };

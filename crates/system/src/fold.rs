@@ -212,8 +212,8 @@ fn by_displacement(
                 // Rings in orders of their own: who comes next, and through which port.
                 let Wires::Orders(lanes) = &placement.wires[usize::from(dim)] else { continue };
                 for ring in lanes.iter().map(|lane| &lane[group]) {
-                    let place = ring.ranks.iter().position(|&r| r == at).unwrap_or(0);
-                    let next = ring.ranks[(place + 1) % ring.ranks.len()];
+                    let place = ring.ranks.iter().position(|&r| r.0 == at).unwrap_or(0);
+                    let next = ring.ranks[(place + 1) % ring.ranks.len()].0;
                     all.push(displacement(member, peer((next + ranks - at) % ranks)));
                     all.push(ring.ports.as_ref().map_or(0, |ports| u32::from(ports[place].0)));
                 }

@@ -5,7 +5,7 @@ use crate::errors::RunError;
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
 };
-use syncline_collective::{Kind, Plan};
+use syncline_collective::{Kind, Plan, Rank};
 use syncline_core::{Bytes, Refusal};
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
@@ -30,7 +30,7 @@ pub struct Job {
     /// The kinds of its collectives, each once.
     pub kinds: Vec<Kind>,
     /// The root of rooted ones.
-    pub root: u32,
+    pub root: Rank,
     /// All collectives of an iteration: kind and bytes.
     pub collectives: Vec<(Kind, u64)>,
     /// Compute of an iteration.
@@ -52,7 +52,7 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
                 npu: Npu::new(1.0, 1.0, 1.0).map_err(Refusal::from)?,
                 background: None,
                 kinds: vec![kind],
-                root: *root,
+                root: Rank(*root),
                 collectives: vec![(kind, *bytes)],
                 compute_ps: 0.0,
             })
@@ -85,7 +85,7 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
                 return Err(refusal.accepting("a positive number").into());
             }
             let (iterations, drain, compute_ps) = (*iterations, *drain, compute_ps * slowest);
-            Ok(Job { source, iterations, drain, npu, background, kinds, root: 0, collectives, compute_ps })
+            Ok(Job { source, iterations, drain, npu, background, kinds, root: Rank(0), collectives, compute_ps })
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::pieces::Chunking;
 use crate::place::Placement;
 use crate::spec::Spec;
-use syncline_collective::{Algorithm, PhaseId, Plan, Program};
+use syncline_collective::{Algorithm, LineRank, PhaseId, Plan, Program};
 use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::Wires;
 use syncline_endpoint::message::{MAX_CHUNKS, MAX_PHASES, MAX_STEPS, MAX_THREADS};
@@ -84,8 +84,8 @@ fn threads_and_steps(plan: &Plan, phase: PhaseId) -> (u8, u64) {
     let program: Program = plan.program(phase, true);
     let threads = program.threads();
     let apart = (p.ranks / LOOKED_AT).max(1) as usize;
-    let ranks = (0..p.ranks).step_by(apart).chain([p.root, p.ranks.saturating_sub(1)]);
-    let steps = ranks.flat_map(|rank| (0..threads).map(move |thread| (rank, thread)));
+    let ranks = (0..p.ranks).step_by(apart).chain([p.root.0, p.ranks.saturating_sub(1)]);
+    let steps = ranks.map(LineRank).flat_map(|rank| (0..threads).map(move |thread| (rank, thread)));
     (threads, steps.map(|(rank, thread)| u64::from(program.steps(rank, thread))).max().unwrap_or(0))
 }
 

@@ -9,7 +9,7 @@ use crate::errors::RunError;
 use crate::machine::Machine;
 use crate::spec::{AlgorithmSpec, CollectiveSpec, Spec};
 use std::collections::BTreeMap;
-use syncline_collective::{Algorithm, Kind, PhaseId, Plan, Program, Slot, Split};
+use syncline_collective::{Algorithm, Kind, LineRank, PhaseId, Plan, Program, Slot, Split};
 use syncline_core::{Bytes, Grid, NodeId, PortId, Refusal};
 use syncline_endpoint::in_switch::needs_sms;
 use syncline_topology::product::Way;
@@ -216,7 +216,7 @@ fn has_kernels(program: &Program) -> bool {
     const RANKS: u32 = 4; // enough for one that is neither the first nor the last
     let steps = |rank, thread| (0..program.steps(rank, thread)).map(move |pc| program.step(rank, Slot { thread, pc }));
     let of_rank = |rank| (0..program.threads()).flat_map(move |thread| steps(rank, thread));
-    (0..program.ranks().min(RANKS)).flat_map(of_rank).any(|step| needs_sms(step.op))
+    (0..program.ranks().min(RANKS)).map(LineRank).flat_map(of_rank).any(|step| needs_sms(step.op))
 }
 
 /// The switches of a dimension of a product.

@@ -21,7 +21,7 @@
 
 use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
-use syncline_collective::{Algorithm, Kind, Phase, Plan};
+use syncline_collective::{Algorithm, Kind, Phase, Plan, Rank};
 use syncline_core::Ps;
 
 /// The most slices that are tried.
@@ -53,7 +53,7 @@ pub struct Pipelined<'a> {
     /// The collective.
     pub kind: Kind,
     /// Its root.
-    pub root: u32,
+    pub root: Rank,
     /// Bytes of the largest chunk.
     pub chunk: u64,
     /// Its plan with one slice.
@@ -165,7 +165,7 @@ impl Pipelined<'_> {
         spec.job = JobSpec::Collective {
             collective: CollectiveKindSpec::of(self.kind),
             bytes,
-            root: self.root,
+            root: self.root.0,
             beside: Vec::new(),
         };
         spec.collectives.slices = k as u32;

@@ -10,7 +10,7 @@ use crate::pipeline::{Pipelined, TryOut};
 use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, PostingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanError, PlanRequest, Posting, Split};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, LineRank, Plan, PlanError, PlanRequest, Posting, Split};
 use syncline_core::{Bytes, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
@@ -386,6 +386,7 @@ fn wires_of(product: &Product, dim: usize) -> Wires {
             let strides = (1..d.size).filter(|&k| greatest_common_divisor(k, d.size) == 1);
             let lane = |(stride, parallel): (u32, u16)| {
                 let ranks = (0..d.size).map(|place| (u64::from(place) * u64::from(stride) % u64::from(d.size)) as u32);
+                let ranks = ranks.map(LineRank);
                 let port = product.port(dim, Way::Across(stride), parallel);
                 let ports = port.map(|port| vec![port; d.size as usize]);
                 vec![RingOrder { ranks: ranks.collect(), ports }]
@@ -418,7 +419,7 @@ fn ring_orders(fabric: &dyn Fabric, groups: Option<&[Vec<NodeId>]>, grid: &[u32]
         let lanes = found.iter().map(Vec::len).min().unwrap_or(0);
         if lanes > 0 {
             let order = |g: usize, lane: usize| RingOrder {
-                ranks: found[g][lane].order.clone(),
+                ranks: found[g][lane].order.iter().copied().map(LineRank).collect(),
                 ports: Some(found[g][lane].ports.clone()),
             };
             return Wires::Orders((0..lanes).map(|lane| (0..groups.len()).map(|g| order(g, lane)).collect()).collect());
@@ -433,7 +434,7 @@ fn ring_orders(fabric: &dyn Fabric, groups: Option<&[Vec<NodeId>]>, grid: &[u32]
                         s * local + member % local
                     })
                 };
-                RingOrder { ranks: (0..servers).flat_map(server).collect(), ports: None }
+                RingOrder { ranks: (0..servers).flat_map(server).map(LineRank).collect(), ports: None }
             };
             Wires::Orders((0..local).map(|lane| vec![order(lane); groups.len()]).collect())
         }

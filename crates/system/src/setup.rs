@@ -17,7 +17,7 @@ use crate::pipeline::TryOut;
 use crate::place::Placement;
 use crate::spec::{ChunkingSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
-use syncline_collective::Plan;
+use syncline_collective::{Plan, Rank};
 use syncline_core::{Bytes, NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
@@ -133,7 +133,7 @@ impl RunPlan {
         memory::check_fold(spec, &machine)?;
         let bound = match spec.job {
             JobSpec::Collective { bytes, root, collective, .. } => {
-                let task = Task { kind: collective.kind(), bytes, root };
+                let task = Task { kind: collective.kind(), bytes, root: Rank(root) };
                 let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
                 let switches_add = endpoint.adding_switches().is_some();
                 Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, switches_add, task))

@@ -16,6 +16,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// Blocks of the vector.
 #[inline]
@@ -62,7 +63,7 @@ pub fn steps(kind: Kind, ranks: u32, root: u32, rank: u32) -> u32 {
 pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, pc: u32) -> Step {
     let v = below(rank + ranks - root, ranks);
     let children = children(ranks, v);
-    let name = |v: u32| below(root + v, ranks);
+    let name = |v: u32| LineRank(below(root + v, ranks));
     let bit = v.trailing_zeros();
     let parent = || name(v & (v - 1));
     // A step of the children, counted from the first one served.
@@ -114,7 +115,7 @@ mod tests {
                 let rank = below(root + v, ranks);
                 let size = (0..ranks).filter(|w| ancestors(*w).contains(&v)).count() as u32;
                 let children = (1..ranks).filter(|w| w & (w - 1) == v).count() as u32;
-                let sent = |kind| sent_blocks(&Program::Binomial { kind, ranks, root }, rank);
+                let sent = |kind| sent_blocks(&Program::Binomial { kind, ranks, root: LineRank(root) }, rank);
                 assert_eq!(sent(Kind::Broadcast), children);
                 assert_eq!(sent(Kind::Reduce), u32::from(v > 0));
                 assert_eq!(sent(Kind::Scatter), size - 1);

@@ -16,6 +16,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// Blocks of the vector.
 #[inline]
@@ -73,9 +74,9 @@ pub fn step(kind: Kind, ranks: u32, root: u32, up: bool, rank: u32, pc: u32) -> 
         _ => (if pc == 0 { Op::Send } else { Op::RecvCopySend }, block_of(d + pc), if d == 1 { pc } else { pc + 1 }),
     };
     match op {
-        Op::Send => Step::send(blocks, to, Slot { thread: 0, pc: into }),
-        Op::Recv | Op::RecvReduce => Step::receive(op, blocks, from),
-        _ => Step { op, blocks, from, to, into: Slot { thread: 0, pc: into } },
+        Op::Send => Step::send(blocks, LineRank(to), Slot { thread: 0, pc: into }),
+        Op::Recv | Op::RecvReduce => Step::receive(op, blocks, LineRank(from)),
+        _ => Step { op, blocks, from: LineRank(from), to: LineRank(to), into: Slot { thread: 0, pc: into } },
     }
 }
 
@@ -90,7 +91,7 @@ mod tests {
         for (ranks, slices, up) in (1..12).flat_map(|n| [(n, 1, true), (n, 3, false), (n, 4, true)]) {
             for (root, rank) in (0..ranks).flat_map(|root| (0..ranks).map(move |rank| (root, rank))) {
                 for kind in [Kind::Broadcast, Kind::Reduce, Kind::Scatter, Kind::Gather] {
-                    let chain = Program::Chain { kind, ranks, root, slices, up };
+                    let chain = Program::Chain { kind, ranks, root: LineRank(root), slices, up };
                     let d = distance(kind, ranks, root, up, rank);
                     let expected = match kind {
                         Kind::Broadcast => slices * u32::from(d + 1 < ranks),

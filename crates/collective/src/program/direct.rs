@@ -15,6 +15,7 @@
 use super::posting::Posting;
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 use syncline_core::grid::{Digit, digits};
 
 /// Blocks of the vector.
@@ -316,15 +317,17 @@ fn exchange(
     let slot = |half: u32| Slot { thread: 0, pc: half * turns + taken };
     let blocks = |origin, (first, count)| Blocks { origin, first, count };
     match (kind, half) {
-        (Kind::AllReduce | Kind::ReduceScatter, 0) => Step::send(blocks(0, of(ahead)), ahead, slot(1)),
-        (Kind::AllReduce | Kind::ReduceScatter, 1) => Step::receive(Op::RecvReduce, blocks(0, of(rank)), behind),
-        (Kind::AllReduce, 2) => Step::send(blocks(0, of(rank)), ahead, slot(3)),
-        (Kind::AllReduce, _) => Step::receive(Op::Recv, blocks(0, of(behind)), behind),
-        (Kind::AllGather, 0) => Step::send(blocks(0, of(rank)), ahead, slot(1)),
-        (Kind::AllGather, _) => Step::receive(Op::Recv, blocks(0, of(behind)), behind),
-        (Kind::AllToAll, 0) => Step::send(blocks(rank, of(ahead)), ahead, slot(1)),
+        (Kind::AllReduce | Kind::ReduceScatter, 0) => Step::send(blocks(0, of(ahead)), LineRank(ahead), slot(1)),
+        (Kind::AllReduce | Kind::ReduceScatter, 1) => {
+            Step::receive(Op::RecvReduce, blocks(0, of(rank)), LineRank(behind))
+        }
+        (Kind::AllReduce, 2) => Step::send(blocks(0, of(rank)), LineRank(ahead), slot(3)),
+        (Kind::AllReduce, _) => Step::receive(Op::Recv, blocks(0, of(behind)), LineRank(behind)),
+        (Kind::AllGather, 0) => Step::send(blocks(0, of(rank)), LineRank(ahead), slot(1)),
+        (Kind::AllGather, _) => Step::receive(Op::Recv, blocks(0, of(behind)), LineRank(behind)),
+        (Kind::AllToAll, 0) => Step::send(blocks(rank, of(ahead)), LineRank(ahead), slot(1)),
         // The second half of an all-to-all.
-        _ => Step::receive(Op::Recv, blocks(behind, of(rank)), behind),
+        _ => Step::receive(Op::Recv, blocks(behind, of(rank)), LineRank(behind)),
     }
 }
 
@@ -334,10 +337,10 @@ fn rooted(kind: Kind, root: u32, rank: u32, (peer, turn): (u32, u32)) -> Step {
     let blocks = Blocks::one(if matches!(kind, Kind::Broadcast | Kind::Reduce) { 0 } else { leaf });
     let outwards = matches!(kind, Kind::Broadcast | Kind::Scatter);
     match (rank == root, outwards) {
-        (true, true) => Step::send(blocks, peer, Slot { thread: 0, pc: 0 }),
-        (false, false) => Step::send(blocks, peer, Slot { thread: 0, pc: turn }),
-        (true, false) if kind == Kind::Reduce => Step::receive(Op::RecvReduce, blocks, peer),
-        (true, false) | (false, true) => Step::receive(Op::Recv, blocks, peer),
+        (true, true) => Step::send(blocks, LineRank(peer), Slot { thread: 0, pc: 0 }),
+        (false, false) => Step::send(blocks, LineRank(peer), Slot { thread: 0, pc: turn }),
+        (true, false) if kind == Kind::Reduce => Step::receive(Op::RecvReduce, blocks, LineRank(peer)),
+        (true, false) | (false, true) => Step::receive(Op::Recv, blocks, LineRank(peer)),
     }
 }
 
@@ -358,7 +361,10 @@ mod tests {
                     (Kind::Reduce | Kind::Gather, is_root) => u32::from(!is_root),
                 };
                 assert_eq!(
-                    sent_blocks(&Program::Direct { kind, ranks, root, posting: Posting::Rotated }, rank),
+                    sent_blocks(
+                        &Program::Direct { kind, ranks, root: LineRank(root), posting: Posting::Rotated },
+                        rank
+                    ),
                     expected,
                     "{kind}"
                 );

@@ -33,6 +33,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// Threads of a rank.
 #[inline]
@@ -160,7 +161,7 @@ pub fn step(trees: Trees, slices: u32, rank: u32, at: Slot) -> Step {
     // One or two steps per slice.
     let (slice, i) = if count < 2 { (at.pc, 0) } else { (at.pc / 2, at.pc % 2) };
     let blocks = Blocks::one(u32::from(tree) * slices + slice);
-    let name = |position| trees.rank(tree, position);
+    let name = |position| LineRank(trees.rank(tree, position));
     let child = children[i as usize];
     let into = |position: u32, down: bool, turn: u32| Slot {
         thread: thread(trees.kind, tree, down),
@@ -260,7 +261,8 @@ mod tests {
             let root = ranks / 3;
             let mut total = 0;
             for rank in 0..ranks {
-                let sent = |kind| sent_blocks(&Program::DoubleBinaryTree { kind, ranks, root, slices }, rank);
+                let sent =
+                    |kind| sent_blocks(&Program::DoubleBinaryTree { kind, ranks, root: LineRank(root), slices }, rank);
                 let all_reduce = trees(Kind::AllReduce, ranks, root);
                 let roots = [0, 1].map(|tree| u32::from(all_reduce.position(tree, rank) == 0)).iter().sum::<u32>();
                 let c = children(all_reduce, rank).iter().sum::<u32>();

@@ -33,6 +33,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// Blocks of the vector.
 #[inline]
@@ -229,26 +230,32 @@ impl Nodes {
     fn reduce(self, Position { node, role }: Position, pc: u32) -> Step {
         let kept = self.kept_half(node);
         match (role, pc) {
-            (Role::Resting, 0) => Step::send(self.half(kept), self.active(node), slot(1)),
+            (Role::Resting, 0) => Step::send(self.half(kept), LineRank(self.active(node)), slot(1)),
             (Role::Resting, _) => {
                 let to = self.partner(node, 0);
                 let into = slot(self.reduces_at(to, 0));
                 let (from, to) = (self.active(node), self.active(to));
-                Step { op: Op::RecvReduceSend, blocks: self.half(1 - kept), from, to, into }
+                Step {
+                    op: Op::RecvReduceSend,
+                    blocks: self.half(1 - kept),
+                    from: LineRank(from),
+                    to: LineRank(to),
+                    into,
+                }
             }
-            (Role::Active, 0) => Step::send(self.half(1 - kept), self.resting(node), slot(1)),
-            (Role::Active, 1) => Step::receive(Op::RecvReduce, self.half(kept), self.resting(node)),
+            (Role::Active, 0) => Step::send(self.half(1 - kept), LineRank(self.resting(node)), slot(1)),
+            (Role::Active, 1) => Step::receive(Op::RecvReduce, self.half(kept), LineRank(self.resting(node))),
             _ => {
                 let pc = if role == Role::Active { pc - 1 } else { pc };
                 let round = pc / 2;
                 let partner = self.partner(node, round);
                 if pc % 2 == 0 {
                     let into = slot(self.reduces_at(partner, round));
-                    Step::send(self.run(partner, round + 1), self.active(partner), into)
+                    Step::send(self.run(partner, round + 1), LineRank(self.active(partner)), into)
                 } else {
                     // In the first round a pair's resting rank sends.
                     let from = if round == 0 { self.resting(partner) } else { self.active(partner) };
-                    Step::receive(Op::RecvReduce, self.run(node, round + 1), from)
+                    Step::receive(Op::RecvReduce, self.run(node, round + 1), LineRank(from))
                 }
             }
         }
@@ -263,10 +270,10 @@ impl Nodes {
     fn hand_over(self, Position { node, role }: Position) -> Step {
         let (active, resting) = (self.active(node), self.resting(node));
         match (role == Role::Active, self.kind == Kind::ReduceScatter) {
-            (true, true) => Step::send(Blocks::one(resting), resting, slot(self.reducing(Role::Resting))),
-            (false, true) => Step::receive(Op::Recv, Blocks::one(resting), active),
-            (true, false) => Step::receive(Op::Recv, Blocks::one(resting), resting),
-            (false, false) => Step::send(Blocks::one(resting), active, slot(0)),
+            (true, true) => Step::send(Blocks::one(resting), LineRank(resting), slot(self.reducing(Role::Resting))),
+            (false, true) => Step::receive(Op::Recv, Blocks::one(resting), LineRank(active)),
+            (true, false) => Step::receive(Op::Recv, Blocks::one(resting), LineRank(resting)),
+            (false, false) => Step::send(Blocks::one(resting), LineRank(active), slot(0)),
         }
     }
 
@@ -278,27 +285,29 @@ impl Nodes {
             Role::Resting if step == 0 => {
                 let (from, to) = (self.active(self.partner(node, 0)), self.active(node));
                 let into = slot(self.first_gathering(Role::Active) + last + 2);
-                Step { op: Op::RecvCopySend, blocks: self.half(1 - kept), from, to, into }
+                Step { op: Op::RecvCopySend, blocks: self.half(1 - kept), from: LineRank(from), to: LineRank(to), into }
             }
-            Role::Resting => Step::receive(Op::Recv, self.half(kept), self.active(node)),
+            Role::Resting => Step::receive(Op::Recv, self.half(kept), LineRank(self.active(node))),
             Role::Active if step == last + 1 => {
                 let into = slot(self.first_gathering(Role::Resting) + 1);
-                Step::send(self.half(kept), self.resting(node), into)
+                Step::send(self.half(kept), LineRank(self.resting(node)), into)
             }
-            Role::Active if step == last + 2 => Step::receive(Op::Recv, self.half(1 - kept), self.resting(node)),
+            Role::Active if step == last + 2 => {
+                Step::receive(Op::Recv, self.half(1 - kept), LineRank(self.resting(node)))
+            }
             _ => {
                 // Backwards through the rounds of the halving.
                 let round = self.levels - 1 - step / 2;
                 let partner = self.partner(node, round);
                 if step % 2 == 1 {
-                    return Step::receive(Op::Recv, self.run(partner, round + 1), self.active(partner));
+                    return Step::receive(Op::Recv, self.run(partner, round + 1), LineRank(self.active(partner)));
                 }
                 // In the last round a pair's resting rank receives.
                 let (to, at) = match self.acting_role(partner) {
                     Role::Active if round == 0 => (self.resting(partner), self.first_gathering(Role::Resting)),
                     role => (self.active(partner), self.first_gathering(role) + step + 1),
                 };
-                Step::send(self.run(node, round + 1), to, slot(at))
+                Step::send(self.run(node, round + 1), LineRank(to), slot(at))
             }
         }
     }
@@ -334,9 +343,9 @@ mod tests {
     #[test]
     fn the_large_messages_of_an_all_reduce_go_to_neighbours() {
         let first = step(Kind::AllReduce, 16, 6, 0);
-        assert_eq!((first.to, first.blocks.count), (7, 8));
+        assert_eq!((first.to.0, first.blocks.count), (7, 8));
         let first = step(Kind::ReduceScatter, 16, 6, 0);
-        assert_eq!((first.to, first.blocks.first, first.blocks.count), (14, 8, 8));
+        assert_eq!((first.to.0, first.blocks.first, first.blocks.count), (14, 8, 8));
     }
 
     #[test]

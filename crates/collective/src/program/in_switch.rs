@@ -29,6 +29,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// How a line of ranks goes through a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct InSwitch {
     /// Ranks, the switch not counted.
     pub ranks: u32,
     /// The root of a rooted collective.
-    pub root: u32,
+    pub root: LineRank,
     /// Pieces of the vector where it is not scattered, at least 1.
     pub slices: u32,
     /// Pieces that a line has in the switch at once, at least 1.
@@ -104,12 +105,12 @@ impl InSwitch {
 
     /// Steps of a thread of a rank, or of the switch; saturates.
     #[inline]
-    pub fn steps(&self, rank: u32, thread: u8) -> u32 {
+    pub fn steps(&self, rank: LineRank, thread: u8) -> u32 {
         if self.ranks < 2 {
             return 0;
         }
         let each = match self.kind {
-            _ if rank == self.ranks => self.steps_of_turn(),
+            _ if rank.0 == self.ranks => self.steps_of_turn(),
             Kind::AllGather => self.ranks,
             Kind::Broadcast => 1,
             _ => 2,
@@ -138,15 +139,15 @@ impl InSwitch {
 
     /// A step of a rank, or of the switch.
     #[inline]
-    pub fn step(&self, rank: u32, at: Slot) -> Step {
-        if rank == self.ranks { self.of_switch(at) } else { self.of_rank(rank, at) }
+    pub fn step(&self, rank: LineRank, at: Slot) -> Step {
+        if rank.0 == self.ranks { self.of_switch(at) } else { self.of_rank(rank.0, at) }
     }
 
     /// The blocks of a turn that a rank gets from the switch.
     fn result(&self, turn: u32, rank: u32) -> Blocks {
         let gets = match self.kind {
             Kind::ReduceScatter => rank == turn,
-            Kind::Reduce => rank == self.root,
+            Kind::Reduce => rank == self.root.0,
             _ => true,
         };
         Blocks { origin: 0, first: turn, count: gets.into() }
@@ -163,13 +164,13 @@ impl InSwitch {
     }
 
     fn of_rank(&self, rank: u32, Slot { thread, pc }: Slot) -> Step {
-        let (n, switch) = (self.ranks, self.ranks);
+        let (n, switch) = (self.ranks, LineRank(self.ranks));
         let turn = |round: u32| u32::from(thread) + round * u32::from(self.threads());
         let at_switch = |pc: u32| Slot { thread, pc };
         match self.kind {
             Kind::AllGather if pc == 0 => Step::send(Blocks::one(rank), switch, at_switch(rank * n)),
             Kind::AllGather => Step::receive(Op::Recv, Blocks::one(Self::other(rank, pc - 1)), switch),
-            Kind::Broadcast if rank == self.root => Step::send(Blocks::one(turn(pc)), switch, at_switch(pc * n)),
+            Kind::Broadcast if rank == self.root.0 => Step::send(Blocks::one(turn(pc)), switch, at_switch(pc * n)),
             Kind::Broadcast => Step::receive(Op::Recv, Blocks::one(turn(pc)), switch),
             _ if pc.is_multiple_of(2) => Step::send(Blocks::one(turn(pc / 2)), switch, at_switch(pc * n + rank)),
             _ => Step::receive(Op::Recv, self.result(turn(pc / 2), rank), switch),
@@ -183,24 +184,24 @@ impl InSwitch {
         let into = |pc: u32| Slot { thread, pc };
         if self.reduces() {
             return match i {
-                0 => Step::receive(Op::Recv, Blocks::one(turn), 0),
-                i if i < n => Step::receive(Op::RecvReduce, Blocks::one(turn), i),
-                i => Step::send(self.result(turn, i - n), i - n, into(2 * round + 1)),
+                0 => Step::receive(Op::Recv, Blocks::one(turn), LineRank(0)),
+                i if i < n => Step::receive(Op::RecvReduce, Blocks::one(turn), LineRank(i)),
+                i => Step::send(self.result(turn, i - n), LineRank(i - n), into(2 * round + 1)),
             };
         }
         let (owner, block) = match self.kind {
             Kind::AllGather => (i / n, i / n),
-            _ => (self.root, turn),
+            _ => (self.root.0, turn),
         };
         if i.is_multiple_of(n) {
-            return Step::receive(Op::Recv, Blocks::one(block), owner);
+            return Step::receive(Op::Recv, Blocks::one(block), LineRank(owner));
         }
         let to = Self::other(owner, i % n - 1);
         let pc = match self.kind {
             Kind::AllGather => 1 + Self::place(to, owner),
             _ => round,
         };
-        Step::send(Blocks::one(block), to, into(pc))
+        Step::send(Blocks::one(block), LineRank(to), into(pc))
     }
 
     /// The piece that a step of the switch belongs to.
@@ -212,13 +213,13 @@ impl InSwitch {
 
     /// The step of the switch that sends a piece to a rank; `None` for the rank that it comes from.
     #[inline]
-    pub fn sends_to(&self, piece: Piece, rank: u32) -> Option<u32> {
+    pub fn sends_to(&self, piece: Piece, LineRank(rank): LineRank) -> Option<u32> {
         if self.reduces() {
             return Some(piece.first + self.ranks + rank);
         }
         let owner = match self.kind {
             Kind::AllGather => piece.first / self.ranks,
-            _ => self.root,
+            _ => self.root.0,
         };
         (rank != owner).then(|| piece.first + 1 + Self::place(owner, rank))
     }
@@ -235,7 +236,7 @@ mod tests {
     fn all() -> impl Iterator<Item = InSwitch> {
         let sizes = (2..9).flat_map(|n| [(n, 1, 1), (n, 5, 2), (n, 4, 16)]);
         sizes.flat_map(|(ranks, slices, slots)| {
-            KINDS.map(|kind| InSwitch { kind, ranks, root: ranks / 2, slices, slots })
+            KINDS.map(|kind| InSwitch { kind, ranks, root: LineRank(ranks / 2), slices, slots })
         })
     }
 
@@ -245,7 +246,7 @@ mod tests {
         for p in all() {
             let InSwitch { kind, ranks, root, slices, .. } = p;
             for rank in 0..ranks {
-                let is_root = u32::from(rank == root);
+                let is_root = u32::from(rank == root.0);
                 let expected = match kind {
                     Kind::AllReduce => (slices, slices),
                     Kind::ReduceScatter => (ranks, 1),
@@ -264,9 +265,9 @@ mod tests {
     fn pieces_are_receives_followed_by_sends() {
         for p in all() {
             for thread in 0..p.threads() {
-                for pc in 0..p.steps(p.ranks, thread) {
+                for pc in 0..p.steps(LineRank(p.ranks), thread) {
                     let piece = p.piece(Slot { thread, pc });
-                    let step = p.step(p.ranks, Slot { thread, pc });
+                    let step = p.step(LineRank(p.ranks), Slot { thread, pc });
                     assert_eq!(step.op.receives(), pc < piece.first + piece.receives, "{p:?} {pc}");
                     if step.op.sends() {
                         assert_eq!(p.sends_to(piece, step.to), Some(pc), "{p:?}");

@@ -36,6 +36,7 @@ pub use posting::Posting;
 pub use step::{Blocks, Op, Slot, Step};
 
 use crate::kind::Kind;
+use crate::rank::LineRank;
 use double_tree::Trees;
 use in_switch::InSwitch;
 
@@ -65,7 +66,7 @@ pub enum Program {
         /// Ranks of the group.
         ranks: u32,
         /// The root.
-        root: u32,
+        root: LineRank,
         /// Blocks that a broadcast or reduce is pipelined over, at least 1.
         slices: u32,
         /// Whether data goes to the next higher rank (else the next lower).
@@ -78,7 +79,7 @@ pub enum Program {
         /// Ranks of the group.
         ranks: u32,
         /// The root of a rooted collective.
-        root: u32,
+        root: LineRank,
         /// The order in which each rank sends to the others.
         posting: Posting,
     },
@@ -103,7 +104,7 @@ pub enum Program {
         /// Ranks of the group.
         ranks: u32,
         /// The root.
-        root: u32,
+        root: LineRank,
     },
     /// Two complementary binary trees.
     DoubleBinaryTree {
@@ -112,7 +113,7 @@ pub enum Program {
         /// Ranks of the group.
         ranks: u32,
         /// The root of a rooted collective.
-        root: u32,
+        root: LineRank,
         /// Blocks that each tree is pipelined over, at least 1.
         slices: u32,
     },
@@ -123,7 +124,7 @@ pub enum Program {
         /// Ranks of the group.
         ranks: u32,
         /// The root of a rooted collective.
-        root: u32,
+        root: LineRank,
         /// Blocks that each tree is pipelined over, at least 1.
         slices: u32,
     },
@@ -146,7 +147,7 @@ impl Program {
     pub fn written_out(&self) -> Program {
         let thread = |rank, thread| (0..self.steps(rank, thread)).map(move |pc| self.step(rank, Slot { thread, pc }));
         let rank = |rank| (0..self.threads()).map(|t| thread(rank, t).collect()).collect();
-        let steps = (0..self.ranks() + u32::from(self.has_switch())).map(rank).collect();
+        let steps = (0..self.ranks() + u32::from(self.has_switch())).map(LineRank).map(rank).collect();
         Program::Explicit { parts: self.parts(), steps, switch: self.has_switch() }
     }
 
@@ -214,54 +215,58 @@ impl Program {
 
     /// Number of steps of a thread of a rank; saturates.
     #[inline]
-    pub fn steps(&self, rank: u32, thread: u8) -> u32 {
+    pub fn steps(&self, rank: LineRank, thread: u8) -> u32 {
         match *self {
             Program::Ring { kind, ranks, .. } => ring::steps(kind, ranks),
             Program::Relay { ranks, .. } => relay::steps(ranks),
-            Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root, slices, up, rank),
-            Program::Direct { kind, ranks, root, .. } => direct::steps(kind, ranks, root, rank),
+            Program::Chain { kind, ranks, root, slices, up } => chain::steps(kind, ranks, root.0, slices, up, rank.0),
+            Program::Direct { kind, ranks, root, .. } => direct::steps(kind, ranks, root.0, rank.0),
             Program::DirectOnGrid { kind, order } => direct::steps_on_grid(kind, order),
-            Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank),
-            Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root, rank),
+            Program::HalvingDoubling { kind, ranks } => halving::steps(kind, ranks, rank.0),
+            Program::Binomial { kind, ranks, root } => binomial::steps(kind, ranks, root.0, rank.0),
             Program::DoubleBinaryTree { kind, ranks, root, slices } => {
-                double_tree::steps(Trees { kind, ranks, root }, slices, rank, thread)
+                double_tree::steps(Trees { kind, ranks, root: root.0 }, slices, rank.0, thread)
             }
             Program::OneHopTrees { kind, ranks, root, slices } => {
-                one_hop::steps(kind, ranks, root, slices, rank, thread)
+                one_hop::steps(kind, ranks, root.0, slices, rank.0, thread)
             }
             Program::InSwitch(ref p) => p.steps(rank, thread),
             Program::Explicit { ref steps, .. } => {
-                steps[rank as usize].get(usize::from(thread)).map_or(0, |steps| steps.len() as u32)
+                steps[rank.index()].get(usize::from(thread)).map_or(0, |steps| steps.len() as u32)
             }
         }
     }
 
     /// A step, whose number must be below [`Program::steps`].
     #[inline]
-    pub fn step(&self, rank: u32, at: Slot) -> Step {
+    pub fn step(&self, rank: LineRank, at: Slot) -> Step {
         match *self {
-            Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
+            Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank.0, at.pc),
             _ => self.step_beside_rings(rank, at),
         }
     }
 
     /// Apart, so that the step of a ring, the most frequent by far, is small enough to be inlined.
     #[inline(never)]
-    fn step_beside_rings(&self, rank: u32, at: Slot) -> Step {
+    fn step_beside_rings(&self, rank: LineRank, at: Slot) -> Step {
         match *self {
-            Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank, at.pc),
-            Program::Relay { ranks, up } => relay::step(ranks, up, rank, at.pc),
-            Program::Chain { kind, ranks, root, up, .. } => chain::step(kind, ranks, root, up, rank, at.pc),
-            Program::Direct { kind, ranks, root, posting } => direct::step(kind, ranks, root, rank, (posting, at.pc)),
-            Program::DirectOnGrid { kind, order } => direct::step_on_grid(kind, order, rank, at.pc),
-            Program::HalvingDoubling { kind, ranks } => halving::step(kind, ranks, rank, at.pc),
-            Program::Binomial { kind, ranks, root } => binomial::step(kind, ranks, root, rank, at.pc),
-            Program::DoubleBinaryTree { kind, ranks, root, slices } => {
-                double_tree::step(Trees { kind, ranks, root }, slices, rank, at)
+            Program::Ring { kind, ranks, up } => ring::step(kind, ranks, up, rank.0, at.pc),
+            Program::Relay { ranks, up } => relay::step(ranks, up, rank.0, at.pc),
+            Program::Chain { kind, ranks, root, up, .. } => chain::step(kind, ranks, root.0, up, rank.0, at.pc),
+            Program::Direct { kind, ranks, root, posting } => {
+                direct::step(kind, ranks, root.0, rank.0, (posting, at.pc))
             }
-            Program::OneHopTrees { kind, ranks, root, slices } => one_hop::step(kind, ranks, root, slices, rank, at),
+            Program::DirectOnGrid { kind, order } => direct::step_on_grid(kind, order, rank.0, at.pc),
+            Program::HalvingDoubling { kind, ranks } => halving::step(kind, ranks, rank.0, at.pc),
+            Program::Binomial { kind, ranks, root } => binomial::step(kind, ranks, root.0, rank.0, at.pc),
+            Program::DoubleBinaryTree { kind, ranks, root, slices } => {
+                double_tree::step(Trees { kind, ranks, root: root.0 }, slices, rank.0, at)
+            }
+            Program::OneHopTrees { kind, ranks, root, slices } => {
+                one_hop::step(kind, ranks, root.0, slices, rank.0, at)
+            }
             Program::InSwitch(ref p) => p.step(rank, at),
-            Program::Explicit { ref steps, .. } => steps[rank as usize][usize::from(at.thread)][at.pc as usize],
+            Program::Explicit { ref steps, .. } => steps[rank.index()][usize::from(at.thread)][at.pc as usize],
         }
     }
 
@@ -333,7 +338,7 @@ impl Program {
     }
 
     /// The last step of a rank's first thread that sends.
-    pub fn last_send(&self, rank: u32) -> Option<u32> {
+    pub fn last_send(&self, rank: LineRank) -> Option<u32> {
         match *self {
             Program::Ring { kind, ranks, .. } => ring::last_send(kind, ranks),
             _ => (0..self.steps(rank, 0)).rev().find(|&pc| self.step(rank, Slot { thread: 0, pc }).op.sends()),

@@ -19,6 +19,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// Threads of a rank.
 #[inline]
@@ -91,18 +92,18 @@ fn all_reduce(ranks: u32, rank: u32, thread: u8, (slice, i): (u32, u32), share: 
     match thread {
         0 => {
             let into = Slot { thread: 1, pc: slice * (2 * others - 1) + i };
-            Step::send(share(ahead(i + 1)), ahead(i + 1), into)
+            Step::send(share(ahead(i + 1)), LineRank(ahead(i + 1)), into)
         }
-        1 if i + 1 < others => Step::receive(Op::RecvReduce, share(rank), behind(i + 1)),
+        1 if i + 1 < others => Step::receive(Op::RecvReduce, share(rank), LineRank(behind(i + 1))),
         1 if i + 1 == others => Step {
             op: Op::RecvReduceCopySend,
             blocks: share(rank),
-            from: behind(others),
-            to: ahead(1),
+            from: LineRank(behind(others)),
+            to: LineRank(ahead(1)),
             into: result(1),
         },
-        1 => Step::send(share(rank), ahead(i + 2 - others), result(i + 2 - others)),
-        _ => Step::receive(Op::Recv, share(behind(i + 1)), behind(i + 1)),
+        1 => Step::send(share(rank), LineRank(ahead(i + 2 - others)), result(i + 2 - others)),
+        _ => Step::receive(Op::Recv, share(behind(i + 1)), LineRank(behind(i + 1))),
     }
 }
 
@@ -118,7 +119,7 @@ fn rooted(
 ) -> Step {
     let leaves = ranks - 1;
     // Ranks other than the root, counted from it, and their shares.
-    let name = |leaf: u32| below(root + 1 + leaf, ranks);
+    let name = |leaf: u32| LineRank(below(root + 1 + leaf, ranks));
     let me = below(rank + ranks - root, ranks).wrapping_sub(1);
     let ahead = |k: u32| below(me + k, leaves);
     let behind = |k: u32| below(me + leaves - k, leaves);
@@ -127,16 +128,16 @@ fn rooted(
     let exchange = |k: u32| Slot { thread: 1, pc: slice * others + k - 1 };
     match (kind, rank == root, thread) {
         (Kind::Broadcast, true, _) => Step::send(share(i), name(i), at_owner(0, 0)),
-        (Kind::Broadcast, _, 0) if others == 0 => Step::receive(Op::Recv, share(me), root),
+        (Kind::Broadcast, _, 0) if others == 0 => Step::receive(Op::Recv, share(me), LineRank(root)),
         (Kind::Broadcast, _, 0) => {
             let send = Step::send(share(me), name(ahead(i + 1)), exchange(i + 1));
-            if i == 0 { Step { op: Op::RecvCopySend, from: root, ..send } } else { send }
+            if i == 0 { Step { op: Op::RecvCopySend, from: LineRank(root), ..send } } else { send }
         }
         (Kind::Broadcast, ..) => Step::receive(Op::Recv, share(behind(i + 1)), name(behind(i + 1))),
         (_, true, _) => Step::receive(Op::RecvReduce, share(i), name(i)),
         (_, _, 0) => Step::send(share(ahead(i + 1)), name(ahead(i + 1)), at_owner(1, i)),
         _ => {
-            let send = Step::send(share(me), root, Slot { thread: 1, pc: slice * leaves + me });
+            let send = Step::send(share(me), LineRank(root), Slot { thread: 1, pc: slice * leaves + me });
             match others {
                 0 => send,
                 _ if i + 1 < others => Step::receive(Op::RecvReduce, share(me), name(behind(i + 1))),
@@ -156,7 +157,8 @@ mod tests {
     fn what_each_rank_sends() {
         for (ranks, slices) in (2..20).flat_map(|n| [(n, 1), (n, 3)]) {
             for (root, rank) in (0..ranks).flat_map(|root| (0..ranks).map(move |rank| (root, rank))) {
-                let sent = |kind| sent_blocks(&Program::OneHopTrees { kind, ranks, root, slices }, rank);
+                let sent =
+                    |kind| sent_blocks(&Program::OneHopTrees { kind, ranks, root: LineRank(root), slices }, rank);
                 let all = |kind| shares(kind, ranks) * slices;
                 assert_eq!(sent(Kind::AllReduce), 2 * (ranks - 1) * slices);
                 let is_root = rank == root;

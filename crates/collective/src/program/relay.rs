@@ -7,6 +7,7 @@
 //! neighbour-relayed all-to-all of ACE's first version.)
 
 use super::step::{Blocks, Op, Slot, Step};
+use crate::rank::LineRank;
 
 /// Steps of a rank: each message is received by one step and what is left of it sent by the next.
 #[inline]
@@ -28,9 +29,9 @@ pub fn step(ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
         Blocks { origin, first, count }
     };
     if pc.is_multiple_of(2) {
-        Step::send(run(to), to, Slot { thread: 0, pc: pc + 1 })
+        Step::send(run(to), LineRank(to), Slot { thread: 0, pc: pc + 1 })
     } else {
-        Step::receive(Op::Recv, run(rank), from)
+        Step::receive(Op::Recv, run(rank), LineRank(from))
     }
 }
 

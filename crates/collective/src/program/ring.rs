@@ -7,6 +7,7 @@
 
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
+use crate::rank::LineRank;
 
 /// Steps of a rank.
 #[inline]
@@ -49,7 +50,13 @@ pub fn step(kind: Kind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
     let (above, under) = (below(rank + 1), below(rank + ranks - 1));
     let (block, from, to) =
         if up { (below(rank + ranks - back), under, above) } else { (below(rank + back), above, under) };
-    Step { op, blocks: Blocks::one(block), from, to, into: Slot { thread: 0, pc: pc + 1 } }
+    Step {
+        op,
+        blocks: Blocks::one(block),
+        from: LineRank(from),
+        to: LineRank(to),
+        into: Slot { thread: 0, pc: pc + 1 },
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +83,7 @@ mod tests {
             for ranks in 1..10 {
                 let ring = Program::Ring { kind, ranks, up: true };
                 let explicit = ring.written_out();
-                assert_eq!(ring.last_send(0), explicit.last_send(0), "{kind:?} {ranks}");
+                assert_eq!(ring.last_send(LineRank(0)), explicit.last_send(LineRank(0)), "{kind:?} {ranks}");
             }
         }
     }

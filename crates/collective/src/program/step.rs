@@ -1,5 +1,7 @@
 //! The steps that programs consist of: what a rank receives, does and sends at once.
 
+use crate::rank::LineRank;
+
 /// What a step does, in the order of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -79,21 +81,21 @@ pub struct Step {
     /// The blocks that it receives, sends or both.
     pub blocks: Blocks,
     /// The rank that received blocks come from.
-    pub from: u32,
+    pub from: LineRank,
     /// The rank that sent blocks go to.
-    pub to: u32,
+    pub to: LineRank,
     /// The step of that rank that takes them.
     pub into: Slot,
 }
 
 impl Step {
     /// A step that only sends.
-    pub const fn send(blocks: Blocks, to: u32, into: Slot) -> Step {
+    pub const fn send(blocks: Blocks, to: LineRank, into: Slot) -> Step {
         Step { op: Op::Send, blocks, from: to, to, into }
     }
 
     /// A step that only receives; `op` is [`Op::Recv`] or [`Op::RecvReduce`].
-    pub const fn receive(op: Op, blocks: Blocks, from: u32) -> Step {
+    pub const fn receive(op: Op, blocks: Blocks, from: LineRank) -> Step {
         Step { op, blocks, from, to: from, into: Slot { thread: 0, pc: 0 } }
     }
 }

@@ -1,6 +1,7 @@
 //! Walking through programs: the longest chain of messages that depend on each other.
 
 use super::{Program, Slot};
+use crate::rank::LineRank;
 use std::collections::BTreeMap;
 
 /// Messages that follow one another on the longest way: the time that a program takes if a message takes
@@ -9,11 +10,12 @@ pub fn rounds(program: &Program) -> u32 {
     let (ranks, threads) = (program.ranks() + u32::from(program.has_switch()), program.threads());
     // When each thread has finished the step before its current one, and when messages arrive.
     let mut cursors = vec![(0u32, 0u32); ranks as usize * usize::from(threads)];
-    let mut arrivals: BTreeMap<(u32, Slot), u32> = BTreeMap::new();
-    let mut ready: Vec<(u32, u8)> = (0..ranks).flat_map(|r| (0..threads).map(move |t| (r, t))).collect();
+    let mut arrivals: BTreeMap<(LineRank, Slot), u32> = BTreeMap::new();
+    let mut ready: Vec<(LineRank, u8)> =
+        (0..ranks).map(LineRank).flat_map(|r| (0..threads).map(move |t| (r, t))).collect();
     let mut longest = 0;
     while let Some((rank, thread)) = ready.pop() {
-        let cursor = &mut cursors[rank as usize * usize::from(threads) + usize::from(thread)];
+        let cursor = &mut cursors[rank.index() * usize::from(threads) + usize::from(thread)];
         let steps = program.steps(rank, thread);
         while cursor.0 < steps {
             let at = Slot { thread, pc: cursor.0 };
@@ -35,12 +37,12 @@ pub fn rounds(program: &Program) -> u32 {
 
 #[cfg(test)]
 pub(super) mod volume {
-    use super::{Program, Slot};
+    use super::{LineRank, Program, Slot};
     use crate::program::Step;
 
     fn steps(program: &Program, rank: u32) -> impl Iterator<Item = Step> {
-        let slots = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
-        (0..program.threads()).flat_map(slots).map(move |at| program.step(rank, at))
+        let slots = move |thread| (0..program.steps(LineRank(rank), thread)).map(move |pc| Slot { thread, pc });
+        (0..program.threads()).flat_map(slots).map(move |at| program.step(LineRank(rank), at))
     }
 
     /// Blocks that a rank sends.
@@ -59,6 +61,7 @@ mod tests {
     use super::*;
     use crate::kind::Kind;
     use crate::plan::{Algorithm, Axis, Composition, PhaseId, Plan, PlanRequest};
+    use crate::rank::Rank;
 
     #[test]
     fn rounds_are_those_of_the_longest_way() {
@@ -70,7 +73,8 @@ mod tests {
                 let axes = [Axis { size: ranks, algorithm }];
                 let root = ranks / 2;
                 let composition = Composition::PerDimension;
-                let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root, order: None }).unwrap();
+                let plan =
+                    Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(root), order: None }).unwrap();
                 if ranks > 1 {
                     let program = plan.program(PhaseId(0), true);
                     assert_eq!(program.rounds(), rounds(&program), "{kind} by {algorithm:?} on {ranks}");

@@ -8,6 +8,7 @@
 use super::flaw::Flaw;
 use crate::plan::PhaseId;
 use crate::program::Slot;
+use crate::rank::{LineRank, Rank};
 
 /// A vector clock: a message's, or a thread's.
 pub(super) type Clock = Box<[u32]>;
@@ -15,7 +16,7 @@ pub(super) type Clock = Box<[u32]>;
 /// The clocks of a rank's threads, and who touched its data last, within a phase.
 #[derive(Default)]
 pub(super) struct Clocks {
-    rank: u32,
+    rank: Rank,
     phase: PhaseId,
     threads: usize,
     /// Where the rank's own entries begin.
@@ -29,7 +30,7 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// For a rank at place `at` of a line of `ranks`, with `threads` threads each and `cells` data.
-    pub(super) fn new((rank, phase): (u32, PhaseId), at: u32, ranks: u32, threads: u8, cells: usize) -> Clocks {
+    pub(super) fn new((rank, phase): (Rank, PhaseId), at: LineRank, ranks: u32, threads: u8, cells: usize) -> Clocks {
         if threads < 2 {
             return Clocks::default();
         }
@@ -39,7 +40,7 @@ impl Clocks {
             rank,
             phase,
             threads,
-            own: at as usize * threads,
+            own: at.index() * threads,
             clocks: vec![clock; threads],
             written: vec![(0, 0); cells],
             read: vec![0; cells * threads],

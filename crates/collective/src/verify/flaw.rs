@@ -2,6 +2,7 @@
 
 use crate::plan::PhaseId;
 use crate::program::{Blocks, Slot};
+use crate::rank::{LineRank, Rank};
 use std::fmt;
 
 /// Why a schedule is rejected. Ranks are those of the whole grid, and after them the switches; `element` counts
@@ -12,25 +13,25 @@ pub enum Flaw {
     /// A program for another number of ranks than its phase has.
     WrongSize { phase: PhaseId, expected: u32, got: u32 },
     /// A step that names a rank that is not in the group, or its own.
-    NoSuchPeer { rank: u32, phase: PhaseId, at: Slot, peer: u32 },
+    NoSuchPeer { rank: Rank, phase: PhaseId, at: Slot, peer: LineRank },
     /// A step that works on blocks that the vector does not have, or on none.
-    NoSuchBlocks { rank: u32, phase: PhaseId, at: Slot, blocks: Blocks },
+    NoSuchBlocks { rank: Rank, phase: PhaseId, at: Slot, blocks: Blocks },
     /// A step that adds in an all-to-all, or where there are no blocks.
-    NothingToAdd { rank: u32, phase: PhaseId, at: Slot },
+    NothingToAdd { rank: Rank, phase: PhaseId, at: Slot },
     /// A message to a step that does not take it.
-    WrongStep { rank: u32, phase: PhaseId, at: Slot, to: u32, into: Slot, why: Misdirection },
+    WrongStep { rank: Rank, phase: PhaseId, at: Slot, to: Rank, into: Slot, why: Misdirection },
     /// A message of other blocks than the step that takes it expects.
-    Mismatch { rank: u32, phase: PhaseId, at: Slot, expected: Blocks, got: Blocks },
+    Mismatch { rank: Rank, phase: PhaseId, at: Slot, expected: Blocks, got: Blocks },
     /// A step that sends or adds data that its rank does not have.
-    Absent { rank: u32, phase: PhaseId, at: Slot, element: u64 },
+    Absent { rank: Rank, phase: PhaseId, at: Slot, element: u64 },
     /// A contribution that is added, or delivered, twice.
-    Doubled { rank: u32, element: u64, contributor: u32 },
+    Doubled { rank: Rank, element: u64, contributor: Rank },
     /// A contribution that a rank must have in the end, and has not.
-    Lost { rank: u32, element: u64, contributor: u32 },
+    Lost { rank: Rank, element: u64, contributor: Rank },
     /// A contribution that a rank has in the end where there must be other data.
-    Misplaced { rank: u32, element: u64, contributor: u32 },
+    Misplaced { rank: Rank, element: u64, contributor: Rank },
     /// Two threads that access an element in no particular order, at least one of them writing.
-    Race { rank: u32, phase: PhaseId, element: u64, at: Slot, other: Slot },
+    Race { rank: Rank, phase: PhaseId, element: u64, at: Slot, other: Slot },
     /// Threads that wait for ever.
     Deadlock { stuck: Vec<Wait> },
 }
@@ -55,7 +56,7 @@ pub enum Misdirection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// Its rank.
-    pub rank: u32,
+    pub rank: Rank,
     /// Its phase.
     pub phase: PhaseId,
     /// Its step.
@@ -68,9 +69,9 @@ pub struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// A message of this rank.
-    Message(u32),
+    Message(Rank),
     /// Room for a message to this rank.
-    Room(u32),
+    Room(Rank),
 }
 
 impl fmt::Display for Slot {

@@ -7,13 +7,14 @@ use super::verifier::{Buffering, ELEMENTS, Verifier};
 use crate::kind::Kind;
 use crate::plan::{PhaseId, Split};
 use crate::program::{Blocks, Op, Slot, Step};
+use crate::rank::{LineRank, Rank};
 use std::collections::BTreeMap;
 use syncline_core::Id;
 
 /// Data on its way.
 struct Message {
     /// Who sent it: rank and thread.
-    from: (u32, u8),
+    from: (Rank, u8),
     sets: Sets,
     clock: Clock,
 }
@@ -23,7 +24,7 @@ struct Message {
 struct Cursor {
     phase: PhaseId,
     /// Its number in the phase.
-    own: u32,
+    own: LineRank,
     /// The part of the chunk that it works on: offset and length.
     vector: (u64, u64),
     /// Per thread the number of its step and, once that has received, what it will send on.
@@ -54,13 +55,13 @@ struct Run<'v, 'a> {
     data: Data,
     /// Switches that take part: for each its phase and the first rank of its line. They are numbered after
     /// the ranks.
-    switches: Vec<(PhaseId, u32)>,
+    switches: Vec<(PhaseId, Rank)>,
     cursors: Vec<Cursor>,
     clocks: Vec<Clocks>,
     /// Per receiver, by phase and step.
     mail: Vec<BTreeMap<(PhaseId, Slot), Message>>,
     /// Messages on their way through each connection.
-    under_way: BTreeMap<(u32, u8, u32), u32>,
+    under_way: BTreeMap<(Rank, u8, Rank), u32>,
 }
 
 enum Data {
@@ -71,7 +72,7 @@ enum Data {
 /// A step of a rank, and the data that it works on.
 #[derive(Clone, Copy)]
 struct Work {
-    rank: u32,
+    rank: Rank,
     phase: PhaseId,
     at: Slot,
     step: Step,
@@ -85,7 +86,7 @@ impl Work {
         (a.0..a.1).chain(b.0..b.1)
     }
 
-    fn place(&self) -> (u32, PhaseId, Slot) {
+    fn place(&self) -> (Rank, PhaseId, Slot) {
         (self.rank, self.phase, self.at)
     }
 }
@@ -95,10 +96,10 @@ impl<'v, 'a> Run<'v, 'a> {
         let with_switch = verifier.plan.phase_ids().zip(&verifier.programs).filter(|(_, program)| program.has_switch());
         let of_phase = |(phase, _): (PhaseId, _)| {
             let dim = verifier.plan.phases()[phase.index()].dim;
-            let leads = move |&rank: &u32| verifier.coordinate(rank, dim) == 0 && verifier.takes_part(rank, phase);
-            (0..verifier.ranks()).filter(leads).map(move |rank| (phase, rank))
+            let leads = move |&rank: &Rank| verifier.coordinate(rank, dim) == 0 && verifier.takes_part(rank, phase);
+            verifier.all().filter(leads).map(move |rank| (phase, rank))
         };
-        let switches: Vec<(PhaseId, u32)> = with_switch.flat_map(of_phase).collect();
+        let switches: Vec<(PhaseId, Rank)> = with_switch.flat_map(of_phase).collect();
         let all = verifier.ranks() + switches.len() as u32;
         let data = match verifier.plan.kind() {
             Kind::AllToAll => Data::Tokens(Tokens::new(verifier)),
@@ -116,35 +117,35 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// The phase of a switch and the first rank of its line.
-    fn as_switch(&self, rank: u32) -> Option<(PhaseId, u32)> {
-        rank.checked_sub(self.verifier.ranks()).map(|i| self.switches[i as usize])
+    fn as_switch(&self, rank: Rank) -> Option<(PhaseId, Rank)> {
+        rank.0.checked_sub(self.verifier.ranks()).map(|i| self.switches[i as usize])
     }
 
     /// Whom a step of a rank names as `there`.
-    fn peer(&self, rank: u32, phase: PhaseId, there: u32) -> u32 {
+    fn peer(&self, rank: Rank, phase: PhaseId, there: LineRank) -> Rank {
         let line = self.verifier.plan.phases()[phase.index()];
         let member = self.as_switch(rank).map_or(rank, |(_, first)| first);
-        if there < line.ranks {
+        if there.0 < line.ranks {
             return self.verifier.peer(member, line.dim, there);
         }
-        let first = self.verifier.peer(member, line.dim, 0);
+        let first = self.verifier.peer(member, line.dim, LineRank(0));
         let place = self.switches.binary_search(&(phase, first)).expect("a line that takes part has a switch");
-        self.verifier.ranks() + place as u32
+        Rank(self.verifier.ranks() + place as u32)
     }
 
     fn run_all(mut self) -> Result<(), Flaw> {
-        let ranks = self.cursors.len() as u32;
-        (0..ranks).for_each(|rank| self.enter(rank));
+        let all = (0..self.cursors.len()).map(Rank::from_index);
+        all.clone().for_each(|rank| self.enter(rank));
         let mut progress = true;
         while progress {
             progress = false;
-            for rank in 0..ranks {
+            for rank in all.clone() {
                 while self.advance_rank(rank)? {
                     progress = true;
                 }
             }
         }
-        let stuck: Vec<Wait> = (0..ranks).flat_map(|rank| self.waits(rank)).collect();
+        let stuck: Vec<Wait> = all.flat_map(|rank| self.waits(rank)).collect();
         if !stuck.is_empty() {
             return Err(Flaw::Deadlock { stuck });
         }
@@ -156,10 +157,10 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// Prepares a rank for its phase, or for the next one that it takes part in.
-    fn enter(&mut self, rank: u32) {
+    fn enter(&mut self, rank: Rank) {
         let verifier = self.verifier;
         let switch = self.as_switch(rank);
-        let cursor = &mut self.cursors[rank as usize];
+        let cursor = &mut self.cursors[rank.index()];
         let concerns = |phase| switch.map_or_else(|| verifier.takes_part(rank, phase), |(own, _)| own == phase);
         while (cursor.phase.index()) < verifier.programs.len() && !concerns(cursor.phase) {
             cursor.phase = cursor.phase.next();
@@ -176,20 +177,20 @@ impl<'v, 'a> Run<'v, 'a> {
             }
         };
         (cursor.own, cursor.vector) = match switch {
-            None => (verifier.coordinate(rank, line.dim), verifier.vector(rank, phase)),
-            Some((_, first)) => (line.ranks, verifier.vector(first, phase)),
+            None => (verifier.on_line(rank, line.dim), verifier.vector(rank, phase)),
+            Some((_, first)) => (LineRank(line.ranks), verifier.vector(first, phase)),
         };
         let places = line.ranks + u32::from(program.has_switch());
-        self.clocks[rank as usize] = Clocks::new((rank, phase), cursor.own, places, program.threads(), cells);
+        self.clocks[rank.index()] = Clocks::new((rank, phase), cursor.own, places, program.threads(), cells);
     }
 
     /// One receive or send of each thread of a rank, or its change of phase; false if it must wait.
-    fn advance_rank(&mut self, rank: u32) -> Result<bool, Flaw> {
-        let Cursor { phase, own, .. } = self.cursors[rank as usize];
+    fn advance_rank(&mut self, rank: Rank) -> Result<bool, Flaw> {
+        let Cursor { phase, own, .. } = self.cursors[rank.index()];
         let Some(program) = self.verifier.programs.get(phase.index()) else { return Ok(false) };
         let (mut progress, mut finished) = (false, true);
         for thread in 0..program.threads() {
-            let pc = self.cursors[rank as usize].threads[usize::from(thread)].0;
+            let pc = self.cursors[rank.index()].threads[usize::from(thread)].0;
             if pc < program.steps(own, thread) {
                 finished = false;
                 progress |= self.advance(rank, phase, Slot { thread, pc })?;
@@ -199,20 +200,20 @@ impl<'v, 'a> Run<'v, 'a> {
             if let Data::Tokens(tokens) = &mut self.data {
                 tokens.leave(self.verifier, rank, phase);
             }
-            self.cursors[rank as usize].phase = phase.next();
+            self.cursors[rank.index()].phase = phase.next();
             self.enter(rank);
         }
         Ok(progress || finished)
     }
 
     /// A step with its data, if it makes sense.
-    fn work(&self, rank: u32, phase: PhaseId, at: Slot) -> Result<Work, Flaw> {
+    fn work(&self, rank: Rank, phase: PhaseId, at: Slot) -> Result<Work, Flaw> {
         let (program, line) = (&self.verifier.programs[phase.index()], self.verifier.plan.phases()[phase.index()]);
-        let Cursor { own, vector: (base, len), .. } = self.cursors[rank as usize];
+        let Cursor { own, vector: (base, len), .. } = self.cursors[rank.index()];
         let step = program.step(own, at);
         let peers = [(step.op.receives(), step.from), (step.op.sends(), step.to)];
         let places = line.ranks + u32::from(program.has_switch());
-        if let Some(&(_, peer)) = peers.iter().find(|p| p.0 && (p.1 == own || p.1 >= places)) {
+        if let Some(&(_, peer)) = peers.iter().find(|p| p.0 && (p.1 == own || p.1.0 >= places)) {
             return Err(Flaw::NoSuchPeer { rank, phase, at, peer });
         }
         let (blocks, parts) = (step.blocks, program.parts());
@@ -235,28 +236,28 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// One receive or one send of a thread; false if it must wait.
-    fn advance(&mut self, rank: u32, phase: PhaseId, at: Slot) -> Result<bool, Flaw> {
+    fn advance(&mut self, rank: Rank, phase: PhaseId, at: Slot) -> Result<bool, Flaw> {
         let work = self.work(rank, phase, at)?;
         let thread = usize::from(at.thread);
-        if work.step.op.receives() && self.cursors[rank as usize].threads[thread].1.is_none() {
-            let Some(message) = self.mail[rank as usize].remove(&(phase, at)) else { return Ok(false) };
+        if work.step.op.receives() && self.cursors[rank.index()].threads[thread].1.is_none() {
+            let Some(message) = self.mail[rank.index()].remove(&(phase, at)) else { return Ok(false) };
             *self.under_way.get_mut(&self.connection(message.from, rank)).expect("it was under way") -= 1;
             let sets = self.receive(&work, message)?;
             if work.step.op.sends() {
-                self.cursors[rank as usize].threads[thread].1 = Some(sets);
+                self.cursors[rank.index()].threads[thread].1 = Some(sets);
                 return Ok(true);
             }
         }
         if work.step.op.sends() && !self.send(&work)? {
             return Ok(false);
         }
-        self.cursors[rank as usize].threads[thread].0 += 1;
+        self.cursors[rank.index()].threads[thread].0 += 1;
         Ok(true)
     }
 
     /// Takes a message: returns what is to be sent on.
     fn receive(&mut self, work: &Work, message: Message) -> Result<Sets, Flaw> {
-        let (clocks, mut sets) = (&mut self.clocks[work.rank as usize], message.sets);
+        let (clocks, mut sets) = (&mut self.clocks[work.rank.index()], message.sets);
         clocks.begin(work.at);
         clocks.join(work.at.thread, &message.clock);
         let op = work.step.op;
@@ -287,13 +288,13 @@ impl<'v, 'a> Run<'v, 'a> {
         if !self.has_room(work, to) {
             return Ok(false);
         }
-        let in_hand = self.cursors[rank as usize].threads[usize::from(at.thread)].1.take();
+        let in_hand = self.cursors[rank.index()].threads[usize::from(at.thread)].1.take();
         let sets = match in_hand {
             Some(sets) => sets,
             None => self.local(work)?,
         };
-        let message = Message { from: (rank, at.thread), sets, clock: self.clocks[rank as usize].stamp(at.thread) };
-        self.mail[to as usize].insert((phase, step.into), message);
+        let message = Message { from: (rank, at.thread), sets, clock: self.clocks[rank.index()].stamp(at.thread) };
+        self.mail[to.index()].insert((phase, step.into), message);
         *self.under_way.entry(self.connection((rank, at.thread), to)).or_default() += 1;
         Ok(true)
     }
@@ -301,7 +302,7 @@ impl<'v, 'a> Run<'v, 'a> {
     /// Local data to be sent.
     fn local(&mut self, work: &Work) -> Result<Sets, Flaw> {
         assert_eq!(work.step.op, Op::Send);
-        let clocks = &mut self.clocks[work.rank as usize];
+        let clocks = &mut self.clocks[work.rank.index()];
         clocks.begin(work.at);
         work.cells().try_for_each(|cell| clocks.touch(work.at, cell as usize, false))?;
         let (rank, phase, at) = work.place();
@@ -318,7 +319,7 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// Whether the step that a message names is there to take it.
-    fn check_receiver(&self, work: &Work, to: u32) -> Result<(), Flaw> {
+    fn check_receiver(&self, work: &Work, to: Rank) -> Result<(), Flaw> {
         let Work { rank, phase, at, step, .. } = *work;
         let into = step.into;
         let wrong = |why| Err(Flaw::WrongStep { rank, phase, at, to, into, why });
@@ -330,16 +331,16 @@ impl<'v, 'a> Run<'v, 'a> {
         if !takes.op.receives() {
             return wrong(Misdirection::DoesNotReceive);
         }
-        if takes.from != self.cursors[rank as usize].own {
+        if takes.from != self.cursors[rank.index()].own {
             return wrong(Misdirection::OtherSender);
         }
-        let cursor = &self.cursors[to as usize];
+        let cursor = &self.cursors[to.index()];
         let passed = cursor.phase > phase
             || cursor.phase == phase && {
                 let (pc, in_hand) = &cursor.threads[usize::from(into.thread)];
                 *pc > into.pc || *pc == into.pc && in_hand.is_some()
             };
-        if passed || self.mail[to as usize].contains_key(&(phase, into)) {
+        if passed || self.mail[to.index()].contains_key(&(phase, into)) {
             return wrong(Misdirection::Taken);
         }
         if takes.blocks != step.blocks {
@@ -350,19 +351,19 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// What a thread of a rank sends through to another rank.
-    fn connection(&self, (rank, thread): (u32, u8), to: u32) -> (u32, u8, u32) {
+    fn connection(&self, (rank, thread): (Rank, u8), to: Rank) -> (Rank, u8, Rank) {
         let shared = matches!(self.verifier.buffering, Buffering::SharedSlots(_));
         (rank, if shared { 0 } else { thread }, to)
     }
 
-    fn has_room(&self, work: &Work, to: u32) -> bool {
+    fn has_room(&self, work: &Work, to: Rank) -> bool {
         let connection = self.connection((work.rank, work.at.thread), to);
         let under_way = || self.under_way.get(&connection).copied().unwrap_or(0);
         match self.verifier.buffering {
             Buffering::Eager => true,
             Buffering::Slots(slots) | Buffering::SharedSlots(slots) => under_way() < slots,
             Buffering::Rendezvous => {
-                let (cursor, into) = (&self.cursors[to as usize], work.step.into);
+                let (cursor, into) = (&self.cursors[to.index()], work.step.into);
                 cursor.phase == work.phase
                     && matches!(cursor.threads[usize::from(into.thread)], (pc, None) if pc == into.pc)
             }
@@ -370,8 +371,8 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// What the threads of a rank wait for.
-    fn waits(&self, rank: u32) -> Vec<Wait> {
-        let cursor = &self.cursors[rank as usize];
+    fn waits(&self, rank: Rank) -> Vec<Wait> {
+        let cursor = &self.cursors[rank.index()];
         let Cursor { phase, own, .. } = *cursor;
         let Some(program) = self.verifier.programs.get(phase.index()) else { return Vec::new() };
         let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {

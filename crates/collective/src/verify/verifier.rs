@@ -2,6 +2,7 @@
 
 use crate::plan::{PhaseId, Plan, Split};
 use crate::program::Program;
+use crate::rank::{LineRank, Rank};
 use syncline_core::{Bytes, Grid};
 
 /// What a connection, from a thread of a rank to another rank, holds while the receiver is not ready.
@@ -45,26 +46,36 @@ impl<'a> Verifier<'a> {
         self.grid.ranks()
     }
 
-    pub(super) fn coordinate(&self, rank: u32, dim: u8) -> u32 {
-        self.grid.coordinate(rank, dim.into())
+    /// All ranks of the group.
+    pub(super) fn all(&self) -> impl Iterator<Item = Rank> + Clone + use<> {
+        (0..self.ranks()).map(Rank)
+    }
+
+    /// The number of a rank in the lines along a dimension.
+    pub(super) fn on_line(&self, rank: Rank, dim: u8) -> LineRank {
+        LineRank(self.coordinate(rank, dim))
+    }
+
+    pub(super) fn coordinate(&self, rank: Rank, dim: u8) -> u32 {
+        self.grid.coordinate(rank.0, dim.into())
     }
 
     /// The rank of a line that has another coordinate in the line's dimension.
-    pub(super) fn peer(&self, rank: u32, dim: u8, there: u32) -> u32 {
-        self.grid.with_coordinate(rank, dim.into(), there)
+    pub(super) fn peer(&self, rank: Rank, dim: u8, there: LineRank) -> Rank {
+        Rank(self.grid.with_coordinate(rank.0, dim.into(), there.0))
     }
 
-    pub(super) fn takes_part(&self, rank: u32, phase: PhaseId) -> bool {
+    pub(super) fn takes_part(&self, rank: Rank, phase: PhaseId) -> bool {
         self.plan.takes_part(phase, |d| self.coordinate(rank, d))
     }
 
     /// Offset and length of the part of the chunk that a rank works on.
-    pub(super) fn vector(&self, rank: u32, phase: PhaseId) -> (u64, u64) {
+    pub(super) fn vector(&self, rank: Rank, phase: PhaseId) -> (u64, u64) {
         self.plan.vector(phase, Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
     }
 
     /// Offset and length of what a rank holds at first and at last.
-    pub(super) fn ends(&self, rank: u32) -> [(u64, u64); 2] {
+    pub(super) fn ends(&self, rank: Rank) -> [(u64, u64); 2] {
         self.plan.ends(Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::{line, programs, verdict};
 use proptest::prelude::*;
 use syncline_collective::verify::{Buffering, Flaw, Misdirection};
-use syncline_collective::{Algorithm, Blocks, Kind, Op, PhaseId, Plan, Posting, Program, Slot, Step};
+use syncline_collective::{Algorithm, Blocks, Kind, LineRank, Op, PhaseId, Plan, Posting, Program, Rank, Slot, Step};
 
 /// The steps of each rank by thread.
 pub type Steps = Vec<Vec<Vec<Step>>>;
@@ -70,12 +70,12 @@ impl Fault {
                 _ => return false,
             },
             Fault::WrongBlock if parts > 1 => step.blocks.first = (step.blocks.first + 1) % parts,
-            Fault::WrongReceiver if step.op.sends() => match other(step.to) {
-                Some(peer) => step.to = peer,
+            Fault::WrongReceiver if step.op.sends() => match other(step.to.0) {
+                Some(peer) => step.to = LineRank(peer),
                 None => return false,
             },
-            Fault::WrongSender if step.op.receives() => match other(step.from) {
-                Some(peer) => step.from = peer,
+            Fault::WrongSender if step.op.receives() => match other(step.from.0) {
+                Some(peer) => step.from = LineRank(peer),
                 None => return false,
             },
             Fault::WrongStep if step.op.sends() => step.into.pc += 1,
@@ -151,8 +151,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     (prop::sample::select(ops), blocks, 0u32..7, 0u32..7, into).prop_map(|(op, blocks, from, to, into)| Step {
         op,
         blocks,
-        from,
-        to,
+        from: LineRank(from),
+        to: LineRank(to),
         into,
     })
 }
@@ -168,7 +168,7 @@ proptest! {
         let plan = line(kind, algorithm, ranks, root.index(ranks as usize) as u32);
         let program = plan.program(PhaseId(0), true);
         let (rank, thread) = (rank.index(ranks as usize), thread.index(program.threads().into()));
-        let steps = program.steps(rank as u32, thread as u8);
+        let steps = program.steps(LineRank(rank as u32), thread as u8);
         if steps > 0 {
             match damaged(&plan, fault, rank, thread, pc.index(steps as usize)) {
                 Some(Err(flaw)) => prop_assert!(fault.explains(&flaw), "{}", flaw),
@@ -194,8 +194,8 @@ proptest! {
 fn exchange(threads: impl Fn(Step, Step) -> Vec<Vec<Step>>) -> Program {
     let rank = |own: u32| {
         let (peer, all) = (1 - own, Blocks::one(0));
-        let receive = Step::receive(Op::RecvReduce, all, peer);
-        let threads_of = |into| threads(Step::send(all, peer, into), receive);
+        let receive = Step::receive(Op::RecvReduce, all, LineRank(peer));
+        let threads_of = |into| threads(Step::send(all, LineRank(peer), into), receive);
         // The receiving step is the last one of the last thread.
         let shape = threads_of(Slot::default());
         threads_of(Slot { thread: shape.len() as u8 - 1, pc: shape[shape.len() - 1].len() as u32 - 1 })
@@ -221,7 +221,7 @@ fn two_threads_that_add_to_the_same_data_race() {
     steps[0].push(vec![second]);
     steps[2][0][0].into = Slot { thread: 1, pc: 0 };
     let verdict = verdict(&plan, program(&original, steps), 3, Buffering::Eager);
-    assert!(matches!(verdict, Err(Flaw::Race { rank: 0, .. })), "{verdict:?}");
+    assert!(matches!(verdict, Err(Flaw::Race { rank: Rank(0), .. })), "{verdict:?}");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_second_message_to_a_step_is_rejected() {
 #[test]
 fn a_program_of_another_size_is_rejected() {
     let plan = line(Kind::AllGather, Algorithm::Direct, 3, 0);
-    let program = Program::Direct { kind: Kind::AllGather, ranks: 4, root: 0, posting: Posting::Rotated };
+    let program = Program::Direct { kind: Kind::AllGather, ranks: 4, root: LineRank(0), posting: Posting::Rotated };
     let mut verifier = syncline_collective::verify::Verifier::new(&plan, &[3], 4, true, Buffering::Eager);
     verifier.programs = vec![program];
     assert_eq!(verifier.verify(), Err(Flaw::WrongSize { phase: PhaseId(0), expected: 3, got: 4 }));

@@ -2,7 +2,7 @@
 
 use crate::support::{line, programs, verdict, verify_line};
 use syncline_collective::verify::{Awaited, Buffering, Flaw};
-use syncline_collective::{Algorithm, Kind, PhaseId};
+use syncline_collective::{Algorithm, Kind, PhaseId, Rank};
 
 /// Whether a program waits for room in its receiver before it has taken what its receiver waits to send.
 fn needs_a_slot(algorithm: Algorithm, kind: Kind) -> bool {
@@ -50,7 +50,7 @@ fn a_ring_without_buffers_waits_for_itself() {
     let verdict = verify_line((Algorithm::Ring, Kind::AllReduce), 4, 0, 8, true, Buffering::Rendezvous);
     let Err(Flaw::Deadlock { stuck }) = verdict else { panic!("{verdict:?}") };
     let waits: Vec<_> = stuck.iter().map(|w| (w.rank, w.awaited)).collect();
-    assert_eq!(waits, [0, 1, 2, 3].map(|rank| (rank, Awaited::Room((rank + 1) % 4))));
+    assert_eq!(waits, [0, 1, 2, 3].map(|rank| (Rank(rank), Awaited::Room(Rank((rank + 1) % 4)))));
 }
 
 #[test]

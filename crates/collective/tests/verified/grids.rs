@@ -4,7 +4,7 @@ use crate::support::COMPOSITIONS;
 use proptest::prelude::*;
 use std::ops::RangeInclusive;
 use syncline_collective::verify::{Buffering, Flaw, Verifier};
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest, Rank};
 
 /// Collectives, all-reduce once per composition.
 fn collectives() -> impl Iterator<Item = (Kind, Composition)> {
@@ -52,7 +52,7 @@ impl Case<'_> {
                 Axis { size, algorithm: algorithm(along(kind, composition, place), usize::from(dim) + self.shift) }
             })
             .collect();
-        let request = PlanRequest { kind, composition, axes: &axes, root: self.root, order: Some(self.order) };
+        let request = PlanRequest { kind, composition, axes: &axes, root: Rank(self.root), order: Some(self.order) };
         let plan = Plan::new(request).expect("programs that exist");
         Verifier::new(&plan, self.sizes, self.elements, self.up, Buffering::Slots(1)).verify()
     }
@@ -162,7 +162,8 @@ fn the_studied_tori() {
         for up in [true, false] {
             let axes = sizes.map(|size| Axis { size, algorithm: Algorithm::Ring });
             let (kind, composition) = (Kind::AllReduce, Composition::LocalFirst);
-            let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).expect("rings");
+            let plan =
+                Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None }).expect("rings");
             assert_eq!(Verifier::new(&plan, &sizes, 300, up, Buffering::Slots(1)).verify(), Ok(()), "{sizes:?}");
         }
     }

@@ -3,7 +3,7 @@
 use crate::support::{line, programs, verify_line};
 use syncline_collective::verify::{Buffering, Verifier};
 use syncline_collective::{
-    Algorithm, Axis, Composition, Kind, PhaseId, Plan, PlanRequest, Posting, Program, Slot, Step,
+    Algorithm, Axis, Composition, Kind, LineRank, PhaseId, Plan, PlanRequest, Posting, Program, Rank, Slot, Step,
 };
 
 const SLOT: Buffering = Buffering::Slots(1);
@@ -92,7 +92,7 @@ fn direct_on_grids() {
         for kind in Kind::ALL {
             let axes = [Axis { size: ranks, algorithm: Algorithm::Direct }];
             let request =
-                PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
+                PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: Rank(0), order: None };
             let plan = Plan::new(request).expect("a program exists").on_grid(sizes, &vec![ring; sizes.len()]);
             // Two halves of a share are that share only if all are equal, which does not matter to an all-reduce.
             let odd = if ring && kind != Kind::AllReduce { u64::from(4 * ranks) } else { u64::from(2 * ranks) + 3 };
@@ -136,14 +136,14 @@ fn rotation_symmetric_programs_are() {
         let n = program.ranks();
         let mut steps = Vec::new();
         for thread in 0..program.threads() {
-            for pc in 0..program.steps(rank, thread) {
-                let Step { op, blocks, from, to, into } = program.step(rank, Slot { thread, pc });
+            for pc in 0..program.steps(LineRank(rank), thread) {
+                let Step { op, blocks, from, to, into } = program.step(LineRank(rank), Slot { thread, pc });
                 let shift = rank * (program.parts() / n);
                 let first = (blocks.first + program.parts() - shift) % program.parts();
                 let away = |peer: u32| (peer + n - rank) % n;
                 let origin = if all_to_all { away(blocks.origin) } else { 0 };
-                let from = if op.receives() { away(from) } else { 0 };
-                let sends = if op.sends() { (away(to), into) } else { Default::default() };
+                let from = if op.receives() { away(from.0) } else { 0 };
+                let sends = if op.sends() { (away(to.0), into) } else { Default::default() };
                 steps.push((op, origin, first, blocks.count, from, sends));
             }
         }
@@ -157,7 +157,7 @@ fn rotation_symmetric_programs_are() {
             }
             let axes = [Axis { size: ranks, algorithm }];
             let request =
-                PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: 0, order: None };
+                PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: Rank(0), order: None };
             let plan = Plan::new(request).expect("a program exists");
             for up in [true, false] {
                 let program = plan.program(PhaseId(0), up);

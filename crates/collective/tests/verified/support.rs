@@ -1,7 +1,7 @@
 //! Plans to be verified.
 
 use syncline_collective::verify::{Buffering, Flaw, Verifier};
-use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest, Program};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest, Program, Rank};
 
 pub const COMPOSITIONS: [Composition; 3] =
     [Composition::PerDimension, Composition::LocalFirst, Composition::AllScattered];
@@ -16,7 +16,8 @@ pub fn programs(slices: u32) -> impl Iterator<Item = (Algorithm, Kind)> {
 pub fn line(kind: Kind, algorithm: Algorithm, ranks: u32, root: u32) -> Plan {
     let axes = [Axis { size: ranks, algorithm }];
     let composition = Composition::PerDimension;
-    Plan::new(PlanRequest { kind, composition, axes: &axes, root, order: None }).expect("a program that exists")
+    Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(root), order: None })
+        .expect("a program that exists")
 }
 
 pub fn verify_line(

@@ -20,7 +20,7 @@
 use super::handling::Handling;
 use super::run::DirectPlace;
 use crate::layout::PhaseView;
-use syncline_collective::{Op, Program, Slot, Split, Step};
+use syncline_collective::{LineRank, Op, Program, Slot, Split, Step};
 use syncline_core::Bytes;
 
 /// How the ranks of a phase work together.
@@ -149,9 +149,9 @@ fn relayed(view: &PhaseView<'_>, number: u32) -> (u32, u32) {
 }
 
 /// The bytes of a block in the run of a relay's step, counted from the nearest rank, where the run begins or ends.
-fn relayed_block(view: &PhaseView<'_>, step: &Step, nearest: u32, place: u32) -> u64 {
+fn relayed_block(view: &PhaseView<'_>, step: &Step, nearest: LineRank, place: u32) -> u64 {
     let run = step.blocks;
-    let block = if run.first == nearest { run.first + place } else { run.first + run.count - 1 - place };
+    let block = if run.first == nearest.0 { run.first + place } else { run.first + run.count - 1 - place };
     view.share(block % view.program().parts())
 }
 
@@ -222,7 +222,7 @@ mod tests {
     use crate::layout::{Layout, Space, Wires};
     use std::sync::Arc;
     use syncline_collective::plan::{Algorithm, Axis, Composition, Plan, PlanRequest};
-    use syncline_collective::{Kind, PhaseId, PlanId, Posting};
+    use syncline_collective::{Kind, PhaseId, PlanId, Posting, Rank};
     use syncline_core::{NodeId, Ps, Rate};
     use syncline_topology::{Block, Dimension, Product, Way};
 
@@ -238,7 +238,8 @@ mod tests {
         let port = |way| ring.port(0, way, 0).expect("a ring has both ways");
         let wires = [Wires::Ports(vec![(port(Way::Up), true), (port(Way::Down), false)])];
         let (composition, axes) = (Composition::PerDimension, [Axis { size: ranks, algorithm }]);
-        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: 0, order: None }).expect("a plan");
+        let plan =
+            Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None }).expect("a plan");
         let plan = grid.map_or(plan.clone(), |sizes| plan.on_grid(sizes, &vec![true; sizes.len()]));
         let plan = plan.posted(posting);
         Layout::new(Arc::new(ring), Space::whole(vec![ranks]), vec![plan], &wires, Split { element: 1 })

@@ -9,7 +9,7 @@ use crate::servers::RateServer;
 use crate::work_done::WorkDone;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_collective::program::in_switch::InSwitch;
-use syncline_collective::{PhaseId, Program, Slot};
+use syncline_collective::{LineRank, PhaseId, Program, Rank, Slot};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Schedule, Wait};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
@@ -37,7 +37,7 @@ struct Seat {
 #[derive(Clone, Debug)]
 struct Line {
     /// Rank and port of those that are simulated.
-    members: Vec<(u32, PortId)>,
+    members: Vec<(LineRank, PortId)>,
     /// One of them.
     npu: NodeId,
 }
@@ -105,7 +105,7 @@ impl Switches {
         let first_link = if count == 0 { fabric.links() } else { fabric.first_link(first) };
         let links = fabric.links() - first_link;
         let mut lines: Vec<Line> = Vec::new();
-        let mut numbers: BTreeMap<(usize, NodeId, (u32, u32)), u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<(usize, NodeId, (u32, Rank)), u32> = BTreeMap::new();
         let mut seats = vec![vec![None; links as usize]; layout.dimensions()];
         let mut taken = 0u64;
         for (dim, seats) in seats.iter_mut().enumerate() {
@@ -114,7 +114,7 @@ impl Switches {
                 let (switch, port) = fabric.next(npu, up);
                 let (line, rank) = layout.line(npu, dim);
                 // A folded switch has one line, whose members may be representatives from several of the machine's.
-                let line = if layout.is_folded() { (0, 0) } else { line };
+                let line = if layout.is_folded() { (0, Rank(0)) } else { line };
                 let number = *numbers.entry((dim, switch, line)).or_insert(lines.len() as u32);
                 if number as usize == lines.len() {
                     lines.push(Line { members: Vec::new(), npu });

@@ -5,7 +5,7 @@ use crate::support::{
     summary_but_fold,
 };
 use proptest::prelude::*;
-use syncline_collective::Kind;
+use syncline_collective::{Kind, Rank};
 use syncline_core::{Bytes, Ps};
 use syncline_system::build::{run_plan, try_out};
 use syncline_system::job::Job;
@@ -67,7 +67,7 @@ fn job(steps: &[Step]) -> Job {
         npu: Npu::new(1.0, 1.0, 1.0).expect("an NPU"),
         background: None,
         kinds,
-        root: 0,
+        root: Rank(0),
         collectives,
         compute_ps: steps.iter().map(|s| s.compute as f64).sum(),
     }
