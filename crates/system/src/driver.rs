@@ -339,7 +339,7 @@ where
         }
     }
 
-    /// Carries what the layers said to those it is for, until all are silent.
+    /// Delivers what layers report to the layers that it concerns, until none reports anything more.
     #[inline]
     fn carry(&mut self, now: Ps) -> Result<(), Failure> {
         loop {

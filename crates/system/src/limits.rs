@@ -89,8 +89,8 @@ fn threads_and_steps(plan: &Plan, phase: PhaseId) -> (u8, u64) {
     (threads, steps.map(|(rank, thread)| u64::from(program.steps(rank, thread))).max().unwrap_or(0))
 }
 
-/// The most links between two NPUs that work together: of a product no less than that, of a machine as many as any way
-/// has that is worth taking.
+/// A number of links that no way between two NPUs that work together exceeds: of a product, from how far its groups reach
+/// along each dimension; of a machine, more than any sensible way has.
 pub fn longest_way(machine: &Machine, placement: &Placement) -> u32 {
     const OF_MACHINE: u32 = 64;
     let Machine::Product(product) = machine else { return OF_MACHINE.min(machine.fabric().nodes()) };

@@ -31,13 +31,13 @@ pub struct Spec {
     /// Whether equal NPUs are simulated once.
     #[serde(default)]
     pub fold: FoldSpec,
-    /// What random numbers depend on, in backends that draw some.
+    /// The seed from which all random numbers of the run follow.
     #[serde(default)]
     pub seed: u64,
     /// Links that change during the run.
     #[serde(default)]
     pub changes: Vec<ChangeSpec>,
-    /// What nodes are like, as far as their backend knows.
+    /// Attributes of nodes that the network backend knows.
     #[serde(default)]
     pub attributes: Vec<AttributeSpec>,
     /// The network backend.
@@ -185,7 +185,7 @@ pub struct AttributeSpec {
     pub value: u64,
 }
 
-/// What becomes otherwise at a time. Of several changes of a link at one time the one that is listed last counts.
+/// A change at a stated time. Of several changes of one link at the same time the one that is listed last counts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "of", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ChangeSpec {

@@ -24,7 +24,7 @@ pub struct SwitchConfig {
     pub latency: Ps,
 }
 
-/// Who sits at a port of a switch.
+/// Which members of which line a port of a switch leads to.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     /// Its line, among all.

@@ -18,7 +18,7 @@ use syncline_collective::{PhaseId, Plan, PlanId};
 use syncline_core::{NodeId, Ps, Schedule, Wait};
 use syncline_network::Network;
 
-/// A visit of a dimension: which dimension it is, and the how manieth visit.
+/// A visit to a dimension: which one, and which of a plan's visits to it, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Visit {
     dim: u8,
