@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from syncline import engine, estimate
 from syncline.comparison import BEATEN
-from syncline.endpoints import IdealEndpoint
 from syncline.errors import InputError, SimulationFailedError
 from syncline.quantities import SIZE
 from syncline.results import seconds
@@ -90,8 +89,7 @@ def _window(mine: Experiment, its: Experiment, entry: dict[str, Any], ideal: dic
 
 
 def _whole_messages(experiment: Experiment) -> bool:
-    endpoint = experiment.endpoint
-    return isinstance(endpoint, IdealEndpoint) and endpoint.forwarding == "messages"
+    return getattr(experiment.endpoint, "forwarding", None) == "messages"
 
 
 def _experiments(variant: Variant, entry: dict[str, Any]) -> str:

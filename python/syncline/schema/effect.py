@@ -17,6 +17,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from syncline.document import Mapping, Node, Origin
+from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, one_of
 from syncline.schema import programs
 from syncline.schema.experiment import Experiment
@@ -223,8 +224,8 @@ RULES: Final[tuple[Rule, ...]] = (
          "SMs that drive collectives, or an endpoint without a clock or latency of its own"),
     Rule("npu.memory_bandwidth", _memory_counts, "no kernel's time depends on it",
          f"{MODEL}, or {_DYNAMIC} without endpoint.memory_bandwidth"),
-    Rule("npu.bus", lambda e: e.endpoint.crosses_bus, "an ideal endpoint crosses no bus",
-         "endpoint baseline, ace or switch-offload"),
+    Rule("npu.bus", lambda e: e.endpoint.crosses_bus, "this endpoint crosses no bus",
+         f"endpoint {one_of(name for name, section in ENDPOINTS.items() if section.crosses_bus)}"),
     Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
     Rule("npu.compute", _computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _ROOFLINE, "npu.compute.kind systolic")

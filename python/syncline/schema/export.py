@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from pydantic import BaseModel
+
+from syncline.endpoints import ENDPOINTS
 from syncline.networks import NETWORKS
 from syncline.schema.experiment import Experiment
 
@@ -46,9 +49,17 @@ def json_schema() -> dict[str, Any]:
 
 
 def _allow_shorthands(schema: dict[str, Any]) -> None:
-    """`endpoint: ideal` stands for `endpoint: {kind: ideal}`, `network: packet` for its backend."""
-    for section, words in (("endpoint", ["ideal"]), ("network", list(NETWORKS))):
+    """`endpoint: ideal` stands for `endpoint: {kind: ideal}`, `network: packet` for its backend. An endpoint is named
+    by a word where it needs no further field.
+    """
+    complete = [name for name, section in ENDPOINTS.items() if not _needed(section)]
+    for section, words in (("endpoint", complete), ("network", list(NETWORKS))):
         body = schema["properties"][section]
         choices = body.pop("oneOf", None) or body.pop("anyOf")
         body.pop("discriminator", None)
         body["anyOf"] = [{"enum": words}, *choices]
+
+
+def _needed(section: type[BaseModel]) -> list[str]:
+    """The fields that a section cannot be described without, beside the one that tells which it is."""
+    return [name for name, info in section.model_fields.items() if info.is_required() and name != "kind"]

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from syncline import facts
-from syncline.endpoints import USUAL, EndpointSection, Surroundings
+from syncline.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
 from syncline.errors import one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
@@ -345,20 +345,18 @@ def _least_s(workload: CollectiveWorkload, topology: Fabric, ranks: int) -> floa
 
 
 def _in_switch(parts: Parts) -> Iterator[Violation]:
-    """Switches add with one endpoint only."""
+    """Switches add with some endpoints only."""
     endpoint, collective = parts.endpoint, parts.collective
-    if endpoint is not None and not endpoint.adds_in_switches and collective is not None:
-        message = f"the endpoint {endpoint.kind} has no switches that reduce"
-        if collective.algorithm == "in-switch":
-            yield Violation(("collective", "algorithm"), message, "another algorithm, or the endpoint switch-offload")
-        for kind, name in collective.algorithms.items():
-            if name == "in-switch":
-                path: tuple[str, ...] = ("collective", "algorithms", kind)
-                yield Violation(path, message, "another algorithm, or the endpoint switch-offload")
-        for index, name in enumerate(collective.per_dimension or []):
-            if name == "in-switch":
-                path = ("collective", "per_dimension", str(index))
-                yield Violation(path, message, "another algorithm, or the endpoint switch-offload")
+    if endpoint is None or endpoint.adds_in_switches or collective is None:
+        return
+    algorithms: list[tuple[tuple[str, ...], str]] = [(("algorithm",), collective.algorithm)]
+    algorithms += [(("algorithms", kind), name) for kind, name in collective.algorithms.items()]
+    algorithms += [(("per_dimension", str(i)), name) for i, name in enumerate(collective.per_dimension or [])]
+    adding = one_of(name for name, section in ENDPOINTS.items() if section.adds_in_switches)
+    for path, name in algorithms:
+        if name == "in-switch":
+            message = f"the endpoint {endpoint.kind} has no switches that reduce"
+            yield Violation(("collective", *path), message, f"another algorithm, or the endpoint {adding}")
 
 
 def _trace(parts: Parts) -> Iterator[Violation]:
