@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.experiments import study
+from support.registry import WITH_CONTENTION
 from syncline import choice, engine, trials
 from syncline.engine import Attempt
 from syncline.schema.load import Variant
@@ -19,7 +20,7 @@ DEAR = (
 )
 
 
-@pytest.mark.parametrize("network", ["flow", "packet"])
+@pytest.mark.parametrize("network", WITH_CONTENTION)
 @pytest.mark.parametrize("text", DEAR)
 def test_all_attempts_together_cost_what_they_may(text: str, network: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a part of the work, so that much of it is used up."""

@@ -9,18 +9,12 @@ from typing import Final, get_args
 import pytest
 
 from support.experiments import study
+from support.registry import BACKENDS, ENDPOINTS, WITHOUT_PACKETS
 from syncline import choice, engine, trials
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.experiment import Algorithm, Kind
 
 NAMES: Final = [name for name in get_args(Algorithm) if name != "auto"]
-ENDPOINTS: Final = (
-    "ideal",
-    "ideal",
-    "{kind: baseline, comm_memory_bandwidth: 450GB/s, comm_sms: 6}",
-    "{kind: ace, comm_memory_bandwidth: 128GB/s}",
-    "{kind: switch-offload, comm_memory_bandwidth: 450GB/s, comm_sms: 6}",
-)
 WORSE: Final = 1.001
 DLRM: Final = (
     'name: a\ntopology: "dgx-h100(nodes=2, nics={nics})"\nworkload: {{model: dlrm, batch: 64}}\nnetwork: flow\n'
@@ -83,13 +77,13 @@ def cases(count: int, seed: int) -> Iterator[str]:
     """Collectives on random fabrics, as texts of experiments."""
     dice = random.Random(seed)
     for _ in range(count):
-        backend = dice.choice(["analytical", "flow", "flow", "packet"])
-        size = int(10 ** dice.uniform(3, 6.5 if backend == "packet" else 8.4))
+        backend = dice.choice(BACKENDS)
+        size = int(10 ** dice.uniform(3, 6.5 if backend not in WITHOUT_PACKETS else 8.4))
         cut = dice.choice(["chunks: 1, lanes: split", "chunks: 1", "chunks: 16, inflight: 4"])
         yield (
             f"name: a\n{dice.choice([product, torus_with_groups, machine, cluster])(dice)}network: {backend}\n"
             f"workload: {{collective: {dice.choice(get_args(Kind))}, size: {size}B}}\n"
-            f"endpoint: {dice.choice(ENDPOINTS)}\ncollective: {{algorithm: ALGORITHM, {cut}}}\n"
+            f"endpoint: {dice.choice(list(ENDPOINTS.values()))}\ncollective: {{algorithm: ALGORITHM, {cut}}}\n"
         )
 
 

@@ -17,13 +17,12 @@ import pytest
 
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS, study
+from support.registry import BACKENDS, ON_ANY_FABRIC
 from syncline import _core, bounds, choice, engine, topology
-from syncline.networks import NETWORKS
 
 Command = Callable[..., Ended]
 
 KINDS = ("all-reduce", "reduce-scatter", "all-gather")
-ENDPOINTS = ("ideal", "baseline", "ace")
 
 
 def collective(command: Command, *arguments: str) -> dict[str, Any]:
@@ -34,8 +33,8 @@ def collective(command: Command, *arguments: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("backend", ["analytical", "packet"])
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", ["Ring(1)", "Ring(2)", "Ring(5)", "Torus(3,4)", "Torus(2,1,3)"])
 def test_collectives_send_what_they_must_and_beat_no_bound(
@@ -55,7 +54,7 @@ def test_collectives_send_what_they_must_and_beat_no_bound(
         assert 0 < document["efficiency"] <= 1
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 def test_nothing_to_send_takes_no_time(syncline_command: Command, endpoint: str) -> None:
     document = collective(
         syncline_command, *("all-reduce", "--size", "0B", "--topology", "Torus(4,4)", "--endpoint", endpoint)
@@ -246,7 +245,7 @@ def test_every_collective_on_every_fabric(syncline_command: Command, kind: str, 
     assert all(len({"predicted_time_s", "longer_than_s", "refused"} & set(c)) == 1 for c in choice["candidates"])
 
 
-@pytest.mark.parametrize("backend", NETWORKS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "hierarchical", "six-phase", "ace-4-phase", "themis"])
 def test_folding_changes_nothing(syncline_command: Command, algorithm: str, backend: str) -> None:
     arguments = ("all-reduce", "--size", "1MB", "--topology", "Torus(4,3)", "--algorithm", algorithm)

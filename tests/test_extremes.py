@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from support.command import Ended
+from support.registry import BACKENDS, ENDPOINTS, WITH_CONTENTION
 from syncline import memory
-from syncline.networks import NETWORKS
 
 Command = Callable[..., Ended]
 MOST_WINDOWS = 2**17
@@ -29,15 +29,8 @@ def run(syncline_command: Command, *arguments: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("backend", NETWORKS)
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "ideal",
-        "{kind: baseline, comm_sms: 6, contention: dynamic}",
-        "{kind: ace, comm_memory_bandwidth: 128GB/s}",
-    ],
-)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("endpoint", [*ENDPOINTS.values(), "{kind: baseline, comm_sms: 6, contention: dynamic}"])
 def test_one_npu_has_no_bandwidth_and_no_quotient_of_it(
     syncline_command: Command, tmp_path: Path, backend: str, endpoint: str
 ) -> None:
@@ -61,7 +54,7 @@ def test_what_ignores_contention_reports_a_demand(syncline_command: Command) -> 
     network = run(syncline_command, *exchange, *routed)["network"]
     assert network["mean_link_utilisation"] is None
     assert network["link_demand"] > 1
-    for backend in ("flow", "packet"):
+    for backend in WITH_CONTENTION:
         network = run(syncline_command, *exchange, *routed, "--backend", backend)["network"]
         assert network["link_demand"] is None
         assert 0 < network["mean_link_utilisation"] <= 1
@@ -87,7 +80,7 @@ def test_windows_are_few_whatever_the_time(syncline_command: Command, tmp_path: 
 
 
 def test_what_would_outlast_simulated_time_is_refused(syncline_command: Command) -> None:
-    for backend in NETWORKS:
+    for backend in BACKENDS:
         ended = syncline_command(
             *("collective", "reduce", "--size", "7B", "--group", "0,5,2,7", "--algorithm", "direct"),
             *("--topology", "FullyConnected(2)_Ring(8, latency=9000000s)_Ring(5)", "--backend", backend),

@@ -144,7 +144,7 @@ def test_chunks_share_a_ring(backend: str) -> None:
     assert FOUR_ACTIVE.ours_ns(backend) >= bound
 
 
-@pytest.mark.parametrize("backend", ["analytical", "packet"])
+@pytest.mark.parametrize("backend", NEIGHBOURS)
 @pytest.mark.parametrize("reference", TORI, ids=lambda r: r.label)
 def test_tori(reference: Reference, backend: str) -> None:
     assert ratio(reference, backend) == pytest.approx(1, abs=AGREE)

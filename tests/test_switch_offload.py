@@ -11,6 +11,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import complaints, study
+from support.registry import ON_ANY_FABRIC
 from syncline import assumptions, choice, engine, results, studies
 from syncline.errors import InputError
 from syncline.schema.load import load_file
@@ -109,7 +110,7 @@ def test_what_switches_cannot_do_is_refused(
     assert accepted is None or error["accepted"] == accepted
 
 
-@pytest.mark.parametrize("endpoint", ["ideal", "baseline", "ace"])
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 def test_other_endpoints_have_no_switches_that_add(syncline_command: Command, endpoint: str) -> None:
     arguments = ("--topology", "Switch(8)", "--endpoint", endpoint, "--algorithm", "in-switch")
     (error,) = refused(syncline_command, *arguments)

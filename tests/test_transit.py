@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.command import Ended
+from support.registry import FORWARDING
 
 Command = Callable[..., Ended]
 
@@ -45,7 +46,7 @@ def test_what_passes_npus(syncline_command: Command, endpoint: str, transit: str
     assert found["network"]["link_bytes"] == HOPS * BLOCK
 
 
-@pytest.mark.parametrize("endpoint", ["ideal", "baseline", "ace"])
+@pytest.mark.parametrize("endpoint", FORWARDING)
 def test_tori_forward_through_endpoints_unless_told_otherwise(syncline_command: Command, endpoint: str) -> None:
     found = document(syncline_command, *TORUS, "--endpoint", endpoint)
     assert found["algorithm"] == "direct"

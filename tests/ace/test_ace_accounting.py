@@ -11,6 +11,7 @@ from hypothesis import given, seed, settings
 from support.ace_model import PS, Engine, Ideal, Run
 from support.ace_runs import BASELINES, ENGINES, IDEALS, paper, result, runs
 from support.experiments import study
+from support.registry import ENDPOINTS, ON_ANY_FABRIC
 from syncline import engine
 from syncline.engine import Result
 
@@ -184,11 +185,6 @@ collective: {{algorithm: ace-4-phase, {kinds}chunk: 64KiB}}
 endpoint: {endpoint}
 output: {{window: 10us, trace_npus: []}}
 """
-ENDPOINTS = {
-    "ace": "{kind: ace, comm_memory_bandwidth: 128GB/s}",
-    "baseline": "{kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 6}",
-    "ideal": "ideal",
-}
 
 
 def training(model: str, tail: str, endpoint: str, *settings: str) -> Result:
@@ -202,7 +198,7 @@ STRAGGLERS = {"alike": (), "a straggler": ("training.stragglers=[{npu: 3, factor
 
 @pytest.mark.parametrize("settings", STRAGGLERS.values(), ids=STRAGGLERS)
 @pytest.mark.parametrize("tail", ["stop", "drain"])
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 @pytest.mark.parametrize("model", ["resnet50", "dlrm"])
 def test_an_iteration_is_compute_exposed_communication_and_drain(
     model: str, endpoint: str, tail: str, settings: tuple[str, ...]
@@ -214,7 +210,7 @@ def test_an_iteration_is_compute_exposed_communication_and_drain(
 
 
 @pytest.mark.parametrize("settings", STRAGGLERS.values(), ids=STRAGGLERS)
-@pytest.mark.parametrize("endpoint", ["baseline", "ideal"])
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 def test_a_drained_iteration_with_tables_in_the_background_adds_up(endpoint: str, settings: tuple[str, ...]) -> None:
     beside = ("training.background_embedding=true", "training.background_sms=4")
     summary = training(
@@ -225,7 +221,7 @@ def test_a_drained_iteration_with_tables_in_the_background_adds_up(endpoint: str
     assert summary["background_compute_ps"] > 0 < summary["drain_ps"]
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 @pytest.mark.parametrize("model", ["resnet50", "dlrm"])
 def test_training_is_compute_and_exposed_communication(model: str, endpoint: str) -> None:
     found = training(model, "stop", endpoint)
@@ -237,7 +233,7 @@ def test_training_is_compute_and_exposed_communication(model: str, endpoint: str
     assert sum(row["chunks"] for row in rows(found, "collectives")) == summary["chunks"]
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 @pytest.mark.parametrize("model", ["resnet50", "dlrm"])
 def test_a_drained_training_run_moves_every_byte(model: str, endpoint: str) -> None:
     found = training(model, "drain", endpoint)

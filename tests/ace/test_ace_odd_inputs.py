@@ -14,6 +14,7 @@ import pytest
 from support.ace_model import Baseline, Engine, Ideal, Ring, Run
 from support.ace_runs import GB, NS, result
 from support.command import Ended
+from support.registry import ON_ANY_FABRIC
 from syncline import quantities
 from syncline.schema.experiment import Algorithm
 
@@ -50,7 +51,7 @@ def test_odd_tori_and_sizes(sizes: tuple[int, int, int], kind: str, endpoint: En
     assert all(of_count == sorted(of_count) for of_count in times.values())
 
 
-@pytest.mark.parametrize("endpoint", ["ideal", "baseline", "ace"])
+@pytest.mark.parametrize("endpoint", ON_ANY_FABRIC)
 @pytest.mark.parametrize("kind", ["all-reduce", "all-to-all"])
 def test_nothing_takes_no_time(syncline_command: Command, kind: str, endpoint: str) -> None:
     ended = syncline_command("collective", kind, "--size", "0B", *ON_TORUS[:4], "--endpoint", endpoint, "--json")

@@ -204,6 +204,7 @@ def _further(chance: Random, name: str, part: dict[str, Any], found: Any) -> Any
 
 def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
     """An experiment as a mapping."""
+    from syncline import profiles
     from syncline.networks import NETWORKS
 
     properties = schema()["properties"]
@@ -222,9 +223,9 @@ def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
     found["network"] = {"backend": chance.choice(sorted(NETWORKS))}
     found["endpoint"] = chance.choice(
         (
-            "ideal",
+            *profiles.ENDPOINTS.values(),
             {"kind": "baseline", "comm_memory_bandwidth": chance.choice(("450GB/s", "1B/s", "1MB/s")), "comm_sms": 6},
-            {"kind": "ace", "comm_memory_bandwidth": chance.choice(("128GB/s", "1MB/s"))},
+            {"kind": "ace", "comm_memory_bandwidth": "1MB/s"},
             {"kind": "switch-offload", "comm_memory_bandwidth": "128GB/s", "comm_sms": 2},
             {"kind": "baseline", "contention": "dynamic", "comm_sms": 6},
         )

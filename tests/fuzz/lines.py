@@ -15,8 +15,8 @@ WITH_FILES: Final = ("one.yaml", "small.yaml", "links.yaml", "nccl.xml", "plan.j
 VALUES: Final = (
     *("--json", "-q", "-v", "--help", "--", "-", "=", "--set", "-o"),
     *("training.iterations=1", "npu.sms=0", "x", "a.b.c=1", "variants.SMs.npu.sms=40", "topology.dims.0.size=3"),
-    *("all-reduce", "all-to-all", "broadcast", "64MB", "1KiB:1MiB:x2", "1KiB", "64", "packet", "flow", "ethernet"),
-    *("ace", "ideal", "baseline", "switch-offload", "ring", "themis", "0", "1", "-1", "99999999999", "off", "equal"),
+    *("all-reduce", "all-to-all", "broadcast", "64MB", "1KiB:1MiB:x2", "1KiB", "64", "ethernet"),
+    *("ring", "themis", "0", "1", "-1", "99999999999", "off", "equal"),
 )
 MOST: Final = 4
 """Flags of a line."""
@@ -51,7 +51,7 @@ def _value(chance: Random) -> str:
         return chance.choice(WITH_FILES)
     if kind == 4:
         return chance.choice(mutation.WORDS)
-    return chance.choice((*VALUES, *experiments.SIZES, *experiments.ALGORITHMS))
+    return chance.choice((*VALUES, *experiments.sections(), *experiments.SIZES, *experiments.ALGORITHMS))
 
 
 def _sensible(chance: Random, name: str, parameter: str) -> list[str]:
@@ -77,7 +77,8 @@ def command_line(chance: Random, _: Corpus) -> Case:
     """A command with some of its arguments, and what else there may be."""
     files = inputs(*FILES)
     if chance.random() < 0.15:
-        words = [chance.choice((*known(), *VALUES, *mutation.WORDS)) for _ in range(chance.randrange(5))]
+        anything = (*known(), *VALUES, *experiments.sections(), *mutation.WORDS)
+        words = [chance.choice(anything) for _ in range(chance.randrange(5))]
         return Case([_quick(words)], files)
     name = chance.choice(list(known()))
     parameters, _grouped = known()[name]

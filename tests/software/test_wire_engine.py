@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from support.registry import WITHOUT_PACKETS
 from syncline import _core, engine, topology
 from syncline.fabric import allocation, notation
 from syncline.software import wire
@@ -32,7 +33,6 @@ CLUSTERS = (
     "dgx-h100(nodes=2, nics=single, nic_rate=40GB/s)",
     "dgx-a100(nodes=3, nics=single, nic_rate=20GB/s)",
 )
-BACKENDS = ("analytical", "flow")
 RINGS = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce")
 AGREE = 0.02
 
@@ -120,7 +120,7 @@ def ratio(machine: str, kind: str, algorithm: str, backend: str) -> float:
     return simulated(machine, kind, algorithm, backend).seconds / seconds
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", WITHOUT_PACKETS)
 class TestRings:
     @pytest.mark.parametrize("kind", RINGS)
     @pytest.mark.parametrize("machine", SWITCHED)
@@ -196,7 +196,7 @@ class TestTrees:
     """NCCL's tree is a chain in a node and trees between nodes; the engine's are trees between all."""
 
     @pytest.mark.parametrize("nodes", [2, 4, 8, 16])
-    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("backend", WITHOUT_PACKETS)
     def test_between_nodes_of_one_gpu(self, nodes: int, backend: str) -> None:
         times, sent = between(nodes, backend)
         assert times == pytest.approx(1, abs=AGREE)
@@ -209,7 +209,7 @@ class TestTrees:
         assert sent == pytest.approx(1)
 
     @pytest.mark.parametrize("machine", SWITCHED)
-    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("backend", WITHOUT_PACKETS)
     def test_in_a_node_a_chain_sends_less(self, machine: str, backend: str) -> None:
         """A chain of g GPUs sends 2 (g-1)/g of the vector, trees send twice the vector."""
         more = Fraction(platform(machine).gpus, platform(machine).gpus - 1)

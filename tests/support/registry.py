@@ -1,0 +1,26 @@
+"""Every endpoint and every network backend, for tests of what holds for all of them.
+
+A test that names some by hand says nothing of the next one that is added.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from syncline import endpoints, networks, profiles
+
+ENDPOINTS: Final = {name: json.dumps(profile) for name, profile in profiles.ENDPOINTS.items()}
+"""Every endpoint by name, as an experiment writes it, with the parameters that commands give it."""
+ON_ANY_FABRIC: Final = tuple(n for n, section in endpoints.ENDPOINTS.items() if not section.adds_in_switches)
+"""Endpoints that need no switches."""
+FORWARDING: Final = tuple(n for n, section in endpoints.ENDPOINTS.items() if "transit" in section.model_fields)
+"""Endpoints that may forward what is for distant NPUs."""
+
+BACKENDS: Final = tuple(networks.NETWORKS)
+"""Every backend by name."""
+_BUILT: Final = {name: section(backend=name) for name, section in networks.NETWORKS.items()}
+WITH_CONTENTION: Final = tuple(name for name, backend in _BUILT.items() if backend.has_contention)
+"""Backends in which messages that share a link slow each other."""
+WITHOUT_PACKETS: Final = tuple(name for name, backend in _BUILT.items() if backend.packet_bytes is None)
+"""Backends in which large messages cost no more than small ones."""
