@@ -1,13 +1,13 @@
 //! LogGP buses in whole runs, and the accounting of waits and crossings.
 
 use crate::folded::{blocks, product, same_both_ways};
-use crate::support::{ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, packet, run};
+use crate::support::{ace_spec, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, networks, run};
 use crate::transit::pair;
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec,
-    LanesSpec, NetworkSpec, Spec, TransitSpec,
+    AceSpec, AlgorithmSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, Spec,
+    TransitSpec,
 };
 
 const L: u64 = 71_429;
@@ -182,7 +182,7 @@ proptest! {
     fn folded_runs_and_shuffled_ones_are_the_same(
         dims in blocks(), kind in 0usize..4, bytes in 1u64..200_000, chunk in 256u64..60_000, inflight in 1u32..6,
         costs in prop::array::uniform3(0u64..100_000), message in prop::option::of(100u64..20_000), engine: bool,
-        network in 0usize..3, seed: u64,
+        network in prop::sample::select(networks()), seed: u64,
     ) {
         let [latency_ps, overhead_ps, gap_ps] = costs;
         let buses = BusSpec::Loggp { latency_ps, overhead_ps, gap_ps, message_bytes: message };
@@ -195,7 +195,7 @@ proptest! {
         spec.collectives.padding = true;
         spec.collectives.chunking = chunks_of(chunk);
         spec.collectives.inflight = inflight;
-        spec.network = [NetworkSpec::Analytical(AnalyticalSpec {}), packet(true), packet(false)][network].clone();
+        spec.network = network;
         same_both_ways(&spec);
         let shuffled = run_spec(&spec, Some(seed)).expect("a legal run");
         prop_assert_eq!(fingerprint(&run(&spec)), fingerprint(&shuffled));

@@ -1,9 +1,8 @@
 //! Times that can be written down.
 
-use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, packet, run, streaming};
+use crate::support::{CYCLE_PS, all_reduce, collective_job, dim, dims, ideal, networks, packet, run, streaming};
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec,
-    NetworkSpec, TransitSpec,
+    AlgorithmSpec, BaselineSpec, BusSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, LanesSpec, TransitSpec,
 };
 
 /// One chunk on a ring: `N - 1` messages of `S / (2 N)` per half and direction, one after another, and a
@@ -24,7 +23,7 @@ fn one_chunk_on_a_ring() {
             spec.collectives.lanes = LanesSpec::Split;
             spec.job = collective_job(kind, bytes);
             let expected = sends * (block * 1000 / 50 + 500_000) + steps * CYCLE_PS;
-            for network in [NetworkSpec::Analytical(AnalyticalSpec {}), packet(false), packet(true)] {
+            for network in networks() {
                 spec.network = network;
                 assert_eq!(run(&spec).summary.total_ps, expected, "{kind:?} on {n}: {:?}", spec.network);
             }

@@ -1,7 +1,9 @@
 //! Communication and compute that share an NPU while both run.
 
 use crate::folded::blocks;
-use crate::support::{ace, all_reduce, baseline, chunks_of, collective_job, dim, fingerprint, forwarding, ideal, run};
+use crate::support::{
+    all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarding, ideal, run,
+};
 use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
@@ -160,7 +162,7 @@ fn simultaneous_events_commute() {
 #[test]
 fn what_cannot_be_shared_is_refused() {
     let refusal = |spec: &Spec| run_spec(spec, None).err().map_or_else(|| panic!("ran"), |error| error.to_string());
-    for endpoint in [baseline(), ideal(), ace()] {
+    for endpoint in endpoints() {
         let spec = Spec { endpoint, ..beside(900, 480, &[(1000, 1)]) };
         assert!(refusal(&spec).contains("job.beside: static contention shares nothing"), "{}", refusal(&spec));
     }

@@ -50,7 +50,7 @@ fn impossible_descriptions_are_refused() {
 
 #[test]
 fn more_time_or_bytes_than_can_be_counted_are_refused() {
-    for endpoint in [ideal(), crate::support::baseline(), crate::support::ace()] {
+    for endpoint in endpoints() {
         let spec = all_reduce(vec![dim(4, 1_000_000, 1)], endpoint.clone(), u64::MAX / 2);
         assert!(refusal(&spec).contains("bytes; accepted"));
         let mut spec = all_reduce(vec![dim(4, 1, 1)], endpoint, 1 << 50);

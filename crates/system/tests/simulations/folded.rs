@@ -2,7 +2,7 @@
 
 use crate::contention::contended;
 use crate::support::{
-    ace, baseline, chunks_of, collective_job, dims, endpoints, forwarding, ideal, networks, packet, run,
+    ace, baseline, chunks_of, collective_job, dims, endpoints, forwarders, forwarding, ideal, networks, packet, run,
     summary_but_fold,
 };
 use proptest::prelude::*;
@@ -150,7 +150,7 @@ fn what_differs_is_told_apart() {
     same_both_ways(&slow(&(0..24).collect::<Vec<_>>()));
     same_both_ways(&slow(&(0..12).collect::<Vec<_>>()));
     // Then NPUs of one kind forward for those of the other.
-    for endpoint in [baseline(), ace()] {
+    for endpoint in forwarders() {
         let mut spec = slow(&(0..12).collect::<Vec<_>>());
         spec.endpoint = forwarding(endpoint);
         spec.collectives.algorithm = AlgorithmSpec::Direct;
@@ -273,11 +273,11 @@ proptest! {
     /// Through the endpoints, and through the network's routers.
     #[test]
     fn random_all_to_alls(
-        a in 1u32..6, b in 1u32..5, c in 2u32..5, full: bool, endpoint in 0usize..3, transit: bool, network in proptest::sample::select(networks()),
+        a in 1u32..6, b in 1u32..5, c in 2u32..5, full: bool, endpoint in prop::sample::select(forwarders()), transit: bool, network in proptest::sample::select(networks()),
         bytes in 1u64..200_000, chunk in 256u64..70_000, sram in 0u64..40_000, inflight in 1u32..9,
     ) {
         let last = if full { BlockSpec::FullyConnected } else { BlockSpec::Ring };
-        let mut spec = spec(&[(BlockSpec::Ring, a), (BlockSpec::Ring, b), (last, c)], [ideal(), baseline(), ace()][endpoint].clone());
+        let mut spec = spec(&[(BlockSpec::Ring, a), (BlockSpec::Ring, b), (last, c)], endpoint);
         if transit {
             spec.endpoint = forwarding(spec.endpoint);
         }

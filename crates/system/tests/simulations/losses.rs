@@ -3,8 +3,8 @@
 
 use crate::lossy_network::LossySpec;
 use crate::support::{
-    all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarding, ideal, least, run,
-    switch_offload,
+    all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarders, forwarding, ideal, least,
+    run, switch_offload,
 };
 use syncline_core::Ps;
 use syncline_core::table::Values;
@@ -276,8 +276,9 @@ fn all_endpoints_wait_for_room_on_connections() {
     for endpoint in endpoints() {
         ring.endpoint = endpoint.clone();
         far.endpoint = endpoint.clone();
-        specs.extend([ring.clone(), far.clone(), Spec { endpoint: forwarding(endpoint), ..far.clone() }]);
+        specs.extend([ring.clone(), far.clone()]);
     }
+    specs.extend(forwarders().into_iter().map(|endpoint| Spec { endpoint: forwarding(endpoint), ..far.clone() }));
     for spec in specs {
         let with = |window| on(&spec, &LossySpec { window, ..LOSSY });
         let (wide, narrow) = (with(u64::MAX), with(16 << 10));

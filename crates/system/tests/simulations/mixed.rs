@@ -1,7 +1,7 @@
 //! Rings and direct all-to-alls beside each other in an ACE.
 
 use crate::support::{
-    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, chunks_of, ideal, networks, packet,
+    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, chunks_of, forwarders, ideal, networks, packet,
     summary_but_fold,
 };
 use proptest::prelude::*;
@@ -11,9 +11,8 @@ use syncline_system::build::{run_plan, try_out};
 use syncline_system::job::Job;
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, CollectiveKindSpec, ComputeSpec, DimSpec, EndpointSpec, FabricSpec,
-    FlowSpec, FoldSpec, JobSpec, LanesSpec, NetworkSpec, PacketSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec,
-    WorkloadSpec,
+    AceSpec, AlgorithmSpec, CollectiveKindSpec, ComputeSpec, DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec,
+    LanesSpec, NetworkSpec, PacketSpec, SchedulingSpec, Spec, StrategySpec, TransitSpec, WorkloadSpec,
 };
 use syncline_system::{Results, RunError};
 use syncline_workload::compute::Npu;
@@ -223,7 +222,7 @@ fn routers_leave_it_to_the_engines() {
     let error = outcome(&spec, &steps, None).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(error.starts_with("endpoint.transit: ") && error.ends_with("; accepted: endpoint"), "{error}");
     // Where there are no buffers, routers have nothing to fill.
-    for network in [NetworkSpec::Flow(FlowSpec {}), NetworkSpec::Analytical(AnalyticalSpec {})] {
+    for network in NetworkSpec::all().into_iter().filter(|network| network.model().packet_bytes().is_none()) {
         spec.network = network;
         let summary = run(&spec, &steps).summary;
         assert_eq!(summary.endpoint.transit_bytes, 0);
@@ -350,7 +349,7 @@ proptest! {
             crate::support::run(&spec).summary.total_ps
         };
         let fastest = total(ideal());
-        for endpoint in [baseline(), ace()] {
+        for endpoint in forwarders() {
             prop_assert!(total(endpoint) * 10 >= fastest * 8);
         }
     }

@@ -80,16 +80,28 @@ pub fn endpoints() -> Vec<EndpointSpec> {
     EndpointSpec::all().into_iter().filter(|endpoint| endpoint.model().adding_switches().is_none()).collect()
 }
 
+/// Who forwards for an endpoint, where its description says so.
+fn transit(endpoint: &mut EndpointSpec) -> Option<&mut TransitSpec> {
+    match endpoint {
+        EndpointSpec::Ideal(IdealSpec { transit, .. })
+        | EndpointSpec::Baseline(BaselineSpec { transit, .. })
+        | EndpointSpec::Ace(AceSpec { transit, .. }) => Some(transit),
+        _ => None,
+    }
+}
+
 /// An endpoint that forwards itself what is for distant NPUs.
 pub fn forwarding(mut endpoint: EndpointSpec) -> EndpointSpec {
-    match &mut endpoint {
-        EndpointSpec::Ideal(IdealSpec { transit, .. }) | EndpointSpec::Baseline(BaselineSpec { transit, .. }) => {
-            *transit = TransitSpec::Endpoint
-        }
-        EndpointSpec::Ace(ace) => ace.transit = TransitSpec::Endpoint,
-        other => panic!("this endpoint does not forward: {other:?}"),
+    match transit(&mut endpoint) {
+        Some(transit) => *transit = TransitSpec::Endpoint,
+        None => panic!("this endpoint does not forward: {endpoint:?}"),
     }
     endpoint
+}
+
+/// Every endpoint of which [`forwarding`] makes one that forwards.
+pub fn forwarders() -> Vec<EndpointSpec> {
+    endpoints().into_iter().filter(|endpoint| transit(&mut endpoint.clone()).is_some()).collect()
 }
 
 /// A direct all-to-all of one chunk of `bytes`, through the endpoints.

@@ -1,12 +1,12 @@
 //! What endpoints forward on fabrics where only neighbours are connected.
 
 use crate::support::{
-    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, endpoints,
-    fingerprint, forwarding, ideal, networks, packet, run,
+    self, ace, ace_spec, ace_torus, all_reduce, all_to_all, baseline, collective_job, dim, dims, fingerprint,
+    forwarders, forwarding, ideal, networks, packet, run,
 };
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule,
-    DimSpec, EndpointSpec, FlowSpec, FoldSpec, GroupsSpec, JobSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
+    AceSpec, AlgorithmSpec, BaselineSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, DimSpec,
+    EndpointSpec, FlowSpec, FoldSpec, GroupsSpec, JobSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
 };
 use syncline_system::{Results, RunError, run_spec};
 
@@ -122,7 +122,7 @@ fn packets_stream_through_the_sram_of_an_ace() {
 
 #[test]
 fn neighbours_need_no_transit() {
-    for endpoint in endpoints() {
+    for endpoint in forwarders() {
         for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::AceFourPhase, AlgorithmSpec::SixPhase] {
             let mut spec = all_reduce(ace_torus([4, 2, 3]), endpoint.clone(), 300_000);
             spec.collectives.algorithm = algorithm;
@@ -134,7 +134,7 @@ fn neighbours_need_no_transit() {
     // Nor does a fabric on which no NPU lies between others.
     for (block, endpoint) in [BlockSpec::Switch, BlockSpec::FullyConnected]
         .into_iter()
-        .flat_map(|b| [(b, ideal()), (b, baseline()), (b, ace())])
+        .flat_map(|b| forwarders().into_iter().map(move |endpoint| (b, endpoint)))
     {
         let mut spec = all_to_all(vec![DimSpec { block, ..dim(6, 25, 100_000) }], endpoint.clone(), 600_000);
         let asked = run(&spec);
@@ -154,7 +154,7 @@ fn an_all_to_all_keeps_both_directions_busy() {
         // Hops along the longest dimension, over both of its directions.
         let load = npus * hops(&[longest as u32]) / longest * block / 2;
         for (network, forwards) in networks().into_iter().flat_map(|n| [(n.clone(), false), (n, true)]) {
-            if matches!(network, NetworkSpec::Analytical(AnalyticalSpec {})) && !forwards {
+            if !network.model().has_contention() && !forwards {
                 continue; // it knows no links but the first
             }
             let mut spec = exchange(sizes, ideal(), block);
@@ -282,7 +282,7 @@ fn without_the_bubble_rings_lock_up() {
 
 #[test]
 fn simultaneous_events_commute() {
-    for endpoint in endpoints() {
+    for endpoint in forwarders() {
         for network in networks() {
             let mut spec = all_to_all(ace_torus([3, 4, 2]), endpoint.clone(), 24 * 4 * KIB);
             spec.network = network;
@@ -302,7 +302,7 @@ fn simultaneous_events_commute() {
 
 #[test]
 fn no_endpoint_beats_the_bound() {
-    for endpoint in endpoints() {
+    for endpoint in forwarders() {
         for sizes in [[8, 1, 1], [4, 4, 1], [3, 4, 2]] {
             let mut spec = all_to_all(ace_torus(sizes), endpoint.clone(), 1 << 20);
             spec.collectives.chunking = crate::support::chunks_of(65_536);
@@ -323,7 +323,7 @@ fn what_endpoints_cannot_forward_is_refused() {
     );
     // Through fully connected groups they do: from one dimension to the next.
     dims(&mut spec)[1].block = BlockSpec::FullyConnected;
-    for endpoint in endpoints() {
+    for endpoint in forwarders() {
         spec.endpoint = forwarding(endpoint);
         let summary = run(&spec).summary;
         let forwarded = summary.network.link_bytes - u128::from(summary.endpoint.sent_bytes);
