@@ -2,8 +2,8 @@
 
 use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, endpoints, ideal, least, packet, run};
 use syncline_system::spec::{
-    AceSpec, AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FlowSpec, FoldSpec,
-    GroupsSpec, NetworkSpec, PacketSpec, Spec,
+    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FlowSpec,
+    FoldSpec, GroupsSpec, NetworkSpec, PacketSpec, Spec,
 };
 use syncline_system::{RunError, check, check_spec, run as run_json, run_spec};
 
@@ -207,4 +207,18 @@ fn bytes_and_times_that_no_counter_holds_are_refused_by_name() {
     assert!(refusal(&spec).starts_with("collectives.chunking: "));
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
     assert_eq!(run(&spec).summary.total_ps, 0);
+}
+
+/// Keys of simultaneous events tell 256 ports of an NPU apart: one more is refused by number, not mixed up with another.
+#[test]
+fn an_ace_has_as_many_ports_as_keys_tell_apart() {
+    let of = |peers: u32| {
+        let mut spec = all_reduce(vec![dim(peers + 1, 25, 500_000)], EndpointSpec::Ace(ace_spec()), 1_000);
+        dims(&mut spec)[0].block = BlockSpec::FullyConnected;
+        spec.collectives.algorithm = AlgorithmSpec::Direct;
+        check_spec(&spec)
+    };
+    assert!(of(256).is_ok());
+    let refused = of(257).expect_err("one port too many").to_string();
+    assert!(refused.contains("an NPU with 257 ports has no ACE") && refused.contains("up to 256 ports"), "{refused}");
 }
