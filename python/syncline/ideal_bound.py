@@ -78,10 +78,10 @@ def _window(mine: Experiment, its: Experiment, entry: dict[str, Any], ideal: dic
     busy, its_busy = (e["network"]["mean_link_utilisation"] for e in (entry, ideal))
     if its_busy is not None and busy is not None and its_busy < busy:
         of = "" if its.collective.chunks is not None else f" of {SIZE.format(its.collective.chunk or DEFAULT_CHUNK)}"
-        chunks = "chunk" if its.collective.inflight == 1 else "chunks"
+        window = f"{its.collective.inflight} chunk{'' if its.collective.inflight == 1 else 's'}{of}"
         yield (
-            f"with at most {its.collective.inflight} {chunks}{of} in flight (collective.inflight) {ideal['name']} keeps "
-            f"links busy for {100 * its_busy:.0f} % of the time, {entry['name']} for {100 * busy:.0f} %"
+            f"with at most {window} in flight (collective.inflight) {ideal['name']} keeps links busy for "
+            f"{100 * its_busy:.0f} % of the time, {entry['name']} for {100 * busy:.0f} %"
         )
         if mine.endpoint.has_own_window:
             yield f"the engine of {entry['name']} limits its chunks in flight itself"
