@@ -212,7 +212,7 @@ class TestIdealThatIsNoBound:
         assert wide.startswith("Wide takes ")
         assert "Ideal is not a bound here" in wide
         assert "they differ in collective.inflight" in wide
-        assert "with at most 1 chunks of 64KiB in flight (collective.inflight)" in engine
+        assert "with at most 1 chunk of 64KiB in flight (collective.inflight)" in engine
         assert "the engine of Engine limits its chunks in flight itself" in engine
         # What is said of the cause holds.
         wider = entries(syncline_command("run", collective, "--json", "--set", "variants.Ideal.collective.inflight=2"))

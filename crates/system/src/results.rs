@@ -32,7 +32,8 @@ syncline_core::record! {
         /// Time that the main stream of the compute engine waited for communication, over all iterations.
         pub exposed_ps: u64 as Picoseconds,
         /// Time from the end of the main stream to the end of a training run with tail drain, which waits for collectives
-        /// and background compute. Compute, exposed communication, waits for the background and this add up to the total.
+        /// and background compute. Compute, exposed communication, waits for the background and this add up to
+        /// the total, but for the time before the NPU began.
         pub drain_ps: u64 as Picoseconds,
         /// Time that the background stream of the compute engine was busy, over all iterations.
         pub background_compute_ps: u64 as Picoseconds,
