@@ -60,7 +60,7 @@ impl Windows {
     }
 
     /// Adds an interval that counts `weight` times (the level of a quantity held over time).
-    #[inline]
+    #[inline(always)]
     pub fn add_weighted(&mut self, from: Ps, to: Ps, weight: u64) {
         if to <= from || weight == 0 {
             return;

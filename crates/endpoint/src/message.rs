@@ -140,14 +140,21 @@ struct Window {
 }
 
 impl Window {
-    /// A chunk, made known if it was not, and its place in the window.
+    /// A chunk, made known if it was not, and its place in the window. Every event of a chunk asks for it.
+    #[inline(always)]
     fn chunk(&mut self, seq: ChunkId, threads: usize) -> (&mut Running, usize) {
         let at = (seq.0 - self.base.0) as usize;
         if at >= self.chunks.len() {
-            self.chunks.resize(at + 1, Running::default());
-            self.threads.resize((at + 1) * threads, FRESH);
+            self.grow(at + 1, threads);
         }
         (&mut self.chunks[at], at)
+    }
+
+    /// Makes room for so many chunks.
+    #[cold]
+    fn grow(&mut self, chunks: usize, threads: usize) {
+        self.chunks.resize(chunks, Running::default());
+        self.threads.resize(chunks * threads, FRESH);
     }
 }
 

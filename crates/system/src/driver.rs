@@ -262,8 +262,7 @@ where
         for npu in 0..self.npus {
             match self.executor.start(NodeId(npu)) {
                 Ps::ZERO => {
-                    self.executor.begin(NodeId(npu), Ps::ZERO, &mut self.actions);
-                    self.act(NodeId(npu), Ps::ZERO);
+                    self.begin(NodeId(npu), Ps::ZERO);
                     self.carry(Ps::ZERO)?;
                 }
                 later => self.queue.0.push(later, Key::new(COMPUTED, BEGUN), Event::Begun(npu)),
@@ -328,10 +327,7 @@ where
                     ep.handle(timer, &mut Ctx { now, net, q, out });
                 }
             }
-            Event::Begun(npu) => {
-                self.executor.begin(NodeId(npu), now, &mut self.actions);
-                self.act(NodeId(npu), now);
-            }
+            Event::Begun(npu) => self.begin(NodeId(npu), now),
             Event::Computed(npu, stream) => {
                 self.executor.computed(NodeId(npu), stream, now, &mut self.actions);
                 self.act(NodeId(npu), now);
@@ -384,6 +380,14 @@ where
     #[cold]
     fn message_lost(&self, at: Ps, sender: NodeId, why: Loss) -> Failure {
         Failure::MessageLost { at, from: self.layout.fabric().node_name(sender), why }
+    }
+
+    /// Lets an NPU begin: once, so apart from what is done for every event.
+    #[cold]
+    #[inline(never)]
+    fn begin(&mut self, npu: NodeId, now: Ps) {
+        self.executor.begin(npu, now, &mut self.actions);
+        self.act(npu, now);
     }
 
     /// Does what the training loop of an NPU asks for.
