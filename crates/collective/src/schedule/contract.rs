@@ -16,8 +16,9 @@
 //!
 //! Buffers that share memory with another may be given as 0 chunks, as MSCCL's compiler does.
 
-use super::form::{Buffer, Collective, Location, Rank};
+use super::form::{Buffer, Collective, Location, ScheduleRank};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::rank::Rank;
 use std::ops::Range;
 
 /// Whose contributions a chunk must hold.
@@ -26,7 +27,7 @@ pub enum From {
     /// Every rank's.
     All,
     /// One rank's.
-    One(u32),
+    One(Rank),
 }
 
 /// The promise of a collective for given ranks and sizes.
@@ -62,10 +63,15 @@ enum BufferRelation {
 impl Contract {
     /// The contract for `ranks`, which are in order. What does not fit goes to `errors`; the contract is
     /// `None` if something does not.
-    pub fn new(collective: Collective, in_place: bool, ranks: &[&Rank], errors: &mut Findings) -> Option<Contract> {
+    pub fn new(
+        collective: Collective,
+        in_place: bool,
+        ranks: &[&ScheduleRank],
+        errors: &mut Findings,
+    ) -> Option<Contract> {
         let relation = relation(collective);
         let count = ranks.len() as u32;
-        let whole = |r: &&Rank| match relation {
+        let whole = |r: &&ScheduleRank| match relation {
             BufferRelation::Same => r.input_chunks.max(r.output_chunks),
             BufferRelation::Gathers => r.output_chunks,
             BufferRelation::Scatters => r.input_chunks,
@@ -96,7 +102,7 @@ impl Contract {
         (errors.list.len() == before).then_some(contract)
     }
 
-    fn check_sizes(&self, rank: &Rank, in_place: bool, errors: &mut Findings) {
+    fn check_sizes(&self, rank: &ScheduleRank, in_place: bool, errors: &mut Findings) {
         let relation = relation(self.collective);
         let input = if relation == BufferRelation::Gathers { self.share } else { self.size };
         let output = if relation == BufferRelation::Scatters { self.share } else { self.size };
@@ -118,12 +124,12 @@ impl Contract {
                     self.size
                 );
                 let remark = Remark::accepting(format!("the {name} buffer has {given} chunks"), accepted);
-                errors.add(Kind::Sizes, Site::rank(rank.id), remark);
+                errors.add(Kind::Sizes, Site::rank(Rank(rank.id)), remark);
             }
         }
     }
 
-    fn memory(&self, rank: &Rank, in_place: bool, start: u32) -> Memory {
+    fn memory(&self, rank: &ScheduleRank, in_place: bool, start: u32) -> Memory {
         let whole = (start, self.size);
         let share = (start + rank.id * self.share, self.share);
         let (input, output) = match relation(self.collective) {
@@ -137,18 +143,18 @@ impl Contract {
     }
 
     /// Chunks of a buffer, those that it shares with another included.
-    pub fn len(&self, rank: u32, buffer: Buffer) -> u32 {
+    pub fn len(&self, rank: Rank, buffer: Buffer) -> u32 {
         self.buffer(rank, buffer).1
     }
 
     /// The cell of a place.
-    pub fn cell(&self, rank: u32, location: Location) -> u32 {
+    pub fn cell(&self, rank: Rank, location: Location) -> u32 {
         self.buffer(rank, location.buffer).0 + location.offset
     }
 
     /// The cells of a rank.
-    pub fn cells_of(&self, rank: u32) -> Range<u32> {
-        let memory = &self.memory[rank as usize];
+    pub fn cells_of(&self, rank: Rank) -> Range<u32> {
+        let memory = &self.memory[rank.index()];
         memory.input.0.min(memory.output.0)..memory.scratch.0 + memory.scratch.1
     }
 
@@ -158,9 +164,9 @@ impl Contract {
     }
 
     /// What people call a cell of a rank.
-    pub fn location(&self, rank: u32, cell: u32) -> Location {
+    pub fn location(&self, rank: Rank, cell: u32) -> Location {
         let holds = |&(start, len): &(u32, u32)| (start..start + len).contains(&cell);
-        let memory = &self.memory[rank as usize];
+        let memory = &self.memory[rank.index()];
         let buffers =
             [(Buffer::Input, memory.input), (Buffer::Output, memory.output), (Buffer::Scratch, memory.scratch)];
         let (buffer, start) =
@@ -169,24 +175,24 @@ impl Contract {
     }
 
     /// The chunk of the own input that a rank starts with, if it does, for every chunk of its input.
-    pub fn start(&self, rank: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
-        let (start, len) = self.memory[rank as usize].input;
+    pub fn start(&self, rank: Rank) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let (start, len) = self.memory[rank.index()].input;
         (0..len).map(move |chunk| (start + chunk, chunk))
     }
 
     /// The cells of the output of a rank, and what each must hold in the end: a chunk's number in the
     /// inputs, and whose. Nothing, where the collective promises nothing.
-    pub fn end(&self, rank: u32, root: u32) -> impl Iterator<Item = (u32, u32, From)> + use<> {
+    pub fn end(&self, rank: Rank, root: Rank) -> impl Iterator<Item = (u32, u32, From)> + use<> {
         let promised = rank == root || !matches!(self.collective, Collective::Reduce | Collective::Gather);
-        let (start, len) = self.memory[rank as usize].output;
+        let (start, len) = self.memory[rank.index()].output;
         let (collective, share) = (self.collective, self.share);
         let wanted = move |j: u32| match collective {
             Collective::AllReduce | Collective::Reduce => (j, From::All),
             Collective::Broadcast => (j, From::One(root)),
-            Collective::AllGather | Collective::Gather => (j % share, From::One(j / share)),
-            Collective::ReduceScatter => (rank * share + j, From::All),
-            Collective::Scatter => (rank * share + j, From::One(root)),
-            Collective::AllToAll | Collective::Custom => (rank * share + j % share, From::One(j / share)),
+            Collective::AllGather | Collective::Gather => (j % share, From::One(Rank(j / share))),
+            Collective::ReduceScatter => (rank.0 * share + j, From::All),
+            Collective::Scatter => (rank.0 * share + j, From::One(root)),
+            Collective::AllToAll | Collective::Custom => (rank.0 * share + j % share, From::One(Rank(j / share))),
         };
         (0..if promised { len } else { 0 }).map(move |j| {
             let (chunk, from) = wanted(j);
@@ -200,14 +206,14 @@ impl Contract {
     }
 
     /// Whether `rank` has room for what the root starts or ends with.
-    pub fn can_be_root(&self, rank: u32) -> bool {
-        let memory = &self.memory[rank as usize];
+    pub fn can_be_root(&self, rank: Rank) -> bool {
+        let memory = &self.memory[rank.index()];
         let buffer = if self.sends_from_root() { memory.input } else { memory.output };
         buffer.1 == self.size
     }
 
-    fn buffer(&self, rank: u32, buffer: Buffer) -> (u32, u32) {
-        let memory = &self.memory[rank as usize];
+    fn buffer(&self, rank: Rank, buffer: Buffer) -> (u32, u32) {
+        let memory = &self.memory[rank.index()];
         match buffer {
             Buffer::Input => memory.input,
             Buffer::Output => memory.output,

@@ -7,6 +7,7 @@ use super::contract::From;
 use super::form::Action;
 use super::machine::{Machine, StepId};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most wrong results that are listed.
@@ -31,14 +32,19 @@ struct Sets {
     ranks: u32,
 }
 
+/// The set of one rank.
+fn set_of(rank: Rank) -> u32 {
+    rank.0 + 1
+}
+
 impl Sets {
     fn new(ranks: u32) -> Sets {
         let words_per_set = ranks.div_ceil(64) as usize;
         let mut sets = Sets { words_per_set, bits: Vec::new(), index: BTreeMap::new(), unions: BTreeMap::new(), ranks };
         sets.intern(vec![0; words_per_set]);
-        for rank in 0..ranks {
+        for rank in (0..ranks).map(Rank) {
             let mut bits = vec![0; words_per_set];
-            bits[rank as usize / 64] = 1 << (rank % 64);
+            bits[rank.index() / 64] = 1 << (rank.0 % 64);
             sets.intern(bits);
         }
         sets
@@ -56,8 +62,8 @@ impl Sets {
         &self.bits[set as usize * self.words_per_set..][..self.words_per_set]
     }
 
-    fn contains(&self, set: u32, rank: u32) -> bool {
-        self.of(set)[rank as usize / 64] >> (rank % 64) & 1 == 1
+    fn contains(&self, set: u32, rank: Rank) -> bool {
+        self.of(set)[rank.index() / 64] >> (rank.0 % 64) & 1 == 1
     }
 
     fn len(&self, set: u32) -> u32 {
@@ -65,14 +71,14 @@ impl Sets {
     }
 
     /// The union, or a rank that both have.
-    fn union(&mut self, a: u32, b: u32) -> Result<u32, u32> {
+    fn union(&mut self, a: u32, b: u32) -> Result<u32, Rank> {
         let key = (a.min(b), a.max(b));
         if let Some(&known) = self.unions.get(&key) {
             return Ok(known);
         }
         let both = self.of(a).iter().zip(self.of(b)).map(|(x, y)| x & y);
         if let Some((word, bits)) = (0u32..).zip(both).find(|w| w.1 != 0) {
-            return Err(word * 64 + bits.trailing_zeros());
+            return Err(Rank(word * 64 + bits.trailing_zeros()));
         }
         let bits = self.of(a).iter().zip(self.of(b)).map(|(x, y)| x | y).collect();
         let union = self.intern(bits);
@@ -82,8 +88,8 @@ impl Sets {
 
     /// `rank 3`, `ranks 1, 2 and 5`, `all ranks`.
     fn name(&self, set: u32) -> String {
-        let members: Vec<u32> = (0..self.ranks).filter(|&r| self.contains(set, r)).collect();
-        let numbers = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let members: Vec<Rank> = (0..self.ranks).map(Rank).filter(|&r| self.contains(set, r)).collect();
+        let numbers = |list: &[Rank]| list.iter().map(Rank::to_string).collect::<Vec<_>>().join(", ");
         match &members[..] {
             all if all.len() as u32 == self.ranks && self.ranks > 1 => "all ranks".into(),
             [one] => format!("rank {one}"),
@@ -110,18 +116,18 @@ pub fn run(
     machine: &Machine,
     order: &[StepId],
     has_root: bool,
-    given: Option<u32>,
+    given: Option<Rank>,
     flaws: &mut Findings,
-) -> Option<u32> {
+) -> Option<Rank> {
     let mut run = Run {
         machine,
         sets: Sets::new(machine.ranks.len() as u32),
         memory: vec![NOTHING; machine.contract.cells() as usize],
         messages: vec![VecDeque::new(); machine.connections.len()],
     };
-    for rank in 0..run.sets.ranks {
+    for rank in (0..run.sets.ranks).map(Rank) {
         for (cell, chunk) in machine.contract.start(rank) {
-            run.memory[cell as usize] = Value { chunk, set: rank + 1 };
+            run.memory[cell as usize] = Value { chunk, set: set_of(rank) };
         }
     }
     for &step in order {
@@ -142,7 +148,7 @@ pub fn run(
         flaws.add(Kind::Lost, Site::rank(root), message);
         return Some(root);
     }
-    run.check(root.unwrap_or(0), flaws);
+    run.check(root.unwrap_or_default(), flaws);
     root
 }
 
@@ -179,7 +185,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn read(&self, rank: u32, cell: u32) -> Result<Value, Wrong> {
+    fn read(&self, rank: Rank, cell: u32) -> Result<Value, Wrong> {
         let value = self.memory[cell as usize];
         if value.set == 0 {
             let message = format!("uses {}, in which there is nothing yet", self.place(rank, cell));
@@ -203,7 +209,7 @@ impl Run<'_> {
         }
     }
 
-    fn place(&self, rank: u32, cell: u32) -> String {
+    fn place(&self, rank: Rank, cell: u32) -> String {
         let location = self.machine.contract.location(rank, cell);
         format!("chunk {} of its {} buffer", location.offset, location.buffer.name())
     }
@@ -211,33 +217,33 @@ impl Run<'_> {
     fn is_right(&self, value: Value, chunk: u32, from: From) -> bool {
         let whose = match from {
             From::All => self.sets.len(value.set) == self.sets.ranks,
-            From::One(rank) => value.set == rank + 1,
+            From::One(rank) => value.set == set_of(rank),
         };
         whose && value.chunk == chunk
     }
 
     /// The rank with which most results are right, the lowest of several.
-    fn likely_root(&self) -> u32 {
+    fn likely_root(&self) -> Rank {
         let contract = &self.machine.contract;
-        let ranks = 0..self.sets.ranks;
+        let ranks = (0..self.sets.ranks).map(Rank);
         let mut right = vec![0u64; ranks.len()];
         for rank in ranks.clone() {
             for (cell, chunk, from) in contract.end(rank, rank) {
                 let value = self.memory[cell as usize];
-                let root = if contract.sends_from_root() { value.set.wrapping_sub(1) } else { rank };
+                let root = if contract.sends_from_root() { Rank(value.set.wrapping_sub(1)) } else { rank };
                 let wanted = if contract.sends_from_root() { From::One(root) } else { from };
-                if value.set != 0 && root < self.sets.ranks && self.is_right(value, chunk, wanted) {
-                    right[root as usize] += 1;
+                if value.set != 0 && root.0 < self.sets.ranks && self.is_right(value, chunk, wanted) {
+                    right[root.index()] += 1;
                 }
             }
         }
         let candidates = ranks.rev().filter(|&rank| contract.can_be_root(rank));
-        candidates.max_by_key(|&rank| right[rank as usize]).unwrap_or(0)
+        candidates.max_by_key(|&rank| right[rank.index()]).unwrap_or_default()
     }
 
-    fn check(&self, root: u32, flaws: &mut Findings) {
+    fn check(&self, root: Rank, flaws: &mut Findings) {
         let mut wrong = 0;
-        for rank in 0..self.sets.ranks {
+        for rank in (0..self.sets.ranks).map(Rank) {
             for (cell, chunk, from) in self.machine.contract.end(rank, root) {
                 let value = self.memory[cell as usize];
                 if self.is_right(value, chunk, from) {
@@ -253,7 +259,7 @@ impl Run<'_> {
         flaws.omitted += wrong.saturating_sub(LISTED);
     }
 
-    fn mistake(&self, rank: u32, cell: u32, value: Value, (chunk, from): (u32, From)) -> Wrong {
+    fn mistake(&self, rank: Rank, cell: u32, value: Value, (chunk, from): (u32, From)) -> Wrong {
         let whose = match from {
             From::All => "all ranks".into(),
             From::One(one) => format!("rank {one}"),
@@ -265,7 +271,7 @@ impl Run<'_> {
     }
 
     /// In place, a result lies in both buffers; people look for it in the output.
-    fn place_of_result(&self, rank: u32, cell: u32) -> String {
+    fn place_of_result(&self, rank: Rank, cell: u32) -> String {
         let first = self.machine.contract.end(rank, rank).next().map_or(cell, |e| e.0);
         format!("chunk {} of its output", cell - first)
     }

@@ -118,13 +118,13 @@ pub struct Schedule {
     #[serde(default)]
     pub chunks_per_loop: Option<u32>,
     /// The ranks, in any order.
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<ScheduleRank>,
 }
 
 /// What one rank does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rank {
+pub struct ScheduleRank {
     /// The rank's number.
     pub id: u32,
     /// Chunks of the input buffer.

@@ -3,6 +3,7 @@
 
 use super::form::{Action, Buffer, Collective, Schedule, ThreadBlock};
 use super::report::{Findings, Kind, Site};
+use crate::rank::Rank;
 
 const NAME_BYTES: usize = 63;
 const CHANNELS: u32 = 32;
@@ -25,7 +26,7 @@ pub fn warn(schedule: &Schedule, ranks: &[Vec<&ThreadBlock>], size: u32, warning
         let message = "writes to the input buffer, which callers of an out-of-place collective expect unchanged";
         warnings.add(Kind::InputWritten, site, message);
     }
-    for (rank, blocks) in (0u32..).zip(ranks) {
+    for (rank, blocks) in (0..).map(Rank).zip(ranks) {
         if blocks.len() > BLOCKS_PER_RANK {
             let message = format!("{} thread blocks; MSCCL takes up to {BLOCKS_PER_RANK}", blocks.len());
             warnings.add(Kind::Limit, Site::rank(rank), message);
@@ -61,7 +62,7 @@ fn warn_of_head(schedule: &Schedule, ranks: &[Vec<&ThreadBlock>], size: u32, war
     }
 }
 
-fn warn_of_channels(rank: u32, blocks: &[&ThreadBlock], warnings: &mut Findings) {
+fn warn_of_channels(rank: Rank, blocks: &[&ThreadBlock], warnings: &mut Findings) {
     let mut ends: Vec<(u32, bool)> = blocks
         .iter()
         .flat_map(|b| [b.send.map(|_| (b.channel, true)), b.recv.map(|_| (b.channel, false))])
@@ -79,7 +80,7 @@ fn warn_of_channels(rank: u32, blocks: &[&ThreadBlock], warnings: &mut Findings)
     }
 }
 
-fn warn_of_block(rank: u32, block: &ThreadBlock, warnings: &mut Findings) {
+fn warn_of_block(rank: Rank, block: &ThreadBlock, warnings: &mut Findings) {
     if block.steps.len() > STEPS_PER_BLOCK {
         let message = format!("{} steps; MSCCL takes up to {STEPS_PER_BLOCK}", block.steps.len());
         warnings.add(Kind::Limit, Site::block(rank, block.id), message);
@@ -113,7 +114,7 @@ fn warn_of_block(rank: u32, block: &ThreadBlock, warnings: &mut Findings) {
 }
 
 /// A step that waits does so until the other thread block announces the step or a later one.
-fn warn_of_dependency(rank: u32, blocks: &[&ThreadBlock], block: &ThreadBlock, step: u32, warnings: &mut Findings) {
+fn warn_of_dependency(rank: Rank, blocks: &[&ThreadBlock], block: &ThreadBlock, step: u32, warnings: &mut Findings) {
     let Some(on) = block.steps[step as usize].depends_on else { return };
     let other = &blocks[on.thread_block as usize].steps;
     let target = &other[on.step as usize];
@@ -131,7 +132,7 @@ fn warn_of_dependency(rank: u32, blocks: &[&ThreadBlock], block: &ThreadBlock, s
 }
 
 fn first_write_to_input(ranks: &[Vec<&ThreadBlock>]) -> Option<Site> {
-    (0u32..).zip(ranks).find_map(|(rank, blocks)| {
+    (0..).map(Rank).zip(ranks).find_map(|(rank, blocks)| {
         blocks.iter().find_map(|block| {
             let mut steps = block.steps.iter();
             let writes = steps.find(|s| s.dst.is_some_and(|d| d.buffer == Buffer::Input));

@@ -5,6 +5,7 @@ use super::contract::Contract;
 use super::form::{Action, Location, ThreadBlock};
 use super::report::Site;
 use super::structure::{Checked, Connection};
+use crate::rank::Rank;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use syncline_core::id_type;
@@ -28,7 +29,7 @@ id_type!(
 #[derive(Clone, Debug)]
 pub struct Thread {
     /// Its rank.
-    pub rank: u32,
+    pub rank: Rank,
     /// Its number within the rank.
     pub block: u32,
     /// The numbers of its instructions.
@@ -120,14 +121,14 @@ impl Machine {
         let mut machine =
             Machine { threads: Vec::new(), ranks: Vec::new(), steps: Vec::new(), connections: Vec::new(), contract };
         let mut names: BTreeMap<Connection, ConnectionId> = BTreeMap::new();
-        for (rank, blocks) in (0u32..).zip(&blocks) {
+        for (rank, blocks) in (0..).map(Rank).zip(&blocks) {
             let first = machine.threads.len() as u32;
             for block in blocks {
                 machine.add_thread(rank, block, &mut names);
             }
             machine.ranks.push(first..machine.threads.len() as u32);
         }
-        for (rank, blocks) in blocks.iter().enumerate() {
+        for (rank, blocks) in (0..).map(Rank).zip(&blocks) {
             machine.link_dependencies(rank, blocks);
         }
         machine.link_messages();
@@ -172,10 +173,10 @@ impl Machine {
         Site::step(thread.rank, thread.block, step.0 - thread.steps.start)
     }
 
-    fn add_thread(&mut self, rank: u32, block: &ThreadBlock, names: &mut BTreeMap<Connection, ConnectionId>) {
+    fn add_thread(&mut self, rank: Rank, block: &ThreadBlock, names: &mut BTreeMap<Connection, ConnectionId>) {
         let thread = ThreadId(self.threads.len() as u32);
-        let out = block.send.map(|to| self.named((rank, to, block.channel), names));
-        let back = block.recv.map(|from| self.named((from, rank, block.channel), names));
+        let out = block.send.map(|to| self.named((rank, Rank(to), block.channel), names));
+        let back = block.recv.map(|from| self.named((Rank(from), rank, block.channel), names));
         if let Some(out) = out {
             self.connections[out.index()].sender = Some(thread);
         }
@@ -201,8 +202,8 @@ impl Machine {
         })
     }
 
-    fn link_dependencies(&mut self, rank: usize, blocks: &[&ThreadBlock]) {
-        let first = self.ranks[rank].start;
+    fn link_dependencies(&mut self, rank: Rank, blocks: &[&ThreadBlock]) {
+        let first = self.ranks[rank.index()].start;
         for (thread, block) in (first..).map(ThreadId).zip(blocks) {
             let start = self.thread(thread).steps.start;
             for (at, step) in (start..).map(StepId).zip(&block.steps) {

@@ -26,10 +26,12 @@ pub mod structure;
 
 pub use buffering::Buffering;
 pub use form::{
-    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Rank, Schedule, ScheduleStep, ThreadBlock,
+    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep,
+    ThreadBlock,
 };
 pub use report::{Counts, Finding, Kind, Report};
 
+use crate::rank::Rank;
 use form::VERSION;
 use machine::{Machine, StepId};
 use report::Findings;
@@ -68,7 +70,7 @@ pub fn verify_json(text: &str) -> Result<String, Refusal> {
 /// [`Refusal`], if there is nothing to hold it against.
 pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<Report, Refusal> {
     refuse(schedule, root, buffering)?;
-    let given = root.or(schedule.root);
+    let given = root.or(schedule.root).map(Rank);
     let (mut errors, mut flaws, mut warnings) = (Findings::default(), Findings::default(), Findings::default());
     let checked = structure::check(schedule, &mut errors);
     let mut found_root = given;
@@ -87,7 +89,7 @@ pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> R
         name: schedule.name.clone(),
         collective: schedule.collective,
         in_place: schedule.in_place,
-        root: found_root,
+        root: found_root.map(|root| root.0),
         root_inferred: found_root.is_some() && given.is_none(),
         buffering,
         verified: errors.is_empty() && flaws.is_empty(),
@@ -138,7 +140,7 @@ fn count(machine: &Machine, order: Option<&[StepId]>) -> Counts {
         nops += u64::from(instruction.action == Action::Nop);
         if instruction.action.sends() {
             messages += 1;
-            sent[machine.thread(instruction.thread).rank as usize] += u64::from(instruction.count);
+            sent[machine.thread(instruction.thread).rank.index()] += u64::from(instruction.count);
         }
     }
     let mut channels: Vec<u32> = machine.connections.iter().map(|c| c.name.2).collect();

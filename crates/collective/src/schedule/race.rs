@@ -12,6 +12,7 @@
 
 use super::machine::{Machine, StepId, ThreadId};
 use super::report::{Findings, Kind};
+use crate::rank::Rank;
 use std::ops::Range;
 
 /// Most races that are listed.
@@ -39,9 +40,9 @@ struct Used {
 pub fn find(machine: &Machine, order: &[StepId], flaws: &mut Findings) {
     let mut by_rank: Vec<Vec<StepId>> = vec![Vec::new(); machine.ranks.len()];
     for &step in order {
-        by_rank[machine.thread_of(step).rank as usize].push(step);
+        by_rank[machine.thread_of(step).rank.index()].push(step);
     }
-    for (rank, order_of_rank) in (0u32..).zip(&by_rank) {
+    for (rank, order_of_rank) in (0..).map(Rank).zip(&by_rank) {
         let suspects = suspects(machine, rank, order_of_rank);
         let mut left = decide(machine, order, suspects);
         left.sort_by_key(|s| (s.step.min(s.other), s.step.max(s.other)));
@@ -56,8 +57,8 @@ pub fn find(machine: &Machine, order: &[StepId], flaws: &mut Findings) {
 }
 
 /// Pairs that the order within the rank does not settle: the last for each step and other thread.
-fn suspects(machine: &Machine, rank: u32, order: &[StepId]) -> Vec<Suspect> {
-    let threads = machine.ranks[rank as usize].clone();
+fn suspects(machine: &Machine, rank: Rank, order: &[StepId]) -> Vec<Suspect> {
+    let threads = machine.ranks[rank.index()].clone();
     let cells = machine.contract.cells_of(rank);
     let clocks = local_clocks(machine, &threads, order);
     let width = threads.len();
@@ -188,7 +189,7 @@ fn report(machine: &Machine, suspect: Suspect, flaws: &mut Findings) {
     };
     let verb = |step| if writes(step) { "writes" } else { "reads" };
     let other = machine.site(second);
-    let location = machine.contract.location(other.rank.unwrap_or(0), suspect.cell);
+    let location = machine.contract.location(other.rank.unwrap_or_default(), suspect.cell);
     let message = format!(
         "{} chunk {} of the {} buffer, which step {} of thread block {} {}; nothing says which comes first",
         verb(first),

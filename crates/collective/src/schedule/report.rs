@@ -2,6 +2,7 @@
 
 use super::buffering::Buffering;
 use super::form::Collective;
+use crate::rank::Rank;
 use serde::Serialize;
 use std::fmt;
 
@@ -117,7 +118,7 @@ impl From<String> for Remark {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// The rank.
-    pub rank: Option<u32>,
+    pub rank: Option<Rank>,
     /// The thread block.
     pub thread_block: Option<u32>,
     /// The step.
@@ -129,17 +130,17 @@ impl Site {
     pub const ALL: Site = Site { rank: None, thread_block: None, step: None };
 
     /// A rank.
-    pub const fn rank(rank: u32) -> Site {
+    pub const fn rank(rank: Rank) -> Site {
         Site { rank: Some(rank), thread_block: None, step: None }
     }
 
     /// A thread block.
-    pub const fn block(rank: u32, thread_block: u32) -> Site {
+    pub const fn block(rank: Rank, thread_block: u32) -> Site {
         Site { rank: Some(rank), thread_block: Some(thread_block), step: None }
     }
 
     /// A step.
-    pub const fn step(rank: u32, thread_block: u32, step: u32) -> Site {
+    pub const fn step(rank: Rank, thread_block: u32, step: u32) -> Site {
         Site { rank: Some(rank), thread_block: Some(thread_block), step: Some(step) }
     }
 }
@@ -162,7 +163,7 @@ impl Findings {
         }
         let Site { rank, thread_block, step } = site;
         let Remark { message, accepted } = remark.into();
-        self.list.push(Finding { kind, rank, thread_block, step, message, accepted });
+        self.list.push(Finding { kind, rank: rank.map(|rank| rank.0), thread_block, step, message, accepted });
     }
 
     /// Whether there are none.

@@ -2,8 +2,9 @@
 //! their buffers, and for every message a receiver that expects it. Finds everything at once.
 
 use super::contract::Contract;
-use super::form::{Action, Collective, Location, Rank, Schedule, ScheduleStep, ThreadBlock};
+use super::form::{Action, Collective, Location, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::rank::Rank;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -23,7 +24,7 @@ pub const MAX_CLOCKS: u64 = 1 << 26;
 pub const MAX_MOVED: u64 = 1 << 27;
 
 /// One direction of a channel between two ranks: source, destination, channel.
-pub type Connection = (u32, u32, u32);
+pub type Connection = (Rank, Rank, u32);
 
 /// A schedule that is one, put in order.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub fn check<'a>(schedule: &'a Schedule, errors: &mut Findings) -> Option<Checke
     }
     let blocks: Vec<Vec<&ThreadBlock>> = ranks.iter().map(|r| in_order(&r.thread_blocks, |b| b.id)).collect();
     let contract = Contract::new(schedule.collective, schedule.in_place, &ranks, errors);
-    for (rank, blocks) in (0u32..).zip(&blocks) {
+    for (rank, blocks) in (0..).map(Rank).zip(&blocks) {
         for block in blocks {
             check_peers(rank, block, ranks.len(), errors);
             for step in &block.steps {
@@ -85,15 +86,15 @@ fn check_size(schedule: &Schedule, errors: &mut Findings) {
             ("output chunks", rank.output_chunks),
             ("scratch chunks", rank.scratch_chunks),
         ] {
-            add(Site::rank(rank.id), name, u64::from(chunks), u64::from(MAX_CHUNKS));
+            add(Site::rank(Rank(rank.id)), name, u64::from(chunks), u64::from(MAX_CHUNKS));
             cells += u64::from(chunks);
         }
         let steps_of_rank: u64 = rank.thread_blocks.iter().map(|b| b.steps.len() as u64).sum();
         let clocks = steps_of_rank.saturating_mul(rank.thread_blocks.len() as u64);
-        add(Site::rank(rank.id), "steps times thread blocks", clocks, MAX_CLOCKS);
+        add(Site::rank(Rank(rank.id)), "steps times thread blocks", clocks, MAX_CLOCKS);
         steps += steps_of_rank;
         for block in &rank.thread_blocks {
-            add(Site::block(rank.id, block.id), "as channel", u64::from(block.channel), u64::from(MAX_CHANNEL));
+            add(Site::block(Rank(rank.id), block.id), "as channel", u64::from(block.channel), u64::from(MAX_CHANNEL));
             // A step cannot move more chunks than a buffer has; whatever claims to is out of bounds.
             moved += block.steps.iter().map(|s| u64::from(s.count.min(MAX_CHUNKS))).sum::<u64>();
         }
@@ -106,17 +107,17 @@ fn check_size(schedule: &Schedule, errors: &mut Findings) {
     }
 }
 
-fn check_ids(ranks: &[&Rank], errors: &mut Findings) {
-    check_numbering(ranks.iter().map(|r| r.id), "rank", Site::rank, errors);
+fn check_ids(ranks: &[&ScheduleRank], errors: &mut Findings) {
+    check_numbering(ranks.iter().map(|r| r.id), "rank", |id| Site::rank(Rank(id)), errors);
     for rank in ranks {
         let blocks = in_order(&rank.thread_blocks, |b| b.id);
-        check_numbering(blocks.iter().map(|b| b.id), "thread block", |b| Site::block(rank.id, b), errors);
+        check_numbering(blocks.iter().map(|b| b.id), "thread block", |b| Site::block(Rank(rank.id), b), errors);
         for block in blocks {
             for (expected, step) in (0u32..).zip(&block.steps) {
                 if step.id != expected {
                     let message = format!("this step is numbered {}", step.id);
                     let remark = Remark::accepting(message, expected.to_string());
-                    errors.add(Kind::Ids, Site::step(rank.id, block.id, step.id), remark);
+                    errors.add(Kind::Ids, Site::step(Rank(rank.id), block.id, step.id), remark);
                     break; // those that follow are shifted as well
                 }
             }
@@ -135,11 +136,11 @@ fn check_numbering(ids: impl Iterator<Item = u32>, what: &str, site: impl Fn(u32
     errors.add(Kind::Ids, site(id), remark);
 }
 
-fn check_peers(rank: u32, block: &ThreadBlock, ranks: usize, errors: &mut Findings) {
+fn check_peers(rank: Rank, block: &ThreadBlock, ranks: usize, errors: &mut Findings) {
     for (verb, peer) in [("sends to", block.send), ("receives from", block.recv)] {
-        let Some(peer) = peer else { continue };
+        let Some(peer) = peer.map(Rank) else { continue };
         let site = Site::block(rank, block.id);
-        if peer as usize >= ranks {
+        if peer.index() >= ranks {
             let message = format!("{verb} rank {peer}, which does not exist");
             errors.add(Kind::Peer, site, Remark::accepting(message, format!("0 to {} or nobody", ranks - 1)));
         } else if peer == rank {
@@ -178,7 +179,7 @@ fn check_operands(collective: Collective, block: &ThreadBlock, step: &ScheduleSt
     }
 }
 
-fn check_bounds(contract: &Contract, rank: u32, step: &ScheduleStep, site: Site, errors: &mut Findings) {
+fn check_bounds(contract: &Contract, rank: Rank, step: &ScheduleStep, site: Site, errors: &mut Findings) {
     for place in [step.src, step.dst].into_iter().flatten() {
         let len = contract.len(rank, place.buffer);
         if u64::from(place.offset) + u64::from(step.count) > u64::from(len) {
@@ -234,10 +235,10 @@ struct Ends<'a> {
 /// Sends and receives of a connection meet in order, so their numbers and sizes must agree.
 fn check_messages(ranks: &[Vec<&ThreadBlock>], errors: &mut Findings) {
     let mut connections: BTreeMap<Connection, Ends<'_>> = BTreeMap::new();
-    for (rank, blocks) in (0u32..).zip(ranks) {
+    for (rank, blocks) in (0..).map(Rank).zip(ranks) {
         for block in blocks {
-            let out = block.send.map(|to| ((rank, to, block.channel), true));
-            let back = block.recv.map(|from| ((from, rank, block.channel), false));
+            let out = block.send.map(|to| ((rank, Rank(to), block.channel), true));
+            let back = block.recv.map(|from| ((Rank(from), rank, block.channel), false));
             for (connection, sends) in [out, back].into_iter().flatten() {
                 let ends = match connections.entry(connection) {
                     Entry::Vacant(vacant) => vacant.insert(Ends::default()),

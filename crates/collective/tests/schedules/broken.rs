@@ -2,7 +2,7 @@
 
 use crate::build::*;
 use syncline_collective::schedule::{
-    Action, Buffering, Collective, Dependency, Finding, Kind, Rank, Schedule, ScheduleStep, ThreadBlock, verify,
+    Action, Buffering, Collective, Dependency, Finding, Kind, Schedule, ScheduleRank, ScheduleStep, ThreadBlock, verify,
 };
 
 fn ring() -> Schedule {
@@ -462,7 +462,7 @@ fn findings_beyond_a_thousand_are_counted() {
             has_dependents: false,
         })
         .collect();
-    s.ranks = vec![Rank {
+    s.ranks = vec![ScheduleRank {
         thread_blocks: vec![ThreadBlock { id: 0, send: None, recv: None, channel: 0, steps }],
         ..s.ranks[0].clone()
     }];

@@ -1,7 +1,8 @@
 //! Schedules for tests: a small language to write them, and well-known algorithms in it.
 
 use syncline_collective::schedule::{
-    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Rank, Schedule, ScheduleStep, ThreadBlock,
+    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep,
+    ThreadBlock,
 };
 
 pub const I: Buffer = Buffer::Input;
@@ -15,8 +16,13 @@ pub fn at(buffer: Buffer, offset: u32) -> Option<Location> {
 
 /// A schedule without steps; all ranks have equal buffers.
 pub fn empty(collective: Collective, in_place: bool, ranks: u32, [input, output, scratch]: [u32; 3]) -> Schedule {
-    let rank =
-        |id| Rank { id, input_chunks: input, output_chunks: output, scratch_chunks: scratch, thread_blocks: vec![] };
+    let rank = |id| ScheduleRank {
+        id,
+        input_chunks: input,
+        output_chunks: output,
+        scratch_chunks: scratch,
+        thread_blocks: vec![],
+    };
     Schedule {
         format: Format::SynclinePlan,
         version: 1,
