@@ -174,7 +174,7 @@ pub trait Endpoint<N: Network> {
         Q: Schedule<Self::Event> + Schedule<N::Event>;
 
     /// The network reports.
-    fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
+    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<Self::Event> + Schedule<N::Event>;
 

@@ -139,31 +139,30 @@ impl<'a> PhaseView<'a> {
         if self.takes_part { self.lane.program.steps(self.rank, thread) } else { 0 }
     }
 
-    /// A step and the length of what it carries.
+    /// A step.
     #[inline]
-    pub fn step(&self, at: Slot) -> (Step, u64) {
-        self.step_of(self.rank, at)
+    pub fn step(&self, at: Slot) -> Step {
+        self.lane.program.step(self.rank, at)
     }
 
-    /// A step of the switch of the NPU's line and the length of what it carries.
-    pub fn switch_step(&self, at: Slot) -> (Step, u64) {
-        self.step_of(LineRank(self.lane.program.ranks()), at)
+    /// A step of the switch of the NPU's line.
+    pub fn switch_step(&self, at: Slot) -> Step {
+        self.lane.program.step(LineRank(self.lane.program.ranks()), at)
     }
 
+    /// Bytes that a step carries: those of its blocks.
     #[inline]
-    fn step_of(&self, rank: LineRank, at: Slot) -> (Step, u64) {
-        let step = self.lane.program.step(rank, at);
+    pub fn len(&self, step: &Step) -> u64 {
         let (parts, blocks) = (self.lane.program.parts(), step.blocks);
         let split = self.layout.split;
-        let len = match self.ring() {
+        match self.ring() {
             None => split.run(self.vector, parts, blocks.first, blocks.count),
             Some(ring) => {
                 // The block of a place is the share of the rank there.
                 let rank = |i: u32| ring.ranks[(blocks.first + i) as usize % ring.ranks.len()];
                 (0..blocks.count).map(|i| split.share(self.vector, parts, rank(i).0).1).sum()
             }
-        };
-        (step, len)
+        }
     }
 
     /// Length of a block of the program.

@@ -271,6 +271,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// What a thread's step sends.
+    #[inline]
     fn message_of(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> Message {
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
@@ -314,7 +315,8 @@ impl<C: StepCost> MessageEndpoint<C> {
         if t.pc >= view.steps(thread) {
             return false;
         }
-        let (step, len) = view.step(Slot { thread, pc: t.pc });
+        let step = view.step(Slot { thread, pc: t.pc });
+        let len = view.len(&step);
         (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
         if step.op.sends() {
             t.route = view.route(&step);
@@ -323,7 +325,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
             let next = Slot { thread, pc: t.pc + 1 };
             let bursts = view.program().sends_in_bursts() && next.pc < view.steps(thread);
-            let following = bursts.then(|| view.step(next).0).filter(|next| next.op == Op::Send);
+            let following = bursts.then(|| view.step(next)).filter(|next| next.op == Op::Send);
             t.most_leaving = match following {
                 None => 0,
                 Some(next) if view.program().spreads() && view.route(&next) != t.route => {
@@ -384,27 +386,41 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// Sends a message of a step, or the first hop of it.
-    fn send<N: Network, Q>(&mut self, message: Message, ctx: &mut Ctx<'_, N, Q>)
+    #[inline]
+    fn send<N: Network, Q>(&mut self, mut message: Message, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.sent += message.len.0;
         self.flights.begin(ctx.now);
-        let (seq, message) = (Tag(message.tag).seq(), self.on_its_way(message));
+        let seq = Tag(message.tag).seq();
+        self.take_first_hop(&mut message);
+        if self.departures.is_some() && self.packet.is_none() {
+            return self.send_in_turn(message, seq, ctx);
+        }
+        self.send_queues.send(message, ctx);
+    }
+
+    /// Sends a message as soon as it is the next one of its place.
+    #[inline(never)]
+    fn send_in_turn<N: Network, Q>(&mut self, message: Message, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
         let oldest = self.npus[message.src.index()].base;
-        let next = match self.departures.as_mut().filter(|_| self.packet.is_none()) {
-            Some(departures) => departures.ready(message, seq, oldest),
-            None => Some(message),
-        };
+        let next = self.departures.as_mut().and_then(|departures| departures.ready(message, seq, oldest));
         if let Some(message) = next {
             self.send_queues.send(message, ctx);
         }
     }
 
-    /// A message as it takes its first hop.
-    fn on_its_way(&mut self, message: Message) -> Message {
-        let hop = self.forwarding.as_mut().and_then(|f| f.depart(self.layout.fabric(), message));
-        hop.map_or(message, |hop| self.message_on(message.src, hop, message.receipt))
+    /// Makes of a message its first hop, if endpoints forward it.
+    #[inline]
+    fn take_first_hop(&mut self, message: &mut Message) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        if let Some(hop) = forwarding.depart(self.layout.fabric(), *message) {
+            *message = self.message_on(message.src, hop, message.receipt);
+        }
     }
 
     /// A message on one of its hops, which it takes packet by packet if there is another.
@@ -519,11 +535,11 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         self.come_to_phase(npu, seq, ctx);
     }
 
-    fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
+    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let (npu, tag, segment) = match report {
+        let (npu, tag, segment) = match *report {
             NetOut::Arrived { at, port, tag, segment, last } => {
                 if last {
                     self.flights.end(segment.end());
@@ -609,7 +625,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                     if t.decoded && !t.working {
                         let name = self.layout.fabric().node_name(npu);
                         let phase = self.layout.phase_name(chunk.plan, c.phase);
-                        let (step, _) = view.step(Slot { thread, pc: t.pc });
+                        let step = view.step(Slot { thread, pc: t.pc });
                         waits.push(Wait {
                             who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
                             what: format!("the message of {}", view.sender_name(&step)),

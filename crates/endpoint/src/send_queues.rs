@@ -47,6 +47,9 @@ impl SendQueues {
     /// Sends a message as soon as its connection takes it.
     #[inline]
     pub fn send<N: Network, Q: Schedule<N::Event>>(&mut self, message: Message, ctx: &mut Ctx<'_, N, Q>) {
+        if !N::BOUNDS_CONNECTIONS {
+            return ctx.net.send(ctx.now, message, ctx.q);
+        }
         self.pass(message.connection(), Waiting::Message(message), ctx);
     }
 
@@ -81,11 +84,9 @@ impl SendQueues {
     where
         Q: Schedule<N::Event>,
     {
-        if N::BOUNDS_CONNECTIONS {
-            let queue = self.queues.get_mut(&connection);
-            if queue.is_some() || !ctx.net.takes(connection, next.len()) {
-                return self.queues.entry(connection).or_default().push_back(next);
-            }
+        let queue = self.queues.get_mut(&connection);
+        if queue.is_some() || !ctx.net.takes(connection, next.len()) {
+            return self.queues.entry(connection).or_default().push_back(next);
         }
         next.hand_over(ctx);
     }

@@ -342,12 +342,13 @@ where
             if !self.net_out.is_empty() {
                 let Self { queue: q, net, ep, ep_out: out, net_out, .. } = self;
                 let mut lost = None;
-                for report in net_out.drain(..) {
-                    match report {
+                for report in net_out.iter() {
+                    match *report {
                         NetOut::Failed { at, why, .. } => lost = Some((at, why)),
-                        report => ep.network(report, &mut Ctx { now, net, q, out }),
+                        _ => ep.network(report, &mut Ctx { now, net, q, out }),
                     }
                 }
+                net_out.clear();
                 if let Some((at, why)) = lost {
                     return Err(self.message_lost(now, at, why));
                 }

@@ -149,7 +149,8 @@ impl Counter<'_> {
                 self.looked_at += u64::from(looked_at);
                 let each = f64::from(steps) / f64::from(looked_at.max(1));
                 for pc in (0..steps).step_by(apart as usize) {
-                    let (step, len) = view.step(Slot { thread, pc });
+                    let step = view.step(Slot { thread, pc });
+                    let len = view.len(&step);
                     if step.op.sends() {
                         let hops = self.hops(npu, view.route(&step));
                         both.sent.add(&Traffic::of(each, len, hops, self.packet), 1.0);

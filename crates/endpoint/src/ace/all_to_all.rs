@@ -48,7 +48,8 @@ impl Ace {
     fn turn_to_peer(&mut self, npu: NodeId, seq: ChunkId, pc: u32) -> bool {
         let view = self.layout.view(npu, self.chunks[seq.index()], PhaseId(0));
         let mut steps = (pc..view.steps(0)).map(|pc| (pc, view.step(Slot { thread: 0, pc })));
-        let found = steps.find(|(_, (step, len))| step.op.sends() && *len > 0).map(|(pc, (step, len))| {
+        let found = steps.find(|(_, step)| step.op.sends() && view.len(step) > 0).map(|(pc, step)| {
+            let len = view.len(&step);
             let route = view.route(&step);
             let paths = &mut self.paths;
             let path = match route {

@@ -11,7 +11,6 @@ use super::engine::Ace;
 use super::event::{AceEvent, class};
 use super::handling::Handling;
 use super::message_tag::MessageTag;
-use super::packet::packet_bytes;
 use super::phase_messages as messages;
 use super::ports::Waiting;
 use super::progress::{Progress, State};
@@ -19,7 +18,7 @@ use super::run::{Arriving, InHand, PhaseRun, Shape};
 use crate::api::{ChunkId, Ctx, port_key};
 use syncline_collective::PhaseId;
 use syncline_core::{NodeId, PortId, Schedule};
-use syncline_network::{Network, Segment, TrafficClass};
+use syncline_network::{Network, TrafficClass};
 
 impl Ace {
     /// Sets what a chunk receives first around a ring.
@@ -52,21 +51,19 @@ impl Ace {
         }
     }
 
-    /// A packet of a phase arrived.
+    /// A packet of a phase, of `len` bytes, arrived.
     #[inline]
     pub(super) fn arrived<N: Network, Q>(
         &mut self,
         at: NodeId,
         port: PortId,
         tag: u64,
-        segment: Segment,
+        len: u32,
         ctx: &mut Ctx<'_, N, Q>,
     ) where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
         let MessageTag { seq, phase, is_result, number } = MessageTag::of(tag);
-        let len = packet_bytes(&segment);
         let packet = ArrivedPacket::new(len, port, is_result, number);
         let Some(run) = self.windows[at.index()].get_mut(seq).and_then(|chunk| running(chunk, phase)) else {
             let list = self.early.entry((at.0, seq, phase)).or_insert(PacketList::EMPTY);

@@ -31,20 +31,21 @@ impl<N: Network> Endpoint<N> for Ace {
     }
 
     #[inline]
-    fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
+    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
-        match report {
-            NetOut::Arrived { at, port, tag, segment, last } => {
+        match *report {
+            NetOut::Arrived { at, port, tag, ref segment, last } => {
                 if last {
                     self.flights.end(ctx.now);
                 }
+                let len = packet_bytes(segment);
                 if is_of_all_to_all(tag) {
-                    let packet = Packet::arrived(tag, packet_bytes(&segment), ctx.now);
+                    let packet = Packet::arrived(tag, len, ctx.now);
                     self.packet_arrived(at, port, packet, ctx);
                 } else {
-                    self.arrived(at, port, tag, segment, ctx);
+                    self.arrived(at, port, tag, len, ctx);
                 }
             }
             NetOut::Left { .. } => {}

@@ -42,9 +42,10 @@ impl Packet {
 /// The bytes of a packet that has arrived.
 ///
 /// # Panics
-/// If it has 2^32 or more; what is fed to the network has fewer.
+/// If it is several packets, or has 2^32 bytes or more: an engine feeds one packet at a time, of fewer bytes.
 #[inline]
 pub(super) fn packet_bytes(segment: &Segment) -> u32 {
+    assert_eq!(segment.packets, 1, "packets are fed, and so arrive, one by one");
     u32::try_from(segment.len.0).expect("a packet of less than 4 GiB")
 }
 

@@ -46,9 +46,9 @@ impl Pattern {
     }
 }
 
-/// A step of the NPU's only thread, without the length of what it carries.
+/// A step of the NPU's only thread.
 fn step(view: &PhaseView<'_>, pc: u32) -> Step {
-    view.program().step(view.rank, Slot { thread: 0, pc })
+    view.step(Slot { thread: 0, pc })
 }
 
 /// Messages that the largest block of a phase is cut into.
@@ -87,8 +87,8 @@ pub(super) fn arriving_messages(view: &PhaseView<'_>) -> u32 {
 /// What becomes of an arriving message around a ring, and the bytes of the block that it is of.
 pub(super) fn arriving(view: &PhaseView<'_>, number: u32) -> (Handling, u64) {
     if Pattern::of(view.program()) == Pattern::Ring {
-        let (step, block) = view.step(Slot { thread: 0, pc: number });
-        return (Handling::of(step.op), block);
+        let step = step(view, number);
+        return (Handling::of(step.op), view.len(&step));
     }
     let (pc, place) = relayed(view, number);
     let step = step(view, pc);
@@ -103,7 +103,7 @@ pub(super) fn own_block(view: &PhaseView<'_>, own: u32) -> u64 {
             let step = step(view, 0);
             relayed_block(view, &step, step.to, own)
         }
-        Pattern::Ring | Pattern::Direct => view.step(Slot { thread: 0, pc: own }).1,
+        Pattern::Ring | Pattern::Direct => view.len(&step(view, own)),
     }
 }
 
@@ -159,9 +159,9 @@ fn relayed_block(view: &PhaseView<'_>, step: &Step, nearest: LineRank, place: u3
 pub(super) fn direct_arrivals(view: &PhaseView<'_>) -> (u64, u64) {
     let (mut to_add, mut to_store) = (0, 0);
     for pc in 0..view.steps(0) {
-        if !step(view, pc).op.sends() {
-            let (step, len) = view.step(Slot { thread: 0, pc });
-            *(if step.op.reduces() { &mut to_add } else { &mut to_store }) += len;
+        let step = step(view, pc);
+        if !step.op.sends() {
+            *(if step.op.reduces() { &mut to_add } else { &mut to_store }) += view.len(&step);
         }
     }
     (to_add, to_store)
@@ -188,8 +188,8 @@ pub(super) fn direct_message(
         if place.group == groups {
             place = direct_round(view, place.first + place.sends)?;
         }
-        let (step, block) = view.step(Slot { thread: 0, pc: place.first + place.turn });
-        let len = part(block, groups, place.group);
+        let step = step(view, place.first + place.turn);
+        let len = part(view.len(&step), groups, place.group);
         if len > 0 {
             return Some((place, step, len));
         }

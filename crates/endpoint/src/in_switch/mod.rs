@@ -83,11 +83,11 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
         self.npus.start(npu, ctx);
     }
 
-    fn network<Q>(&mut self, report: NetOut, ctx: &mut Ctx<'_, N, Q>)
+    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        match report {
+        match *report {
             NetOut::Arrived { at, port, tag, segment, .. } if self.switches.contains(at) => {
                 self.npus.flights.end(ctx.now);
                 self.switches.arrived((at, port), tag, segment.len, ctx.now, ctx.q);

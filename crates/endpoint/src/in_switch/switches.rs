@@ -206,11 +206,12 @@ impl Switches {
         let view = self.view(id);
         let program = program(&view);
         let piece = program.piece(Slot { thread, pc: id.first });
-        let (_, len) = view.switch_step(Slot { thread, pc: piece.first });
+        let len = view.len(&view.switch_step(Slot { thread, pc: piece.first }));
         let mut sent = 0;
         for &(rank, port) in &line.members {
             let Some(pc) = program.sends_to(piece, rank) else { continue };
-            let (step, len) = view.switch_step(Slot { thread, pc });
+            let step = view.switch_step(Slot { thread, pc });
+            let len = view.len(&step);
             sent += len;
             let tag = Tag::new(seq, id.phase, step.into).0;
             let (src, route) = (node, Route::Port(port));

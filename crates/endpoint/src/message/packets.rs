@@ -68,10 +68,10 @@ impl<C: StepCost> MessageEndpoint<C> {
         let id = match self.thread(npu, seq, thread).message {
             Some(id) => id,
             None => {
-                let message = self.message_of(npu, seq, thread);
+                let mut message = self.message_of(npu, seq, thread);
                 self.sent += message.len.0;
                 self.flights.begin(ctx.now);
-                let message = self.on_its_way(message);
+                self.take_first_hop(&mut message);
                 let id = self.send_queues.open(message, ctx);
                 self.thread(npu, seq, thread).message = Some(id);
                 id
