@@ -20,5 +20,5 @@ pub mod verify;
 
 pub use kind::Kind;
 pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split};
-pub use program::{Blocks, Op, Posting, Program, Slot, Step};
+pub use program::{Blocks, Buffer, Detail, Op, Place, Posting, Program, Slot, Step, Way, Written};
 pub use rank::{LineRank, Rank};

@@ -126,7 +126,8 @@ fn below(n: u32, ranks: u32) -> u32 {
 
 /// The tree of a thread, and whether the thread goes down it.
 #[inline]
-fn role(kind: Kind, thread: u8) -> (u8, bool) {
+fn role(kind: Kind, thread: u16) -> (u8, bool) {
+    let thread = thread as u8; // one of `threads`
     match kind {
         Kind::AllReduce => (thread / 2, thread % 2 == 1),
         _ => (thread, kind == Kind::Broadcast),
@@ -134,8 +135,8 @@ fn role(kind: Kind, thread: u8) -> (u8, bool) {
 }
 
 #[inline]
-fn thread(kind: Kind, tree: u8, down: bool) -> u8 {
-    if kind == Kind::AllReduce { 2 * tree + u8::from(down) } else { tree }
+fn thread(kind: Kind, tree: u8, down: bool) -> u16 {
+    u16::from(if kind == Kind::AllReduce { 2 * tree + u8::from(down) } else { tree })
 }
 
 /// Steps of a rank for a slice.
@@ -147,7 +148,7 @@ fn steps_of_slice(trees: Trees, position: u32, down: bool) -> u32 {
 
 /// Steps of a thread of a rank; saturates.
 #[inline]
-pub fn steps(trees: Trees, slices: u32, rank: u32, thread: u8) -> u32 {
+pub fn steps(trees: Trees, slices: u32, rank: u32, thread: u16) -> u32 {
     let (tree, down) = role(trees.kind, thread);
     slices.saturating_mul(steps_of_slice(trees, trees.position(tree, rank), down))
 }

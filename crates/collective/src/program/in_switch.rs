@@ -90,7 +90,7 @@ impl InSwitch {
     }
 
     /// How many turns a thread has.
-    const fn turns_of(&self, thread: u8) -> u32 {
+    const fn turns_of(&self, thread: u16) -> u32 {
         let threads = self.threads() as u32;
         (self.turns() + threads - 1 - thread as u32) / threads
     }
@@ -105,7 +105,7 @@ impl InSwitch {
 
     /// Steps of a thread of a rank, or of the switch; saturates.
     #[inline]
-    pub fn steps(&self, rank: LineRank, thread: u8) -> u32 {
+    pub fn steps(&self, rank: LineRank, thread: u16) -> u32 {
         if self.ranks < 2 {
             return 0;
         }

@@ -3,9 +3,12 @@
 //! A program works on a vector that is cut into [`Program::parts`] blocks. A rank runs one or more
 //! *threads*; a thread is a list of steps, performed in order. A step receives at most one run of
 //! consecutive blocks and sends at most one. If it does both, the runs are the same, so that an engine
-//! that works on packets can forward each packet as it arrives. Threads of a rank need not wait for each
-//! other. A send does not wait for its receiver, and names the step of the receiver that takes the
-//! message: that is how an arrival finds its step. The steps are MSCCL's fused instructions.
+//! that works on packets can forward each packet as it arrives. Threads of a rank do not wait for each
+//! other, unless a step says that it does. A send does not wait for its receiver, and names the step of the
+//! receiver that takes the message: that is how an arrival finds its step. The steps are MSCCL's instructions.
+//!
+//! Programs compute their steps, in O(1) memory, or have them [written down](Written): plans in files and schedules of other
+//! tools. Both speak one language ([`step`]).
 //!
 //! | module | algorithms |
 //! |---|---|
@@ -18,6 +21,7 @@
 //! | [`double_tree`] | two complementary binary trees, pipelined |
 //! | [`one_hop`] | a tree of depth one per rank, pipelined |
 //! | [`in_switch`] | sums and copies made by the switch that joins the ranks |
+//! | [`written`], [`loops`] | any, with steps that are written down and repeated |
 
 pub mod binomial;
 pub mod chain;
@@ -25,20 +29,24 @@ pub mod direct;
 pub mod double_tree;
 pub mod halving;
 pub mod in_switch;
+pub mod loops;
 pub mod one_hop;
 pub mod posting;
 pub mod relay;
 pub mod ring;
 pub mod step;
 pub mod walk;
+pub mod written;
 
 pub use posting::Posting;
-pub use step::{Blocks, Op, Slot, Step};
+pub use step::{Blocks, Buffer, Detail, Op, Place, Slot, Step, Way};
+pub use written::{Frame, Pacing, Written};
 
 use crate::kind::Kind;
 use crate::rank::LineRank;
 use double_tree::Trees;
 use in_switch::InSwitch;
+use std::sync::Arc;
 
 /// The program of a phase, for all ranks of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,30 +138,18 @@ pub enum Program {
     },
     /// Through a switch that adds and copies.
     InSwitch(InSwitch),
-    /// Steps that are written out one by one, for tests and schedules of other tools.
-    Explicit {
-        /// Blocks that the vector is cut into.
-        parts: u32,
-        /// The steps of each rank by thread, up to 255 of them; a rank may have fewer than another.
-        steps: std::sync::Arc<[Vec<Vec<Step>>]>,
-        /// Whether the last of them are those of a switch.
-        switch: bool,
-    },
+    /// Steps that are written down: a plan of a file, or a schedule of another tool.
+    Written(Arc<Written>),
 }
 
 impl Program {
-    /// The same program written out.
-    #[must_use]
-    pub fn written_out(&self) -> Program {
-        let thread = |rank, thread| (0..self.steps(rank, thread)).map(move |pc| self.step(rank, Slot { thread, pc }));
-        let rank = |rank| (0..self.threads()).map(|t| thread(rank, t).collect()).collect();
-        let steps = (0..self.ranks() + u32::from(self.has_switch())).map(LineRank).map(rank).collect();
-        Program::Explicit { parts: self.parts(), steps, switch: self.has_switch() }
-    }
-
     /// Whether a switch takes part: as rank [`Program::ranks`], which has no input and no result.
-    pub const fn has_switch(&self) -> bool {
-        matches!(self, Program::InSwitch(_) | Program::Explicit { switch: true, .. })
+    pub fn has_switch(&self) -> bool {
+        match self {
+            Program::InSwitch(_) => true,
+            Program::Written(written) => written.has_switch(),
+            _ => false,
+        }
     }
 
     /// Ranks of the group, a switch not counted.
@@ -169,7 +165,7 @@ impl Program {
             | Program::OneHopTrees { ranks, .. } => *ranks,
             Program::DirectOnGrid { order, .. } => order.ranks(),
             Program::InSwitch(p) => p.ranks,
-            Program::Explicit { steps, switch, .. } => steps.len() as u32 - u32::from(*switch),
+            Program::Written(written) => written.ranks(),
         }
     }
 
@@ -186,21 +182,18 @@ impl Program {
             Program::DoubleBinaryTree { slices, .. } => slices.saturating_mul(2),
             Program::OneHopTrees { kind, ranks, slices, .. } => one_hop::shares(kind, ranks).saturating_mul(slices),
             Program::InSwitch(ref p) => p.parts(),
-            Program::Explicit { parts, .. } => parts,
+            Program::Written(ref written) => written.parts(),
         }
     }
 
     /// Threads of a rank, at least 1.
     #[inline]
-    pub fn threads(&self) -> u8 {
+    pub fn threads(&self) -> u16 {
         match *self {
-            Program::DoubleBinaryTree { kind, .. } => double_tree::threads(kind),
-            Program::OneHopTrees { kind, .. } => one_hop::threads(kind),
-            Program::InSwitch(ref p) => p.threads(),
-            Program::Explicit { ref steps, .. } => {
-                let most = steps.iter().map(Vec::len).max().unwrap_or(0).max(1);
-                u8::try_from(most).expect("a rank has up to 255 threads")
-            }
+            Program::DoubleBinaryTree { kind, .. } => double_tree::threads(kind).into(),
+            Program::OneHopTrees { kind, .. } => one_hop::threads(kind).into(),
+            Program::InSwitch(ref p) => p.threads().into(),
+            Program::Written(ref written) => written.threads(),
             _ => 1,
         }
     }
@@ -209,13 +202,18 @@ impl Program {
     /// the thread blocks of NCCL and MSCCL do: a tree's way up is not to wait for another tree's way down. Only pieces on
     /// their way to a switch that reduces them go one after the other, so that it has them all soon.
     #[inline]
-    pub const fn queue(&self, thread: u8) -> u8 {
-        if matches!(self, Program::InSwitch(_)) { 0 } else { thread }
+    pub fn queue(&self, thread: u16) -> u16 {
+        let one = match self {
+            Program::InSwitch(_) => true,
+            Program::Written(written) => written.pacing().one_queue,
+            _ => false,
+        };
+        if one { 0 } else { thread }
     }
 
     /// Number of steps of a thread of a rank; saturates.
     #[inline]
-    pub fn steps(&self, rank: LineRank, thread: u8) -> u32 {
+    pub fn steps(&self, rank: LineRank, thread: u16) -> u32 {
         match *self {
             Program::Ring { kind, ranks, .. } => ring::steps(kind, ranks),
             Program::Relay { ranks, .. } => relay::steps(ranks),
@@ -231,9 +229,7 @@ impl Program {
                 one_hop::steps(kind, ranks, root.0, slices, rank.0, thread)
             }
             Program::InSwitch(ref p) => p.steps(rank, thread),
-            Program::Explicit { ref steps, .. } => {
-                steps[rank.index()].get(usize::from(thread)).map_or(0, |steps| steps.len() as u32)
-            }
+            Program::Written(ref written) => written.steps(rank, thread),
         }
     }
 
@@ -266,15 +262,49 @@ impl Program {
                 one_hop::step(kind, ranks, root.0, slices, rank.0, at)
             }
             Program::InSwitch(ref p) => p.step(rank, at),
-            Program::Explicit { ref steps, .. } => steps[rank.index()][usize::from(at.thread)][at.pc as usize],
+            Program::Written(ref written) => written.step(rank, at),
         }
+    }
+
+    /// What else a step says. Steps that are computed say nothing else but that halves go round rings both ways.
+    #[inline]
+    pub fn detail(&self, rank: LineRank, at: Slot) -> Detail {
+        match self {
+            Program::Written(written) => written.detail(rank, at),
+            Program::DirectOnGrid { order, .. } if order.goes_around(self.step(rank, at).blocks) => {
+                Detail { way: Way::Choice(1), ..Detail::default() }
+            }
+            _ => Detail::default(),
+        }
+    }
+
+    /// Whether a step may wait for one of another thread, or only wait.
+    #[inline]
+    pub fn has_dependencies(&self) -> bool {
+        matches!(self, Program::Written(written) if written.has_dependencies())
+    }
+
+    /// Names of the link classes that steps name by number.
+    pub fn classes(&self) -> &[String] {
+        match self {
+            Program::Written(written) => written.classes(),
+            _ => &[],
+        }
+    }
+
+    /// How messages that follow one another in a thread go to the network.
+    pub fn pacing(&self) -> Pacing {
+        Pacing { one_by_one: self.sends_in_bursts(), spreads: self.spreads(), one_queue: self.queue(1) == 0 }
     }
 
     /// Whether messages that a thread sends in a row are for peers that do not wait for one another: those
     /// of trees are better sent one by one, so that every level of the tree goes on soon.
     #[inline]
-    pub const fn spreads(&self) -> bool {
-        matches!(self, Program::Direct { .. } | Program::DirectOnGrid { .. } | Program::OneHopTrees { .. })
+    pub fn spreads(&self) -> bool {
+        match self {
+            Program::Written(written) => written.pacing().spreads,
+            _ => matches!(self, Program::Direct { .. } | Program::DirectOnGrid { .. } | Program::OneHopTrees { .. }),
+        }
     }
 
     /// Messages that a rank of a direct algorithm sends in a round: one to every other, or two to one of them.
@@ -286,21 +316,28 @@ impl Program {
         }
     }
 
-    /// Whether what a step sends goes round a ring the other way than other messages to that rank.
+    /// The way of what a step sends.
     #[inline]
-    pub fn goes_around(&self, step: &Step) -> bool {
-        matches!(self, Program::DirectOnGrid { order, .. } if order.goes_around(step.blocks))
+    pub fn way(&self, rank: LineRank, at: Slot, step: &Step) -> Way {
+        match self {
+            Program::DirectOnGrid { order, .. } if order.goes_around(step.blocks) => Way::Choice(1),
+            Program::Written(written) => written.detail(rank, at).way,
+            _ => Way::Route,
+        }
     }
 
-    /// Whether a thread may send several messages of its own in a row.
+    /// Whether a thread may send several messages of its own in a row, and has to be kept from sending all at once.
     #[inline]
-    pub const fn sends_in_bursts(&self) -> bool {
-        !matches!(self, Program::Ring { .. } | Program::Relay { .. } | Program::HalvingDoubling { .. })
+    pub fn sends_in_bursts(&self) -> bool {
+        match self {
+            Program::Written(written) => written.pacing().one_by_one,
+            _ => !matches!(self, Program::Ring { .. } | Program::Relay { .. } | Program::HalvingDoubling { .. }),
+        }
     }
 
     /// Whether every rank does the same as rank 0, seen from its own place: with blocks and peers at the
     /// same distance (modulo the ranks), and numbered alike.
-    pub const fn is_rotation_symmetric(&self) -> bool {
+    pub fn is_rotation_symmetric(&self) -> bool {
         match self {
             Program::Ring { .. } | Program::Relay { .. } | Program::DirectOnGrid { .. } => true,
             Program::Direct { kind, posting, .. } => !kind.is_rooted() && matches!(posting, Posting::Rotated),
@@ -309,8 +346,8 @@ impl Program {
             | Program::HalvingDoubling { .. }
             | Program::Binomial { .. }
             | Program::DoubleBinaryTree { .. }
-            | Program::InSwitch(_)
-            | Program::Explicit { .. } => false,
+            | Program::InSwitch(_) => false,
+            Program::Written(written) => written.is_rotation_symmetric(),
         }
     }
 
@@ -322,7 +359,7 @@ impl Program {
     /// Messages that follow one another on the longest way through the program: what its latency counts.
     pub fn rounds(&self) -> u32 {
         match *self {
-            Program::Explicit { .. } => walk::rounds(self),
+            Program::Written(_) => walk::rounds(self),
             _ if self.ranks() < 2 => 0,
             Program::Ring { kind: Kind::AllReduce, ranks, .. } => 2 * (ranks - 1),
             Program::Ring { ranks, .. } | Program::Relay { ranks, .. } | Program::Chain { ranks, .. } => ranks - 1,

@@ -50,7 +50,7 @@ fn below(n: u32, ranks: u32) -> u32 {
 
 /// Steps of a thread for a slice.
 #[inline]
-fn steps_of_slice(kind: Kind, ranks: u32, root: u32, rank: u32, thread: u8) -> u32 {
+fn steps_of_slice(kind: Kind, ranks: u32, root: u32, rank: u32, thread: u16) -> u32 {
     let others = ranks - 1;
     match (kind, thread) {
         _ if others == 0 => 0,
@@ -66,7 +66,7 @@ fn steps_of_slice(kind: Kind, ranks: u32, root: u32, rank: u32, thread: u8) -> u
 
 /// Steps of a thread of a rank; saturates.
 #[inline]
-pub fn steps(kind: Kind, ranks: u32, root: u32, slices: u32, rank: u32, thread: u8) -> u32 {
+pub fn steps(kind: Kind, ranks: u32, root: u32, slices: u32, rank: u32, thread: u16) -> u32 {
     slices.saturating_mul(steps_of_slice(kind, ranks, root, rank, thread))
 }
 
@@ -83,7 +83,7 @@ pub fn step(kind: Kind, ranks: u32, root: u32, slices: u32, rank: u32, at: Slot)
 }
 
 #[inline]
-fn all_reduce(ranks: u32, rank: u32, thread: u8, (slice, i): (u32, u32), share: impl Fn(u32) -> Blocks) -> Step {
+fn all_reduce(ranks: u32, rank: u32, thread: u16, (slice, i): (u32, u32), share: impl Fn(u32) -> Blocks) -> Step {
     let others = ranks - 1;
     // Peers are served in the order of their distance upwards and heard in that downwards.
     let ahead = |k: u32| below(rank + k, ranks);
@@ -114,7 +114,7 @@ fn rooted(
     root: u32,
     rank: u32,
     (slice, i): (u32, u32),
-    thread: u8,
+    thread: u16,
     share: impl Fn(u32) -> Blocks,
 ) -> Step {
     let leaves = ranks - 1;
@@ -124,7 +124,7 @@ fn rooted(
     let ahead = |k: u32| below(me + k, leaves);
     let behind = |k: u32| below(me + leaves - k, leaves);
     let others = leaves - 1;
-    let at_owner = |thread: u8, turn: u32| Slot { thread, pc: slice * others.max(1) + turn };
+    let at_owner = |thread: u16, turn: u32| Slot { thread, pc: slice * others.max(1) + turn };
     let exchange = |k: u32| Slot { thread: 1, pc: slice * others + k - 1 };
     match (kind, rank == root, thread) {
         (Kind::Broadcast, true, _) => Step::send(share(i), name(i), at_owner(0, 0)),

@@ -1,6 +1,12 @@
-//! The steps that programs consist of: what a rank receives, does and sends at once.
+//! The language of steps: what a rank receives, does and sends at once.
+//!
+//! One language serves generated algorithms, plans in files and schedules of other tools. A step says *what* of the vector it
+//! works on ([`Blocks`]), with whom, and which step takes what it sends. Written steps may say more ([`Detail`]): where
+//! their data lies, if that is not its place in the vector, a step of another thread that they wait for, and the way that
+//! their message goes.
 
 use crate::rank::LineRank;
+use serde::{Deserialize, Serialize};
 
 /// What a step does, in the order of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,32 +23,43 @@ pub enum Op {
     RecvCopySend,
     /// Receives and keeps.
     Recv,
+    /// Copies local data to another place.
+    Copy,
+    /// Adds local data to that at another place.
+    Reduce,
+    /// Only waits for the step that it depends on.
+    Nop,
 }
 
 impl Op {
     /// Whether the step takes a message.
     pub const fn receives(self) -> bool {
-        !matches!(self, Op::Send)
+        !matches!(self, Op::Send | Op::Copy | Op::Reduce | Op::Nop)
     }
 
     /// Whether the step sends a message.
     pub const fn sends(self) -> bool {
-        !matches!(self, Op::RecvReduce | Op::Recv)
+        matches!(self, Op::Send | Op::RecvReduceSend | Op::RecvReduceCopySend | Op::RecvCopySend)
     }
 
-    /// Whether the step adds local data to what it received.
+    /// Whether the step works on what its rank has, without a message.
+    pub const fn is_local(self) -> bool {
+        matches!(self, Op::Copy | Op::Reduce | Op::Nop)
+    }
+
+    /// Whether the step adds local data to what it received, or to other local data.
     pub const fn reduces(self) -> bool {
-        matches!(self, Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend)
+        matches!(self, Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend | Op::Reduce)
     }
 
     /// Whether the step reads local data.
     pub const fn reads_local(self) -> bool {
-        self.reduces() || matches!(self, Op::Send)
+        self.reduces() || matches!(self, Op::Send | Op::Copy)
     }
 
     /// Whether the step keeps what it received or computed.
     pub const fn stores(self) -> bool {
-        matches!(self, Op::RecvReduce | Op::RecvReduceCopySend | Op::RecvCopySend | Op::Recv)
+        !matches!(self, Op::Send | Op::RecvReduceSend | Op::Nop)
     }
 }
 
@@ -68,12 +85,12 @@ impl Blocks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
     /// Its thread.
-    pub thread: u8,
+    pub thread: u16,
     /// Its number in the thread.
     pub pc: u32,
 }
 
-/// One step of a rank.
+/// One step of a rank: what every event of a run needs to know. What else a written step may say is its [`Detail`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What it does.
@@ -89,6 +106,19 @@ pub struct Step {
 }
 
 impl Step {
+    /// The same step, where what has no meaning for what it does is the same for all steps that do so.
+    #[must_use]
+    pub const fn normal(self) -> Step {
+        const NOBODY: LineRank = LineRank(0);
+        let zero = Slot { thread: 0, pc: 0 };
+        match (self.op.receives(), self.op.sends()) {
+            (true, true) => self,
+            (true, false) => Step { to: self.from, into: zero, ..self },
+            (false, true) => Step { from: self.to, ..self },
+            (false, false) => Step { from: NOBODY, to: NOBODY, into: zero, ..self },
+        }
+    }
+
     /// A step that only sends.
     pub const fn send(blocks: Blocks, to: LineRank, into: Slot) -> Step {
         Step { op: Op::Send, blocks, from: to, to, into }
@@ -98,4 +128,66 @@ impl Step {
     pub const fn receive(op: Op, blocks: Blocks, from: LineRank) -> Step {
         Step { op, blocks, from, to: from, into: Slot { thread: 0, pc: 0 } }
     }
+}
+
+/// A buffer of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Buffer {
+    /// What the collective starts from.
+    #[serde(rename = "i")]
+    Input,
+    /// What it produces.
+    #[serde(rename = "o")]
+    Output,
+    /// Room for what is under way.
+    #[serde(rename = "s")]
+    Scratch,
+}
+
+impl Buffer {
+    /// The name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Buffer::Input => "input",
+            Buffer::Output => "output",
+            Buffer::Scratch => "scratch",
+        }
+    }
+}
+
+/// The first of some blocks of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// The block's number within it.
+    pub first: u32,
+}
+
+/// The way that a message goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// Along the fabric's route.
+    #[default]
+    Route,
+    /// Along another route that is as good, by its number among these.
+    Choice(u8),
+    /// By links of a class, such as PCIe where there are NVLinks, too; by its number among the classes that the program names
+    /// ([`super::Written::classes`]).
+    Over(u8),
+    /// By one of the parallel links to the peer, by its number among these.
+    Link(u16),
+}
+
+/// What a written step may say beyond what all steps do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// A step of another thread of its rank that has to be done before.
+    pub after: Option<Slot>,
+    /// The way of what it sends.
+    pub way: Way,
+    /// Where the data that it reads lies; `None` for its place in the vector.
+    pub src: Option<Place>,
+    /// Where the data that it writes lies; `None` for its place in the vector.
+    pub dst: Option<Place>,
 }

@@ -10,26 +10,38 @@ pub fn rounds(program: &Program) -> u32 {
     let (ranks, threads) = (program.ranks() + u32::from(program.has_switch()), program.threads());
     // When each thread has finished the step before its current one, and when messages arrive.
     let mut cursors = vec![(0u32, 0u32); ranks as usize * usize::from(threads)];
+    let cursor_of = |rank: LineRank, thread: u16| rank.index() * usize::from(threads) + usize::from(thread);
     let mut arrivals: BTreeMap<(LineRank, Slot), u32> = BTreeMap::new();
-    let mut ready: Vec<(LineRank, u8)> =
+    let mut waiting: BTreeMap<(LineRank, Slot), Vec<u16>> = BTreeMap::new();
+    let mut ready: Vec<(LineRank, u16)> =
         (0..ranks).map(LineRank).flat_map(|r| (0..threads).map(move |t| (r, t))).collect();
     let mut longest = 0;
     while let Some((rank, thread)) = ready.pop() {
-        let cursor = &mut cursors[rank.index() * usize::from(threads) + usize::from(thread)];
+        let at_cursor = cursor_of(rank, thread);
         let steps = program.steps(rank, thread);
-        while cursor.0 < steps {
-            let at = Slot { thread, pc: cursor.0 };
+        while cursors[at_cursor].0 < steps {
+            let (pc, mut time) = cursors[at_cursor];
+            let at = Slot { thread, pc };
             let step = program.step(rank, at);
+            if let Some(other) = program.detail(rank, at).after {
+                let (done, since) = cursors[cursor_of(rank, other.thread)];
+                if done <= other.pc {
+                    waiting.entry((rank, other)).or_default().push(thread);
+                    break;
+                }
+                time = time.max(since);
+            }
             if step.op.receives() {
-                let Some(time) = arrivals.remove(&(rank, at)) else { break };
-                cursor.1 = cursor.1.max(time);
+                let Some(arrival) = arrivals.remove(&(rank, at)) else { break };
+                time = time.max(arrival);
             }
             if step.op.sends() {
-                arrivals.insert((step.to, step.into), cursor.1 + 1);
+                arrivals.insert((step.to, step.into), time + 1);
                 ready.push((step.to, step.into.thread));
-                longest = longest.max(cursor.1 + 1);
+                longest = longest.max(time + 1);
             }
-            cursor.0 += 1;
+            cursors[at_cursor] = (pc + 1, time);
+            ready.extend(waiting.remove(&(rank, at)).into_iter().flatten().map(|thread| (rank, thread)));
         }
     }
     longest

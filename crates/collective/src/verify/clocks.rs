@@ -23,14 +23,14 @@ pub(super) struct Clocks {
     own: usize,
     clocks: Vec<Clock>,
     /// Per cell: the last write, thread and step + 1.
-    written: Vec<(u8, u32)>,
+    written: Vec<(u16, u32)>,
     /// Per cell and thread: step + 1 of the last read.
     read: Vec<u32>,
 }
 
 impl Clocks {
     /// For a rank at place `at` of a line of `ranks`, with `threads` threads each and `cells` data.
-    pub(super) fn new((rank, phase): (Rank, PhaseId), at: LineRank, ranks: u32, threads: u8, cells: usize) -> Clocks {
+    pub(super) fn new((rank, phase): (Rank, PhaseId), at: LineRank, ranks: u32, threads: u16, cells: usize) -> Clocks {
         if threads < 2 {
             return Clocks::default();
         }
@@ -60,12 +60,12 @@ impl Clocks {
     }
 
     /// The clock that a message takes along.
-    pub(super) fn stamp(&self, thread: u8) -> Clock {
+    pub(super) fn stamp(&self, thread: u16) -> Clock {
         if self.idle() { Clock::default() } else { self.clocks[usize::from(thread)].clone() }
     }
 
     /// A message has been received.
-    pub(super) fn join(&mut self, thread: u8, stamp: &[u32]) {
+    pub(super) fn join(&mut self, thread: u16, stamp: &[u32]) {
         if !self.idle() {
             self.clocks[usize::from(thread)]
                 .iter_mut()
@@ -80,7 +80,7 @@ impl Clocks {
             return Ok(());
         }
         let known = |thread: usize| self.clocks[usize::from(at.thread)][self.own + thread];
-        let race = |thread: u8, steps: u32| Flaw::Race {
+        let race = |thread: u16, steps: u32| Flaw::Race {
             rank: self.rank,
             phase: self.phase,
             element: cell as u64,
@@ -94,7 +94,7 @@ impl Clocks {
         let read = &self.read[cell * self.threads..][..self.threads];
         if write {
             if let Some(reader) = (0..self.threads).find(|&t| known(t) < read[t]) {
-                return Err(race(reader as u8, read[reader]));
+                return Err(race(reader as u16, read[reader]));
             }
             self.written[cell] = (at.thread, at.pc + 1);
         } else {

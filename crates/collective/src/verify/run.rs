@@ -14,7 +14,7 @@ use syncline_core::Id;
 /// Data on its way.
 struct Message {
     /// Who sent it: rank and thread.
-    from: (Rank, u8),
+    from: (Rank, u16),
     sets: Sets,
     clock: Clock,
 }
@@ -61,7 +61,7 @@ struct Run<'v, 'a> {
     /// Per receiver, by phase and step.
     mail: Vec<BTreeMap<(PhaseId, Slot), Message>>,
     /// Messages on their way through each connection.
-    under_way: BTreeMap<(Rank, u8, Rank), u32>,
+    under_way: BTreeMap<(Rank, u16, Rank), u32>,
 }
 
 enum Data {
@@ -351,7 +351,7 @@ impl<'v, 'a> Run<'v, 'a> {
     }
 
     /// What a thread of a rank sends through to another rank.
-    fn connection(&self, (rank, thread): (Rank, u8), to: Rank) -> (Rank, u8, Rank) {
+    fn connection(&self, (rank, thread): (Rank, u16), to: Rank) -> (Rank, u16, Rank) {
         let shared = matches!(self.verifier.buffering, Buffering::SharedSlots(_));
         (rank, if shared { 0 } else { thread }, to)
     }
@@ -375,7 +375,7 @@ impl<'v, 'a> Run<'v, 'a> {
         let cursor = &self.cursors[rank.index()];
         let Cursor { phase, own, .. } = *cursor;
         let Some(program) = self.verifier.programs.get(phase.index()) else { return Vec::new() };
-        let wait = |(thread, (pc, in_hand)): (u8, &(u32, Option<Sets>))| {
+        let wait = |(thread, (pc, in_hand)): (u16, &(u32, Option<Sets>))| {
             let at = Slot { thread, pc: *pc };
             (*pc < program.steps(own, thread)).then(|| {
                 let step = program.step(own, at);
