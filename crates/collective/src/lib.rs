@@ -12,6 +12,7 @@
 
 pub mod kind;
 pub mod plan;
+pub mod plan_file;
 pub mod program;
 pub mod rank;
 pub mod schedule;
@@ -19,6 +20,6 @@ pub mod themis;
 pub mod verify;
 
 pub use kind::Kind;
-pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split};
+pub use plan::{Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split, WrittenPhase};
 pub use program::{Blocks, Buffer, Detail, Op, Place, Posting, Program, Slot, Step, Way, Written};
 pub use rank::{LineRank, Rank};

@@ -70,6 +70,8 @@ pub enum Algorithm {
         /// Pieces of a line that the switch holds at once, at least 1.
         slots: u8,
     },
+    /// What is written in a plan.
+    Written,
 }
 
 impl Algorithm {
@@ -83,6 +85,7 @@ impl Algorithm {
             Algorithm::DoubleBinaryTree { .. } => "double-binary-tree",
             Algorithm::OneHopTrees { .. } => "one-hop-trees",
             Algorithm::InSwitch { .. } => "in-switch",
+            Algorithm::Written => "written",
         }
     }
 
@@ -91,7 +94,7 @@ impl Algorithm {
         match self {
             Algorithm::Ring => !kind.is_rooted(),
             Algorithm::Chain { .. } => kind.is_rooted(),
-            Algorithm::Direct => true,
+            Algorithm::Direct | Algorithm::Written => true,
             Algorithm::HalvingDoubling => !matches!(kind, Kind::AllToAll),
             Algorithm::DoubleBinaryTree { .. } | Algorithm::OneHopTrees { .. } => {
                 matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce)
@@ -113,11 +116,11 @@ impl Algorithm {
             | Algorithm::OneHopTrees { slices } => Some(slices),
             Algorithm::InSwitch { slots: 0, .. } => Some(0),
             Algorithm::InSwitch { slices, .. } => Some(slices),
-            Algorithm::Ring | Algorithm::Direct | Algorithm::HalvingDoubling => None,
+            Algorithm::Ring | Algorithm::Direct | Algorithm::HalvingDoubling | Algorithm::Written => None,
         }
     }
 
-    /// One of each, with pipelines of `slices` slices.
+    /// One of each that computes its steps, with pipelines of `slices` slices.
     pub const fn all(slices: u32) -> [Algorithm; 7] {
         [
             Algorithm::Ring,
@@ -186,6 +189,19 @@ pub struct Plan {
     serving_order: Option<ServingOrder>,
     /// The order in which each rank of a direct algorithm posts its messages.
     posting: Posting,
+    /// The programs of phases that are written, by phase.
+    written: Vec<WrittenPhase>,
+}
+
+/// What a phase does whose program is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenPhase {
+    /// Whether ranks are places of a ring, for which the fabric has lanes: directions, parallel links, orders of its own.
+    pub around: bool,
+    /// The program, of a ring the one that goes up.
+    pub up: Program,
+    /// The one that goes down.
+    pub down: Program,
 }
 
 /// Why a plan cannot be made.
@@ -200,6 +216,8 @@ pub enum PlanError {
     NoSuchRoot { root: Rank, ranks: u32 },
     /// A pipeline without slices.
     NoSlices { algorithm: Algorithm },
+    /// A written plan that has no program of so many ranks for a phase.
+    NoProgram { kind: Kind, dim: u8, ranks: u32 },
 }
 
 /// What a plan is made for.
@@ -294,7 +312,21 @@ impl Plan {
             root: coordinates,
             serving_order: None,
             posting: Posting::Rotated,
+            written: Vec::new(),
         })
+    }
+
+    /// The same with written programs, one for each phase.
+    ///
+    /// # Panics
+    /// If there is not one for each phase, of as many ranks.
+    #[must_use]
+    pub fn with_programs(self, written: Vec<WrittenPhase>) -> Plan {
+        assert_eq!(written.len(), self.phases.len(), "one program for each phase");
+        for (phase, program) in self.phases.iter().zip(&written) {
+            assert!([&program.up, &program.down].iter().all(|p| p.ranks() == phase.ranks), "programs fit their lines");
+        }
+        Plan { written, ..self }
     }
 
     /// The same for a single line of ranks that stand on a grid: direct algorithms go by its distances. `rings` says along
@@ -356,6 +388,18 @@ impl Plan {
             Algorithm::DoubleBinaryTree { slices } => Program::DoubleBinaryTree { kind, ranks, root, slices },
             Algorithm::OneHopTrees { slices } => Program::OneHopTrees { kind, ranks, root, slices },
             Algorithm::InSwitch { slices, slots } => Program::InSwitch(InSwitch { kind, ranks, root, slices, slots }),
+            Algorithm::Written => {
+                let written = &self.written[phase.index()];
+                if up { written.up.clone() } else { written.down.clone() }
+            }
+        }
+    }
+
+    /// Whether messages of a phase go from neighbour to neighbour of a ring, so that the lanes of the ring matter.
+    pub fn goes_round(&self, phase: PhaseId) -> bool {
+        match self.phases[phase.index()].algorithm {
+            Algorithm::Written => self.written[phase.index()].around,
+            algorithm => algorithm.goes_round(),
         }
     }
 

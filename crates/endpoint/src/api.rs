@@ -213,6 +213,8 @@ pub mod class {
     pub const WORK: u8 = 32;
     /// Work on a message in transit is done.
     pub const TRANSIT: u8 = 33;
+    /// Work of threads beyond the first [`super::PARTS`] is done: the first of so many classes as it takes for all threads.
+    pub const WORK_OF_MORE: u8 = 50;
 }
 
 /// Chunks of an NPU, from the oldest unfinished one to the newest, that keys tell apart.
@@ -235,6 +237,19 @@ pub fn chunk_key(class: u8, seq: ChunkId, part: u8) -> Key {
 
 /// Ports of an NPU that keys of chunks tell apart.
 pub const MAX_PORTS: usize = 1 << u8::BITS;
+
+/// Ports or threads that [`chunk_key`] tells apart.
+pub const PARTS: u16 = 1 << u8::BITS;
+
+/// The key of the end of work of a thread of a chunk.
+#[inline]
+pub fn work_key(seq: ChunkId, thread: u16) -> Key {
+    let class = match thread / PARTS {
+        0 => class::WORK,
+        further => class::WORK_OF_MORE + (further - 1) as u8,
+    };
+    chunk_key(class, seq, (thread % PARTS) as u8)
+}
 
 /// The key of an event that concerns a chunk at a port of an NPU.
 ///

@@ -13,6 +13,8 @@
 //! | reduce and send, with or without a copy | 2 (local and received) |
 //! | last reduction, not sent | 1 (the paper's count: 2 per byte *sent*; what the first send does not need, the last reduction does) |
 //! | last receive | 0 |
+//! | local copy | 1 |
+//! | local reduction | 2 (both summands) |
 //!
 //! which makes 2 per byte sent in reduce-scatter, 1 in all-gather, 1.5 on average. Received bytes cross
 //! the bus and are written to memory: recorded, and charged only with `charge_writes`. Reading streams
@@ -68,7 +70,7 @@ pub trait StepCost {
     fn report(&self, report: &mut Report);
 }
 
-/// Every step takes the same short time.
+/// Every step takes the same short time; so does one that copies or adds local data.
 #[derive(Clone, Debug)]
 pub struct Ideal {
     /// Time of what is received: one cycle.
@@ -80,7 +82,7 @@ pub struct Ideal {
 impl StepCost for Ideal {
     #[inline]
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, _: Bytes, done: WorkDone, q: &mut Q) {
-        q.at(now + if op.receives() { self.step } else { self.own }, done.key(), done);
+        q.at(now + if op == Op::Send { self.own } else { self.step }, done.key(), done);
     }
 
     fn report(&self, _: &mut Report) {}
@@ -120,8 +122,10 @@ impl Datapath {
     pub fn stream(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, kernel: bool) -> Ps {
         let mut ready = now;
         if op.receives() {
-            self.written += len.0;
             ready = self.bus_in.serve(npu, now, len);
+        }
+        if writes(op) {
+            self.written += len.0;
             if self.charge_writes {
                 ready = ready.max(self.memory.serve(npu, now, len));
             }
@@ -178,7 +182,7 @@ impl Baseline {
     fn stores(&self, op: Op) -> impl Iterator<Item = Store> {
         let uses = [
             (Store::BusIn, op.receives()),
-            (Store::Write, op.receives() && self.path.charge_writes),
+            (Store::Write, writes(op) && self.path.charge_writes),
             (Store::Read, reads_per_byte(op) > 0),
             (Store::BusOut, op.sends()),
         ];
@@ -198,6 +202,7 @@ impl Baseline {
             Store::Write => path.memory.serve(npu, now, len),
             Store::Read => {
                 path.read += reads * len.0;
+                path.written += if op.receives() || !writes(op) { 0 } else { len.0 };
                 let last = (0..reads).map(|_| path.memory.serve(npu, now, len)).last().unwrap_or(now);
                 let sms = path.sms.as_mut().map_or(now, |sms| sms.serve(npu, now, Bytes(reads * len.0)));
                 sms.max(last)
@@ -216,12 +221,17 @@ enum Store {
     BusOut,
 }
 
+/// Whether a step writes to memory: what it receives, whatever becomes of it, or what it copies or adds locally.
+pub(crate) fn writes(op: Op) -> bool {
+    op.receives() || matches!(op, Op::Copy | Op::Reduce)
+}
+
 /// Bytes that a step reads from memory per byte of its block.
 pub(crate) fn reads_per_byte(op: Op) -> u64 {
     match op {
-        Op::RecvReduceSend | Op::RecvReduceCopySend => 2,
-        Op::Send | Op::RecvReduce | Op::RecvCopySend => 1,
-        Op::Recv => 0,
+        Op::RecvReduceSend | Op::RecvReduceCopySend | Op::Reduce => 2,
+        Op::Send | Op::RecvReduce | Op::RecvCopySend | Op::Copy => 1,
+        Op::Recv | Op::Nop => 0,
     }
 }
 

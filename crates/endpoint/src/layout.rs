@@ -6,7 +6,7 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{LineRank, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step};
+use syncline_collective::{LineRank, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way};
 use syncline_core::{Bytes, Grid, Id, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -50,6 +50,12 @@ impl RingOrder {
         ring.ranks.rotate_left(place);
         ring.ports.iter_mut().for_each(|ports| ports.rotate_left(place));
         ring
+    }
+
+    /// Makes the first place that of another number.
+    fn turn(&mut self, first: LineRank) {
+        self.ranks.rotate_right(first.index());
+        self.ports.iter_mut().for_each(|ports| ports.rotate_right(first.index()));
     }
 }
 
@@ -129,13 +135,13 @@ impl<'a> PhaseView<'a> {
     }
 
     /// Threads of the program.
-    pub fn threads(&self) -> u8 {
+    pub fn threads(&self) -> u16 {
         self.lane.program.threads()
     }
 
     /// Number of steps of a thread.
     #[inline]
-    pub fn steps(&self, thread: u8) -> u32 {
+    pub fn steps(&self, thread: u16) -> u32 {
         if self.takes_part { self.lane.program.steps(self.rank, thread) } else { 0 }
     }
 
@@ -143,6 +149,12 @@ impl<'a> PhaseView<'a> {
     #[inline]
     pub fn step(&self, at: Slot) -> Step {
         self.lane.program.step(self.rank, at)
+    }
+
+    /// The step of another thread that a step waits for.
+    #[inline]
+    pub fn after(&self, at: Slot) -> Option<Slot> {
+        self.lane.program.detail(self.rank, at).after
     }
 
     /// A step of the switch of the NPU's line.
@@ -194,15 +206,20 @@ impl<'a> PhaseView<'a> {
 
     /// The way of what a step sends.
     #[inline]
-    pub fn route(&self, step: &Step) -> Route {
+    pub fn route(&self, at: Slot, step: &Step) -> Route {
         if let Some(port) = self.port() {
             return Route::Port(port);
         }
         let ring = self.ring();
-        match ring.and_then(|ring| ring.ports.as_ref()) {
-            Some(ports) => Route::Port(ports[self.rank.index()]),
-            None if self.lane.program.goes_around(step) => Route::By(self.node(step.to), 1),
-            None => Route::To(self.node(step.to)),
+        if let Some(ports) = ring.and_then(|ring| ring.ports.as_ref()) {
+            return Route::Port(ports[self.rank.index()]);
+        }
+        let there = self.node(step.to);
+        match self.lane.program.way(self.rank, at, step) {
+            Way::Route => Route::To(there),
+            Way::Choice(choice) => Route::By(there, choice),
+            Way::Over(_) => unreachable!("a class of links is a choice of a route once its program has a place"),
+            Way::Link(number) => Route::Port(self.layout.parallel_link(self.npu, there, number)),
         }
     }
 
@@ -382,8 +399,22 @@ impl Layout {
         self.plans.iter().flat_map(|p| &p.phases).map(Vec::len).max().unwrap_or(1)
     }
 
+    /// One of the parallel links from an NPU to a node, by its number among these.
+    ///
+    /// # Panics
+    /// If there is none. Programs that name links the fabric does not have are refused before.
+    fn parallel_link(&self, npu: NodeId, there: NodeId, number: u16) -> PortId {
+        let links = parallel_links(&*self.fabric, npu, there);
+        links.skip(number.into()).next().expect("programs name links that there are")
+    }
+
+    /// Whether a step of any program may wait for one of another thread, or only wait.
+    pub fn has_dependencies(&self) -> bool {
+        self.plans.iter().flat_map(|p| &p.phases).flatten().any(|lane| lane.program.has_dependencies())
+    }
+
     /// Most threads that any program has.
-    pub fn threads(&self) -> u8 {
+    pub fn threads(&self) -> u16 {
         let lanes = self.plans.iter().flat_map(|p| &p.phases).flatten();
         lanes.map(|l| l.program.threads()).max().unwrap_or(1)
     }
@@ -508,12 +539,17 @@ impl Layout {
     }
 }
 
+/// The ports of a node whose links lead to another one, in order.
+pub fn parallel_links(fabric: &dyn Fabric, from: NodeId, to: NodeId) -> impl Iterator<Item = PortId> {
+    (0..fabric.ports(from)).map(PortId).filter(move |&port| fabric.next(from, port).0 == to)
+}
+
 /// The lanes of a phase.
 fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
-    let Phase { algorithm, kind, root, .. } = plan.phases()[phase.index()];
+    let Phase { kind, root, .. } = plan.phases()[phase.index()];
     match wires {
         // Only what goes from neighbour to neighbour goes along wires.
-        _ if !algorithm.goes_round() => {
+        _ if !plan.goes_round(phase) => {
             vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
         }
         Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }],
@@ -524,15 +560,20 @@ fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
         Wires::Orders(lanes) => lanes
             .iter()
             .map(|groups| {
+                let program = plan.program(phase, true);
+                let is_written = matches!(program, Program::Written(_));
                 let with_places = |ring: &RingOrder| {
-                    let ring = if kind.is_rooted() { ring.from(root) } else { ring.clone() };
+                    let mut ring = if kind.is_rooted() { ring.from(root) } else { ring.clone() };
+                    if kind.is_rooted() && is_written {
+                        ring.turn(root); // its root is the place of that number
+                    }
                     let mut places = vec![LineRank(0); ring.ranks.len()];
                     ring.ranks.iter().zip((0..).map(LineRank)).for_each(|(&rank, place)| places[rank.index()] = place);
                     (ring, places)
                 };
                 let wiring = Wiring::Order(groups.iter().map(with_places).collect());
                 // The rings of a chain begin with its root.
-                let program = match plan.program(phase, true) {
+                let program = match program {
                     Program::Chain { kind, ranks, slices, up, .. } => {
                         Program::Chain { kind, ranks, root: LineRank(0), slices, up }
                     }

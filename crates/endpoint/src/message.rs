@@ -25,10 +25,12 @@
 //! Without `transit` the network's routers forward.
 
 mod departures;
+mod dependencies;
 mod dimension_limit;
 mod early;
 mod packets;
 mod tag;
+mod threads;
 
 use crate::api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, Report, told_apart};
 use crate::costs::StepCost;
@@ -39,13 +41,14 @@ use crate::layout::Layout;
 use crate::send_queues::SendQueues;
 use crate::work_done::WorkDone;
 use departures::Departures;
+use dependencies::Dependencies;
 use dimension_limit::DimensionLimit;
 use early::Early;
-use std::collections::VecDeque;
 use syncline_collective::{Op, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
-pub(crate) use tag::Tag;
+pub(crate) use tag::{Tag, Tags};
+use threads::{DENSE, Window};
 
 /// What an NPU does with a message in transit.
 const TRANSIT: Op = Op::RecvCopySend;
@@ -55,16 +58,19 @@ const TRANSIT: Op = Op::RecvCopySend;
 pub const LEAVING: u16 = 8;
 
 /// The most steps of a thread that an endpoint can tell apart.
-pub const MAX_STEPS: u32 = 1 << Tag::PC_BITS;
+pub const MAX_STEPS: u32 = 1 << Tags::PC_BITS;
 
-/// The most threads of a program.
-pub const MAX_THREADS: u8 = 1 << Tag::THREAD_BITS;
+/// The most threads of a program that computes its steps. Written ones may have
+/// [more](syncline_collective::program::written::MAX_THREADS).
+pub const MAX_THREADS: u16 = 1 << Tags::THREAD_BITS;
 
 /// The most phases of a plan.
-pub const MAX_PHASES: usize = 1 << Tag::PHASE_BITS;
+pub const MAX_PHASES: usize = 1 << Tags::PHASE_BITS;
 
-/// The most chunks of a run.
-pub const MAX_CHUNKS: usize = Tag::CHUNKS;
+/// The most chunks of a run whose programs have so many threads.
+pub fn max_chunks(threads: u16) -> usize {
+    Tags::of(threads).chunks()
+}
 
 /// A chunk on an NPU.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +79,7 @@ struct Running {
     done: bool,
     phase: PhaseId,
     /// Threads of the phase that have steps left.
-    threads_left: u8,
+    threads_left: u16,
     /// Bytes that the phase's blocks are cut from; `None` until the phase begins.
     vector: Option<u64>,
     /// When the phase began.
@@ -101,7 +107,7 @@ struct Thread {
     /// Bytes that it carries, where they go and which step takes them there.
     len: u64,
     route: Route,
-    queue: u8,
+    queue: u16,
     into: Slot,
     /// Whether that step sends it on.
     goes_on: bool,
@@ -128,36 +134,6 @@ const FRESH: Thread = Thread {
     message: None,
 };
 
-/// The chunks of an NPU between the oldest unfinished one and the newest it has heard of.
-#[derive(Clone, Debug, Default)]
-struct Window {
-    base: ChunkId,
-    next: ChunkId,
-    running: u32,
-    chunks: VecDeque<Running>,
-    /// The threads of all chunks, the same number for each.
-    threads: VecDeque<Thread>,
-}
-
-impl Window {
-    /// A chunk, made known if it was not, and its place in the window. Every event of a chunk asks for it.
-    #[inline(always)]
-    fn chunk(&mut self, seq: ChunkId, threads: usize) -> (&mut Running, usize) {
-        let at = (seq.0 - self.base.0) as usize;
-        if at >= self.chunks.len() {
-            self.grow(at + 1, threads);
-        }
-        (&mut self.chunks[at], at)
-    }
-
-    /// Makes room for so many chunks.
-    #[cold]
-    fn grow(&mut self, chunks: usize, threads: usize) {
-        self.chunks.resize(chunks, Running::default());
-        self.threads.resize(chunks * threads, FRESH);
-    }
-}
-
 /// An endpoint that works on whole messages, with the costs of `C`.
 #[derive(Debug)]
 pub struct MessageEndpoint<C> {
@@ -165,8 +141,11 @@ pub struct MessageEndpoint<C> {
     cost: C,
     inflight: u32,
     traced: NodeSet,
-    /// Threads that are kept for every chunk.
+    tags: Tags,
+    /// Threads that are kept for every chunk; none where only active ones are ([`threads`]).
     threads: usize,
+    /// Threads that wait for steps of others, if any do.
+    dependencies: Option<Dependencies>,
     /// Most messages of a thread of each NPU that wait to leave it.
     most_leaving: Vec<u16>,
     chunks: Vec<Chunk>,
@@ -191,9 +170,11 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// With `transit` they forward messages for distant NPUs, on a fabric where every link of an NPU leads
     /// to another; without, the network does.
     pub fn new(layout: Layout, cost: C, inflight: u32, transit: bool, traced: &[NodeId]) -> Self {
-        let npus = layout.npus();
+        let (npus, threads) = (layout.npus(), layout.threads());
         MessageEndpoint {
-            threads: usize::from(layout.threads()),
+            tags: Tags::of(threads),
+            threads: if threads > DENSE { 0 } else { threads.into() },
+            dependencies: layout.has_dependencies().then(Dependencies::default),
             most_leaving: (0..npus).map(|n| layout.fabric().ports(NodeId(n)).max(LEAVING)).collect(),
             traced: NodeSet::new(npus, traced),
             forwarding: transit.then(|| Forwarding::new(layout.fabric())),
@@ -226,13 +207,26 @@ impl<C: StepCost> MessageEndpoint<C> {
         self
     }
 
-    fn thread(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> &mut Thread {
+    #[inline]
+    fn thread(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> &mut Thread {
         let window = &mut self.npus[npu.index()];
-        &mut window.threads[(seq.0 - window.base.0) as usize * self.threads + usize::from(thread)]
+        window.thread(window.place(seq), thread, self.threads)
     }
 
-    /// Begins the work of a thread's current step if it can begin.
-    fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    /// Begins the work of a thread's current step if it can begin, or of one that follows it where it only waits.
+    #[inline]
+    fn advance<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        match self.dependencies {
+            None => self.advance_step(npu, seq, thread, ctx),
+            Some(_) => self.advance_with_others(npu, seq, thread, ctx),
+        }
+    }
+
+    /// Begins the work of a thread's current step if its message is there.
+    fn advance_step<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -240,10 +234,10 @@ impl<C: StepCost> MessageEndpoint<C> {
             return self.thread_finished(npu, seq, thread, ctx);
         }
         let window = &mut self.npus[npu.index()];
-        let at = (seq.0 - window.base.0) as usize;
-        let (chunk, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
+        let at = window.place(seq);
+        let (chunk, t) = window.chunk_and_thread(at, thread, self.threads);
         if t.op.receives() {
-            let tag = Tag::new(seq, chunk.phase, Slot { thread, pc: t.pc });
+            let tag = self.tags.tag(seq, chunk.phase, Slot { thread, pc: t.pc });
             let first = chunk.early.partition_point(|e| e.tag < tag);
             let after = chunk.early.partition_point(|e| e.tag <= tag);
             if self.packet.is_some() && t.op.sends() {
@@ -260,7 +254,7 @@ impl<C: StepCost> MessageEndpoint<C> {
 
     /// Does a stage of the work of a thread's current step, whose message, if it takes one, is there.
     #[inline]
-    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, stage: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn work<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -272,17 +266,17 @@ impl<C: StepCost> MessageEndpoint<C> {
 
     /// What a thread's step sends.
     #[inline]
-    fn message_of(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> Message {
+    fn message_of(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> Message {
         let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
         let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
-        let tag = Tag::new(seq, phase, into).0;
-        let receipt = (most_leaving > 0).then(|| Tag::new(seq, phase, Slot { thread, pc: pc + 1 }).0);
+        let tag = self.tags.tag(seq, phase, into).0;
+        let receipt = (most_leaving > 0).then(|| self.tags.tag(seq, phase, Slot { thread, pc: pc + 1 }).0);
         let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
         Message { src: npu, route, queue, len: Bytes(len), class: TrafficClass::default(), delivery, tag, receipt }
     }
 
     /// A thread's step is done: the next one begins, unless it sends and too many messages wait to leave.
-    fn step_done<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, sent: bool, ctx: &mut Ctx<'_, N, Q>)
+    fn step_done<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, sent: bool, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -293,19 +287,22 @@ impl<C: StepCost> MessageEndpoint<C> {
             let most = t.most_leaving;
             t.leaving += u16::from(most > 0);
             t.full = most > 0 && t.leaving >= most;
-            if t.full {
-                return;
-            }
         }
-        self.advance(npu, seq, thread, ctx);
+        let (full, pc) = (t.full, t.pc);
+        if self.dependencies.is_some() {
+            self.wake_waiters(npu, seq, Slot { thread, pc: pc - 1 });
+        }
+        if !full {
+            self.advance(npu, seq, thread, ctx);
+        }
     }
 
     /// Works out a thread's next step; false if the phase has none left for it.
-    fn decode(&mut self, npu: NodeId, seq: ChunkId, thread: u8) -> bool {
+    fn decode(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> bool {
         let chunk = self.chunks[seq.index()];
         let window = &mut self.npus[npu.index()];
-        let at = (seq.0 - window.base.0) as usize;
-        let (state, t) = (&mut window.chunks[at], &mut window.threads[at * self.threads + usize::from(thread)]);
+        let at = window.place(seq);
+        let (state, t) = window.chunk_and_thread(at, thread, self.threads);
         let phase = state.phase;
         let view = match state.vector {
             Some(vector) => self.layout.view_of(npu, chunk, phase, vector),
@@ -315,11 +312,12 @@ impl<C: StepCost> MessageEndpoint<C> {
         if t.pc >= view.steps(thread) {
             return false;
         }
-        let step = view.step(Slot { thread, pc: t.pc });
+        let slot = Slot { thread, pc: t.pc };
+        let step = view.step(slot);
         let len = view.len(&step);
         (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
         if step.op.sends() {
-            t.route = view.route(&step);
+            t.route = view.route(slot, &step);
             t.queue = view.program().queue(thread);
             (t.left, t.message) = (len, None);
             t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
@@ -328,7 +326,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             let following = bursts.then(|| view.step(next)).filter(|next| next.op == Op::Send);
             t.most_leaving = match following {
                 None => 0,
-                Some(next) if view.program().spreads() && view.route(&next) != t.route => {
+                Some(after) if view.program().spreads() && view.route(next, &after) != t.route => {
                     self.most_leaving[npu.index()]
                 }
                 Some(_) => 1,
@@ -338,15 +336,16 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// A thread has no steps left in its phase.
-    fn thread_finished<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    fn thread_finished<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let t = self.thread(npu, seq, thread);
-        if std::mem::replace(&mut t.finished, true) {
+        let window = &mut self.npus[npu.index()];
+        let at = window.place(seq);
+        if !window.finish(at, thread, self.threads) {
             return;
         }
-        let (chunk, _) = self.npus[npu.index()].chunk(seq, self.threads);
+        let chunk = &mut window.chunks[at];
         chunk.threads_left -= 1;
         if chunk.threads_left > 0 {
             return;
@@ -377,8 +376,10 @@ impl<C: StepCost> MessageEndpoint<C> {
         let view = self.layout.view(npu, chunk, phase);
         let threads = view.threads();
         (state.threads_left, state.began, state.vector) = (threads, ctx.now, Some(view.vector));
-        let window = &mut self.npus[npu.index()];
-        window.threads.range_mut(at * self.threads..(at + 1) * self.threads).for_each(|t| *t = FRESH);
+        self.npus[npu.index()].restart(at, self.threads, threads);
+        if self.threads == 0 {
+            return self.begin_threads(npu, seq, threads, ctx);
+        }
         for thread in 0..threads {
             // What one thread does may bring the chunk no further than this phase: each has a part in it.
             self.advance(npu, seq, thread, ctx);
@@ -393,7 +394,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         self.sent += message.len.0;
         self.flights.begin(ctx.now);
-        let seq = Tag(message.tag).seq();
+        let seq = self.tags.seq(Tag(message.tag));
         self.take_first_hop(&mut message);
         if self.departures.is_some() && self.packet.is_none() {
             return self.send_in_turn(message, seq, ctx);
@@ -482,11 +483,11 @@ impl<C: StepCost> MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let (seq, thread) = (tag.seq(), tag.slot().thread);
-        // The thread may have gone on to another phase, or its chunk have finished.
+        let (seq, thread) = (self.tags.seq(tag), self.tags.slot(tag).thread);
+        // The thread may have gone on to another phase, or it or its chunk have finished.
         let window = &self.npus[npu.index()];
-        let Some(chunk) = seq.place_from(window.base).and_then(|i| window.chunks.get(i)) else { return };
-        if chunk.phase != tag.phase() {
+        let Some(at) = seq.place_from(window.base).filter(|&at| at < window.chunks.len()) else { return };
+        if window.chunks[at].phase != tag.phase() || window.active(at, thread, self.threads).is_none() {
             return;
         }
         let t = self.thread(npu, seq, thread);
@@ -501,9 +502,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         window.chunk(seq, self.threads).0.done = true;
         window.running -= 1;
         while window.chunks.front().is_some_and(|c| c.done) {
-            window.chunks.pop_front();
-            window.threads.drain(..self.threads);
-            window.base = window.base.next();
+            window.pop(self.threads);
         }
         ctx.out.push(EpOut::Done { npu, seq });
         ctx.out.push(EpOut::Room { npu });
@@ -514,7 +513,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     type Event = WorkDone;
 
     fn define(&mut self, chunk: Chunk) {
-        assert!(self.chunks.len() < MAX_CHUNKS, "more chunks than a tag can name");
+        assert!(self.chunks.len() < self.tags.chunks(), "more chunks than a tag can name");
         self.chunks.push(chunk);
     }
 
@@ -555,18 +554,24 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             NetOut::Room { .. } => return,
             NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
         };
-        let Slot { thread, pc } = tag.slot();
+        let (seq, Slot { thread, pc }) = (self.tags.seq(tag), self.tags.slot(tag));
         let window = &mut self.npus[npu.index()];
-        let (chunk, at) = window.chunk(tag.seq(), self.threads);
+        let (chunk, at) = window.chunk(seq, self.threads);
         if chunk.started && chunk.phase == tag.phase() {
-            let t = &window.threads[at * self.threads + usize::from(thread)];
-            if t.decoded && t.pc == pc {
+            if self.threads == 0 && pc == 0 && chunk.threads_left > 0 {
+                self.begin_with_message(npu, seq, thread);
+            }
+            if let Some(t) = self.npus[npu.index()].active(at, thread, self.threads)
+                && t.decoded
+                && t.pc == pc
+            {
                 return match self.packet.is_some() && t.op.sends() {
-                    true => self.take_up(npu, tag.seq(), thread, segment, ctx),
-                    false => self.work(npu, tag.seq(), thread, 0, ctx),
+                    true => self.take_up(npu, seq, thread, segment, ctx),
+                    false => self.work(npu, seq, thread, 0, ctx),
                 };
             }
         }
+        let window = &mut self.npus[npu.index()];
         let early = &mut window.chunks[at].early;
         let place = early.partition_point(|e| e.tag <= tag);
         early.insert(place, Early { tag, segment });
@@ -620,17 +625,17 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
                     continue;
                 }
                 let view = self.layout.view(npu, chunk, c.phase);
-                for thread in 0..view.threads() {
-                    let t = window.threads[at * self.threads + usize::from(thread)];
+                let (name, phase) = (self.layout.fabric().node_name(npu), self.layout.phase_name(chunk.plan, c.phase));
+                let who = |slot: Slot| format!("{name}, chunk {seq}, {phase}, {slot}");
+                for (thread, t) in window.active_threads(at, self.threads) {
+                    let slot = Slot { thread, pc: t.pc };
                     if t.decoded && !t.working {
-                        let name = self.layout.fabric().node_name(npu);
-                        let phase = self.layout.phase_name(chunk.plan, c.phase);
-                        let step = view.step(Slot { thread, pc: t.pc });
-                        waits.push(Wait {
-                            who: format!("{name}, chunk {seq}, {phase}, step {}", t.pc),
-                            what: format!("the message of {}", view.sender_name(&step)),
-                        });
+                        let what = format!("the message of {}", view.sender_name(&view.step(slot)));
+                        waits.push(Wait { who: who(slot), what });
                     }
+                }
+                for (slot, on) in self.dependencies.iter().flat_map(|d| d.waiting(npu, seq)) {
+                    waits.push(Wait { who: who(slot), what: format!("{on} of its NPU") });
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Timers of endpoints that work on messages.
 
-use crate::api::{ChunkId, chunk_key, class};
+use crate::api::{ChunkId, class, work_key};
 use syncline_core::{Key, NodeId};
 
 /// Work is done, or a stage of it.
@@ -13,7 +13,7 @@ pub enum WorkDone {
         /// The chunk.
         seq: ChunkId,
         /// The thread.
-        thread: u8,
+        thread: u16,
         /// The stage.
         stage: u8,
     },
@@ -24,7 +24,7 @@ pub enum WorkDone {
         /// The chunk.
         seq: ChunkId,
         /// The thread.
-        thread: u8,
+        thread: u16,
     },
     /// That on the next message in transit.
     Transit {
@@ -74,9 +74,7 @@ impl WorkDone {
     #[inline]
     pub fn key(self) -> Key {
         match self {
-            WorkDone::Step { seq, thread, .. } | WorkDone::Packet { seq, thread, .. } => {
-                chunk_key(class::WORK, seq, thread)
-            }
+            WorkDone::Step { seq, thread, .. } | WorkDone::Packet { seq, thread, .. } => work_key(seq, thread),
             WorkDone::Transit { stage, .. } => Key::new(class::TRANSIT, stage.into()),
             WorkDone::Passing { port, .. } => Key::new(class::TRANSIT, port.into()),
             WorkDone::Shares { .. } => Key::new(class::SHARES, 0),

@@ -101,7 +101,7 @@ pub struct Connection {
     /// The way to the other end.
     pub route: Route,
     /// Which of the connections that go this way.
-    pub queue: u8,
+    pub queue: u16,
 }
 
 /// What a sender wants carried.
@@ -112,7 +112,7 @@ pub struct Message {
     /// The way it goes.
     pub route: Route,
     /// Which of the sender's connections to that place it takes: its queue pair, where that is a NIC's.
-    pub queue: u8,
+    pub queue: u16,
     /// Its length; zero is legal.
     pub len: Bytes,
     /// What it shares buffers with.

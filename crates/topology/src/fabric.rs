@@ -63,9 +63,14 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
         1
     }
     /// Appends the ports of one of these ways, by its number modulo how many there are; number 0 is that of
-    /// [`Fabric::route`].
+    /// [`Fabric::route`]. Or, with a number of [`Fabric::choice_over`], a way over links of a class: nothing if there is none.
     fn route_by(&self, src: NodeId, dst: NodeId, _choice: u8, path: &mut Vec<PortId>) {
         self.route(src, dst, path);
+    }
+    /// The choice with which [`Fabric::route_by`] gives a way whose first and last link are of a class of links, between them
+    /// by nodes that are no NPUs; `None` if the fabric knows no such ways.
+    fn choice_over(&self, _class: u8) -> Option<u8> {
+        None
     }
     /// The number of links of that route.
     fn distance(&self, src: NodeId, dst: NodeId) -> u32 {
@@ -134,6 +139,10 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
 
     fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
         (**self).routes(src, dst)
+    }
+
+    fn choice_over(&self, class: u8) -> Option<u8> {
+        (**self).choice_over(class)
     }
 
     fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {

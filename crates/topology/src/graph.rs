@@ -97,6 +97,8 @@ pub struct Graph {
     /// Per destination, the cost from every node; with a tree, from every node before and after the
     /// first step down.
     costs: Vec<OnceLock<Box<[Cost]>>>,
+    /// Per class of links and destination, the cost from every node of a way whose last link is of the class.
+    costs_over: Vec<OnceLock<Box<[Cost]>>>,
 }
 
 impl Graph {
@@ -139,6 +141,7 @@ impl Graph {
             arrives: Vec::new(),
             tree: None,
             costs: (0..npus).map(|_| OnceLock::new()).collect(),
+            costs_over: (0..classes.len() * npus as usize).map(|_| OnceLock::new()).collect(),
             nodes,
             npus,
             classes,
@@ -286,6 +289,61 @@ impl Graph {
         })
     }
 
+    /// The cost from every node but NPUs of the way to `dst` whose last link is of a class.
+    fn costs_over(&self, class: u8, dst: NodeId) -> &[Cost] {
+        self.costs_over[usize::from(class) * self.npus as usize + dst.index()].get_or_init(|| {
+            let mut costs = vec![UNREACHABLE; self.nodes.len()].into_boxed_slice();
+            costs[dst.index()] = (0, 0);
+            let mut queue = BinaryHeap::from([std::cmp::Reverse(((0, 0), dst))]);
+            while let Some(std::cmp::Reverse((cost, at))) = queue.pop() {
+                if cost > costs[at.index()] {
+                    continue;
+                }
+                for (back, port) in self.out_links(at).iter().zip(0..) {
+                    let link = &self.links[self.reverse(at, PortId(port)) as usize];
+                    if back.to.0 < self.npus || at == dst && link.spec.class != class {
+                        continue;
+                    }
+                    let reached = self.cost_with(link, cost);
+                    if reached < costs[back.to.index()] {
+                        costs[back.to.index()] = reached;
+                        queue.push(std::cmp::Reverse((reached, back.to)));
+                    }
+                }
+            }
+            costs
+        })
+    }
+
+    /// The cost of a way that begins with a link, if the rest of it costs so much.
+    fn cost_with(&self, link: &GraphLink, rest: Cost) -> Cost {
+        let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
+        (rest.0.saturating_add(1), rest.1.saturating_add(probe))
+    }
+
+    /// Appends the ports of the way over links of a class, if there is one.
+    fn route_over(&self, class: u8, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        let costs = self.costs_over(class, dst);
+        let from = path.len();
+        let mut at = src;
+        while at != dst {
+            let allowed = |link: &GraphLink| {
+                let ends = at == src || link.to == dst;
+                (link.to == dst || link.to.0 >= self.npus) && (!ends || link.spec.class == class)
+            };
+            let cost = |link: &GraphLink| self.cost_with(link, costs[link.to.index()]);
+            let links = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| allowed(link));
+            let Some(best) = links().map(|(_, link)| cost(link)).min().filter(|c| c.0 != u32::MAX) else {
+                return path.truncate(from);
+            };
+            let equal = || links().filter(|(_, link)| cost(link) == best);
+            let way = if path.len() <= from + 1 { src.0 } else { scattered(src, dst) };
+            let (port, link) = equal().nth(way as usize % equal().count()).expect("one of them is the best");
+            path.push(PortId(port));
+            at = link.to;
+        }
+    }
+
     /// The link that ends at a node's port.
     fn reverse(&self, node: NodeId, port: PortId) -> u32 {
         let (there, arrives) = self.next(node, port);
@@ -360,6 +418,17 @@ impl Fabric for Graph {
         }
     }
 
+    fn choice_over(&self, class: u8) -> Option<u8> {
+        (usize::from(class) < self.classes.len()).then_some(class + 1)
+    }
+
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
+        match choice {
+            0 => self.route(src, dst, path),
+            over => self.route_over(over - 1, src, dst, path),
+        }
+    }
+
     fn node_name(&self, node: NodeId) -> String {
         self.name(node)
     }
@@ -420,6 +489,27 @@ mod tests {
     fn flows_spread_over_parallel_links() {
         let g = graph(4, 2, &[(0, 4), (0, 5), (1, 4), (1, 5), (2, 4), (2, 5), (3, 4), (3, 5)]).unwrap();
         assert_ne!(way(&g, 0, 2)[1], way(&g, 1, 2)[1]);
+    }
+
+    /// Two NPUs with a direct link of one class, and two switches in a row between them by links of other classes.
+    #[test]
+    fn a_way_over_a_class_of_links_begins_and_ends_with_it() {
+        let nodes = (0..4).map(|n| GraphNode { name: format!("N{n}"), forwards: true }).collect();
+        let rate = Rate::new(1_000_000_000).unwrap();
+        let both = |(a, b, class): (u32, u32, u8)| {
+            let (from, to, spec) = (NodeId(a), NodeId(b), LinkSpec::new(rate, Ps(5), class));
+            [GraphLink { from, to, spec }, GraphLink { from: to, to: from, spec }]
+        };
+        let links = [(0, 1, 0), (0, 1, 0), (0, 2, 1), (2, 3, 2), (3, 1, 1)].into_iter().flat_map(both).collect();
+        let classes = ["NVLink", "PCIe", "QPI", "unused"].map(String::from).to_vec();
+        let g = Graph::new(nodes, 2, classes, links, &[NodeId(0), NodeId(1)]).unwrap();
+        let hops = |class: u8| {
+            let mut path = Vec::new();
+            g.route_by(NodeId(0), NodeId(1), g.choice_over(class).unwrap(), &mut path);
+            path.len()
+        };
+        assert_eq!((hops(0), hops(1), hops(2), hops(3)), (1, 3, 0, 0));
+        assert_eq!(g.choice_over(4), None);
     }
 
     proptest! {

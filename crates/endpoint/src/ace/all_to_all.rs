@@ -50,7 +50,7 @@ impl Ace {
         let mut steps = (pc..view.steps(0)).map(|pc| (pc, view.step(Slot { thread: 0, pc })));
         let found = steps.find(|(_, step)| step.op.sends() && view.len(step) > 0).map(|(pc, step)| {
             let len = view.len(&step);
-            let route = view.route(&step);
+            let route = view.route(Slot { thread: 0, pc }, &step);
             let paths = &mut self.paths;
             let path = match route {
                 Route::Port(port) => Some(paths.through(port)),

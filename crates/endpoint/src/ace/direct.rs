@@ -22,7 +22,7 @@ use super::phase_messages as messages;
 use super::progress::{Progress, State};
 use super::run::{Direct, DirectPlace, InHand, OwnDirect, Shape};
 use crate::api::{ChunkId, Ctx, port_key};
-use syncline_collective::Op;
+use syncline_collective::{Op, Slot};
 use syncline_core::{NodeId, PortId, Ps, Schedule};
 use syncline_network::{Network, Route, TrafficClass};
 
@@ -53,7 +53,7 @@ impl Ace {
         let (phase, groups) = (chunk.phase, chunk.run().groups);
         let view = self.view(npu, seq, phase);
         let (place, step, len) = messages::direct_message(&view, groups, place)?;
-        let route = view.route(&step);
+        let route = view.route(Slot { thread: 0, pc: place.first + place.turn }, &step);
         let is_result = messages::sends_result(&view, &step);
         // The NPU has its own share in its result; the other ranks' are read once, for them.
         let is_given_away = !view.is_own(&step);

@@ -13,7 +13,7 @@ use syncline_core::{Bytes, NodeId, PortId, Ps, Schedule};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
 /// The connection that engines use to each place: they have no more than one.
-pub(super) const QUEUE: u8 = 0;
+pub(super) const QUEUE: u16 = 0;
 
 impl Ace {
     /// The FSM sends a message of its own; around a ring as soon as no other FSM sends one through the port.

@@ -42,7 +42,7 @@ mod shares;
 pub use load::{ContentionConfig, Load};
 
 use crate::api::{EpOut, Report};
-use crate::costs::{BaselineConfig, StepCost, reads_per_byte};
+use crate::costs::{BaselineConfig, StepCost, reads_per_byte, writes};
 use crate::kernel::Kernel;
 use crate::servers::RateServer;
 use crate::work_done::WorkDone;
@@ -102,14 +102,14 @@ impl StepCost for Contended {
         let npu = done.npu().index();
         let mut ready = now;
         if op.receives() {
-            self.written += len.0;
             ready = self.bus_in.serve(npu, now, len);
         }
+        self.written += if writes(op) { len.0 } else { 0 };
         let read = Bytes(reads_per_byte(op) * len.0);
         self.read += read.0;
         let step = npu::Transfer {
             ready,
-            write: (op.receives() && self.charge_writes).then_some(len),
+            write: (writes(op) && self.charge_writes).then_some(len),
             read,
             send: op.sends().then_some(len),
             done,

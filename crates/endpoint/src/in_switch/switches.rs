@@ -1,9 +1,9 @@
 //! The switches' part in programs with a switch.
 
-use crate::api::{Chunk, ChunkId, Ctx, Report, chunk_key, class};
+use crate::api::{Chunk, ChunkId, Ctx, Report, work_key};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
-use crate::message::Tag;
+use crate::message::{Tag, Tags};
 use crate::send_queues::SendQueues;
 use crate::servers::RateServer;
 use crate::work_done::WorkDone;
@@ -46,7 +46,7 @@ struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PieceId {
     seq: ChunkId,
-    thread: u8,
+    thread: u16,
     phase: PhaseId,
     line: u32,
     /// The first of its steps.
@@ -65,7 +65,7 @@ struct Open {
 struct Switch {
     open: BTreeMap<PieceId, Open>,
     /// Pieces that will leave, per chunk and thread in order of time.
-    leaving: BTreeSet<(ChunkId, u8, Ps, PieceId)>,
+    leaving: BTreeSet<(ChunkId, u16, Ps, PieceId)>,
     /// Bytes of partial sums, and the most that there were.
     stored: u64,
     peak: u64,
@@ -83,6 +83,7 @@ fn program<'a>(view: &PhaseView<'a>) -> &'a InSwitch {
 #[derive(Debug)]
 pub struct Switches {
     layout: Layout,
+    tags: Tags,
     config: SwitchConfig,
     chunks: Vec<Chunk>,
     /// The first switch, and the number of its first link.
@@ -130,7 +131,8 @@ impl Switches {
         let mut alus = RateServer::new("switch_alu", config.reduce, links);
         alus.usage.servers = taken.div_ceil(u64::from(layout.npus()).max(1)).max(1) as u32;
         let switches = vec![Switch::default(); count as usize];
-        Switches { layout, config, chunks: Vec::new(), first, first_link, seats, lines, alus, switches, sent: 0 }
+        let tags = Tags::of(layout.threads());
+        Switches { layout, tags, config, chunks: Vec::new(), first, first_link, seats, lines, alus, switches, sent: 0 }
     }
 
     /// Whether a node is a switch.
@@ -154,7 +156,7 @@ impl Switches {
         Q: Schedule<WorkDone>,
     {
         let tag = Tag(tag);
-        let (seq, phase, slot) = (tag.seq(), tag.phase(), tag.slot());
+        let (seq, phase, slot) = (self.tags.seq(tag), tag.phase(), self.tags.slot(tag));
         let dim = self.layout.plan(self.chunks[seq.index()].plan).phases()[phase.index()].dim;
         let link = (self.layout.fabric().first_link(at) - self.first_link + u32::from(port.0)) as usize;
         let seat = self.seats[usize::from(dim)][link].expect("only members of a line send to its switch");
@@ -177,7 +179,7 @@ impl Switches {
             switch.leaving.insert((seq, slot.thread, leaves, id));
             q.at(
                 leaves,
-                chunk_key(class::WORK, seq, slot.thread),
+                work_key(seq, slot.thread),
                 WorkDone::Step { npu: at.0, seq, thread: slot.thread, stage: 0 },
             );
         }
@@ -188,7 +190,7 @@ impl Switches {
         &mut self,
         node: NodeId,
         seq: ChunkId,
-        thread: u8,
+        thread: u16,
         (flights, send_queues): (&mut Flights, &mut SendQueues),
         ctx: &mut Ctx<'_, N, Q>,
     ) where
@@ -213,7 +215,7 @@ impl Switches {
             let step = view.switch_step(Slot { thread, pc });
             let len = view.len(&step);
             sent += len;
-            let tag = Tag::new(seq, id.phase, step.into).0;
+            let tag = self.tags.tag(seq, id.phase, step.into).0;
             let (src, route) = (node, Route::Port(port));
             let (len, delivery) = (Bytes(len), Delivery::Whole);
             let message =

@@ -35,7 +35,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         &mut self,
         npu: NodeId,
         seq: ChunkId,
-        thread: u8,
+        thread: u16,
         segment: Segment,
         ctx: &mut Ctx<'_, N, Q>,
     ) where
@@ -61,7 +61,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     }
 
     /// A packet of a thread's step goes on; with the last one the step is done.
-    pub(super) fn packet_done<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u8, ctx: &mut Ctx<'_, N, Q>)
+    pub(super) fn packet_done<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {

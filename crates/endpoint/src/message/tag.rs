@@ -7,13 +7,30 @@ use syncline_collective::{PhaseId, Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag(pub(crate) u64);
 
-impl Tag {
+/// How the tags of a run are made up: step, phase, thread, chunk, the lowest bits first. The more threads there are, the
+/// fewer chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tags {
+    thread_bits: u32,
+}
+
+impl Tags {
     pub(super) const PC_BITS: u32 = 23;
-    pub(super) const THREAD_BITS: u32 = 4;
     pub(super) const PHASE_BITS: u32 = 5;
-    const SLOT_BITS: u32 = Self::PC_BITS + Self::THREAD_BITS + Self::PHASE_BITS;
-    /// Chunks that tags tell apart: one bit says that it is a [`Forwarding`]'s number.
-    pub(super) const CHUNKS: usize = 1 << (63 - Self::SLOT_BITS);
+    /// Bits for threads, at least.
+    pub(super) const THREAD_BITS: u32 = 4;
+    const THREAD: u32 = Self::PC_BITS + Self::PHASE_BITS;
+
+    /// Tags for programs of so many threads.
+    pub(crate) fn of(threads: u16) -> Tags {
+        let needed = u32::from(threads.max(1) - 1).checked_ilog2().map_or(0, |bit| bit + 1);
+        Tags { thread_bits: needed.max(Self::THREAD_BITS) }
+    }
+
+    /// Chunks that tags tell apart: one bit says that it is a [`Forwarding`](crate::forwarding::Forwarding)'s number.
+    pub(super) const fn chunks(self) -> usize {
+        1 << (63 - Self::THREAD - self.thread_bits)
+    }
 
     /// The name of a step of a chunk. What it cannot name is refused before a run starts: steps, threads, phases and
     /// chunks by the limits of the system, which are made of the same constants.
@@ -21,42 +38,44 @@ impl Tag {
     /// # Panics
     /// If the step, its thread, its phase or the chunk has a number that is too large.
     #[inline]
-    pub(crate) fn new(seq: ChunkId, phase: PhaseId, into: Slot) -> Tag {
-        let excess =
-            into.pc >> Self::PC_BITS | u32::from(into.thread >> Self::THREAD_BITS | phase.0 >> Self::PHASE_BITS);
-        if excess != 0 || seq.index() >= Self::CHUNKS {
-            Self::too_large(seq, phase, into);
+    pub(crate) fn tag(self, seq: ChunkId, phase: PhaseId, into: Slot) -> Tag {
+        let excess = into.pc >> Self::PC_BITS
+            | u32::from(into.thread) >> self.thread_bits
+            | u32::from(phase.0 >> Self::PHASE_BITS);
+        if excess != 0 || seq.index() >= self.chunks() {
+            self.too_large(seq, phase, into);
         }
-        let slot = u64::from(into.pc)
-            | u64::from(into.thread) << Self::PC_BITS
-            | u64::from(phase.0) << (Self::PC_BITS + Self::THREAD_BITS);
-        Tag(slot | u64::from(seq.0) << Self::SLOT_BITS)
+        let step = u64::from(into.pc) | u64::from(phase.0) << Self::PC_BITS;
+        Tag(step | (u64::from(into.thread) | u64::from(seq.0) << self.thread_bits) << Self::THREAD)
     }
 
-    /// Apart from [`Tag::new`], which every message passes.
+    /// Apart from [`Tags::tag`], which every message passes.
     #[cold]
     #[inline(never)]
-    fn too_large(seq: ChunkId, phase: PhaseId, into: Slot) -> ! {
+    fn too_large(self, seq: ChunkId, phase: PhaseId, into: Slot) -> ! {
         assert!(into.pc >> Self::PC_BITS == 0, "step {} of a thread, more than a tag can name", into.pc);
-        assert!(into.thread >> Self::THREAD_BITS == 0, "thread {} of a program, more than a tag can name", into.thread);
+        let thread = into.thread;
+        assert!(u32::from(thread) >> self.thread_bits == 0, "thread {thread} of a program, more than a tag can name");
         assert!(phase.0 >> Self::PHASE_BITS == 0, "phase {phase} of a plan, more than a tag can name");
         panic!("chunk {seq} of a run, more than a tag can name");
     }
 
     #[inline]
-    pub(crate) fn seq(self) -> ChunkId {
-        ChunkId((self.0 >> Self::SLOT_BITS) as u32)
+    pub(crate) fn seq(self, tag: Tag) -> ChunkId {
+        ChunkId((tag.0 >> (Self::THREAD + self.thread_bits)) as u32)
     }
 
+    #[inline]
+    pub(crate) fn slot(self, tag: Tag) -> Slot {
+        let thread = (tag.0 >> Self::THREAD) as u16 & ((1 << self.thread_bits) - 1);
+        Slot { thread, pc: tag.0 as u32 & ((1 << Self::PC_BITS) - 1) }
+    }
+}
+
+impl Tag {
     #[inline]
     pub(crate) fn phase(self) -> PhaseId {
-        PhaseId((self.0 >> (Self::PC_BITS + Self::THREAD_BITS)) as u8 & ((1 << Self::PHASE_BITS) - 1))
-    }
-
-    #[inline]
-    pub(crate) fn slot(self) -> Slot {
-        let thread = (self.0 >> Self::PC_BITS) as u8 & ((1 << Self::THREAD_BITS) - 1);
-        Slot { thread, pc: self.0 as u32 & ((1 << Self::PC_BITS) - 1) }
+        PhaseId((self.0 >> Tags::PC_BITS) as u8 & ((1 << Tags::PHASE_BITS) - 1))
     }
 }
 
@@ -64,37 +83,53 @@ impl Tag {
 mod tests {
     use super::*;
 
-    const LAST: Slot = Slot { thread: (1 << Tag::THREAD_BITS) - 1, pc: (1 << Tag::PC_BITS) - 1 };
-    const LAST_PHASE: PhaseId = PhaseId((1 << Tag::PHASE_BITS) - 1);
-    const LAST_CHUNK: ChunkId = ChunkId(Tag::CHUNKS as u32 - 1);
+    const FEW: Tags = Tags { thread_bits: Tags::THREAD_BITS };
+    const LAST_PHASE: PhaseId = PhaseId((1 << Tags::PHASE_BITS) - 1);
+
+    fn last_slot(tags: Tags) -> Slot {
+        Slot { thread: (1 << tags.thread_bits) - 1, pc: (1 << Tags::PC_BITS) - 1 }
+    }
+
+    fn last_chunk(tags: Tags) -> ChunkId {
+        ChunkId(tags.chunks() as u32 - 1)
+    }
+
+    #[test]
+    fn there_are_as_many_bits_for_threads_as_it_takes() {
+        let bits = [(1, 4), (16, 4), (17, 5), (1024, 10), (1025, 11), (4096, 12)];
+        assert!(bits.iter().all(|&(threads, bits)| Tags::of(threads).thread_bits == bits));
+    }
 
     #[test]
     fn the_largest_numbers_come_back_and_leave_one_bit_clear() {
-        let tag = Tag::new(LAST_CHUNK, LAST_PHASE, LAST);
-        assert_eq!((tag.seq(), tag.phase(), tag.slot(), tag.0 >> 63), (LAST_CHUNK, LAST_PHASE, LAST, 0));
+        for tags in [FEW, Tags::of(100), Tags::of(4096)] {
+            let tag = tags.tag(last_chunk(tags), LAST_PHASE, last_slot(tags));
+            let numbers = (tags.seq(tag), tag.phase(), tags.slot(tag), tag.0 >> 63);
+            assert_eq!(numbers, (last_chunk(tags), LAST_PHASE, last_slot(tags), 0));
+        }
     }
 
     #[test]
     #[should_panic(expected = "step 8388608 of a thread, more than a tag can name")]
     fn a_step_that_is_too_far_on_has_no_tag() {
-        Tag::new(LAST_CHUNK, LAST_PHASE, Slot { pc: LAST.pc + 1, ..LAST });
+        FEW.tag(last_chunk(FEW), LAST_PHASE, Slot { pc: last_slot(FEW).pc + 1, ..last_slot(FEW) });
     }
 
     #[test]
     #[should_panic(expected = "thread 16 of a program, more than a tag can name")]
     fn a_thread_too_many_has_no_tag() {
-        Tag::new(LAST_CHUNK, LAST_PHASE, Slot { thread: LAST.thread + 1, ..LAST });
+        FEW.tag(last_chunk(FEW), LAST_PHASE, Slot { thread: last_slot(FEW).thread + 1, ..last_slot(FEW) });
     }
 
     #[test]
     #[should_panic(expected = "phase 32 of a plan, more than a tag can name")]
     fn a_phase_too_many_has_no_tag() {
-        Tag::new(LAST_CHUNK, PhaseId(LAST_PHASE.0 + 1), LAST);
+        FEW.tag(last_chunk(FEW), PhaseId(LAST_PHASE.0 + 1), last_slot(FEW));
     }
 
     #[test]
     #[should_panic(expected = "chunk 2147483648 of a run, more than a tag can name")]
     fn a_chunk_too_many_has_no_tag() {
-        Tag::new(ChunkId(LAST_CHUNK.0 + 1), LAST_PHASE, LAST);
+        FEW.tag(ChunkId(last_chunk(FEW).0 + 1), LAST_PHASE, last_slot(FEW));
     }
 }

@@ -1,0 +1,76 @@
+//! Plans in files: the JSON of `syncline-plan`, version 2, in which every algorithm can be written down and comes back equal.
+//!
+//! ```text
+//!   Plan of an algorithm ── write ──▶ PlanForm (JSON) ── read ──▶ WrittenPlan ── plan ──▶ Plan with written programs
+//!   Schedule (MSCCL XML, version 1 of the JSON) ── imported ──────────┘
+//! ```
+//!
+//! A plan says how an all-reduce is composed over the dimensions of a grid of ranks ([`Composition`]), and for each
+//! dimension which program its lines follow. Programs are threads of loops of steps ([`Written`](crate::Written)). Where
+//! ranks go around a ring, the fabric has lanes for that (directions, parallel links, orders of its own), and a plan has a
+//! program for either direction. What the plan leaves open is what it leaves open for built-in algorithms, too: chunks, how
+//! many of them are in flight, and how they take turns on lanes.
+
+pub mod form;
+pub mod read;
+pub mod recognise;
+pub mod write;
+
+pub use form::PlanForm;
+pub use recognise::recognised;
+
+use crate::kind::Kind;
+use crate::plan::{Algorithm, Axis, Composition, Plan, PlanError, PlanRequest, WrittenPhase};
+use crate::rank::Rank;
+
+/// A plan whose programs are written, for any order of dimensions.
+#[derive(Clone, Debug)]
+pub struct WrittenPlan {
+    /// What people call it.
+    pub name: String,
+    /// What it achieves.
+    pub kind: Kind,
+    /// The root of a rooted collective.
+    pub root: Rank,
+    /// The ranks as a grid, the first dimension innermost.
+    pub grid: Vec<u32>,
+    /// How an all-reduce is composed over its dimensions.
+    pub composition: Composition,
+    /// Whether every chunk goes through the dimensions in an order of its own, which balances them.
+    pub balanced: bool,
+    /// Whether the blocks of every step follow one another, so that their length is known whatever the size.
+    pub regular: bool,
+    /// What lines along a dimension do for a collective of a phase.
+    pub programs: Vec<LineProgram>,
+}
+
+/// What the lines along a dimension do in phases of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineProgram {
+    /// What it achieves.
+    pub kind: Kind,
+    /// The dimension.
+    pub dim: u8,
+    /// The program.
+    pub phase: WrittenPhase,
+}
+
+impl WrittenPlan {
+    /// The plan, with the dimensions in an order.
+    ///
+    /// # Errors
+    /// A [`PlanError`]; [`PlanError::NoProgram`] if a phase has none.
+    pub fn plan(&self, order: Option<&[u8]>) -> Result<Plan, PlanError> {
+        let axes: Vec<Axis> = self.grid.iter().map(|&size| Axis { size, algorithm: Algorithm::Written }).collect();
+        let (kind, composition, root) = (self.kind, self.composition, self.root);
+        let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root, order })?;
+        let program = |phase: &crate::plan::Phase| {
+            let found = self.programs.iter().find(|p| (p.kind, p.dim) == (phase.kind, phase.dim));
+            let found = found.filter(|p| p.phase.up.ranks() == phase.ranks && p.phase.down.ranks() == phase.ranks);
+            let missing = PlanError::NoProgram { kind: phase.kind, dim: phase.dim, ranks: phase.ranks };
+            found.map(|p| p.phase.clone()).ok_or(missing)
+        };
+        let written = plan.phases().iter().map(program).collect::<Result<_, _>>()?;
+        Ok(plan.with_programs(written))
+    }
+}

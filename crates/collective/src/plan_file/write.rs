@@ -1,0 +1,152 @@
+//! Writes plans down.
+
+use super::form::{
+    CollectiveForm, LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm,
+};
+use crate::plan::{Composition, Plan};
+use crate::program::step::{Place, Step, Way};
+use crate::program::written::{TooLarge, Written, WrittenStep};
+use crate::program::{Detail, Program};
+use crate::rank::{LineRank, Rank};
+
+/// What a plan does not say of itself.
+#[derive(Clone, Debug)]
+pub struct Head<'a> {
+    /// What people call it.
+    pub name: String,
+    /// The root of a rooted collective.
+    pub root: Rank,
+    /// The grid of its ranks.
+    pub grid: &'a [u32],
+    /// How it composes an all-reduce.
+    pub composition: Composition,
+    /// Whether it is one of several that differ in the order of dimensions.
+    pub balanced: bool,
+}
+
+/// A plan, written down.
+///
+/// # Errors
+/// [`TooLarge`].
+pub fn form(head: Head<'_>, plan: &Plan) -> Result<PlanForm, TooLarge> {
+    let mut programs: Vec<ProgramForm> = Vec::new();
+    for (id, phase) in plan.phase_ids().zip(plan.phases()) {
+        let collective = CollectiveForm::from(phase.kind);
+        if programs.iter().any(|p| (p.collective, p.dim) == (collective, phase.dim)) {
+            continue;
+        }
+        let around = plan.goes_round(id);
+        let program = plan.program(id, true);
+        let up = Written::of(&program)?;
+        let down = if around { Some(Written::of(&plan.program(id, false))?) } else { None };
+        let down = down.filter(|down| *down != up);
+        let rotates = [Some(&up), down.as_ref()].into_iter().flatten().all(Written::is_rotation_symmetric);
+        let pacing = program.pacing();
+        programs.push(ProgramForm {
+            collective,
+            dim: phase.dim,
+            blocks: program.parts(),
+            around,
+            switch: program.has_switch(),
+            one_by_one: pacing.one_by_one,
+            spreads: pacing.spreads,
+            one_queue: pacing.one_queue,
+            rotates,
+            ranks: ranks(&up, rotates),
+            down: down.map(|down| ranks(&down, rotates)),
+        });
+    }
+    Ok(PlanForm {
+        format: "syncline-plan".into(),
+        version: VERSION,
+        name: head.name,
+        collective: plan.kind().into(),
+        root: if plan.kind().is_rooted() { head.root.0 } else { 0 },
+        grid: head.grid.to_vec(),
+        composition: head.composition.into(),
+        balanced: head.balanced,
+        programs,
+    })
+}
+
+/// A program that is written down, by rank and thread; of one that rotates, the first rank only.
+fn ranks(written: &Written, rotates: bool) -> Vec<Vec<Vec<LoopForm>>> {
+    let all = written.ranks() + u32::from(written.has_switch());
+    let thread = |rank, thread| {
+        let loops = written.loops(rank, thread);
+        let of_loop = |(times, steps): (u32, &[WrittenStep])| LoopForm {
+            times,
+            steps: steps.iter().map(|s| step(s, times, written.classes())).collect(),
+        };
+        loops.map(of_loop).collect()
+    };
+    let rank = |rank: LineRank| (0..written.threads_of(rank)).map(|t| thread(rank, t)).collect();
+    (0..if rotates { 1 } else { all }).map(LineRank).map(rank).collect()
+}
+
+fn step(written: &WrittenStep, times: u32, classes: &[String]) -> StepForm {
+    let WrittenStep { step, detail, advance } = *written;
+    let Step { op, blocks, from, to, into } = step;
+    let Detail { after, way, src, dst } = detail;
+    let place = |p: Place| PlaceForm { buffer: p.buffer, block: p.first };
+    let (sends, receives) = (op.sends(), op.receives());
+    let next = NextForm {
+        block: advance.blocks,
+        origin: advance.origin,
+        peer: advance.peer,
+        into: if sends { advance.into } else { 0 },
+        after: advance.after,
+    };
+    StepForm {
+        op,
+        block: blocks.first,
+        count: blocks.count,
+        origin: blocks.origin,
+        from: receives.then_some(from.0),
+        to: sends.then_some(to.0),
+        into: sends.then_some((into.thread, into.pc)),
+        after: after.map(|slot| (slot.thread, slot.pc)),
+        way: match way {
+            Way::Route => None,
+            Way::Choice(choice) => Some(WayForm::Choice(choice)),
+            Way::Over(class) => Some(WayForm::Over(classes[usize::from(class)].clone())),
+            Way::Link(link) => Some(WayForm::Link(link)),
+        },
+        src: src.map(place),
+        dst: dst.map(place),
+        next: (times > 1 && next != NextForm::default()).then_some(next),
+    }
+}
+
+impl Program {
+    /// Whether both programs do the same: the same steps with the same details, paced alike where that matters. Where data
+    /// lies does not count.
+    pub fn does_the_same_as(&self, other: &Program) -> bool {
+        let all = self.ranks() + u32::from(self.has_switch());
+        let alike = (self.ranks(), self.has_switch(), self.parts(), self.threads())
+            == (other.ranks(), other.has_switch(), other.parts(), other.threads());
+        let mut in_a_row = false;
+        let same_steps = alike
+            && (0..all).map(LineRank).all(|rank| {
+                (0..self.threads()).all(|thread| {
+                    let steps = self.steps(rank, thread);
+                    let mut sent = false;
+                    steps == other.steps(rank, thread)
+                        && (0..steps).all(|pc| {
+                            let at = crate::program::Slot { thread, pc };
+                            let says = |p: &Program| {
+                                let detail = Detail { src: None, dst: None, ..p.detail(rank, at) };
+                                (p.step(rank, at).normal(), detail)
+                            };
+                            let mine = says(self);
+                            in_a_row |= sent && mine.0.op == crate::program::Op::Send;
+                            sent = mine.0.op.sends();
+                            mine == says(other)
+                        })
+                })
+            });
+        let (mine, theirs) = (self.pacing(), other.pacing());
+        let paced_alike = !in_a_row || (mine.one_by_one, mine.spreads) == (theirs.one_by_one, theirs.spreads);
+        same_steps && paced_alike && (self.threads() == 1 || mine.one_queue == theirs.one_queue)
+    }
+}
