@@ -16,8 +16,9 @@
 //!
 //! Buffers that share memory with another may be given as 0 chunks, as MSCCL's compiler does.
 
-use super::form::{Buffer, Collective, Location, ScheduleRank};
+use super::form::{Collective, Location, ScheduleRank};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::program::Buffer;
 use crate::rank::Rank;
 use std::ops::Range;
 

@@ -4,9 +4,9 @@
 //! is added twice) is wrong in every collective.
 
 use super::contract::From;
-use super::form::Action;
 use super::machine::{Machine, StepId};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::program::Op;
 use crate::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -160,15 +160,15 @@ impl Run<'_> {
         let thread = self.machine.thread(instruction.thread);
         let rank = thread.rank;
         for i in 0..instruction.count {
-            let mut value = match instruction.action {
-                Action::Nop | Action::ResidualAdd => return Ok(()),
-                Action::Send | Action::Copy | Action::Reduce => self.read(rank, instruction.source() + i)?,
+            let mut value = match instruction.op {
+                Op::Nop | Op::ResidualAdd => return Ok(()),
+                Op::Send | Op::Copy | Op::Reduce => self.read(rank, instruction.source() + i)?,
                 // The receiver performs its step after the sender, so the message is there.
                 _ => self.messages[thread.receives_on().index()].pop_front().unwrap_or(NOTHING),
             };
-            let operand = match instruction.action {
-                Action::RecvReduceSend | Action::RecvReduceCopy | Action::RecvReduceCopySend => instruction.src,
-                Action::Reduce => instruction.dst,
+            let operand = match instruction.op {
+                Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend => instruction.src,
+                Op::Reduce => instruction.dst,
                 _ => None,
             };
             if let Some(operand) = operand {
@@ -178,7 +178,7 @@ impl Run<'_> {
             if let Some(first) = instruction.dst {
                 self.memory[(first + i) as usize] = value;
             }
-            if instruction.action.sends() {
+            if instruction.op.sends() {
                 self.messages[thread.sends_on().index()].push_back(value);
             }
         }

@@ -25,12 +25,10 @@ pub mod report;
 pub mod structure;
 
 pub use buffering::Buffering;
-pub use form::{
-    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep,
-    ThreadBlock,
-};
+pub use form::{Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
 pub use report::{Counts, Finding, Kind, Report};
 
+use crate::program::Op;
 use crate::rank::Rank;
 use form::VERSION;
 use machine::{Machine, StepId};
@@ -137,8 +135,8 @@ fn count(machine: &Machine, order: Option<&[StepId]>) -> Counts {
     let mut sent = vec![0u64; machine.ranks.len()];
     let (mut messages, mut nops) = (0, 0);
     for instruction in &machine.steps {
-        nops += u64::from(instruction.action == Action::Nop);
-        if instruction.action.sends() {
+        nops += u64::from(instruction.op == Op::Nop);
+        if instruction.op.sends() {
             messages += 1;
             sent[machine.thread(instruction.thread).rank.index()] += u64::from(instruction.count);
         }
@@ -169,7 +167,7 @@ fn longest_path(machine: &Machine, order: &[StepId]) -> u64 {
     let mut depth = vec![0u64; machine.steps.len()];
     for &step in order {
         let deepest = machine.before(step).map(|before| depth[before.index()]).max().unwrap_or(0);
-        depth[step.index()] = deepest + u64::from(machine.step(step).action != Action::Nop);
+        depth[step.index()] = deepest + u64::from(machine.step(step).op != Op::Nop);
     }
     depth.into_iter().max().unwrap_or(0)
 }
