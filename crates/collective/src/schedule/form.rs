@@ -6,6 +6,7 @@
 //! its rank. Messages of one connection (source, destination, channel) are received in the order in
 //! which they were sent.
 
+use crate::kind::Kind;
 use crate::program::{Buffer, Op};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,21 @@ impl Collective {
             Collective::Scatter => "scatter",
             Collective::Custom => "custom",
         }
+    }
+
+    /// The kind of collective of a program; none of what only its author could check.
+    pub const fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Collective::AllReduce => Kind::AllReduce,
+            Collective::AllGather => Kind::AllGather,
+            Collective::ReduceScatter => Kind::ReduceScatter,
+            Collective::AllToAll => Kind::AllToAll,
+            Collective::Broadcast => Kind::Broadcast,
+            Collective::Reduce => Kind::Reduce,
+            Collective::Gather => Kind::Gather,
+            Collective::Scatter => Kind::Scatter,
+            Collective::Custom => return None,
+        })
     }
 
     /// Whether one rank is special.
