@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn pieces_are_receives_followed_by_sends() {
         for p in all() {
-            for thread in 0..p.threads() {
+            for thread in 0..u16::from(p.threads()) {
                 for pc in 0..p.steps(LineRank(p.ranks), thread) {
                     let piece = p.piece(Slot { thread, pc });
                     let step = p.step(LineRank(p.ranks), Slot { thread, pc });

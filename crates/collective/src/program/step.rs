@@ -8,33 +8,61 @@
 use crate::rank::LineRank;
 use serde::{Deserialize, Serialize};
 
-/// What a step does, in the order of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a step does, in the order of its name. In files they have MSCCL's short names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// Sends local data.
+    #[serde(rename = "s")]
     Send,
+    /// Receives and keeps.
+    #[serde(rename = "r")]
+    Recv,
+    /// Receives, keeps and sends on.
+    #[serde(rename = "rcs")]
+    RecvCopySend,
     /// Receives, adds the local data, sends the sum on without keeping it.
+    #[serde(rename = "rrs")]
     RecvReduceSend,
     /// Receives, adds the local data, keeps the sum.
+    #[serde(rename = "rrc")]
     RecvReduce,
     /// Receives, adds the local data, keeps the sum and sends it on.
+    #[serde(rename = "rrcs")]
     RecvReduceCopySend,
-    /// Receives, keeps and sends on.
-    RecvCopySend,
-    /// Receives and keeps.
-    Recv,
     /// Copies local data to another place.
+    #[serde(rename = "cpy")]
     Copy,
     /// Adds local data to that at another place.
+    #[serde(rename = "re")]
     Reduce,
+    /// Adds a residual, which is nobody's input: no collective has a place for it, but files may name it.
+    #[serde(rename = "ra")]
+    ResidualAdd,
     /// Only waits for the step that it depends on.
+    #[serde(rename = "nop")]
     Nop,
 }
 
 impl Op {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Send => "s",
+            Op::Recv => "r",
+            Op::RecvCopySend => "rcs",
+            Op::RecvReduceSend => "rrs",
+            Op::RecvReduce => "rrc",
+            Op::RecvReduceCopySend => "rrcs",
+            Op::Copy => "cpy",
+            Op::Reduce => "re",
+            Op::ResidualAdd => "ra",
+            Op::Nop => "nop",
+        }
+    }
+
     /// Whether the step takes a message.
     pub const fn receives(self) -> bool {
-        !matches!(self, Op::Send | Op::Copy | Op::Reduce | Op::Nop)
+        !matches!(self, Op::Send | Op::Copy | Op::Reduce | Op::ResidualAdd | Op::Nop)
     }
 
     /// Whether the step sends a message.
@@ -44,20 +72,20 @@ impl Op {
 
     /// Whether the step works on what its rank has, without a message.
     pub const fn is_local(self) -> bool {
-        matches!(self, Op::Copy | Op::Reduce | Op::Nop)
+        matches!(self, Op::Copy | Op::Reduce | Op::ResidualAdd | Op::Nop)
     }
 
     /// Whether the step adds local data to what it received, or to other local data.
     pub const fn reduces(self) -> bool {
-        matches!(self, Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend | Op::Reduce)
+        matches!(self, Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend | Op::Reduce | Op::ResidualAdd)
     }
 
-    /// Whether the step reads local data.
+    /// Whether the step reads local data, which in files is its source.
     pub const fn reads_local(self) -> bool {
         self.reduces() || matches!(self, Op::Send | Op::Copy)
     }
 
-    /// Whether the step keeps what it received or computed.
+    /// Whether the step keeps what it received or computed, which in files has a destination.
     pub const fn stores(self) -> bool {
         !matches!(self, Op::Send | Op::RecvReduceSend | Op::Nop)
     }

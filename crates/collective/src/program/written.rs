@@ -279,7 +279,11 @@ impl Written {
             let Step { op, blocks, from, to, into } = first.0;
             let peer = |r: LineRank| if op.is_local() { r } else { LineRank(turned(r.0, rank.0, self.ranks)) };
             let blocks = Blocks {
-                origin: if mine.0.blocks.origin == blocks.origin { blocks.origin } else { turned(blocks.origin, rank.0, self.ranks) },
+                origin: if mine.0.blocks.origin == blocks.origin {
+                    blocks.origin
+                } else {
+                    turned(blocks.origin, rank.0, self.ranks)
+                },
                 first: turned(blocks.first, rank.0 * each, self.parts),
                 ..blocks
             };

@@ -16,8 +16,9 @@
 //!
 //! Buffers that share memory with another may be given as 0 chunks, as MSCCL's compiler does.
 
-use super::form::{Buffer, Collective, Location, ScheduleRank};
+use super::form::{Collective, Location, ScheduleRank};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::program::Buffer;
 use crate::rank::Rank;
 use std::ops::Range;
 
@@ -198,6 +199,35 @@ impl Contract {
             let (chunk, from) = wanted(j);
             (start + j, chunk, from)
         })
+    }
+
+    /// What a chunk of a rank's input is in the vector: in an all-to-all the rank whose vector it belongs to, else 0, and the
+    /// chunk's number in the vector.
+    pub fn in_vector(&self, chunk: u32, rank: Rank) -> (u32, u32) {
+        match (self.collective, relation(self.collective)) {
+            (Collective::AllToAll, _) => (rank.0, chunk),
+            (_, BufferRelation::Gathers) => (0, rank.0 * self.share + chunk),
+            _ => (0, chunk),
+        }
+    }
+
+    /// Whether results are sums.
+    pub fn is_summed(&self) -> bool {
+        matches!(self.collective, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce)
+    }
+
+    /// A place in the buffer that holds the whole vector of an in-place collective, whichever of the two names it has; a
+    /// place in scratch stays where it is.
+    pub fn in_whole(&self, rank: Rank, Location { buffer, offset }: Location) -> Location {
+        let (whole, part) = match relation(self.collective) {
+            BufferRelation::Gathers => (Buffer::Output, Buffer::Input),
+            BufferRelation::Same | BufferRelation::Scatters => (Buffer::Input, Buffer::Output),
+        };
+        let before = if relation(self.collective) == BufferRelation::Same { 0 } else { rank.0 * self.share };
+        match buffer {
+            _ if buffer == part => Location { buffer: whole, offset: before + offset },
+            _ => Location { buffer, offset },
+        }
     }
 
     /// Whether what the root starts with is distributed (else the root collects).

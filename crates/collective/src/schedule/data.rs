@@ -4,9 +4,9 @@
 //! is added twice) is wrong in every collective.
 
 use super::contract::From;
-use super::form::Action;
 use super::machine::{Machine, StepId};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::program::Op;
 use crate::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,6 +66,15 @@ impl Sets {
         self.of(set)[rank.index() / 64] >> (rank.0 % 64) & 1 == 1
     }
 
+    /// The lowest rank of a set that is not empty.
+    fn first(&self, set: u32) -> Rank {
+        if (1..=self.ranks).contains(&set) {
+            return Rank(set - 1);
+        }
+        let word = (0..).zip(self.of(set)).find(|w| *w.1 != 0);
+        word.map_or(Rank(0), |(i, bits): (u32, _)| Rank(i * 64 + bits.trailing_zeros()))
+    }
+
     fn len(&self, set: u32) -> u32 {
         self.of(set).iter().map(|w| w.count_ones()).sum()
     }
@@ -103,6 +112,19 @@ impl Sets {
     }
 }
 
+/// A chunk that a step moves, for those who want to know what steps do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Which of the step's chunks.
+    pub nth: u32,
+    /// Its number in the inputs.
+    pub chunk: u32,
+    /// The rank that it comes from, the lowest of several.
+    pub contributor: Rank,
+    /// Whether others have contributed.
+    pub is_sum: bool,
+}
+
 struct Run<'m> {
     machine: &'m Machine,
     sets: Sets,
@@ -111,12 +133,13 @@ struct Run<'m> {
 }
 
 /// Performs the steps in `order` and compares the results with the contract. Returns the root, which is
-/// `given` or else the rank that fits the results best.
+/// `given` or else the rank that fits the results best. `watch` sees every chunk that a step moves.
 pub fn run(
     machine: &Machine,
     order: &[StepId],
     has_root: bool,
     given: Option<Rank>,
+    mut watch: impl FnMut(&Machine, StepId, Moved),
     flaws: &mut Findings,
 ) -> Option<Rank> {
     let mut run = Run {
@@ -131,7 +154,7 @@ pub fn run(
         }
     }
     for &step in order {
-        if let Err((kind, message)) = run.perform(step) {
+        if let Err((kind, message)) = run.perform(step, &mut watch) {
             flaws.add(kind, machine.site(step), message);
             return given;
         }
@@ -155,30 +178,36 @@ pub fn run(
 type Wrong = (Kind, Remark);
 
 impl Run<'_> {
-    fn perform(&mut self, step: StepId) -> Result<(), Wrong> {
+    fn perform(&mut self, step: StepId, watch: &mut impl FnMut(&Machine, StepId, Moved)) -> Result<(), Wrong> {
         let instruction = *self.machine.step(step);
         let thread = self.machine.thread(instruction.thread);
         let rank = thread.rank;
         for i in 0..instruction.count {
-            let mut value = match instruction.action {
-                Action::Nop | Action::ResidualAdd => return Ok(()),
-                Action::Send | Action::Copy | Action::Reduce => self.read(rank, instruction.source() + i)?,
+            let mut value = match instruction.op {
+                Op::Nop | Op::ResidualAdd => return Ok(()),
+                Op::Send | Op::Copy | Op::Reduce => self.read(rank, instruction.source() + i)?,
                 // The receiver performs its step after the sender, so the message is there.
                 _ => self.messages[thread.receives_on().index()].pop_front().unwrap_or(NOTHING),
             };
-            let operand = match instruction.action {
-                Action::RecvReduceSend | Action::RecvReduceCopy | Action::RecvReduceCopySend => instruction.src,
-                Action::Reduce => instruction.dst,
+            let operand = match instruction.op {
+                Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend => instruction.src,
+                Op::Reduce => instruction.dst,
                 _ => None,
             };
             if let Some(operand) = operand {
                 let mine = self.read(rank, operand + i)?;
                 value = self.add(value, mine)?;
             }
+            let contributor = self.sets.first(value.set);
+            watch(
+                self.machine,
+                step,
+                Moved { nth: i, chunk: value.chunk, contributor, is_sum: value.set != set_of(contributor) },
+            );
             if let Some(first) = instruction.dst {
                 self.memory[(first + i) as usize] = value;
             }
-            if instruction.action.sends() {
+            if instruction.op.sends() {
                 self.messages[thread.sends_on().index()].push_back(value);
             }
         }

@@ -67,7 +67,7 @@ impl Execution<'_> {
         if self.has_finished(thread) {
             return false;
         }
-        let action = self.machine.step(step).action;
+        let op = self.machine.step(step).op;
         match self.obstacle(thread) {
             Some(Wait::Dependency(on)) => {
                 self.waiting[self.machine.step(on).thread.index()].push(thread);
@@ -80,12 +80,12 @@ impl Execution<'_> {
                 }
                 false
             }
-            None if action.receives() && !received => {
+            None if op.receives() && !received => {
                 self.receive(thread);
                 true
             }
             None => {
-                if action.sends() {
+                if op.sends() {
                     let out = self.machine.thread(thread).sends_on();
                     self.held[out.index()] += 1;
                     self.wake(self.machine.connection(out).receiver);
@@ -107,13 +107,13 @@ impl Execution<'_> {
         if let Some(on) = instruction.after.filter(|&on| !self.is_done(on)) {
             return Some(Wait::Dependency(on));
         }
-        if instruction.action.receives() && !received {
+        if instruction.op.receives() && !received {
             return (self.held[t.receives_on().index()] == 0).then_some(Wait::Message);
         }
         let full = match self.buffering {
             Buffering::Eager => false,
-            Buffering::Slots(slots) => instruction.action.sends() && self.held[t.sends_on().index()] >= slots,
-            Buffering::Rendezvous => instruction.action.sends(),
+            Buffering::Slots(slots) => instruction.op.sends() && self.held[t.sends_on().index()] >= slots,
+            Buffering::Rendezvous => instruction.op.sends(),
         };
         full.then_some(Wait::Room)
     }

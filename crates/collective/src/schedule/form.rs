@@ -6,6 +6,8 @@
 //! its rank. Messages of one connection (source, destination, channel) are received in the order in
 //! which they were sent.
 
+use crate::kind::Kind;
+use crate::program::{Buffer, Op};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this engine reads.
@@ -61,6 +63,21 @@ impl Collective {
             Collective::Scatter => "scatter",
             Collective::Custom => "custom",
         }
+    }
+
+    /// The kind of collective of a program; none of what only its author could check.
+    pub const fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Collective::AllReduce => Kind::AllReduce,
+            Collective::AllGather => Kind::AllGather,
+            Collective::ReduceScatter => Kind::ReduceScatter,
+            Collective::AllToAll => Kind::AllToAll,
+            Collective::Broadcast => Kind::Broadcast,
+            Collective::Reduce => Kind::Reduce,
+            Collective::Gather => Kind::Gather,
+            Collective::Scatter => Kind::Scatter,
+            Collective::Custom => return None,
+        })
     }
 
     /// Whether one rank is special.
@@ -161,11 +178,11 @@ pub struct ScheduleStep {
     pub id: u32,
     /// What it does.
     #[serde(rename = "type")]
-    pub action: Action,
-    /// The local chunks that it reads, for the actions of [`Action::has_src`].
+    pub op: Op,
+    /// The local chunks that it reads, for the operations of [`Op::reads_local`].
     #[serde(default)]
     pub src: Option<Location>,
-    /// The local chunks that it writes, for the actions of [`Action::has_dst`].
+    /// The local chunks that it writes, for the operations of [`Op::stores`].
     #[serde(default)]
     pub dst: Option<Location>,
     /// Chunks; none for `nop`.
@@ -189,31 +206,6 @@ pub struct Location {
     pub offset: u32,
 }
 
-/// A buffer of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Buffer {
-    /// What the collective starts from.
-    #[serde(rename = "i")]
-    Input,
-    /// What it produces.
-    #[serde(rename = "o")]
-    Output,
-    /// Room for what is under way.
-    #[serde(rename = "s")]
-    Scratch,
-}
-
-impl Buffer {
-    /// The name in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Buffer::Input => "input",
-            Buffer::Output => "output",
-            Buffer::Scratch => "scratch",
-        }
-    }
-}
-
 /// A step of the same rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -222,89 +214,4 @@ pub struct Dependency {
     pub thread_block: u32,
     /// Its number there.
     pub step: u32,
-}
-
-/// What a step does, in the order of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
-    /// Sends `src`.
-    #[serde(rename = "s")]
-    Send,
-    /// Receives into `dst`.
-    #[serde(rename = "r")]
-    Recv,
-    /// Receives into `dst` and sends it on.
-    #[serde(rename = "rcs")]
-    RecvCopySend,
-    /// Receives, adds `src` and sends the sum, which is not kept.
-    #[serde(rename = "rrs")]
-    RecvReduceSend,
-    /// Receives, adds `src` and keeps the sum in `dst`.
-    #[serde(rename = "rrc")]
-    RecvReduceCopy,
-    /// Receives, adds `src`, keeps the sum in `dst` and sends it.
-    #[serde(rename = "rrcs")]
-    RecvReduceCopySend,
-    /// Copies `src` to `dst`.
-    #[serde(rename = "cpy")]
-    Copy,
-    /// Adds `src` to `dst`.
-    #[serde(rename = "re")]
-    Reduce,
-    /// Adds a residual, which is nobody's input.
-    #[serde(rename = "ra")]
-    ResidualAdd,
-    /// Only waits.
-    #[serde(rename = "nop")]
-    Nop,
-}
-
-impl Action {
-    /// The name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Action::Send => "s",
-            Action::Recv => "r",
-            Action::RecvCopySend => "rcs",
-            Action::RecvReduceSend => "rrs",
-            Action::RecvReduceCopy => "rrc",
-            Action::RecvReduceCopySend => "rrcs",
-            Action::Copy => "cpy",
-            Action::Reduce => "re",
-            Action::ResidualAdd => "ra",
-            Action::Nop => "nop",
-        }
-    }
-
-    /// Whether the step takes a message.
-    pub const fn receives(self) -> bool {
-        matches!(
-            self,
-            Action::Recv
-                | Action::RecvCopySend
-                | Action::RecvReduceSend
-                | Action::RecvReduceCopy
-                | Action::RecvReduceCopySend
-        )
-    }
-
-    /// Whether the step sends a message.
-    pub const fn sends(self) -> bool {
-        matches!(self, Action::Send | Action::RecvCopySend | Action::RecvReduceSend | Action::RecvReduceCopySend)
-    }
-
-    /// Whether the step reads `src`.
-    pub const fn has_src(self) -> bool {
-        !matches!(self, Action::Recv | Action::RecvCopySend | Action::Nop)
-    }
-
-    /// Whether the step writes `dst`.
-    pub const fn has_dst(self) -> bool {
-        !matches!(self, Action::Send | Action::RecvReduceSend | Action::Nop)
-    }
-
-    /// Whether the step reads `dst` before it writes it.
-    pub const fn reads_dst(self) -> bool {
-        matches!(self, Action::Reduce | Action::ResidualAdd)
-    }
 }

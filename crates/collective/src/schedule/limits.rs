@@ -1,8 +1,9 @@
 //! The limits of the MSCCL runtime. A schedule that exceeds them is still a schedule, so they only cause
 //! warnings.
 
-use super::form::{Action, Buffer, Collective, Schedule, ThreadBlock};
+use super::form::{Collective, Schedule, ThreadBlock};
 use super::report::{Findings, Kind, Site};
+use crate::program::{Buffer, Op};
 use crate::rank::Rank;
 
 const NAME_BYTES: usize = 63;
@@ -93,7 +94,7 @@ fn warn_of_block(rank: Rank, block: &ThreadBlock, warnings: &mut Findings) {
             let message = format!("{} chunks in one step; MSCCL takes up to {CHUNKS_PER_STEP}", step.count);
             warnings.add(Kind::Limit, site, message);
         }
-        let reduces = step.action == Action::Reduce;
+        let reduces = step.op == Op::Reduce;
         fused = if !reduces {
             0
         } else if step.depends_on.is_some() {
@@ -105,11 +106,11 @@ fn warn_of_block(rank: Rank, block: &ThreadBlock, warnings: &mut Findings) {
             let message = format!("more than {FUSED_REDUCTIONS} reductions in a row, which MSCCL may fuse");
             warnings.add(Kind::Limit, site, message);
         }
-        if step.action != Action::Nop && waiting && step.depends_on.is_none() {
+        if step.op != Op::Nop && waiting && step.depends_on.is_none() {
             let message = "follows a nop that waits, and waits for nothing itself; MSCCL refuses that";
             warnings.add(Kind::Chain, site, message);
         }
-        waiting = step.action == Action::Nop && (waiting || step.depends_on.is_some());
+        waiting = step.op == Op::Nop && (waiting || step.depends_on.is_some());
     }
 }
 
@@ -118,10 +119,10 @@ fn warn_of_dependency(rank: Rank, blocks: &[&ThreadBlock], block: &ThreadBlock, 
     let Some(on) = block.steps[step as usize].depends_on else { return };
     let other = &blocks[on.thread_block as usize].steps;
     let target = &other[on.step as usize];
-    if target.has_dependents && target.action != Action::Nop {
+    if target.has_dependents && target.op != Op::Nop {
         return;
     }
-    let later = other[on.step as usize..].iter().find(|s| s.has_dependents && s.action != Action::Nop);
+    let later = other[on.step as usize..].iter().find(|s| s.has_dependents && s.op != Op::Nop);
     let message = format!(
         "waits for step {} of thread block {}, which is not marked as having dependents, so that MSCCL waits {}",
         on.step,

@@ -2,9 +2,10 @@
 //! connections with both of their ends.
 
 use super::contract::Contract;
-use super::form::{Action, Location, ThreadBlock};
+use super::form::{Location, ThreadBlock};
 use super::report::Site;
 use super::structure::{Checked, Connection};
+use crate::program::Op;
 use crate::rank::Rank;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -66,7 +67,7 @@ impl Thread {
 #[derive(Clone, Copy, Debug)]
 pub struct Instruction {
     /// What it does.
-    pub action: Action,
+    pub op: Op,
     /// Its thread.
     pub thread: ThreadId,
     /// The first cell that it reads, if it does.
@@ -187,8 +188,8 @@ impl Machine {
         for step in &block.steps {
             let cell = |place: Option<Location>| place.map(|p| self.contract.cell(rank, p));
             let (src, dst) = (cell(step.src), cell(step.dst));
-            let (action, count) = (step.action, step.count);
-            self.steps.push(Instruction { action, thread, src, dst, count, after: None, sender: None });
+            let (op, count) = (step.op, step.count);
+            self.steps.push(Instruction { op, thread, src, dst, count, after: None, sender: None });
         }
         let steps = start..self.steps.len() as u32;
         self.threads.push(Thread { rank, block: block.id, steps, out, back });
@@ -221,10 +222,10 @@ impl Machine {
             let (Some(sender), Some(receiver)) = (ends.sender, ends.receiver) else { continue };
             let steps_of = |thread: ThreadId| self.threads[thread.index()].steps.clone().map(StepId);
             let receives = steps_of(receiver);
-            let sends = steps_of(sender).filter(|s| self.steps[s.index()].action.sends());
+            let sends = steps_of(sender).filter(|s| self.steps[s.index()].op.sends());
             let mut sends = sends.collect::<Vec<_>>().into_iter();
             for receive in receives {
-                if self.steps[receive.index()].action.receives() {
+                if self.steps[receive.index()].op.receives() {
                     self.steps[receive.index()].sender = sends.next();
                 }
             }

@@ -18,6 +18,7 @@ pub mod contract;
 pub mod data;
 pub mod execute;
 pub mod form;
+pub mod imported;
 pub mod limits;
 pub mod machine;
 pub mod race;
@@ -25,12 +26,11 @@ pub mod report;
 pub mod structure;
 
 pub use buffering::Buffering;
-pub use form::{
-    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep,
-    ThreadBlock,
-};
+pub use form::{Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
+pub use imported::{Imported, NotImported, imported};
 pub use report::{Counts, Finding, Kind, Report};
 
+use crate::program::Op;
 use crate::rank::Rank;
 use form::VERSION;
 use machine::{Machine, StepId};
@@ -69,23 +69,41 @@ pub fn verify_json(text: &str) -> Result<String, Refusal> {
 /// # Errors
 /// [`Refusal`], if there is nothing to hold it against.
 pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<Report, Refusal> {
+    carry_out(schedule, root, buffering, |_, _, _| ()).map(|outcome| outcome.report)
+}
+
+/// What comes of carrying a schedule out.
+struct Outcome {
+    report: Report,
+    /// None, if there are errors.
+    machine: Option<Machine>,
+}
+
+/// Verifies a schedule; `watch` sees every chunk that a step moves.
+fn carry_out(
+    schedule: &Schedule,
+    root: Option<u32>,
+    buffering: Buffering,
+    watch: impl FnMut(&Machine, StepId, data::Moved),
+) -> Result<Outcome, Refusal> {
     refuse(schedule, root, buffering)?;
     let given = root.or(schedule.root).map(Rank);
     let (mut errors, mut flaws, mut warnings) = (Findings::default(), Findings::default(), Findings::default());
     let checked = structure::check(schedule, &mut errors);
     let mut found_root = given;
-    let mut counts = None;
-    if let Some(checked) = checked {
+    let machine = checked.map(|checked| {
         limits::warn(schedule, &checked.ranks, checked.contract.size, &mut warnings);
-        let machine = Machine::new(checked);
-        let order = execute::order(&machine, buffering, &mut flaws);
+        Machine::new(checked)
+    });
+    let counts = machine.as_ref().map(|machine| {
+        let order = execute::order(machine, buffering, &mut flaws);
         if let Some(order) = &order {
-            race::find(&machine, order, &mut flaws);
-            found_root = data::run(&machine, order, schedule.collective.has_root(), given, &mut flaws);
+            race::find(machine, order, &mut flaws);
+            found_root = data::run(machine, order, schedule.collective.has_root(), given, watch, &mut flaws);
         }
-        counts = Some(count(&machine, order.as_deref()));
-    }
-    Ok(Report {
+        count(machine, order.as_deref())
+    });
+    let report = Report {
         name: schedule.name.clone(),
         collective: schedule.collective,
         in_place: schedule.in_place,
@@ -100,7 +118,8 @@ pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> R
         warnings: warnings.list,
         warnings_omitted: warnings.omitted,
         counts,
-    })
+    };
+    Ok(Outcome { report, machine })
 }
 
 fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<(), Refusal> {
@@ -137,8 +156,8 @@ fn count(machine: &Machine, order: Option<&[StepId]>) -> Counts {
     let mut sent = vec![0u64; machine.ranks.len()];
     let (mut messages, mut nops) = (0, 0);
     for instruction in &machine.steps {
-        nops += u64::from(instruction.action == Action::Nop);
-        if instruction.action.sends() {
+        nops += u64::from(instruction.op == Op::Nop);
+        if instruction.op.sends() {
             messages += 1;
             sent[machine.thread(instruction.thread).rank.index()] += u64::from(instruction.count);
         }
@@ -169,7 +188,7 @@ fn longest_path(machine: &Machine, order: &[StepId]) -> u64 {
     let mut depth = vec![0u64; machine.steps.len()];
     for &step in order {
         let deepest = machine.before(step).map(|before| depth[before.index()]).max().unwrap_or(0);
-        depth[step.index()] = deepest + u64::from(machine.step(step).action != Action::Nop);
+        depth[step.index()] = deepest + u64::from(machine.step(step).op != Op::Nop);
     }
     depth.into_iter().max().unwrap_or(0)
 }

@@ -2,8 +2,9 @@
 //! their buffers, and for every message a receiver that expects it. Finds everything at once.
 
 use super::contract::Contract;
-use super::form::{Action, Collective, Location, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
+use super::form::{Collective, Location, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
 use super::report::{Findings, Kind, Remark, Site};
+use crate::program::Op;
 use crate::rank::Rank;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -150,29 +151,29 @@ fn check_peers(rank: Rank, block: &ThreadBlock, ranks: usize, errors: &mut Findi
 }
 
 fn check_operands(collective: Collective, block: &ThreadBlock, step: &ScheduleStep, site: Site, errors: &mut Findings) {
-    let action = step.action;
+    let op = step.op;
     let mut add = |kind, remark: Remark| errors.add(kind, site, remark);
-    if action.sends() && block.send.is_none() {
-        add(Kind::Peer, format!("a step of type {} in a thread block that sends to nobody", action.name()).into());
+    if op.sends() && block.send.is_none() {
+        add(Kind::Peer, format!("a step of type {} in a thread block that sends to nobody", op.name()).into());
     }
-    if action.receives() && block.recv.is_none() {
-        add(Kind::Peer, format!("a step of type {} in a thread block that receives from nobody", action.name()).into());
+    if op.receives() && block.recv.is_none() {
+        add(Kind::Peer, format!("a step of type {} in a thread block that receives from nobody", op.name()).into());
     }
     for (name, needed, given) in
-        [("source", action.has_src(), step.src.is_some()), ("destination", action.has_dst(), step.dst.is_some())]
+        [("source", op.reads_local(), step.src.is_some()), ("destination", op.stores(), step.dst.is_some())]
     {
         if needed && !given {
-            add(Kind::Operand, format!("a step of type {} needs a {name}", action.name()).into());
+            add(Kind::Operand, format!("a step of type {} needs a {name}", op.name()).into());
         } else if given && !needed {
-            add(Kind::Operand, format!("a step of type {} has no {name} of its own rank", action.name()).into());
+            add(Kind::Operand, format!("a step of type {} has no {name} of its own rank", op.name()).into());
         }
     }
-    if (action == Action::Nop) != (step.count == 0) {
-        let accepted = if action == Action::Nop { "0" } else { "1 or more" };
-        let message = format!("a step of type {} on {} chunks", action.name(), step.count);
+    if (op == Op::Nop) != (step.count == 0) {
+        let accepted = if op == Op::Nop { "0" } else { "1 or more" };
+        let message = format!("a step of type {} on {} chunks", op.name(), step.count);
         add(Kind::Operand, Remark::accepting(message, accepted));
     }
-    if action == Action::ResidualAdd {
+    if op == Op::ResidualAdd {
         let message =
             format!("adds a residual (type ra), which is nobody's input and has no place in {}", collective.name());
         add(Kind::Operand, message.into());
@@ -263,12 +264,12 @@ fn check_messages(ranks: &[Vec<&ThreadBlock>], errors: &mut Findings) {
 }
 
 fn match_messages((from, to, channel): Connection, ends: &Ends<'_>, errors: &mut Findings) {
-    let steps = |block: Option<&'_ ThreadBlock>, wanted: fn(Action) -> bool| -> Vec<(u32, u32)> {
+    let steps = |block: Option<&'_ ThreadBlock>, wanted: fn(Op) -> bool| -> Vec<(u32, u32)> {
         let steps = block.map_or(&[][..], |b| &b.steps);
-        steps.iter().filter(|s| wanted(s.action)).map(|s| (s.id, s.count)).collect()
+        steps.iter().filter(|s| wanted(s.op)).map(|s| (s.id, s.count)).collect()
     };
-    let sends = steps(ends.sender, Action::sends);
-    let receives = steps(ends.receiver, Action::receives);
+    let sends = steps(ends.sender, Op::sends);
+    let receives = steps(ends.receiver, Op::receives);
     let name = |end: Option<&ThreadBlock>| end.map_or(0, |b| b.id);
     let on = format!("on channel {channel}");
     for (nth, (send, receive)) in sends.iter().zip(&receives).enumerate() {

@@ -1,8 +1,9 @@
 //! Wrong schedules of each kind are rejected, with the reason and its place.
 
 use crate::build::*;
+use syncline_collective::Op;
 use syncline_collective::schedule::{
-    Action, Buffering, Collective, Dependency, Finding, Kind, Schedule, ScheduleRank, ScheduleStep, ThreadBlock, verify,
+    Buffering, Collective, Dependency, Finding, Kind, Schedule, ScheduleRank, ScheduleStep, ThreadBlock, verify,
 };
 
 fn ring() -> Schedule {
@@ -67,7 +68,7 @@ fn a_lost_contribution() {
     // Rank 2 passes on what it received and forgets to add its own.
     let mut s = ring_all_reduce(4, 1, 1, false);
     *the_step(&mut s, 2, 0, 1) =
-        ScheduleStep { action: Action::RecvCopySend, src: None, dst: at(O, 1), ..the_step(&mut s, 2, 0, 1).clone() };
+        ScheduleStep { op: Op::RecvCopySend, src: None, dst: at(O, 1), ..the_step(&mut s, 2, 0, 1).clone() };
     let (kind, site, message) = flaw(&s, Buffering::Eager);
     assert_eq!((kind, site), (Kind::Lost, [Some(0), None, None]));
     assert_eq!(
@@ -80,7 +81,7 @@ fn a_lost_contribution() {
 fn a_result_that_is_never_written() {
     let mut s = empty(Collective::AllReduce, false, 1, [2, 2, 0]);
     let b = (0, block(&mut s, 0, None, None, 0));
-    step(&mut s, b, Action::Copy, at(I, 0), at(O, 0), 1);
+    step(&mut s, b, Op::Copy, at(I, 0), at(O, 0), 1);
     let (kind, _, message) = flaw(&s, Buffering::Eager);
     assert_eq!(kind, Kind::Lost);
     assert_eq!(message, "ends with nothing in chunk 1 of its output; accepted: chunk 1 of all ranks");
@@ -90,7 +91,7 @@ fn a_result_that_is_never_written() {
 fn a_doubled_contribution() {
     let mut s = ring();
     let b = (1, block(&mut s, 1, None, None, 0));
-    step(&mut s, b, Action::Reduce, at(I, 3), at(I, 3), 1);
+    step(&mut s, b, Op::Reduce, at(I, 3), at(I, 3), 1);
     let report = verify(&s, None, Buffering::Eager).unwrap();
     let doubled = report.flaws.iter().find(|f| f.kind == Kind::Doubled).unwrap();
     assert_eq!(doubled.message, "adds chunk 3 of rank 1 to that of rank 1: rank 1 counts twice");
@@ -287,7 +288,7 @@ fn more_than_is_verified() {
 fn a_residual_is_nobodys_input() {
     let mut s = empty(Collective::AllReduce, true, 1, [1, 0, 1]);
     let b = (0, block(&mut s, 0, None, None, 0));
-    step(&mut s, b, Action::ResidualAdd, at(S, 0), at(I, 0), 1);
+    step(&mut s, b, Op::ResidualAdd, at(S, 0), at(I, 0), 1);
     let (kind, _, message) = error(&s);
     assert_eq!(kind, Kind::Operand);
     assert_eq!(message, "adds a residual (type ra), which is nobody's input and has no place in allreduce");
@@ -311,13 +312,13 @@ fn slots_are_counted() {
     let mut s = empty(Collective::AllToAll, false, 2, [4, 4, 0]);
     for rank in 0..2 {
         let own = (rank, block(&mut s, rank, None, None, 0));
-        step(&mut s, own, Action::Copy, at(I, 2 * rank), at(O, 2 * rank), 2);
+        step(&mut s, own, Op::Copy, at(I, 2 * rank), at(O, 2 * rank), 2);
         let b = (rank, block(&mut s, rank, Some(1 - rank), Some(1 - rank), 0));
         for i in 0..2 {
-            step(&mut s, b, Action::Send, at(I, 2 * (1 - rank) + i), None, 1);
+            step(&mut s, b, Op::Send, at(I, 2 * (1 - rank) + i), None, 1);
         }
         for i in 0..2 {
-            step(&mut s, b, Action::Recv, None, at(O, 2 * (1 - rank) + i), 1);
+            step(&mut s, b, Op::Recv, None, at(O, 2 * (1 - rank) + i), 1);
         }
     }
     assert!(verify(&s, None, Buffering::Slots(2)).unwrap().verified);
@@ -331,7 +332,7 @@ fn thread_blocks_that_wait_for_each_other() {
     let mut s = empty(Collective::AllReduce, true, 1, [1, 0, 0]);
     for _ in 0..2 {
         let b = (0, block(&mut s, 0, None, None, 0));
-        step(&mut s, b, Action::Nop, None, None, 0);
+        step(&mut s, b, Op::Nop, None, None, 0);
     }
     the_step(&mut s, 0, 0, 0).depends_on = Some(Dependency { thread_block: 1, step: 0 });
     the_step(&mut s, 0, 1, 0).depends_on = Some(Dependency { thread_block: 0, step: 0 });
@@ -351,8 +352,8 @@ fn receivers_that_wait_for_each_other() {
     let mut s = empty(Collective::AllGather, true, 2, [1, 2, 0]);
     for rank in 0..2 {
         let b = (rank, block(&mut s, rank, Some(1 - rank), Some(1 - rank), 7));
-        step(&mut s, b, Action::Recv, None, at(O, 1 - rank), 1);
-        step(&mut s, b, Action::Send, at(I, 0), None, 1);
+        step(&mut s, b, Op::Recv, None, at(O, 1 - rank), 1);
+        step(&mut s, b, Op::Send, at(I, 0), None, 1);
     }
     let (kind, _, message) = flaw(&s, Buffering::Eager);
     assert_eq!(kind, Kind::Deadlock);
@@ -364,7 +365,7 @@ fn a_race() {
     let mut s = direct_all_reduce(3, 1);
     // The sum of rank 1 no longer waits for the thread block that sends to rank 2 from the same buffer.
     let nop = the_step(&mut s, 1, 0, 0);
-    assert_eq!(nop.action, Action::Nop);
+    assert_eq!(nop.op, Op::Nop);
     nop.depends_on = None;
     let (errors, flaws) = findings(&s, Buffering::Eager);
     assert_eq!(errors, []);
@@ -390,7 +391,7 @@ fn two_writers_in_no_order() {
     let mut s = empty(Collective::AllReduce, false, 1, [1, 1, 0]);
     for _ in 0..2 {
         let b = (0, block(&mut s, 0, None, None, 0));
-        step(&mut s, b, Action::Copy, at(I, 0), at(O, 0), 1);
+        step(&mut s, b, Op::Copy, at(I, 0), at(O, 0), 1);
     }
     let (kind, site, message) = flaw(&s, Buffering::Eager);
     assert_eq!((kind, site), (Kind::Race, place(0, 0, 0)));
@@ -406,12 +407,12 @@ fn a_race_under_two_names() {
     let mut s = empty(Collective::AllGather, true, 2, [1, 2, 0]);
     for rank in 0..2 {
         let b = (rank, block(&mut s, rank, Some(1 - rank), Some(1 - rank), 0));
-        step(&mut s, b, Action::Send, at(I, 0), None, 1);
-        step(&mut s, b, Action::Recv, None, at(O, 1 - rank), 1);
+        step(&mut s, b, Op::Send, at(I, 0), None, 1);
+        step(&mut s, b, Op::Recv, None, at(O, 1 - rank), 1);
     }
     assert!(verify(&s, None, Buffering::Slots(1)).unwrap().verified);
     let b = (1, block(&mut s, 1, None, None, 0));
-    step(&mut s, b, Action::Copy, at(O, 1), at(O, 1), 1);
+    step(&mut s, b, Op::Copy, at(O, 1), at(O, 1), 1);
     assert_eq!(flaw(&s, Buffering::Eager).0, Kind::Race);
 }
 
@@ -423,11 +424,11 @@ fn what_msccl_would_stumble_over_is_warned_of() {
     s.chunks_per_loop = Some(7);
     let extra = (0, block(&mut s, 0, None, None, 0));
     for _ in 0..257 {
-        step(&mut s, extra, Action::Nop, None, None, 0);
+        step(&mut s, extra, Op::Nop, None, None, 0);
     }
     wait_for_last(&mut s, extra, 1);
     the_step(&mut s, 0, 1, 2).has_dependents = false;
-    step(&mut s, extra, Action::Copy, at(I, 0), at(I, 0), 1);
+    step(&mut s, extra, Op::Copy, at(I, 0), at(I, 0), 1);
     let report = verify(&s, None, Buffering::Slots(1)).unwrap();
     let mut messages: Vec<_> = report.warnings.iter().map(|w| w.message.clone()).collect();
     messages.dedup();
@@ -454,7 +455,7 @@ fn findings_beyond_a_thousand_are_counted() {
     let steps = (0..1500)
         .map(|id| ScheduleStep {
             id,
-            action: Action::Nop,
+            op: Op::Nop,
             src: None,
             dst: None,
             count: 1,

@@ -1,9 +1,9 @@
 //! Schedules for tests: a small language to write them, and well-known algorithms in it.
 
 use syncline_collective::schedule::{
-    Action, Buffer, Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep,
-    ThreadBlock,
+    Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep, ThreadBlock,
 };
+use syncline_collective::{Buffer, Op};
 
 pub const I: Buffer = Buffer::Input;
 pub const O: Buffer = Buffer::Output;
@@ -52,14 +52,14 @@ pub fn block(schedule: &mut Schedule, rank: u32, send: Option<u32>, recv: Option
 pub fn step(
     schedule: &mut Schedule,
     (rank, block): (u32, u32),
-    action: Action,
+    op: Op,
     src: Option<Location>,
     dst: Option<Location>,
     count: u32,
 ) {
     let steps = &mut schedule.ranks[rank as usize].thread_blocks[block as usize].steps;
     let id = steps.len() as u32;
-    steps.push(ScheduleStep { id, action, src, dst, count, depends_on: None, has_dependents: false });
+    steps.push(ScheduleStep { id, op, src, dst, count, depends_on: None, has_dependents: false });
 }
 
 /// Lets the last step of a thread block wait for the last step, so far, of another of its rank.
@@ -74,7 +74,7 @@ pub fn wait_for_last(schedule: &mut Schedule, (rank, block): (u32, u32), other: 
 
 /// Adds a `nop` that waits, for the dependencies beyond the one that a step can have.
 pub fn nop_after_last(schedule: &mut Schedule, (rank, block): (u32, u32), other: u32) {
-    step(schedule, (rank, block), Action::Nop, None, None, 0);
+    step(schedule, (rank, block), Op::Nop, None, None, 0);
     wait_for_last(schedule, (rank, block), other);
 }
 
@@ -91,19 +91,19 @@ pub fn ring_all_reduce(ranks: u32, channels: u32, count: u32, in_place: bool) ->
             let chunk = |back: u32| ((rank + 2 * ranks - back) % ranks * channels + channel) * count;
             if alone {
                 if !in_place {
-                    step(&mut s, b, Action::Copy, at(I, chunk(0)), at(O, chunk(0)), count);
+                    step(&mut s, b, Op::Copy, at(I, chunk(0)), at(O, chunk(0)), count);
                 }
                 continue;
             }
-            step(&mut s, b, Action::Send, at(I, chunk(0)), None, count);
+            step(&mut s, b, Op::Send, at(I, chunk(0)), None, count);
             for j in 1..ranks - 1 {
-                step(&mut s, b, Action::RecvReduceSend, at(I, chunk(j)), None, count);
+                step(&mut s, b, Op::RecvReduceSend, at(I, chunk(j)), None, count);
             }
             let last = chunk(ranks - 1);
-            step(&mut s, b, Action::RecvReduceCopySend, at(I, last), at(out, last), count);
+            step(&mut s, b, Op::RecvReduceCopySend, at(I, last), at(out, last), count);
             for j in 1..ranks {
-                let action = if j + 1 < ranks { Action::RecvCopySend } else { Action::Recv };
-                step(&mut s, b, action, None, at(out, chunk(j - 1)), count);
+                let op = if j + 1 < ranks { Op::RecvCopySend } else { Op::Recv };
+                step(&mut s, b, op, None, at(out, chunk(j - 1)), count);
             }
         }
     }
@@ -121,15 +121,15 @@ pub fn ring_all_gather(ranks: u32, channels: u32, count: u32, in_place: bool) ->
             let b = (rank, block(&mut s, rank, (!alone).then_some(next), (!alone).then_some(prev), channel));
             let own = channel * count;
             if !in_place {
-                step(&mut s, b, Action::Copy, at(I, own), at(O, rank * share + own), count);
+                step(&mut s, b, Op::Copy, at(I, own), at(O, rank * share + own), count);
             }
             if alone {
                 continue;
             }
-            step(&mut s, b, Action::Send, at(I, own), None, count);
+            step(&mut s, b, Op::Send, at(I, own), None, count);
             for j in 1..ranks {
-                let action = if j + 1 < ranks { Action::RecvCopySend } else { Action::Recv };
-                step(&mut s, b, action, None, at(O, (rank + ranks - j) % ranks * share + own), count);
+                let op = if j + 1 < ranks { Op::RecvCopySend } else { Op::Recv };
+                step(&mut s, b, op, None, at(O, (rank + ranks - j) % ranks * share + own), count);
             }
         }
     }
@@ -148,16 +148,16 @@ pub fn ring_reduce_scatter(ranks: u32, channels: u32, count: u32, in_place: bool
             let own = channel * count;
             if alone {
                 if !in_place {
-                    step(&mut s, b, Action::Copy, at(I, own), at(O, own), count);
+                    step(&mut s, b, Op::Copy, at(I, own), at(O, own), count);
                 }
                 continue;
             }
             let chunk = |j: u32| (rank + 2 * ranks - 1 - j) % ranks * share + own;
-            step(&mut s, b, Action::Send, at(I, chunk(0)), None, count);
+            step(&mut s, b, Op::Send, at(I, chunk(0)), None, count);
             for j in 1..ranks - 1 {
-                step(&mut s, b, Action::RecvReduceSend, at(I, chunk(j)), None, count);
+                step(&mut s, b, Op::RecvReduceSend, at(I, chunk(j)), None, count);
             }
-            step(&mut s, b, Action::RecvReduceCopy, at(I, rank * share + own), at(O, own), count);
+            step(&mut s, b, Op::RecvReduce, at(I, rank * share + own), at(O, own), count);
         }
     }
     s
@@ -176,7 +176,7 @@ pub fn tree_all_reduce(ranks: u32, channels: u32, count: u32) -> Schedule {
             let mut down = vec![];
             for &child in &children {
                 let b = (rank, block(&mut s, rank, Some(child), Some(child), channel));
-                step(&mut s, b, Action::RecvReduceCopy, chunk, chunk, count);
+                step(&mut s, b, Op::RecvReduce, chunk, chunk, count);
                 if let Some(other) = last {
                     wait_for_last(&mut s, b, other);
                 }
@@ -186,15 +186,15 @@ pub fn tree_all_reduce(ranks: u32, channels: u32, count: u32) -> Schedule {
             if rank > 0 {
                 let parent = (rank - 1) / 2;
                 let b = (rank, block(&mut s, rank, Some(parent), Some(parent), channel));
-                step(&mut s, b, Action::Send, chunk, None, count);
+                step(&mut s, b, Op::Send, chunk, None, count);
                 if let Some(other) = last {
                     wait_for_last(&mut s, b, other);
                 }
-                step(&mut s, b, Action::Recv, None, chunk, count);
+                step(&mut s, b, Op::Recv, None, chunk, count);
                 last = Some(b.1);
             }
             for b in down {
-                step(&mut s, b, Action::Send, chunk, None, count);
+                step(&mut s, b, Op::Send, chunk, None, count);
                 if last != Some(b.1) {
                     wait_for_last(&mut s, b, last.expect("children"));
                 }
@@ -220,15 +220,15 @@ pub fn twice_around(ranks: u32, channels: u32, chunks: u32) -> Schedule {
             let onward = next.filter(|&n| n > 0);
             let second = (rank, block(&mut s, rank, onward, prev.filter(|_| rank > 0), channel + channels));
             for chunk in channel * chunks..(channel + 1) * chunks {
-                let action = if rank == 0 { Action::Send } else { Action::RecvReduceSend };
-                step(&mut s, first, action, at(I, chunk), None, 1);
+                let op = if rank == 0 { Op::Send } else { Op::RecvReduceSend };
+                step(&mut s, first, op, at(I, chunk), None, 1);
                 if let Some(back) = back {
-                    step(&mut s, back, Action::Recv, None, at(I, chunk), 1);
-                    step(&mut s, second, Action::Send, at(I, chunk), None, 1);
+                    step(&mut s, back, Op::Recv, None, at(I, chunk), 1);
+                    step(&mut s, second, Op::Send, at(I, chunk), None, 1);
                     wait_for_last(&mut s, second, back.1);
                 } else {
-                    let action = if onward.is_some() { Action::RecvCopySend } else { Action::Recv };
-                    step(&mut s, second, action, None, at(I, chunk), 1);
+                    let op = if onward.is_some() { Op::RecvCopySend } else { Op::Recv };
+                    step(&mut s, second, op, None, at(I, chunk), 1);
                 }
             }
         }
@@ -244,12 +244,12 @@ pub fn direct_all_to_all(ranks: u32, channels: u32, count: u32) -> Schedule {
         for channel in 0..channels {
             let chunk = |peer: u32| peer * share + channel * count;
             let own = (rank, block(&mut s, rank, None, None, 0));
-            step(&mut s, own, Action::Copy, at(I, chunk(rank)), at(O, chunk(rank)), count);
+            step(&mut s, own, Op::Copy, at(I, chunk(rank)), at(O, chunk(rank)), count);
             for peer in (0..ranks).filter(|&p| p != rank) {
                 let b = (rank, block(&mut s, rank, Some(peer), None, channel));
-                step(&mut s, b, Action::Send, at(I, chunk(peer)), None, count);
+                step(&mut s, b, Op::Send, at(I, chunk(peer)), None, count);
                 let b = (rank, block(&mut s, rank, None, Some(peer), channel));
-                step(&mut s, b, Action::Recv, None, at(O, chunk(peer)), count);
+                step(&mut s, b, Op::Recv, None, at(O, chunk(peer)), count);
             }
         }
     }
@@ -266,8 +266,8 @@ pub fn direct_all_reduce(ranks: u32, count: u32) -> Schedule {
         let mut others = vec![];
         for &peer in &peers {
             let b = (rank, block(&mut s, rank, Some(peer), Some(peer), 0));
-            step(&mut s, b, Action::Send, at(I, 0), None, count);
-            step(&mut s, b, Action::Recv, None, at(S, peer * count), count);
+            step(&mut s, b, Op::Send, at(I, 0), None, count);
+            step(&mut s, b, Op::Recv, None, at(S, peer * count), count);
             others.push(b.1);
         }
         for (i, &peer) in peers.iter().enumerate() {
@@ -276,7 +276,7 @@ pub fn direct_all_reduce(ranks: u32, count: u32) -> Schedule {
                     nop_after_last(&mut s, sum, other);
                 }
             }
-            step(&mut s, sum, Action::Reduce, at(S, peer * count), at(I, 0), count);
+            step(&mut s, sum, Op::Reduce, at(S, peer * count), at(I, 0), count);
             if i == 0 {
                 wait_for_last(&mut s, sum, others[0]);
             }
@@ -296,13 +296,13 @@ pub fn chain_broadcast(ranks: u32, root: u32, chunks: u32) -> Schedule {
         let b = (rank, block(&mut s, rank, next, prev, 0));
         for chunk in 0..chunks {
             if place == 0 {
-                step(&mut s, b, Action::Copy, at(I, chunk), at(O, chunk), 1);
+                step(&mut s, b, Op::Copy, at(I, chunk), at(O, chunk), 1);
             }
             match (place == 0, next.is_some()) {
-                (true, true) => step(&mut s, b, Action::Send, at(O, chunk), None, 1),
+                (true, true) => step(&mut s, b, Op::Send, at(O, chunk), None, 1),
                 (true, false) => {}
-                (false, true) => step(&mut s, b, Action::RecvCopySend, None, at(O, chunk), 1),
-                (false, false) => step(&mut s, b, Action::Recv, None, at(O, chunk), 1),
+                (false, true) => step(&mut s, b, Op::RecvCopySend, None, at(O, chunk), 1),
+                (false, false) => step(&mut s, b, Op::Recv, None, at(O, chunk), 1),
             }
         }
     }
@@ -320,10 +320,10 @@ pub fn chain_reduce(ranks: u32, root: u32, chunks: u32) -> Schedule {
         let b = (rank, block(&mut s, rank, next, prev, 0));
         for chunk in 0..chunks {
             match (prev.is_some(), next.is_some()) {
-                (false, false) => step(&mut s, b, Action::Copy, at(I, chunk), at(O, chunk), 1),
-                (false, true) => step(&mut s, b, Action::Send, at(I, chunk), None, 1),
-                (true, true) => step(&mut s, b, Action::RecvReduceSend, at(I, chunk), None, 1),
-                (true, false) => step(&mut s, b, Action::RecvReduceCopy, at(I, chunk), at(O, chunk), 1),
+                (false, false) => step(&mut s, b, Op::Copy, at(I, chunk), at(O, chunk), 1),
+                (false, true) => step(&mut s, b, Op::Send, at(I, chunk), None, 1),
+                (true, true) => step(&mut s, b, Op::RecvReduceSend, at(I, chunk), None, 1),
+                (true, false) => step(&mut s, b, Op::RecvReduce, at(I, chunk), at(O, chunk), 1),
             }
         }
     }
@@ -341,16 +341,16 @@ pub fn star(collective: Collective, ranks: u32, root: u32, share: u32, in_place:
     if !in_place {
         let b = (root, block(&mut s, root, None, None, 0));
         let (src, dst) = if gathers { (at(I, 0), at(O, root * share)) } else { (at(I, root * share), at(O, 0)) };
-        step(&mut s, b, Action::Copy, src, dst, share);
+        step(&mut s, b, Op::Copy, src, dst, share);
     }
     for rank in (0..ranks).filter(|&r| r != root) {
         let (from, to) = if gathers { (rank, root) } else { (root, rank) };
         let (here, there) =
             if gathers { (at(part, 0), at(whole, rank * share)) } else { (at(whole, rank * share), at(part, 0)) };
         let b = (from, block(&mut s, from, Some(to), None, 0));
-        step(&mut s, b, Action::Send, here, None, share);
+        step(&mut s, b, Op::Send, here, None, share);
         let b = (to, block(&mut s, to, None, Some(from), 0));
-        step(&mut s, b, Action::Recv, None, there, share);
+        step(&mut s, b, Op::Recv, None, there, share);
     }
     s
 }

@@ -2,6 +2,7 @@
 
 mod broken;
 mod build;
+mod imported;
 mod json;
 mod mutations;
 mod oracle;

@@ -5,7 +5,8 @@ use crate::broken::remove;
 use crate::oracle::{self, Random};
 use crate::valid::any_schedule;
 use proptest::prelude::*;
-use syncline_collective::schedule::{Action, Buffering, Schedule, ScheduleStep, verify};
+use syncline_collective::Op;
+use syncline_collective::schedule::{Buffering, Schedule, ScheduleStep, verify};
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
@@ -16,7 +17,7 @@ enum Change {
     Channel,
     Count,
     Buffer,
-    Action,
+    Operation,
     DropDependency,
     MoveDependency,
 }
@@ -29,7 +30,7 @@ const CHANGES: [Change; 10] = [
     Change::Channel,
     Change::Count,
     Change::Buffer,
-    Change::Action,
+    Change::Operation,
     Change::DropDependency,
     Change::MoveDependency,
 ];
@@ -89,16 +90,16 @@ fn change_step(step: &mut ScheduleStep, change: Change, (blocks, steps): (usize,
             }
         }
         Change::Count => step.count = random.below(4) as u32,
-        Change::Action => {
-            step.action = match step.action {
-                Action::RecvReduceCopySend => Action::RecvCopySend,
-                Action::RecvReduceCopy => Action::Recv,
-                Action::RecvReduceSend => Action::RecvCopySend,
-                Action::Reduce => Action::Copy,
-                Action::Copy => Action::Reduce,
+        Change::Operation => {
+            step.op = match step.op {
+                Op::RecvReduceCopySend => Op::RecvCopySend,
+                Op::RecvReduce => Op::Recv,
+                Op::RecvReduceSend => Op::RecvCopySend,
+                Op::Reduce => Op::Copy,
+                Op::Copy => Op::Reduce,
                 other => other,
             };
-            if !step.action.has_src() {
+            if !step.op.reads_local() {
                 step.dst = step.dst.or(step.src);
                 step.src = None;
             }
@@ -138,7 +139,7 @@ proptest! {
         let mut random = Random(seed);
         let mut mutant = schedule.clone();
         let steps = |s: &Schedule| -> usize {
-            s.ranks.iter().flat_map(|r| &r.thread_blocks).flat_map(|b| &b.steps).filter(|s| s.action != Action::Nop).count()
+            s.ranks.iter().flat_map(|r| &r.thread_blocks).flat_map(|b| &b.steps).filter(|s| s.op != Op::Nop).count()
         };
         if mutate(&mut mutant, Change::DropStep, &mut random) && steps(&mutant) < steps(&schedule) {
             let root = verify(&schedule, None, Buffering::Slots(1)).unwrap().root;
@@ -154,8 +155,8 @@ proptest! {
         if mutate(&mut mutant, Change::Peer, &mut random) {
             let used = mutant.ranks.iter().zip(&schedule.ranks).any(|(m, s)| {
                 m.thread_blocks.iter().zip(&s.thread_blocks).any(|(m, s)| {
-                    (m.send != s.send && s.steps.iter().any(|s| s.action.sends()))
-                        || (m.recv != s.recv && s.steps.iter().any(|s| s.action.receives()))
+                    (m.send != s.send && s.steps.iter().any(|s| s.op.sends()))
+                        || (m.recv != s.recv && s.steps.iter().any(|s| s.op.receives()))
                 })
             });
             let root = verify(&schedule, None, Buffering::Slots(1)).unwrap().root;

@@ -2,7 +2,8 @@
 //! times. What the verifier accepts must come out right every time. It shares no code with the verifier.
 
 use std::collections::{BTreeMap, VecDeque};
-use syncline_collective::schedule::{Action, Buffer, Collective, Location, Schedule};
+use syncline_collective::schedule::{Collective, Location, Schedule};
+use syncline_collective::{Buffer, Op};
 
 /// A small generator (splitmix64), so that an execution depends on its seed alone.
 pub struct Random(pub u64);
@@ -118,19 +119,19 @@ pub fn run(schedule: &Schedule, root: u32, slots: usize, seed: u64) -> Result<()
                     continue;
                 }
                 let mut hand = vec![];
-                if step.action.receives() {
+                if step.op.receives() {
                     let queue = messages.entry((block.recv.unwrap() as usize, rank as u32, block.channel)).or_default();
                     let Some(message) = queue.pop_front() else { continue };
                     hand = message;
                 }
                 for i in 0..step.count {
                     let local = step.src.map(|src| memory.read(rank, src, i));
-                    match step.action {
-                        Action::Send | Action::Copy => hand.push(local.unwrap()),
-                        Action::Reduce => {
+                    match step.op {
+                        Op::Send | Op::Copy => hand.push(local.unwrap()),
+                        Op::Reduce => {
                             hand.push(local.unwrap().wrapping_add(memory.read(rank, step.dst.unwrap(), i)));
                         }
-                        Action::RecvReduceSend | Action::RecvReduceCopy | Action::RecvReduceCopySend => {
+                        Op::RecvReduceSend | Op::RecvReduce | Op::RecvReduceCopySend => {
                             hand[i as usize] = hand[i as usize].wrapping_add(local.unwrap());
                         }
                         _ => {}
@@ -148,7 +149,7 @@ pub fn run(schedule: &Schedule, root: u32, slots: usize, seed: u64) -> Result<()
                 cursor.part = Part::Send;
             }
             Part::Send => {
-                if step.action.sends() {
+                if step.op.sends() {
                     let queue = messages.entry((rank, block.send.unwrap(), block.channel)).or_default();
                     if queue.len() >= slots {
                         continue;

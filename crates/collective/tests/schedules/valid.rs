@@ -3,7 +3,8 @@
 use crate::build::*;
 use crate::oracle;
 use proptest::prelude::*;
-use syncline_collective::schedule::{Action, Buffering, Collective, Kind, Report, Schedule, verify};
+use syncline_collective::Op;
+use syncline_collective::schedule::{Buffering, Collective, Kind, Report, Schedule, verify};
 
 pub fn accept(schedule: &Schedule, buffering: Buffering) -> Report {
     let report = verify(schedule, None, buffering).expect("a collective");
@@ -89,10 +90,10 @@ fn messages_order_thread_blocks() {
     let mut s = empty(Collective::AllReduce, true, 2, [1, 0, 1]);
     let out = (0, block(&mut s, 0, Some(1), None, 0));
     let back = (0, block(&mut s, 0, None, Some(1), 0));
-    step(&mut s, out, Action::Send, at(I, 0), None, 1);
-    step(&mut s, back, Action::Recv, None, at(I, 0), 1);
+    step(&mut s, out, Op::Send, at(I, 0), None, 1);
+    step(&mut s, back, Op::Recv, None, at(I, 0), 1);
     let far = (1, block(&mut s, 1, Some(0), Some(0), 0));
-    step(&mut s, far, Action::RecvReduceCopySend, at(I, 0), at(I, 0), 1);
+    step(&mut s, far, Op::RecvReduceCopySend, at(I, 0), at(I, 0), 1);
     let report = accept(&s, Buffering::Eager);
     assert_eq!(report.counts.unwrap().longest_path_steps, 3);
 
@@ -102,8 +103,8 @@ fn messages_order_thread_blocks() {
         s.ranks[1].thread_blocks.clear();
         let out = (1, block(&mut s, 1, Some(0), None, 0));
         let back = (1, block(&mut s, 1, None, Some(0), 0));
-        step(&mut s, out, Action::Send, at(I, 0), None, 1);
-        step(&mut s, back, Action::Recv, None, at(S, 0), 1);
+        step(&mut s, out, Op::Send, at(I, 0), None, 1);
+        step(&mut s, back, Op::Recv, None, at(S, 0), 1);
         verify(&s, None, Buffering::Eager).unwrap()
     };
     assert_eq!(report.flaws[0].kind, Kind::Race);

@@ -2,21 +2,35 @@
 
 use crate::support::{line, programs, verdict};
 use proptest::prelude::*;
+use syncline_collective::program::Frame;
 use syncline_collective::verify::{Buffering, Flaw, Misdirection};
-use syncline_collective::{Algorithm, Blocks, Kind, LineRank, Op, PhaseId, Plan, Posting, Program, Rank, Slot, Step};
+use syncline_collective::{
+    Algorithm, Blocks, Kind, LineRank, Op, PhaseId, Plan, Posting, Program, Rank, Slot, Step, Written,
+};
 
 /// The steps of each rank by thread.
 pub type Steps = Vec<Vec<Vec<Step>>>;
 
 /// The steps of a program, to be damaged.
 pub fn steps(program: &Program) -> Steps {
-    let Program::Explicit { steps, .. } = program.written_out() else { unreachable!() };
-    steps.to_vec()
+    let written = Written::of(program).expect("a program of a few steps");
+    let ranks = (0..program.ranks() + u32::from(program.has_switch())).map(LineRank);
+    let thread = |rank, thread| {
+        let slots = (0..written.steps(rank, thread)).map(move |pc| Slot { thread, pc });
+        slots.map(|at| written.step(rank, at).normal()).collect()
+    };
+    ranks.map(|rank| (0..written.threads()).map(|t| thread(rank, t)).collect()).collect()
 }
 
 /// The program again.
 pub fn program(original: &Program, steps: Steps) -> Program {
-    Program::Explicit { parts: original.parts(), steps: steps.into(), switch: original.has_switch() }
+    written(original.parts(), original.has_switch(), &steps)
+}
+
+/// A program of these steps.
+fn written(parts: u32, has_switch: bool, steps: &Steps) -> Program {
+    let frame = Frame { parts, has_switch, ..Frame::default() };
+    Written::of_steps(frame, steps).expect("a program of a few steps").into()
 }
 
 /// A fault in one step.
@@ -47,7 +61,7 @@ const FAULTS: [Fault; 9] = [
 
 impl Fault {
     /// Does it to a step; false if that would change nothing that matters.
-    fn damage(self, thread: &mut Vec<Step>, pc: usize, own: u32, ranks: u32, parts: u32, threads: u8) -> bool {
+    fn damage(self, thread: &mut Vec<Step>, pc: usize, own: u32, ranks: u32, parts: u32, threads: u16) -> bool {
         let other = |peer: u32| (1..ranks).map(|k| (peer + k) % ranks).find(|&p| p != own && p != peer);
         let next = thread.get(pc + 1).copied();
         let step = &mut thread[pc];
@@ -147,7 +161,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     let ops =
         [Op::Send, Op::RecvReduceSend, Op::RecvReduce, Op::RecvReduceCopySend, Op::RecvCopySend, Op::Recv].to_vec();
     let blocks = (0u32..8, 0u32..8, 0u32..9).prop_map(|(origin, first, count)| Blocks { origin, first, count });
-    let into = (0u8..3, 0u32..6).prop_map(|(thread, pc)| Slot { thread, pc });
+    let into = (0u16..3, 0u32..6).prop_map(|(thread, pc)| Slot { thread, pc });
     (prop::sample::select(ops), blocks, 0u32..7, 0u32..7, into).prop_map(|(op, blocks, from, to, into)| Step {
         op,
         blocks,
@@ -168,7 +182,7 @@ proptest! {
         let plan = line(kind, algorithm, ranks, root.index(ranks as usize) as u32);
         let program = plan.program(PhaseId(0), true);
         let (rank, thread) = (rank.index(ranks as usize), thread.index(program.threads().into()));
-        let steps = program.steps(LineRank(rank as u32), thread as u8);
+        let steps = program.steps(LineRank(rank as u32), thread as u16);
         if steps > 0 {
             match damaged(&plan, fault, rank, thread, pc.index(steps as usize)) {
                 Some(Err(flaw)) => prop_assert!(fault.explains(&flaw), "{}", flaw),
@@ -185,7 +199,7 @@ proptest! {
         steps in prop::collection::vec(prop::collection::vec(prop::collection::vec(any_step(), 0..4), 0..3), 5..6),
     ) {
         let plan = line(kind, Algorithm::Direct, 5, 0);
-        let program = Program::Explicit { parts, steps: steps.into(), switch: false };
+        let program = written(parts, false, &steps);
         prop_assert!(verdict(&plan, program, 10, Buffering::Slots(2)).is_err());
     }
 }
@@ -198,9 +212,9 @@ fn exchange(threads: impl Fn(Step, Step) -> Vec<Vec<Step>>) -> Program {
         let threads_of = |into| threads(Step::send(all, LineRank(peer), into), receive);
         // The receiving step is the last one of the last thread.
         let shape = threads_of(Slot::default());
-        threads_of(Slot { thread: shape.len() as u8 - 1, pc: shape[shape.len() - 1].len() as u32 - 1 })
+        threads_of(Slot { thread: shape.len() as u16 - 1, pc: shape[shape.len() - 1].len() as u32 - 1 })
     };
-    Program::Explicit { parts: 1, steps: [rank(0), rank(1)].into(), switch: false }
+    written(1, false, &vec![rank(0), rank(1)])
 }
 
 #[test]
