@@ -18,6 +18,8 @@ pub const BLOCKS_PER_CHANNEL: usize = 32;
 pub const STEPS_PER_BLOCK: usize = 256;
 /// Chunks that a step moves.
 pub const CHUNKS_PER_STEP: u32 = 71;
+/// Messages that a connection holds.
+pub const SLOTS: usize = 8;
 /// Reductions in a row that wait for nothing.
 pub const FUSED_REDUCTIONS: usize = 16;
 

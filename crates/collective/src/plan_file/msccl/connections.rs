@@ -190,11 +190,12 @@ struct Sharing {
 impl Messages {
     fn new(steps: &Unrolled) -> Messages {
         // From thread to thread, in the order in which they are sent.
-        let mut between: BTreeMap<(Rank, u16, Rank, u16), Vec<StepId>> = BTreeMap::new();
+        let mut between: BTreeMap<(Rank, u16, Rank, u16, u32), Vec<StepId>> = BTreeMap::new();
         for (id, step) in steps.numbered() {
             if let Some(taker) = step.taker {
                 let taker = steps.step(taker);
-                between.entry((step.rank, step.at.thread, taker.rank, taker.at.thread)).or_default().push(id);
+                let ends = (step.rank, step.at.thread, taker.rank, taker.at.thread, step.lane);
+                between.entry(ends).or_default().push(id);
             }
         }
         let mut messages =

@@ -13,7 +13,7 @@
 use super::group::Group;
 use super::runs::Runs;
 use super::unrolled::{PlanStep, StepId, Unrolled};
-use super::{Copy, Memory, Operands};
+use super::{CopyAside, Memory, Operands};
 use crate::plan::PhaseId;
 use crate::program::{Buffer, Op};
 use crate::rank::{LineRank, Rank};
@@ -53,7 +53,7 @@ pub(super) fn lay_out(group: &Group<'_>, steps: &Unrolled) -> Result<Memory, Ref
     let size = group.chunks() / group.ranks();
     let mut exchange = Exchange { group, size, memory, places: vec![BTreeMap::new(); ranks] };
     for rank in group.all() {
-        let mut own = Copy { after: None, src: Runs::default(), dst: Runs::default() };
+        let mut own = CopyAside { after: None, src: Runs::default(), dst: Runs::default() };
         own.src.push(Buffer::Input, rank.0 * size, size);
         own.dst.push(Buffer::Output, rank.0 * size, size);
         exchange.memory.copies[rank.index()].push(own);
@@ -125,7 +125,7 @@ impl Exchange<'_> {
     fn receive(&mut self, arrival: &Arrival, waiting: &BTreeMap<Parcel, u32>) {
         let Arrival { id, rank, ref parts, goes_on } = *arrival;
         let begin = self.memory.scratch[rank.index()];
-        let mut copy = Copy { after: Some(id), src: Runs::default(), dst: Runs::default() };
+        let mut copy = CopyAside { after: Some(id), src: Runs::default(), dst: Runs::default() };
         for (nth, &(parcel, chunk)) in (begin..).zip(parts) {
             let result = (Buffer::Output, parcel.from.0 * self.size + chunk);
             let place = match (goes_on, parcel.to == rank) {

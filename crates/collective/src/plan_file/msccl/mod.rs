@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   Plan ─▶ unrolled: the steps of all phases, rank by rank, and which of them takes which message
-//!             ├─▶ connections: what of a thread goes over one connection; thread blocks, channels
 //!             ├─▶ vector, exchange: in which chunks of which buffer each step works
-//!             └─▶ thread_blocks: steps cut where their chunks do not follow one another, and what each has to wait for
+//!             ├─▶ pieces: steps are cut where their chunks do not follow one another
+//!             ├─▶ connections: what of a thread goes over one connection; thread blocks, channels
+//!             └─▶ thread_blocks: what each step has to wait for
 //! ```
 //!
 //! A plan and a schedule differ in five ways.
@@ -28,6 +29,7 @@
 mod connections;
 mod exchange;
 mod group;
+mod pieces;
 mod runs;
 mod thread_blocks;
 mod unrolled;
@@ -54,17 +56,21 @@ pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> 
     let group = Group::new(head, plan)?;
     let one = |refusal: Refusal| vec![refusal];
     let steps = Unrolled::new(&group).map_err(one)?;
-    let mut connections = Connections::new(&steps, group.ranks()).map_err(one)?;
-    refuse_all(refused_blocks(&connections))?;
-    connections.choose_channels();
-    refuse_all(refused_channels(&connections))?;
+    // Before memory is laid out, which costs most.
+    refuse_all(refused_blocks(&Connections::new(&steps, group.ranks()).map_err(one)?))?;
     let memory = match group.kind() {
         Kind::AllToAll if !group.names_places() => exchange::lay_out(&group, &steps),
         _ => vector::lay_out(&group, &steps),
     };
     let memory = memory.map_err(one)?;
     refuse_all(refused_scratch(&memory))?;
-    let blocks = thread_blocks::write(&group, &steps, &connections, &memory).map_err(one)?;
+    let cuts = pieces::cuts(&steps, &memory.of_step).map_err(one)?;
+    let (steps, memory, cuts) = pieces::spread(steps, memory, cuts);
+    let mut connections = Connections::new(&steps, group.ranks()).map_err(one)?;
+    refuse_all(refused_blocks(&connections))?;
+    connections.choose_channels();
+    refuse_all(refused_channels(&connections))?;
+    let blocks = thread_blocks::write(&group, &steps, &connections, &memory, &cuts);
     refuse_all(refused_steps(&blocks))?;
     let channels = blocks.iter().flatten().map(|b| b.channel + 1).max();
     let [input, output] = group.buffers();
@@ -101,7 +107,7 @@ struct Memory {
     /// What each step reads and writes of its own rank.
     of_step: Vec<Operands>,
     /// For each rank, what is copied beside the steps.
-    copies: Vec<Vec<Copy>>,
+    copies: Vec<Vec<CopyAside>>,
 }
 
 /// What a step reads and writes of its own rank; empty if it does not.
@@ -112,7 +118,7 @@ struct Operands {
 }
 
 /// What a rank copies from one buffer to another when it is there.
-struct Copy {
+struct CopyAside {
     /// The step that puts it there; none for what is there from the start.
     after: Option<unrolled::StepId>,
     src: Runs,

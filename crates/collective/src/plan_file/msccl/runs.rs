@@ -39,6 +39,17 @@ impl Runs {
         ends.take(self.0.len().saturating_sub(1))
     }
 
+    /// The chunks from number `begin` to before number `end`.
+    pub(super) fn part(&self, begin: u32, end: u32) -> Runs {
+        let (mut part, mut before) = (Runs::default(), 0);
+        for run in &self.0 {
+            let [from, to] = [begin, end].map(|at| at.clamp(before, before + run.count) - before);
+            part.push(run.buffer, run.first + from, to - from);
+            before += run.count;
+        }
+        part
+    }
+
     /// Where chunk number `nth` lies; none if there are not so many.
     pub(super) fn at(&self, nth: u32) -> Option<Location> {
         let mut before = 0;

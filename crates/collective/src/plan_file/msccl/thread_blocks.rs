@@ -2,6 +2,7 @@
 
 use super::connections::{Block, Connections};
 use super::group::Group;
+use super::pieces::Cuts;
 use super::runs::Runs;
 use super::unrolled::{StepId, Unrolled};
 use super::{Memory, Operands};
@@ -9,7 +10,6 @@ use crate::program::Op;
 use crate::rank::Rank;
 use crate::schedule::form::{Dependency, ScheduleStep, ThreadBlock};
 use std::collections::{BTreeMap, BTreeSet};
-use syncline_core::Refusal;
 
 /// The thread blocks of all ranks.
 pub(super) fn write(
@@ -17,25 +17,11 @@ pub(super) fn write(
     steps: &Unrolled,
     connections: &Connections,
     memory: &Memory,
-) -> Result<Vec<Vec<ThreadBlock>>, Refusal> {
-    let cuts = cuts(steps, &memory.of_step)?;
+    cuts: &Cuts,
+) -> Vec<Vec<ThreadBlock>> {
     let waits = vec![Vec::new(); steps.steps.len()];
     let mut writer = Writer { group, steps, connections, memory, cuts, waits };
-    Ok(group.all().map(|rank| writer.rank(rank)).collect())
-}
-
-/// Where each step is cut into several: where its chunks do not follow one another, and where those do not with which it has
-/// to agree. These are the other end of a message and, where a step receives and sends at once, that of its other message.
-fn cuts(steps: &Unrolled, operands: &[Operands]) -> Result<Vec<Vec<u32>>, Refusal> {
-    // Messages that are passed on are cut alike.
-    let origins = steps.origins()?;
-    let mut of_origin: BTreeMap<StepId, BTreeSet<u32>> = BTreeMap::new();
-    for (&origin, operands) in origins.iter().zip(operands) {
-        for cut in operands.src.cuts().chain(operands.dst.cuts()) {
-            of_origin.entry(origin).or_default().insert(cut);
-        }
-    }
-    Ok(origins.iter().map(|origin| of_origin.get(origin).into_iter().flatten().copied().collect()).collect())
+    group.all().map(|rank| writer.rank(rank)).collect()
 }
 
 struct Writer<'a> {
@@ -44,7 +30,7 @@ struct Writer<'a> {
     connections: &'a Connections,
     memory: &'a Memory,
     /// Where each step is cut into several.
-    cuts: Vec<Vec<u32>>,
+    cuts: &'a Cuts,
     /// The steps that each step waits for.
     waits: Vec<Vec<StepId>>,
 }
@@ -122,7 +108,7 @@ impl Writer<'_> {
                 let mut said: Vec<StepId> = Vec::new();
                 for id in self.steps.thread(phase, rank, thread).map(StepId) {
                     let step = self.steps.step(id);
-                    step.after.map(|on| self.real(on, &mut said));
+                    step.after.into_iter().for_each(|on| self.real(on, &mut said));
                     if step.op == Op::Nop {
                         continue; // the next step waits for it
                     }

@@ -22,6 +22,8 @@ pub(super) struct PlanStep {
     pub(super) at: Slot,
     pub(super) blocks: Blocks,
     pub(super) detail: Detail,
+    /// Which of several connections side by side its messages take.
+    pub(super) lane: u32,
     /// The step that takes what it sends, if it sends.
     pub(super) taker: Option<StepId>,
     /// The step that sends what it takes, if it receives.
@@ -55,7 +57,7 @@ impl Unrolled {
                         let (step, detail) = (program.step(own, at), program.detail(own, at));
                         let (op, blocks) = (step.op, step.blocks);
                         let [taker, sender, after] = [None; 3];
-                        all.steps.push(PlanStep { op, rank, phase, at, blocks, detail, taker, sender, after });
+                        all.steps.push(PlanStep { op, rank, phase, at, blocks, detail, lane: 0, taker, sender, after });
                     }
                     of_rank.push(start..all.steps.len() as u32);
                 }
@@ -68,6 +70,14 @@ impl Unrolled {
             Some(step) => Err(step.wrong("waits for a message that nobody sends")),
             None => Ok(all),
         }
+    }
+
+    /// The same threads with more steps, which come in the place of each step from the numbers `starts` on.
+    pub(super) fn renumbered(mut self, steps: Vec<PlanStep>, starts: &[u32]) -> Unrolled {
+        for thread in self.threads.iter_mut().flatten().flatten() {
+            *thread = starts[thread.start as usize]..starts[thread.end as usize];
+        }
+        Unrolled { steps, ..self }
     }
 
     /// Finds the other steps that a step names.
