@@ -137,6 +137,15 @@ impl Connections {
         }
     }
 
+    /// How many steps of the plan each thread block of each rank does.
+    pub(super) fn steps_of_blocks(&self, steps: &Unrolled) -> BTreeMap<(Rank, u32), usize> {
+        let mut counts = BTreeMap::new();
+        for (id, step) in steps.numbered().filter(|s| s.1.op != Op::Nop) {
+            *counts.entry((step.rank, self.of_step[id.index()])).or_default() += 1;
+        }
+        counts
+    }
+
     /// The rank and channel with most thread blocks that send, or receive, if these are too many.
     pub(super) fn most_crowded(&self) -> Option<(Rank, u32, &'static str, usize)> {
         let mut crowd: BTreeMap<(Rank, u32, &str), usize> = BTreeMap::new();

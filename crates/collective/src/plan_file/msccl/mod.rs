@@ -57,7 +57,7 @@ pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> 
     let one = |refusal: Refusal| vec![refusal];
     let steps = Unrolled::new(&group).map_err(one)?;
     // Before memory is laid out, which costs most.
-    refuse_all(refused_blocks(&Connections::new(&steps, group.ranks()).map_err(one)?))?;
+    refuse_all(refused_blocks(&steps, &Connections::new(&steps, group.ranks()).map_err(one)?))?;
     let memory = match group.kind() {
         Kind::AllToAll if !group.names_places() => exchange::lay_out(&group, &steps),
         _ => vector::lay_out(&group, &steps),
@@ -67,7 +67,7 @@ pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> 
     let cuts = pieces::cuts(&steps, &memory.of_step).map_err(one)?;
     let (steps, memory, cuts) = pieces::spread(steps, memory, cuts);
     let mut connections = Connections::new(&steps, group.ranks()).map_err(one)?;
-    refuse_all(refused_blocks(&connections))?;
+    refuse_all(refused_blocks(&steps, &connections))?;
     connections.choose_channels();
     refuse_all(refused_channels(&connections))?;
     let blocks = thread_blocks::write(&group, &steps, &connections, &memory, &cuts);
@@ -152,12 +152,19 @@ fn worst<T, N: Ord>(all: impl Iterator<Item = (T, N)>) -> Option<(T, N)> {
     all.reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
-/// More thread blocks than the limit.
-fn refused_blocks(connections: &Connections) -> Vec<Refusal> {
-    let most = worst(connections.blocks.iter().map(Vec::len).enumerate());
-    let beyond = most.filter(|most| most.1 > limits::BLOCKS_PER_RANK);
-    let refusal = |(rank, count)| too_many(format!("rank {rank} has {count} thread blocks"), limits::BLOCKS_PER_RANK);
-    beyond.map(refusal).into_iter().collect()
+/// More thread blocks than the limit, or more steps in one of them even if none is cut and none only waits.
+fn refused_blocks(steps: &Unrolled, connections: &Connections) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    let blocks = worst(connections.blocks.iter().map(Vec::len).enumerate());
+    if let Some((rank, count)) = blocks.filter(|most| most.1 > limits::BLOCKS_PER_RANK) {
+        refusals.push(too_many(format!("rank {rank} has {count} thread blocks"), limits::BLOCKS_PER_RANK));
+    }
+    let longest = worst(connections.steps_of_blocks(steps).into_iter());
+    if let Some(((rank, block), count)) = longest.filter(|most| most.1 > limits::STEPS_PER_BLOCK) {
+        let what = format!("thread block {block} of rank {rank} has {count} steps");
+        refusals.push(too_many(what, limits::STEPS_PER_BLOCK));
+    }
+    refusals
 }
 
 /// More scratch than a schedule may have.

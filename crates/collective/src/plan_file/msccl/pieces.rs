@@ -1,7 +1,7 @@
 //! Cuts steps whose chunks do not follow one another.
 //!
 //! A message of several pieces is several messages. Programs count on it that a connection holds one message, so that all
-//! ranks can send before they receive; a connection of MSCCL holds [`limits::SLOTS`]. Messages of more pieces go over several
+//! ranks can send before they receive; a connection of MSCCL holds [`SLOTS`]. Messages of more pieces go over several
 //! connections side by side, each with so many of them.
 
 use super::unrolled::{PlanStep, StepId, Unrolled};
@@ -58,7 +58,7 @@ pub(super) fn spread(steps: Unrolled, memory: Memory, cuts: Cuts) -> (Unrolled, 
             cuts_of_step.push(inner.iter().map(|cut| cut - begin).collect());
             begin = end;
         }
-        debug_assert_eq!(spread.len() as u32, starts[id.index() + 1]);
+        assert_eq!(spread.len() as u32, starts[id.index() + 1], "as many steps as there is room for");
     }
     let later = |copy: CopyAside| CopyAside { after: copy.after.map(last), ..copy };
     let copies = memory.copies.into_iter().map(|copies| copies.into_iter().map(later).collect()).collect();
