@@ -51,11 +51,17 @@
 //! Elements that a program works on are those of [`Plan::vector`] cut by [`Split`] into elements of one
 //! byte, so all sizes can be tried: empty blocks travel as empty messages.
 
-mod clocks;
-mod flaw;
-mod run;
-mod values;
+pub mod buffering;
+pub mod data;
+pub mod findings;
+mod held;
+mod layout;
+mod line;
+pub mod machine;
+pub mod order;
+pub mod race;
 mod verifier;
 
-pub use flaw::{Awaited, Flaw, Misdirection, Wait};
-pub use verifier::{Buffering, Verifier};
+pub use buffering::Buffering;
+pub use findings::{Finding, Findings, Kind, Site};
+pub use verifier::Verifier;
