@@ -1,7 +1,6 @@
 //! Schedules become programs that do the same.
 
 use crate::build::*;
-use crate::valid::any_schedule;
 use proptest::prelude::*;
 use syncline_collective::program::Pacing;
 use syncline_collective::schedule::{
