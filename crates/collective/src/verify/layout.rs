@@ -64,8 +64,13 @@ impl Layout {
     /// The memory for a collective of so many ranks and blocks, on vectors of `len` cells.
     pub(super) fn new(kind: Collective, ranks: u32, parts: u32, len: u32, named: Named) -> Result<Layout, Wrong> {
         let any = named != Named::default();
+        // The buffer that has room for the whole vector may be the vector itself; the other one is named only if it is apart.
+        let is_apart = match kind {
+            Collective::AllGather | Collective::Gather => named.input,
+            _ => named.output,
+        };
         let memory = match kind {
-            _ if named.input && named.output => Memory::Apart,
+            _ if is_apart => Memory::Apart,
             Collective::AllToAll if !any => Memory::Matrix,
             _ => Memory::Vector,
         };

@@ -151,6 +151,30 @@ fn more_scratch_than_is_verified() {
     assert_eq!(sort(&verdict), Some(Sort::TooLarge));
 }
 
+/// Whose steps name the output has its results nowhere else, and whose steps only name the input works in place.
+#[test]
+fn in_place() {
+    let rank = |own: u32, buffer| {
+        let peer = LineRank(1 - own);
+        let [receives, sends] = [
+            at(Step::receive(Op::RecvReduce, Blocks::one(0), peer), buffer, buffer),
+            at(Step::send(Blocks::one(0), peer, Slot { thread: 0, pc: own ^ 1 }), buffer, None),
+        ];
+        vec![if own == 0 { vec![receives, sends] } else { vec![sends, receives] }]
+    };
+    let program = |of_first, of_second, op| {
+        let mut ranks = vec![rank(0, of_first), rank(1, of_second)];
+        ranks[1][0][1].step.op = op;
+        written(1, ranks)
+    };
+    let verify = |of_first, of_second, op| verify(Kind::AllReduce, 2, program(of_first, of_second, op), 2);
+    assert_eq!(verify(None, None, Op::Recv), Ok(()));
+    assert_eq!(verify(Some((I, 0)), None, Op::Recv), Ok(()));
+    assert_eq!(sort(&verify(Some((I, 0)), None, Op::RecvReduce)), Some(Sort::Doubled));
+    assert_eq!(sort(&verify(Some((O, 0)), None, Op::Recv)), Some(Sort::Absent));
+    assert_eq!(sort(&verify(Some((I, 0)), Some((O, 0)), Op::Recv)), Some(Sort::Absent));
+}
+
 /// In an all-to-all, what a rank starts with and what it ends with have places of their own.
 #[test]
 fn an_exchange_without_a_matrix() {
