@@ -9,8 +9,8 @@ use crate::program::{Blocks, Buffer, Place};
 /// Elements of one byte, so that all sizes can be tried.
 pub(super) const ELEMENTS: Split = Split { element: 1 };
 
-/// Most cells of a rank.
-const MAX_CELLS: u64 = 1 << 27;
+/// Most cells of a line.
+const MAX_CELLS: u64 = 1 << 30;
 
 /// What a rank's memory consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +85,11 @@ impl Layout {
         };
         let block = if any { u64::from(len / parts) } else { 0 };
         let cells = u64::from(vectors).saturating_mul(len.into()).saturating_add(named.scratch.saturating_mul(block));
-        if cells > MAX_CELLS {
+        let all = cells.saturating_mul(u64::from(ranks) + 1); // a switch has memory, too
+        if all > MAX_CELLS {
             return Err((
                 Kind::TooLarge,
-                Remark::accepting(format!("{cells} elements of a rank"), format!("up to {MAX_CELLS}")),
+                Remark::accepting(format!("{all} elements of a line of ranks"), format!("up to {MAX_CELLS}")),
             ));
         }
         Ok(Layout { kind, ranks, parts, len, memory, cells: cells as u32 })

@@ -81,8 +81,13 @@ impl Execution<'_> {
         while progress {
             progress = false;
             for threads in &self.machine.ranks {
-                while threads.clone().filter(|&thread| self.advance(ThreadId(thread))).count() > 0 {
-                    progress = true;
+                let mut any = true;
+                while any {
+                    any = false;
+                    for thread in threads.clone() {
+                        any |= self.advance(ThreadId(thread));
+                    }
+                    progress |= any;
                 }
             }
         }

@@ -202,6 +202,7 @@ fn every_fault_in_every_step_is_found() {
         ring_reduce_scatter(4, 1, 1, false),
         tree_all_reduce(5, 1, 2),
         direct_all_to_all(3, 1, 2),
+        staged_all_to_all(3, 2),
         direct_all_reduce(4, 2),
         twice_around(3, 1, 2),
         chain_broadcast(4, 1, 3),
