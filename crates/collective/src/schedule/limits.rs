@@ -2,9 +2,9 @@
 //! warnings.
 
 use super::form::{Collective, Schedule, ThreadBlock};
-use super::report::{Findings, Kind, Site};
 use crate::program::{Buffer, Op};
 use crate::rank::Rank;
+use crate::verify::findings::{Findings, Kind, Site};
 
 /// Bytes of the name.
 pub const NAME_BYTES: usize = 63;
