@@ -13,7 +13,7 @@ pub type Steps = Vec<Vec<Vec<Step>>>;
 
 /// The steps of a program, to be damaged.
 pub fn steps(program: &Program) -> Steps {
-    let written = Written::of(program).expect("a program of a few steps");
+    let written = program.written_down().expect("a program of a few steps");
     let ranks = (0..program.ranks() + u32::from(program.has_switch())).map(LineRank);
     let thread = |rank, thread| {
         let slots = (0..written.steps(rank, thread)).map(move |pc| Slot { thread, pc });

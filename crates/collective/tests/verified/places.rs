@@ -2,7 +2,7 @@
 
 use crate::support::{line, sort, verdict};
 use syncline_collective::program::Frame;
-use syncline_collective::program::written::{Advance, Loop, WrittenStep};
+use syncline_collective::program::loops::{Advance, Loop, WrittenStep};
 use syncline_collective::verify::{Buffering, Findings, Kind as Sort};
 use syncline_collective::{Algorithm, Blocks, Buffer, Detail, Kind, LineRank, Op, Place, Program, Slot, Step, Written};
 
