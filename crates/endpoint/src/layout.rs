@@ -415,8 +415,8 @@ impl Layout {
     /// # Panics
     /// If there is none. Programs that name links the fabric does not have are refused before.
     fn parallel_link(&self, npu: NodeId, there: NodeId, number: u16) -> PortId {
-        let links = parallel_links(&*self.fabric, npu, there);
-        links.skip(number.into()).next().expect("programs name links that there are")
+        let mut links = parallel_links(&*self.fabric, npu, there);
+        links.nth(number.into()).expect("programs name links that there are")
     }
 
     /// Whether a step of any program may wait for one of another thread, or only wait.
