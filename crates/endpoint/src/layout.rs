@@ -440,6 +440,15 @@ impl Layout {
         })
     }
 
+    /// The name of the first phase whose steps are written, instead of being those of an algorithm.
+    pub fn written_phase(&self) -> Option<String> {
+        self.plan_ids().zip(&self.plans).find_map(|(plan, PlanLayout { plan: of, phases })| {
+            let is_written = |lanes: &Vec<Lane>| lanes.iter().any(|lane| matches!(lane.program, Program::Written(_)));
+            let phase = of.phase_ids().zip(phases).find(|(_, lanes)| is_written(lanes))?.0;
+            Some(self.phase_name(plan, phase))
+        })
+    }
+
     /// Whether every phase of a plan is a ring over the same port of every NPU.
     pub fn is_wired(&self, plan: PlanId) -> bool {
         let mut lanes = self.plans[plan.index()].phases.iter().flatten();

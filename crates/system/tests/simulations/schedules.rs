@@ -1,10 +1,11 @@
 //! Written schedules against closed forms: local steps, dependencies and ways of their own.
 
-use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, networks, run};
+use crate::support::{ace, all_reduce, baseline, chunks_of, collective_job, dim, ideal, networks, run};
 use syncline_collective::schedule::Schedule;
+use syncline_system::export::export_spec;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    CollectiveKindSpec, FabricSpec, GraphLinkSpec, IdealSpec, NetworkSpec, NodeSpec, PlanSpec, Spec,
+    AlgorithmSpec, CollectiveKindSpec, FabricSpec, GraphLinkSpec, IdealSpec, NetworkSpec, NodeSpec, PlanSpec, Spec,
 };
 
 const STEP_PS: u64 = 1_000;
@@ -211,4 +212,26 @@ fn broken_plans_are_refused_with_the_place() {
     );
     let message = refused(&good.replace(r#""grid": [2]"#, r#""grid": [3]"#));
     assert!(message.contains("the steps of 2 ranks are written; accepted: 3"), "{message}");
+}
+
+#[test]
+fn an_ace_carries_out_the_plans_that_are_rings_and_refuses_the_others_by_name() {
+    let mut spec = all_reduce(vec![dim(4, 25, LATENCY_PS)], ace(), 1 << 20);
+    spec.collectives.algorithm = AlgorithmSpec::Ring;
+    spec.collectives.padding = true;
+    let ring = export_spec(&spec).expect("a ring is a plan");
+    let built_in = run(&spec).summary.total_ps;
+    let text = format!("{{\"plan\": {}}}", serde_json::to_string(&ring).expect("plain data"));
+    spec.collectives.plans = vec![serde_json::from_str(&text).expect("a plan")];
+    assert_eq!(run(&spec).summary.total_ps, built_in);
+    // Carried out step by step, as what is no ring would be, it is none of the programs that FSMs know.
+    let mut odd = ring;
+    odd.programs[0].around = false;
+    odd.programs[0].down = None;
+    spec.collectives.plans = vec![PlanSpec::literally(odd)];
+    let refused = run_spec(&spec, None).expect_err("its FSMs know no such program").to_string();
+    assert!(
+        refused.contains("the FSMs of an ACE cannot carry out what the plan has for all-reduce dim 0"),
+        "{refused}"
+    );
 }
