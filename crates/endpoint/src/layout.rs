@@ -204,8 +204,8 @@ impl<'a> PhaseView<'a> {
         }
     }
 
-    /// The way of what a step sends.
-    #[inline]
+    /// The way of what a step sends. Every message asks for it.
+    #[inline(always)]
     pub fn route(&self, at: Slot, step: &Step) -> Route {
         match self.port() {
             Some(port) => Route::Port(port),
@@ -214,7 +214,7 @@ impl<'a> PhaseView<'a> {
     }
 
     /// The way of what a step sends by no port of the whole phase.
-    #[inline]
+    #[inline(never)]
     fn route_to_peer(&self, at: Slot, step: &Step) -> Route {
         let ring = self.ring();
         if let Some(ports) = ring.and_then(|ring| ring.ports.as_ref()) {
