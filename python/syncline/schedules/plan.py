@@ -1,6 +1,6 @@
-"""The form of a plan: the JSON of `crates/collective/src/schedule/form.rs`, which is also a format of files.
+"""The form of a schedule: the JSON of `crates/collective/src/schedule/form.rs`, version 1 of the files of plans.
 
-What is typed here is a plan that this package has made. A plan from a file is text that the engine checks.
+What is typed here is a schedule that this package has made. What comes from a file is text that the engine checks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,22 @@ from typing import Final, Literal, NotRequired, TypedDict
 
 FORMAT: Final = "syncline-plan"
 VERSION: Final = 1
+"""Of schedules."""
+PLAN_VERSION: Final = 2
+"""Of plans in which whole algorithms are written down (`plan_form`)."""
 
 COLLECTIVES: Final = (
     *("allreduce", "allgather", "reduce_scatter", "alltoall"),
     *("broadcast", "reduce", "gather", "scatter", "custom"),
 )
+KINDS: Final = {
+    "allreduce": "all-reduce",
+    "reduce_scatter": "reduce-scatter",
+    "allgather": "all-gather",
+    "alltoall": "all-to-all",
+    **{name: name for name in ("broadcast", "reduce", "gather", "scatter")},
+}
+"""Collectives of files by what experiments call them; a `custom` one is nothing that an experiment could ask for."""
 PROTOCOLS: Final = ("Simple", "LL", "LL128")
 BUFFERS: Final = ("i", "o", "s")
 
