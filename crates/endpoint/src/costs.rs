@@ -223,13 +223,13 @@ enum Store {
 
 /// Whether a step writes to memory: what it receives, whatever becomes of it, or what it copies or adds locally.
 pub(crate) fn writes(op: Op) -> bool {
-    op.receives() || matches!(op, Op::Copy | Op::Reduce)
+    op.receives() || matches!(op, Op::Copy | Op::Reduce | Op::ResidualAdd)
 }
 
 /// Bytes that a step reads from memory per byte of its block.
 pub(crate) fn reads_per_byte(op: Op) -> u64 {
     match op {
-        Op::RecvReduceSend | Op::RecvReduceCopySend | Op::Reduce => 2,
+        Op::RecvReduceSend | Op::RecvReduceCopySend | Op::Reduce | Op::ResidualAdd => 2,
         Op::Send | Op::RecvReduce | Op::RecvCopySend | Op::Copy => 1,
         Op::Recv | Op::Nop => 0,
     }

@@ -335,6 +335,11 @@ impl Layout {
         self.representatives.is_some()
     }
 
+    /// Ranks along each dimension of a group's grid.
+    pub fn sizes(&self) -> Vec<u32> {
+        (0..self.grid.dims()).map(|dim| self.grid.size(dim)).collect()
+    }
+
     /// Dimensions of a group's grid.
     pub fn dimensions(&self) -> usize {
         self.grid.dims()

@@ -53,6 +53,13 @@ fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyR
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
+/// The plan of the collective that the JSON text describes, in JSON.
+#[pyfunction]
+fn export(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let plan = guarded(py, || syncline_system::export(spec_json))?.map_err(raised)?;
+    serde_json::to_string(&plan).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
@@ -165,6 +172,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
+    module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use syncline_collective::themis::next_order;
-use syncline_collective::{Kind, Plan};
+use syncline_collective::{Kind, PhaseId, Plan};
 use syncline_core::{Bytes, NodeId, PortId, Rate};
 use syncline_endpoint::{RingOrder, Wires};
 use syncline_topology::{Fabric, Product};
@@ -62,8 +62,10 @@ pub fn lane_rates(
 ) -> Vec<Vec<Rate>> {
     let node = NodeId(0);
     let rate = |port: PortId| fabric.link(node, port).rate;
-    let phases = || plans.iter().filter(move |p| p.kind() == kind).flat_map(|p| p.phases());
-    let goes_round = |dim: usize| phases().any(|p| usize::from(p.dim) == dim && p.algorithm.goes_round());
+    let plans = || plans.iter().filter(move |plan| plan.kind() == kind);
+    let phases = || plans().flat_map(|plan| plan.phase_ids().map(move |phase| (plan, phase)));
+    let along = |(plan, phase): (&Plan, PhaseId), dim| usize::from(plan.phases()[phase.index()].dim) == dim;
+    let goes_round = |dim: usize| phases().any(|(plan, phase)| along((plan, phase), dim) && plan.goes_round(phase));
     let lanes = |(dim, wires): (usize, &Wires)| match wires {
         Wires::Ports(ports) if goes_round(dim) => ports.iter().map(|&(port, _)| rate(port)).collect(),
         Wires::Orders(lanes) if goes_round(dim) && lanes.iter().flatten().all(|ring| ring.ports.is_some()) => {

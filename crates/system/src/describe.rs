@@ -250,7 +250,7 @@ fn constants() -> Vec<Constant> {
         ),
         constant(
             "most_chunks",
-            &[syncline_endpoint::message::MAX_CHUNKS as u64 - 1],
+            &[syncline_endpoint::message::max_chunks(1) as u64 - 1],
             Unit::Count,
             "Chunks that the collectives of a run may have together.",
         ),

@@ -11,7 +11,7 @@ use crate::spec::Spec;
 use syncline_collective::{Algorithm, LineRank, PhaseId, Plan, Program};
 use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::Wires;
-use syncline_endpoint::message::{MAX_CHUNKS, MAX_PHASES, MAX_STEPS, MAX_THREADS};
+use syncline_endpoint::message::{MAX_PHASES, MAX_STEPS, MAX_THREADS, max_chunks};
 use syncline_topology::{Block, Dimension, Fabric, all_links};
 
 // A plan has no more phases than a message can name.
@@ -36,11 +36,16 @@ pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError
     let phases = placement.plans.iter().flat_map(|plan| plan.phase_ids().map(move |phase| (plan, phase)));
     for (plan, phase) in phases {
         let (threads, steps) = threads_and_steps(plan, phase);
-        if threads > MAX_THREADS {
+        let is_written = matches!(plan.program(phase, true), Program::Written(_));
+        if threads > MAX_THREADS && !is_written {
             return Err(too_many("algorithm", threads.into(), "threads of a rank", MAX_THREADS.into()));
         }
         if steps >= u64::from(MAX_STEPS) {
-            let field = if spec.collectives.slices > 0 { "slices" } else { "algorithm" };
+            let field = match (is_written, spec.collectives.slices) {
+                (true, _) => "plans",
+                (false, 0) => "algorithm",
+                (false, _) => "slices",
+            };
             return Err(too_many(field, steps, "steps of a rank in a phase", u64::from(MAX_STEPS) - 1));
         }
     }
@@ -65,14 +70,16 @@ pub fn check_chunks(placement: &Placement, job: &Job, config: &CollectiveConfig)
         let pieces = job.sizes(kind).map(|size| config.pieces(plan, Bytes(size)).count());
         chunks = chunks.saturating_add(pieces.fold(0, u64::saturating_add));
     }
+    let phases = placement.plans.iter().flat_map(|plan| plan.phase_ids().map(|phase| plan.program(phase, true)));
+    let most = max_chunks(phases.map(|program| program.threads()).max().unwrap_or(1)) as u64;
     match chunks.saturating_mul(job.iterations.into()) {
-        all if all < MAX_CHUNKS as u64 => Ok(()),
-        all => Err(too_many("chunking", all, "chunks of all collectives", MAX_CHUNKS as u64 - 1)),
+        all if all < most => Ok(()),
+        all => Err(too_many("chunking", all, "chunks of all collectives", most - 1)),
     }
 }
 
 /// The threads of a phase, and the most steps that one has; of programs on many ranks, that of some ranks.
-fn threads_and_steps(plan: &Plan, phase: PhaseId) -> (u8, u64) {
+fn threads_and_steps(plan: &Plan, phase: PhaseId) -> (u16, u64) {
     const LOOKED_AT: u32 = 1 << 12;
     let p = plan.phases()[phase.index()];
     if let Algorithm::OneHopTrees { slices } = p.algorithm {
@@ -117,10 +124,10 @@ pub fn longest_way(machine: &Machine, placement: &Placement) -> u32 {
 
 /// Whether messages go farther than to a neighbour along a ring.
 fn is_routed(placement: &Placement) -> bool {
-    let mut phases = placement.plans.iter().flat_map(Plan::phases);
-    phases.any(|p| {
-        let ring = matches!(p.algorithm, Algorithm::Ring | Algorithm::Chain { .. });
-        !ring || !matches!(placement.wires[usize::from(p.dim)], Wires::Ports(_))
+    let mut phases = placement.plans.iter().flat_map(|plan| plan.phase_ids().map(move |phase| (plan, phase)));
+    phases.any(|(plan, phase)| {
+        let dim = plan.phases()[phase.index()].dim;
+        !plan.goes_round(phase) || !matches!(placement.wires[usize::from(dim)], Wires::Ports(_))
     })
 }
 

@@ -7,10 +7,15 @@ use crate::job::Job;
 use crate::machine::{Machine, participants};
 use crate::offload::Offload;
 use crate::pipeline::{Pipelined, TryOut};
+use crate::plans;
 use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, PostingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
-use syncline_collective::{Algorithm, Axis, Composition, Kind, LineRank, Plan, PlanError, PlanRequest, Posting, Split};
+use syncline_collective::plan_file::WrittenPlan;
+use syncline_collective::program::direct::ServingOrder;
+use syncline_collective::{
+    Algorithm, Axis, Composition, Kind, LineRank, Plan, PlanError, PlanRequest, Posting, Rank, Split,
+};
 use syncline_core::{Bytes, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
@@ -52,13 +57,15 @@ impl Placement {
         };
         let ranks = groups.as_ref().map_or(npus, |g| g[0].len() as u32);
         let grid = grid(spec, whole, ranks)?;
-        let chosen: Vec<Chosen> = job.kinds.iter().map(|&kind| Chosen::new(c, kind, whole)).collect();
+        let written = plans::of_kinds(c, &job.kinds)?;
+        let chosen = job.kinds.iter().map(|&kind| Chosen::new(c, kind, &written, whole, (&grid, job.root)));
+        let chosen = chosen.collect::<Result<Vec<Chosen>, RunError>>()?;
         // Where every algorithm sees a line there is no grid; where only some do, they use the line of all
         // ranks beside the dimensions of the grid.
         let flat = chosen.iter().all(|a| a.flat);
         let beside = !flat && grid.len() > 1 && chosen.iter().any(|a| a.flat);
         let sizes = if flat { vec![ranks] } else { grid.clone() };
-        let balanced: Vec<Kind> = chosen.iter().filter(|a| is_balanced(a.algorithm)).map(|a| a.kind).collect();
+        let balanced: Vec<Kind> = chosen.iter().filter(|a| a.is_balanced()).map(|a| a.kind).collect();
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let split = Split { element: c.element_bytes };
         let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
@@ -75,7 +82,25 @@ impl Placement {
                 let chunk = job.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
                 let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots };
+                let rings = |product: &Product| -> Vec<bool> {
+                    // Two halves of a share are that share only where blocks are padded to be equal.
+                    let halves = spec.collectives.padding || kind == Kind::AllReduce;
+                    product.dims().iter().map(|d| halves && d.block == Block::Ring).collect()
+                };
                 let plan = |slices: u32, order: Option<&[u8]>| -> Result<Plan, RunError> {
+                    if let Some((number, written)) = chosen.written {
+                        let serving = whole.and_then(|product| ServingOrder::new(&grid, &rings(product)));
+                        let place = plans::Place {
+                            fabric: &*machine.fabric(),
+                            groups: groups.as_deref(),
+                            serving,
+                            posting,
+                            padding: c.padding,
+                            literal: c.plans[number].is_literal(),
+                        };
+                        let plan = plans::plan(number, written, order, &place)?;
+                        return Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan });
+                    }
                     let algorithms = algorithms(chosen, whole, (slices, chunk), &through)?;
                     let axes = sizes_of.iter().zip(algorithms);
                     let axes: Vec<Axis> = axes.map(|(&size, algorithm)| Axis { size, algorithm }).collect();
@@ -83,16 +108,13 @@ impl Placement {
                     let mut plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: job.root, order })
                         .map_err(|error| unplanned(error, c, &job.kinds))?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
-                        // Two halves of a share are that share only where blocks are padded to be equal.
-                        let halves = spec.collectives.padding || kind == Kind::AllReduce;
-                        let rings: Vec<bool> =
-                            product.dims().iter().map(|d| halves && d.block == Block::Ring).collect();
-                        plan = plan.on_grid(&grid, &rings);
+                        plan = plan.on_grid(&grid, &rings(product));
                     }
                     let plan = plan.posted(posting);
                     Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan })
                 };
                 let slices = match c.slices {
+                    _ if chosen.written.is_some() => 1,
                     0 => {
                         Pipelined { spec, kind, root: job.root, chunk, plan: &plan(1, None)?, ranks: members, try_out }
                             .slices()
@@ -140,8 +162,9 @@ impl Placement {
 
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> u32 {
-        let phases = self.plans.iter().flat_map(|p| p.phases());
-        let rings = phases.filter(|p| p.algorithm.goes_round());
+        let phases = self.plans.iter().flat_map(|plan| plan.phase_ids().map(move |phase| (plan, phase)));
+        let rings =
+            phases.filter(|(plan, phase)| plan.goes_round(*phase)).map(|(plan, phase)| plan.phases()[phase.index()]);
         let lanes = rings.map(|p| match &self.wires[usize::from(p.dim)] {
             Wires::Routed => 1,
             Wires::Ports(ports) => ports.len(),
@@ -180,21 +203,38 @@ impl Placement {
 struct Chosen<'a> {
     kind: Kind,
     algorithm: AlgorithmSpec,
+    /// The plan that takes the algorithm's place.
+    written: Option<(usize, &'a WrittenPlan)>,
     per_dimension: Option<&'a [DimAlgorithmSpec]>,
     /// Whether it sees a group as a line.
     flat: bool,
 }
 
 impl<'a> Chosen<'a> {
-    fn new(c: &'a CollectiveSpec, of: Kind, whole: Option<&Product>) -> Chosen<'a> {
+    fn new(
+        c: &'a CollectiveSpec,
+        of: Kind,
+        plans: &'a [(usize, Arc<WrittenPlan>)],
+        whole: Option<&Product>,
+        (grid, root): (&[u32], Rank),
+    ) -> Result<Chosen<'a>, RunError> {
         let own = c.algorithms.iter().find(|a| a.0.kind() == of).map(|a| a.1);
         let algorithm = own.unwrap_or(c.algorithm);
         let per_dimension = c.per_dimension.as_deref().filter(|_| own.is_none());
-        Chosen { kind: of, algorithm, per_dimension, flat: is_flat(algorithm, whole.is_some()) }
+        let written = plans.iter().find(|(_, plan)| plan.kind == of).map(|(number, plan)| (*number, &**plan));
+        let flat = match written {
+            None => is_flat(algorithm, whole.is_some()),
+            Some((number, plan)) => plans::sees_a_line(number, plan, grid, root)?,
+        };
+        Ok(Chosen { kind: of, algorithm, written, per_dimension, flat })
     }
 
     fn composition(&self) -> Composition {
-        composition(self.algorithm)
+        self.written.map_or_else(|| composition(self.algorithm), |(_, plan)| plan.composition)
+    }
+
+    fn is_balanced(&self) -> bool {
+        self.written.map_or_else(|| is_balanced(self.algorithm), |(_, plan)| plan.balanced)
     }
 }
 
@@ -264,6 +304,10 @@ fn unplanned(error: PlanError, given: &CollectiveSpec, kinds: &[Kind]) -> Refusa
         }
         PlanError::NoSlices { algorithm } => {
             Refusal::of("collectives.slices", format!("{} has no slices", algorithm.name())).at_least(1)
+        }
+        PlanError::NoProgram { kind, dim, ranks } => {
+            let message = format!("there is no program for {kind} along dimension {dim} of {ranks} ranks");
+            Refusal::of("collectives.plans", message).accepting("a plan with a program for each of its phases")
         }
         PlanError::Unsupported { algorithm, kind } => {
             let message = format!("there is no {} algorithm for {kind}", algorithm.name());

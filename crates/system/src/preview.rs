@@ -152,7 +152,7 @@ impl Counter<'_> {
                     let step = view.step(Slot { thread, pc });
                     let len = view.len(&step);
                     if step.op.sends() {
-                        let hops = self.hops(npu, view.route(&step));
+                        let hops = self.hops(npu, view.route(Slot { thread, pc }, &step));
                         both.sent.add(&Traffic::of(each, len, hops, self.packet), 1.0);
                     }
                     if step.op.receives() {
@@ -172,7 +172,15 @@ impl Counter<'_> {
 
     /// Links on the way of a message.
     fn hops(&self, from: NodeId, route: Route) -> u32 {
-        route.end().map_or(1, |(node, _)| self.plan.fabric.distance(from, node))
+        match route.end() {
+            None => 1,
+            Some((node, 0)) => self.plan.fabric.distance(from, node),
+            Some(_) => {
+                let mut path = Vec::new();
+                route.append(&*self.plan.fabric, from, &mut path);
+                path.len() as u32
+            }
+        }
     }
 
     /// What all NPUs send in all collectives of an iteration.

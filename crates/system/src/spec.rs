@@ -5,6 +5,7 @@
 //! repeat only what would otherwise make the engine panic.
 
 mod job;
+mod plan;
 
 pub use crate::endpoints::{
     AceSpec, BaselineSpec, BusSpec, ContentionSpec, EndpointSpec, ForwardingSpec, FsmSplitSpec, IdealSpec, LoadSpec,
@@ -14,6 +15,8 @@ pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, P
 pub use job::{
     ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, StrategySpec, WorkloadSpec,
 };
+
+pub use plan::PlanSpec;
 
 use crate::errors::RunError;
 use serde::Deserialize;
@@ -256,6 +259,9 @@ pub struct CollectiveSpec {
     /// Algorithms of kinds of collectives that have one of their own.
     #[serde(default)]
     pub algorithms: Vec<(CollectiveKindSpec, AlgorithmSpec)>,
+    /// Plans of files, which take the place of the algorithm for the kinds of collectives that they are for.
+    #[serde(default)]
+    pub plans: Vec<PlanSpec>,
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,

@@ -21,7 +21,9 @@ pub use recognise::recognised;
 
 use crate::kind::Kind;
 use crate::plan::{Algorithm, Axis, Composition, Plan, PlanError, PlanRequest, WrittenPhase};
+use crate::program::Program;
 use crate::rank::Rank;
+use crate::schedule::imported::Imported;
 
 /// A plan whose programs are written, for any order of dimensions.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct WrittenPlan {
     pub balanced: bool,
     /// Whether the blocks of every step follow one another, so that their length is known whatever the size.
     pub regular: bool,
+    /// Whether it has been carried out on symbols.
+    pub verified: bool,
     /// What lines along a dimension do for a collective of a phase.
     pub programs: Vec<LineProgram>,
 }
@@ -56,6 +60,27 @@ pub struct LineProgram {
 }
 
 impl WrittenPlan {
+    /// The plan of an imported schedule: one phase, on the line of all ranks.
+    pub fn of_imported(name: &str, imported: Imported) -> WrittenPlan {
+        let Imported { kind, root, program, regular } = imported;
+        let grid = vec![program.ranks()];
+        let program = Program::from(program);
+        let phase = WrittenPhase { around: false, up: program.clone(), down: program };
+        let programs = vec![LineProgram { kind, dim: 0, phase }];
+        let composition = Composition::PerDimension;
+        WrittenPlan {
+            name: name.into(),
+            kind,
+            root,
+            grid,
+            composition,
+            balanced: false,
+            regular,
+            verified: true,
+            programs,
+        }
+    }
+
     /// The plan, with the dimensions in an order.
     ///
     /// # Errors

@@ -23,7 +23,9 @@ const LISTED: usize = 100;
 pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
     let mut wrong = Vec::new();
     if form.format != "syncline-plan" {
-        wrong.push(Refusal::of("format", format!("'{}' is not the format of plans", form.format)).accepting("syncline-plan"));
+        wrong.push(
+            Refusal::of("format", format!("'{}' is not the format of plans", form.format)).accepting("syncline-plan"),
+        );
     }
     if form.version != VERSION {
         let message = format!("version {} of the format is not known", form.version);
@@ -32,11 +34,15 @@ pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
     let ranks = form.grid.iter().fold(1u64, |n, &size| n.saturating_mul(size.into()));
     if form.grid.is_empty() || !(1..=MAX_RANKS).contains(&ranks) || form.grid.len() > 32 {
         let message = format!("a grid of {:?} ranks", form.grid);
-        wrong.push(Refusal::of("grid", message).accepting(format!("1 to 32 dimensions of 1 to {MAX_RANKS} ranks in all")));
+        wrong.push(
+            Refusal::of("grid", message).accepting(format!("1 to 32 dimensions of 1 to {MAX_RANKS} ranks in all")),
+        );
         return Err(wrong);
     }
     if u64::from(form.root) >= ranks {
-        wrong.push(Refusal::of("root", format!("there is no rank {}", form.root)).accepting(format!("0 to {}", ranks - 1)));
+        wrong.push(
+            Refusal::of("root", format!("there is no rank {}", form.root)).accepting(format!("0 to {}", ranks - 1)),
+        );
     }
     let mut programs = Vec::new();
     for (number, program) in form.programs.iter().enumerate() {
@@ -59,12 +65,14 @@ pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
         composition: form.composition.into(),
         balanced: form.balanced,
         regular: true,
+        verified: false,
         programs,
     })
 }
 
 fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<Refusal>> {
-    let one = |field: &str, message: String, accepted: String| Err(vec![Refusal::of(field, message).accepting(accepted)]);
+    let one =
+        |field: &str, message: String, accepted: String| Err(vec![Refusal::of(field, message).accepting(accepted)]);
     let Some(&ranks) = plan.grid.get(usize::from(form.dim)) else {
         let last = plan.grid.len() - 1;
         return one("dim", format!("the grid has no dimension {}", form.dim), format!("0 to {last}"));
@@ -78,7 +86,11 @@ fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<
         return one("blocks", message, format!("a multiple of {ranks}"));
     }
     if form.rotates && (form.switch || !form.blocks.is_multiple_of(ranks)) {
-        return one("rotates", "ranks cannot do the same, each from its own place".into(), format!("a multiple of {ranks} blocks and no switch"));
+        return one(
+            "rotates",
+            "ranks cannot do the same, each from its own place".into(),
+            format!("a multiple of {ranks} blocks and no switch"),
+        );
     }
     let reader = Reader { form, ranks, wrong: Vec::new(), classes: Vec::new() };
     let (up, classes) = reader.read("ranks", &form.ranks, Vec::new())?;
@@ -144,16 +156,23 @@ impl Reader<'_> {
                 let most = crate::program::written::MAX_THREADS;
                 Refusal::of(&format!("{field}.{rank}"), format!("{threads} threads")).accepting(format!("up to {most}"))
             }
-            TooLarge::Steps => Refusal::of(field, "more steps than can be counted").accepting(format!("up to {}", u32::MAX)),
+            TooLarge::Steps => {
+                Refusal::of(field, "more steps than can be counted").accepting(format!("up to {}", u32::MAX))
+            }
         };
         written.map(|written| (written, self.classes)).map_err(|error| vec![too_large(error)])
     }
 
     fn read_loop(&mut self, rank: u32, form: &LoopForm, at: &str) -> Loop {
         if form.times == 0 || form.steps.is_empty() {
-            self.refuse(format!("{at}.times"), "a loop that does nothing".into(), "1 or more times 1 or more steps".into());
+            self.refuse(
+                format!("{at}.times"),
+                "a loop that does nothing".into(),
+                "1 or more times 1 or more steps".into(),
+            );
         }
-        let steps = form.steps.iter().enumerate().map(|(n, step)| self.read_step(rank, step, &format!("{at}.steps.{n}")));
+        let steps =
+            form.steps.iter().enumerate().map(|(n, step)| self.read_step(rank, step, &format!("{at}.steps.{n}")));
         Loop { times: form.times, steps: steps.collect() }
     }
 
@@ -173,19 +192,31 @@ impl Reader<'_> {
             self.refuse(field("block"), message, format!("blocks 0 to {} of the vector", blocks - 1));
         }
         if form.origin >= self.ranks {
-            self.refuse(field("origin"), format!("there is no rank {}", form.origin), format!("0 to {}", self.ranks - 1));
+            self.refuse(
+                field("origin"),
+                format!("there is no rank {}", form.origin),
+                format!("0 to {}", self.ranks - 1),
+            );
         }
         let receiver = (form.to, op.sends());
         for (name, (peer, needed)) in [("from", (form.from, op.receives())), ("to", receiver)] {
             match peer {
                 Some(peer) if needed && (peer >= peers || peer == rank) => {
-                    self.refuse(field(name), format!("rank {peer} cannot be the peer"), format!("0 to {}, not its own rank", peers - 1));
+                    self.refuse(
+                        field(name),
+                        format!("rank {peer} cannot be the peer"),
+                        format!("0 to {}, not its own rank", peers - 1),
+                    );
                 }
                 Some(_) if !needed => {
                     self.refuse(field(name), format!("a step of type {} has no such peer", op.name()), "none".into());
                 }
                 None if needed => {
-                    self.refuse(field(name), format!("a step of type {} needs this peer", op.name()), format!("0 to {}", peers - 1));
+                    self.refuse(
+                        field(name),
+                        format!("a step of type {} needs this peer", op.name()),
+                        format!("0 to {}", peers - 1),
+                    );
                 }
                 _ => {}
             }

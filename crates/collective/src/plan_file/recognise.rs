@@ -56,7 +56,9 @@ fn elsewhere(program: &Program, line: Line) -> Vec<Program> {
     }
     let trees = matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce);
     let mut found = Vec::new();
-    found.extend(order.filter(|o| o.ranks() == ranks && !kind.is_rooted()).map(|order| Program::DirectOnGrid { kind, order }));
+    found.extend(
+        order.filter(|o| o.ranks() == ranks && !kind.is_rooted()).map(|order| Program::DirectOnGrid { kind, order }),
+    );
     found.push(Program::Direct { kind, ranks, root, posting });
     match kind {
         Kind::AllToAll => {}

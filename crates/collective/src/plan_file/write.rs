@@ -1,8 +1,6 @@
 //! Writes plans down.
 
-use super::form::{
-    CollectiveForm, LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm,
-};
+use super::form::{CollectiveForm, LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm};
 use crate::plan::{Composition, Plan};
 use crate::program::step::{Place, Step, Way};
 use crate::program::written::{TooLarge, Written, WrittenStep};

@@ -271,8 +271,10 @@ impl Program {
     pub fn detail(&self, rank: LineRank, at: Slot) -> Detail {
         match self {
             Program::Written(written) => written.detail(rank, at),
-            Program::DirectOnGrid { order, .. } if order.goes_around(self.step(rank, at).blocks) => {
-                Detail { way: Way::Choice(1), ..Detail::default() }
+            Program::DirectOnGrid { .. } => {
+                let step = self.step(rank, at);
+                let way = if step.op.sends() { self.way(rank, at, &step) } else { Way::Route };
+                Detail { way, ..Detail::default() }
             }
             _ => Detail::default(),
         }

@@ -177,11 +177,7 @@ impl Switches {
             let leaves = open.added + self.config.latency;
             switch.open.remove(&id);
             switch.leaving.insert((seq, slot.thread, leaves, id));
-            q.at(
-                leaves,
-                work_key(seq, slot.thread),
-                WorkDone::Step { npu: at.0, seq, thread: slot.thread, stage: 0 },
-            );
+            q.at(leaves, work_key(seq, slot.thread), WorkDone::Step { npu: at.0, seq, thread: slot.thread, stage: 0 });
         }
     }
 

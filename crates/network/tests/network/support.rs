@@ -30,7 +30,7 @@ pub struct Play {
     pub at: Ps,
     pub src: NodeId,
     pub route: Route,
-    pub queue: u8,
+    pub queue: u16,
     pub len: u64,
     pub class: TrafficClass,
     pub delivery: Delivery,

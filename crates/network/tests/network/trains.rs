@@ -44,7 +44,7 @@ fn random_play(rng: &mut SplitMix64, fabric: &Product, one_hop: bool) -> Play {
         at: Ps(below(rng, 5) * below(rng, 2) * 10_000 + below(rng, 2) * below(rng, 100_000)),
         src: NodeId(below(rng, u64::from(fabric.nodes())) as u32),
         route,
-        queue: rng.below(2) as u8,
+        queue: rng.below(2) as u16,
         len,
         class: TrafficClass(rng.below(2) as u8),
         delivery: [Delivery::Whole, Delivery::Stored, Delivery::Stream][rng.below(3)],

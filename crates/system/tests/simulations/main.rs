@@ -29,3 +29,4 @@ mod support;
 mod themis;
 mod training;
 mod transit;
+mod written;

@@ -145,6 +145,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::AceFourPhase,
             algorithms: vec![],
+            plans: vec![],
             per_dimension: None,
             posting: PostingSpec::Rotated,
             slices: 0,

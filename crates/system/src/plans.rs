@@ -1,0 +1,284 @@
+//! Plans of files on a fabric: whether they fit it, and the ways that their messages take.
+
+use crate::errors::RunError;
+use crate::spec::CollectiveSpec;
+use std::sync::Arc;
+use syncline_collective::plan_file::recognise::{Line, recognised};
+use syncline_collective::plan_file::{LineProgram, WrittenPlan};
+use syncline_collective::program::direct::ServingOrder;
+use syncline_collective::verify::{Buffering, Verifier};
+use syncline_collective::{
+    Detail, Kind, LineRank, PhaseId, Plan, Posting, Program, Rank, Slot, Way, Written, WrittenPhase,
+};
+use syncline_core::{NodeId, Refusal};
+use syncline_endpoint::layout::parallel_links;
+use syncline_topology::Fabric;
+
+/// Steps of all ranks of a plan that is carried out on symbols before it runs, times the blocks of the vector.
+const MOST_VERIFIED: u64 = 1 << 28;
+
+/// The section of a plan in a description.
+fn section(number: usize) -> String {
+    format!("collectives.plans.{number}")
+}
+
+fn refused(number: usize, refusal: Refusal) -> RunError {
+    refusal.within(&section(number)).into()
+}
+
+/// The plans of a description that are for kinds of collectives of a job, with their numbers.
+///
+/// # Errors
+/// [`RunError::Spec`] for a plan that is none, or two of one kind.
+pub fn of_kinds(c: &CollectiveSpec, kinds: &[Kind]) -> Result<Vec<(usize, Arc<WrittenPlan>)>, RunError> {
+    let mut found: Vec<(usize, Arc<WrittenPlan>)> = Vec::new();
+    for (number, spec) in c.plans.iter().enumerate() {
+        let plan = spec.written().map_err(|error| within(number, error))?;
+        if found.iter().any(|(_, other)| other.kind == plan.kind) {
+            let refusal = Refusal::of("", format!("there are two plans for {}", plan.kind));
+            return Err(refused(number, refusal.accepting("one for each kind of collectives")));
+        }
+        if kinds.contains(&plan.kind) {
+            found.push((number, plan));
+        }
+    }
+    Ok(found)
+}
+
+fn within(number: usize, error: RunError) -> RunError {
+    match error {
+        RunError::Spec(refusals) => {
+            RunError::Spec(refusals.into_iter().map(|refusal| refusal.within(&section(number))).collect())
+        }
+        other => other,
+    }
+}
+
+/// Whether a plan sees a group, whose ranks stand on a grid, as a line; else it goes by the dimensions of the grid.
+///
+/// # Errors
+/// [`RunError::Spec`] if it fits neither, or has another root.
+pub fn sees_a_line(number: usize, plan: &WrittenPlan, grid: &[u32], root: Rank) -> Result<bool, RunError> {
+    let ranks = grid.iter().fold(1u64, |n, &size| n * u64::from(size));
+    let shape = |grid: &[u32]| grid.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
+    if plan.kind.is_rooted() && plan.root != root {
+        let refusal = Refusal::of("job.root", format!("the plan is for root {}", plan.root));
+        return Err(refusal.accepting(format!("{}", plan.root)).into());
+    }
+    match *plan.grid {
+        [line] if u64::from(line) == ranks => Ok(true),
+        ref theirs if theirs == grid => Ok(false),
+        ref theirs => {
+            let of_all = if grid.len() > 1 { format!(" or {ranks}") } else { String::new() };
+            let refusal = Refusal::of("", format!("the plan is for {} ranks", shape(theirs)));
+            Err(refused(number, refusal.accepting(format!("a plan for {}{of_all}", shape(grid)))))
+        }
+    }
+}
+
+/// Where a plan is to run.
+pub struct Place<'a> {
+    /// The fabric of the whole machine.
+    pub fabric: &'a dyn Fabric,
+    /// The members of each group by rank; `None` for one group of all NPUs.
+    pub groups: Option<&'a [Vec<NodeId>]>,
+    /// The order in which direct algorithms serve the ranks of a product.
+    pub serving: Option<ServingOrder>,
+    /// The order in which direct algorithms post messages.
+    pub posting: Posting,
+    /// Whether chunks are padded so that blocks are equal.
+    pub padding: bool,
+    /// Whether steps are carried out as they are written, even if they are those of a built-in algorithm.
+    pub literal: bool,
+}
+
+/// A plan with the dimensions in an order, on a fabric. What is one of the built-in algorithms becomes that; anything else is
+/// carried out on symbols first.
+///
+/// # Errors
+/// [`RunError::Spec`] with what is wrong.
+pub fn plan(number: usize, written: &WrittenPlan, order: Option<&[u8]>, place: &Place<'_>) -> Result<Plan, RunError> {
+    if !written.regular && !place.padding {
+        let message =
+            "a step moves chunks that do not follow one another, whose length is known only where all are equal";
+        return Err(refused(number, Refusal::of("", message).accepting("padding to equal blocks")));
+    }
+    let settled = WrittenPlan {
+        programs: written.programs.iter().map(|p| settle(number, written, p, place)).collect::<Result<_, _>>()?,
+        ..written.clone()
+    };
+    let unplanned = |error| refused(number, Refusal::of("", unplanned(&error)));
+    let plan = settled.plan(order).map_err(unplanned)?;
+    if order.is_none() {
+        verify(number, written, &plan)?;
+    }
+    Ok(plan)
+}
+
+fn unplanned(error: &syncline_collective::PlanError) -> String {
+    use syncline_collective::PlanError;
+    match error {
+        PlanError::NoProgram { kind, dim, ranks } => {
+            format!("the plan has no program for {kind} along dimension {dim} of {ranks} ranks")
+        }
+        PlanError::TooManyPhases(phases) => format!("the plan has {phases} phases"),
+        PlanError::NoSuchRoot { root, ranks } => format!("the plan has no root {root}, of {ranks} ranks"),
+        PlanError::Unsupported { .. } | PlanError::NoSlices { .. } => "the plan has a phase without a program".into(),
+    }
+}
+
+/// The program of a line, with the ways of its messages on a fabric; the built-in one that does the same, if there is one.
+fn settle(
+    number: usize,
+    written: &WrittenPlan,
+    line: &LineProgram,
+    place: &Place<'_>,
+) -> Result<LineProgram, RunError> {
+    let dim = usize::from(line.dim);
+    let stride: u32 = written.grid[..dim].iter().product();
+    let root = LineRank(written.root.0 / stride % written.grid[dim]);
+    let serving = place.serving.filter(|_| written.grid.len() == 1);
+    let of_line = Line { kind: line.kind, root, order: serving, posting: place.posting };
+    let WrittenPhase { around, ref up, ref down } = line.phase;
+    let settled = |program: &Program, up| {
+        let program = match place.literal {
+            true => program.clone(),
+            false => recognised(program.clone(), of_line, around, up),
+        };
+        match program {
+            Program::Written(written_program) => with_ways(number, written, line.dim, &written_program, place),
+            built_in => Ok(built_in),
+        }
+    };
+    let phase = WrittenPhase { around, up: settled(up, true)?, down: settled(down, false)? };
+    Ok(LineProgram { phase, ..line.clone() })
+}
+
+/// A program whose messages take links that there are.
+fn with_ways(
+    number: usize,
+    plan: &WrittenPlan,
+    dim: u8,
+    program: &Arc<Written>,
+    place: &Place<'_>,
+) -> Result<Program, RunError> {
+    let special = |detail: &Detail| matches!(detail.way, Way::Over(_) | Way::Link(_));
+    if !program.distinct_steps().iter().any(|step| special(&step.detail)) {
+        return Ok(Program::Written(program.clone()));
+    }
+    let names = place.fabric.class_names();
+    let mut choices = Vec::new();
+    for class in program.classes() {
+        let known = (0u8..).zip(&names).find(|(_, name)| name.eq_ignore_ascii_case(class));
+        let Some(choice) = known.and_then(|(class, _)| place.fabric.choice_over(class)) else {
+            let refusal = Refusal::of("", format!("the fabric has no choice of links of class '{class}'"));
+            let known = if place.fabric.choice_over(0).is_some() { names.join(", ") } else { "none".into() };
+            return Err(refused(number, refusal.accepting(known)));
+        };
+        choices.push(choice);
+    }
+    check_links(number, plan, dim, program, (place, &choices))?;
+    let resolved = Written::clone(program).with_details(|detail| {
+        if let Way::Over(class) = detail.way {
+            detail.way = Way::Choice(choices[usize::from(class)]);
+        }
+    });
+    Ok(resolved.into())
+}
+
+/// Looks for every link that steps name, between all pairs of NPUs that they stand for.
+fn check_links(
+    number: usize,
+    plan: &WrittenPlan,
+    dim: u8,
+    program: &Written,
+    (place, choices): (&Place<'_>, &[u8]),
+) -> Result<(), RunError> {
+    let grid = syncline_core::Grid::new(plan.grid.iter().copied());
+    let everybody: [Vec<NodeId>; 1];
+    let groups = match place.groups {
+        Some(groups) => groups,
+        None => {
+            everybody = [(0..place.fabric.npus()).map(NodeId).collect()];
+            &everybody
+        }
+    };
+    let mut path = Vec::new();
+    for (rank, members) in groups.iter().flat_map(|members| (0..grid.ranks()).map(move |rank| (rank, members))) {
+        let own = LineRank(grid.coordinate(rank, dim.into()));
+        for slot in slots(program, own) {
+            let (step, way) = (program.step(own, slot), program.detail(own, slot).way);
+            if !step.op.sends() {
+                continue;
+            }
+            let there = grid.with_coordinate(rank, dim.into(), step.to.0);
+            let (from, to) = (members[rank as usize], members[there as usize]);
+            let name = |node| place.fabric.node_name(node);
+            let at = format!("rank {rank}, {slot}");
+            match way {
+                Way::Link(link) => {
+                    let links = parallel_links(place.fabric, from, to).count();
+                    if usize::from(link) >= links {
+                        let message = format!("{at}: there is no link {link} from {} to {}", name(from), name(to));
+                        return Err(refused(number, Refusal::of("", message).accepting(links_between(links))));
+                    }
+                }
+                Way::Over(class) => {
+                    path.clear();
+                    place.fabric.route_by(from, to, choices[usize::from(class)], &mut path);
+                    if path.is_empty() {
+                        let class = &program.classes()[usize::from(class)];
+                        let (from, to) = (name(from), name(to));
+                        let message =
+                            format!("{at}: there is no way from {from} to {to} over links of class '{class}'");
+                        return Err(refused(number, Refusal::of("", message).accepting("another class, or no way")));
+                    }
+                }
+                Way::Route | Way::Choice(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn links_between(links: usize) -> String {
+    match links {
+        0 => "no link by number: they are not neighbours".into(),
+        1 => "link 0".into(),
+        more => format!("links 0 to {}", more - 1),
+    }
+}
+
+fn slots(program: &Written, rank: LineRank) -> impl Iterator<Item = Slot> {
+    let of_thread = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
+    (0..program.threads()).flat_map(of_thread)
+}
+
+/// Carries a plan out on symbols, unless all its programs are built in or it is a schedule, which has been.
+fn verify(number: usize, written: &WrittenPlan, plan: &Plan) -> Result<(), RunError> {
+    let programs = |phase: PhaseId| [true, false].map(|up| plan.program(phase, up));
+    let is_written = |program: &Program| matches!(program, Program::Written(_));
+    if written.verified || !plan.phase_ids().any(|phase| programs(phase).iter().any(is_written)) {
+        return Ok(());
+    }
+    let ranks: u64 = written.grid.iter().map(|&size| u64::from(size)).product();
+    let elements = plan.equal_blocks();
+    let steps = |program: &Program| -> u64 {
+        let of_rank = |rank| (0..program.threads()).map(move |t| u64::from(program.steps(rank, t))).sum::<u64>();
+        (0..program.ranks()).map(LineRank).map(of_rank).sum()
+    };
+    let lines = |phase: PhaseId| ranks / u64::from(plan.phases()[phase.index()].ranks);
+    let all: u64 = plan.phase_ids().map(|p| lines(p).saturating_mul(programs(p).iter().map(steps).sum())).sum();
+    let work = all.max(ranks.saturating_mul(elements));
+    if work > MOST_VERIFIED {
+        let message = format!(
+            "the plan is too large to be carried out on symbols: {all} steps, {ranks} ranks, {elements} blocks"
+        );
+        return Err(refused(number, Refusal::of("", message).accepting("a smaller plan, or a built-in algorithm")));
+    }
+    for up in [true, false] {
+        let verifier = Verifier::new(plan, &written.grid, elements, up, Buffering::Eager);
+        verifier.verify().map_err(|flaw| refused(number, Refusal::of("", flaw.to_string())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Plans that are written down run as the algorithms that they were written from, to the last bit.
+
+use crate::algorithms::KINDS;
+use crate::folded::product;
+use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, networks, run, streaming};
+use proptest::prelude::*;
+use syncline_system::export::export_spec;
+use syncline_system::spec::{
+    AlgorithmSpec, BlockSpec, CollectiveKindSpec, FoldSpec, JobSpec, LanesSpec, PlanSpec, PostingSpec, Spec,
+};
+use syncline_system::{Results, run_spec};
+
+const ALGORITHMS: [AlgorithmSpec; 9] = [
+    AlgorithmSpec::Ring,
+    AlgorithmSpec::Direct,
+    AlgorithmSpec::HalvingDoubling,
+    AlgorithmSpec::DoubleBinaryTree,
+    AlgorithmSpec::OneHopTrees,
+    AlgorithmSpec::Hierarchical,
+    AlgorithmSpec::HierarchicalOptimal,
+    AlgorithmSpec::SixPhase,
+    AlgorithmSpec::Themis,
+];
+
+/// The same run with its plan written down and carried out step by step.
+fn literally(spec: &Spec) -> Spec {
+    let form = export_spec(spec).unwrap_or_else(|error| panic!("{error}\n{spec:?}"));
+    let text = serde_json::to_string(&form).expect("a plan is plain data");
+    let read = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(form, read, "a plan comes back equal");
+    let mut spec = spec.clone();
+    spec.collectives.plans = vec![PlanSpec::literally(read)];
+    spec
+}
+
+/// All that a run says, but what says how it was simulated.
+fn all_of(results: &Results) -> String {
+    let mut summary = results.summary.clone();
+    (summary.simulated_npus, summary.events, summary.unfolded) = (0, 0, None);
+    let tables = results.tables.iter().map(|table| format!("{table:?}"));
+    tables.fold(serde_json::to_string(&summary).expect("a summary is plain data"), |all, table| all + &table)
+}
+
+fn is_missing(algorithm: AlgorithmSpec, kind: CollectiveKindSpec) -> bool {
+    use CollectiveKindSpec::{AllReduce, AllToAll, Broadcast, Reduce};
+    match algorithm {
+        AlgorithmSpec::DoubleBinaryTree | AlgorithmSpec::OneHopTrees => !matches!(kind, AllReduce | Broadcast | Reduce),
+        AlgorithmSpec::HalvingDoubling => kind == AllToAll,
+        _ => false,
+    }
+}
+
+#[test]
+fn every_algorithm_runs_as_it_is_written() {
+    let fabrics: [&[(BlockSpec, u32)]; 5] = [
+        &[(BlockSpec::Ring, 5)],
+        &[(BlockSpec::Ring, 2)],
+        &[(BlockSpec::Switch, 6)],
+        &[(BlockSpec::FullyConnected, 4)],
+        &[(BlockSpec::Ring, 3), (BlockSpec::FullyConnected, 2), (BlockSpec::Switch, 3)],
+    ];
+    for (blocks, algorithm, kind) in
+        fabrics.into_iter().flat_map(|f| ALGORITHMS.into_iter().flat_map(move |a| KINDS.map(|k| (f, a, k))))
+    {
+        if is_missing(algorithm, kind) {
+            continue;
+        }
+        for network in networks() {
+            for endpoint in [ideal(), streaming(804), baseline()] {
+                let mut spec = all_reduce(product(blocks), endpoint, 12_345);
+                spec.collectives.algorithm = algorithm;
+                spec.collectives.chunking = chunks_of(4096);
+                spec.collectives.slices = 3;
+                spec.job = collective_job(kind, 12_345);
+                spec.network = network.clone();
+                let (built_in, written) = (run(&spec), run(&literally(&spec)));
+                assert_eq!(all_of(&built_in), all_of(&written), "{algorithm:?} {kind:?} on {blocks:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_random_runs_as_it_is_written(
+        sizes in prop::collection::vec((0usize..3, 1u32..5), 1..4), algorithm in 0usize..9, kind in 0usize..8,
+        bytes in 0u64..30_000, chunk in 500u64..9000, slices in 1u32..5, padding: bool, lanes in 0usize..3,
+        root in any::<u32>(), posting in 0usize..3, links in 1u16..3, network in 0usize..4, inflight in 1u32..5,
+    ) {
+        let block = |b: usize| [BlockSpec::Ring, BlockSpec::FullyConnected, BlockSpec::Switch][b];
+        let blocks: Vec<(BlockSpec, u32)> = sizes.iter().map(|&(b, n)| (block(b), n)).collect();
+        let ranks: u32 = sizes.iter().map(|s| s.1).product();
+        let (algorithm, kind) = (ALGORITHMS[algorithm], KINDS[kind]);
+        prop_assume!(!is_missing(algorithm, kind) && ranks > 1);
+        let mut dims = product(&blocks);
+        dims.iter_mut().for_each(|d| d.links = links);
+        let mut spec = all_reduce(dims, ideal(), bytes);
+        spec.network = networks()[network % networks().len()].clone();
+        spec.job = JobSpec::Collective { collective: kind, bytes, root: root % ranks, beside: vec![] };
+        let c = &mut spec.collectives;
+        (c.algorithm, c.slices, c.padding, c.inflight) = (algorithm, slices, padding, inflight);
+        c.chunking = chunks_of(chunk);
+        c.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
+        c.posting = [PostingSpec::Rotated, PostingSpec::Sequential, PostingSpec::Random][posting];
+        if let Ok(built_in) = run_spec(&spec, None) {
+            prop_assert_eq!(all_of(&built_in), all_of(&run(&literally(&spec))));
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_is_the_same_from_every_rank_folds() {
+    for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::Direct, AlgorithmSpec::OneHopTrees] {
+        let mut spec = all_reduce(vec![dim(6, 25, 500_000)], ideal(), 60_000);
+        spec.collectives.algorithm = algorithm;
+        (spec.collectives.padding, spec.collectives.slices) = (true, 2);
+        let written = literally(&spec);
+        let folded = run(&Spec { fold: FoldSpec::On, ..written.clone() });
+        assert_eq!((folded.summary.simulated_npus, folded.summary.npus), (1, 6), "{algorithm:?}");
+        assert_eq!(folded.summary.total_ps, run(&written).summary.total_ps, "{algorithm:?}");
+    }
+    let mut spec = all_reduce(vec![dim(6, 25, 500_000)], ideal(), 60_000);
+    spec.collectives.algorithm = AlgorithmSpec::DoubleBinaryTree;
+    spec.collectives.padding = true;
+    let refused = run_spec(&Spec { fold: FoldSpec::On, ..literally(&spec) }, None).unwrap_err().to_string();
+    assert!(refused.contains("different roles"), "{refused}");
+}
