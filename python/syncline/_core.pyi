@@ -46,8 +46,8 @@ def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
 def verify(request_json: str) -> str:
     """Verifies a schedule (the format of `crates/collective/src/schedule/form.rs`) and returns a report as JSON.
 
-    The request has `root` (or null), `buffering` ("eager", "rendezvous" or {"slots": K}), and `schedule`, or `plan` (the
-    format of `crates/collective/src/plan_file/form.rs`).
+    The request has `root` (or null), `buffering` ("eager", "rendezvous" or {"slots": K}), and `schedule`, or `plan` (in
+    the format of `crates/collective/src/plan_file/form.rs`).
     Raises [`SpecError`] for what is no schedule, or cannot be verified.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,6 +111,7 @@ def export(
 
     as_schedule = format_ == "msccl-xml"
     form: Any = engine.export(variant, as_schedule=as_schedule)
+    form["name"] = _name(variant)
     if as_schedule and form.get("threads") is None:
         form["threads"] = THREADS
         assumed.append(f"nthreads = {THREADS} (default)")
@@ -121,9 +123,8 @@ def export(
             reason = error.strerror if isinstance(error, OSError) else error
             raise command_line("--out", str(out), f"this cannot be written: {reason}") from None
     if json:
-        _print_document(
-            variant, (*study.warnings,), assumed, out, {"xml": text} if as_schedule else {"plan": form}, began
-        )
+        what = {"xml": text} if as_schedule else {"plan": form}
+        _print_document(variant, study.warnings, assumed, out, what, began)
     elif out is None:
         sys.stdout.write(text)
     if quiet or json:
@@ -193,6 +194,18 @@ class _Asked:
         return found
 
 
+def _name(variant: Variant) -> str:
+    """What the plan is called: what it is a plan of."""
+    from syncline.schema.programs import FLAT
+    from syncline.schema.workloads import kinds_of
+
+    experiment = variant.experiment
+    algorithm = experiment.collective.algorithm
+    is_line = algorithm in FLAT or len(experiment.grid) == 1
+    shape = [experiment.ranks] if is_line else experiment.grid
+    return f"{algorithm} {kinds_of(experiment.workload)[0]} {'x'.join(str(size) for size in shape)}"
+
+
 def _sliced(variant: Variant, asked: _Asked) -> tuple[Variant, list[str]]:
     """The variant with the number of slices that its plan has, and what was assumed. Raises [`InputError`] where
     neither that nor a size is given.
@@ -220,7 +233,7 @@ def _sliced(variant: Variant, asked: _Asked) -> tuple[Variant, list[str]]:
 
 def _print_document(
     variant: Variant,
-    warnings: tuple[str, ...],
+    warnings: Sequence[str],
     assumed: list[str],
     out: Path | None,
     what: dict[str, Any],

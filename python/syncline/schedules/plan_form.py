@@ -1,7 +1,7 @@
 """The form of plans in which whole algorithms are written down: version 2 of `syncline-plan`.
 
-It is `crates/collective/src/plan_file/form.rs` once more, for people and their editors (`syncline schema plan`). No file
-is read with these classes: files may be large, and the engine checks them.
+It is `crates/collective/src/plan_file/form.rs` once more, for people and their editors (`syncline schema plan`). No
+file is read with these classes: files may be large, and the engine checks them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import json
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from syncline.schedules import plan
 
 WIDTH: Final = 110
 """Letters of a line up to which a part of a plan is written on one line."""
@@ -82,7 +80,7 @@ class Step(_Part):
 
     op: Literal["s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"]
     """`s` sends, `r` receives and keeps, `rcs` receives, keeps and sends on; `rrs` receives, adds the rank's own data
-    and sends the sum, `rrc` keeps it, `rrcs` does both; `cpy` copies and `re` adds within the rank; `nop` only waits."""
+    and sends the sum, `rrc` keeps it, `rrcs` does both; `cpy` copies, `re` adds within the rank; `nop` only waits."""
     block: Number = 0
     """The first block of the vector that the step works on."""
     count: Number = 1
@@ -114,7 +112,7 @@ class Loop(_Part):
     times: Positive = 1
     """How often."""
     steps: Annotated[list[Step], Field(min_length=1)]
-    """The steps, as they are the first time. Steps of a thread are numbered from 0 over all repetitions of its loops."""
+    """The steps, as they are the first time. The steps of a thread are numbered from 0 over all repetitions."""
 
 
 Thread = list[Loop]
@@ -177,11 +175,7 @@ class PlanForm(_Part):
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of plans."""
     schema = PlanForm.model_json_schema(by_alias=True)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": f"Syncline plan {plan.PLAN_VERSION}",
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Syncline plan"}
 
 
 def dumps(form: dict[str, Any]) -> str:

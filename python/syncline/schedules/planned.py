@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from syncline.errors import InputError, Problem
@@ -82,18 +81,19 @@ def _read(content: bytes, file: str) -> PlanFile:
     verdict = verification.verify(loaded, None, BUFFERING)
     if not verdict.verified:
         found = [*verdict.errors, *verdict.flaws]
-        more = len(found) - LISTED + verdict.omitted
-        raise InputError([*found[:LISTED], *([_more(file, more)] if more > 0 else [])])
+        count = len(found) + verdict.omitted
+        raise InputError([*([_summary(file, count)] if count > LISTED else []), *found[:LISTED]])
     kind = plan.KINDS[loaded.form["collective"]]
     warnings = [str(warning) for warning in verdict.warnings[:LISTED]]
-    if (more := len(verdict.warnings) - LISTED + verdict.report["warnings_omitted"]) > 0:
-        warnings.append(str(_more(file, more)))
+    count = len(verdict.warnings) + verdict.report["warnings_omitted"]
+    if count > LISTED:
+        warnings.append(str(_summary(file, count)))
     return PlanFile(loaded, kind, verdict.report["root"], tuple(_lines(loaded, kind)), tuple(warnings))
 
 
-def _more(file: str, count: int) -> Problem:
-    findings = "1 more finding" if count == 1 else f"{count} more findings"
-    return Problem(file, None, "", None, f"and {findings}: syncline verify {Path(file).name} lists them")
+def _summary(file: str, count: int) -> Problem:
+    message = f"there are {count} findings, of which the first {LISTED} are listed: syncline verify lists all"
+    return Problem(file, None, "", None, message)
 
 
 def _lines(loaded: Loaded, kind: str) -> Iterable[Line]:
