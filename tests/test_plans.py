@@ -190,7 +190,7 @@ class TestExperiments:
         assert half.experiment.has_open_algorithms
         assert half.experiment.followers == ["all-to-all"]
 
-    def test_nothing_is_chosen_where_all_is_planned(self, syncline_command: Command) -> None:
+    def test_nothing_is_chosen_where_all_is_planned(self) -> None:
         (variant,) = read(one("ring4.xml"), "collective.algorithm=auto").variants
         assert not variant.experiment.has_open_algorithms
         assert (
@@ -222,11 +222,11 @@ class TestExperiments:
             (["collective.plan=[ring4.xml, broadcast.xml]"], "broadcast.xml is a plan for broadcast, of which the run"),
             (
                 ["collective.algorithms={all-reduce: ring}"],
-                "collective.algorithms.all-reduce: this has no effect: the plan ring4.xml takes the place of algorithms",
+                "collective.algorithms.all-reduce: this has no effect: the plan ring4.xml takes the place",
             ),
             (
                 ["collective.algorithms={all-reduce: auto}"],
-                "collective.algorithms.all-reduce: this has no effect: the plan ring4.xml takes the place of algorithms",
+                "collective.algorithms.all-reduce: this has no effect: the plan ring4.xml takes the place",
             ),
             (["collective.per_dimension=[ring]"], "collective.per_dimension: this has no effect"),
         ],
@@ -303,6 +303,6 @@ def test_schedules_and_their_json_run_alike(syncline_command: Command) -> None:
         Path("same.json").write_text(as_json)
         line = [kind, "--size", "1MB", "--topology", f"Switch({ranks})", "--backend", "flow"]
         found = [of(syncline_command, *line, "--plan", file) for file in (f"{name}.xml", "same.json")]
-        for document in found:
-            del document["cost"]
+        for each in found:
+            del each["cost"]
         assert found[0] == found[1]

@@ -24,6 +24,8 @@ NO_SIZE = "1MiB"
 IN_SWITCH = "in-switch"
 THREADS = 256
 """What `nthreads` of MSCCL XML says: threads of a thread block; they do not matter here."""
+MOST_LETTERS = 63
+"""Of a name in MSCCL XML."""
 _RANKS = re.compile(r"[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", re.ASCII)
 
 
@@ -80,18 +82,20 @@ def export(
     is that of a fabric that says nothing of itself.
 
     A plan holds the slices of trees and chains, so these need --size, for which the fastest number is chosen, or
-    --set collective.slices=N. The algorithm auto stands for the fastest one, which depends on the size, too.
+    --set collective.slices=N. What goes through switches needs --size, too, and so does auto, which stands for the
+    fastest algorithm. A plan says nothing of lanes: ring-unidirectional is written down as ring.
 
     MSCCL XML has all steps of all ranks. It says nothing of lanes and dimensions, so that every thread block has a
     connection of its own, and it has limits: what does not fit is refused.
     """
     began = time.monotonic()
     asked = _Asked(algorithm, ranks, size, format_)
-    problems = [*options.common_problems(seed=seed), *asked.problems(topology or machine or topology_file)]
+    fabric = topology or machine or topology_file
+    problems = [*options.common_problems(seed=seed), *asked.problems(fabric)]
     flags = single.Flags(
         kind=kind,
         size=size or NO_SIZE,
-        topology=topology if ranks is None else asked.fabric(),
+        topology=topology if ranks is None or fabric is not None else asked.fabric(),
         machine=machine,
         topology_file=topology_file,
         gpus=gpus,
@@ -100,6 +104,7 @@ def export(
         endpoint=endpoint or ("switch-offload" if algorithm == IN_SWITCH else None),
         algorithm=algorithm,
         backend=backend,
+        fabrics=f"--ranks 8, {single.FABRICS}",
     )
     study, _ = single.load(flags, problems, set_)
     variant = options.settled(study.seeded(seed)).variants[0]
@@ -111,7 +116,7 @@ def export(
 
     as_schedule = format_ == "msccl-xml"
     form: Any = engine.export(variant, as_schedule=as_schedule)
-    form["name"] = _name(variant)
+    form["name"] = _name(variant)[:MOST_LETTERS]
     if as_schedule and form.get("threads") is None:
         form["threads"] = THREADS
         assumed.append(f"nthreads = {THREADS} (default)")
@@ -218,11 +223,13 @@ def _sliced(variant: Variant, asked: _Asked) -> tuple[Variant, list[str]]:
     experiment = variant.experiment
     if asked.ranks is not None:
         assumed.append(f"topology = {experiment.topology} (--ranks {asked.ranks})")
-    if experiment.collective.slices is not None or not programs.has_pipelines(experiment):
-        return variant, assumed
-    if asked.size is None:
+    pipelined = experiment.collective.slices is None and programs.has_pipelines(experiment)
+    switched = any(program.name == IN_SWITCH for program in programs.of(experiment))
+    if asked.size is None and (pipelined or switched):
         message = f"a plan of {experiment.collective.algorithm} has a number of slices, which depends on the size"
-        raise command_line("--size", None, message, "a size, or --set collective.slices=N")
+        raise command_line("--size", None, message, "a size" if switched else "a size, or --set collective.slices=N")
+    if not pipelined:
+        return variant, assumed
     slices = engine.preview(variant).slices
     if slices is None:
         return variant, assumed

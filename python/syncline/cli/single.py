@@ -73,6 +73,8 @@ class Flags:
     chunk: str | None = None
     inflight: int | None = None
     fold: str | None = None
+    fabrics: str = FABRICS
+    """What names a fabric."""
 
     def problems(self) -> list[Problem]:
         """What is wrong with how the fabric and the algorithm are named."""
@@ -90,7 +92,7 @@ class Flags:
         named = {"--topology": self.topology, "--machine": self.machine, "--topology-file": self.topology_file}
         given = [(flag, value) for flag, value in named.items() if value is not None]
         if not given:
-            return list(command_line("--topology", None, "no fabric is given", FABRICS).problems)
+            return list(command_line("--topology", None, "no fabric is given", self.fabrics).problems)
         found: list[Problem] = []
         for flag, value in given[1:]:
             message = f"the fabric is given twice, by {given[0][0]} and by {flag}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape
 
 from syncline.schedules.plan import Place, Plan, Step
 from syncline.schedules.ring import MAX_BYTES
 
+ESCAPED: Final = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+"""What cannot stand between double quotes, the only ones that runtimes know."""
 NOWHERE: Final[dict[str, Place]] = {"src": {"buffer": "i", "offset": -1}, "dst": {"buffer": "o", "offset": -1}}
 """What stands for the side of a step that is not used."""
 
@@ -79,7 +81,7 @@ def _of_step(step: Step) -> dict[str, object]:
 
 
 def _tag(name: str, attributes: Mapping[str, object], depth: int, *, close: bool) -> str:
-    inside = " ".join(f"{key}={quoteattr(str(value))}" for key, value in attributes.items())
+    inside = " ".join(f'{key}="{escape(str(value), ESCAPED)}"' for key, value in attributes.items())
     return f"{'  ' * depth}<{name} {inside}{'/' if close else ''}>"
 
 
