@@ -106,7 +106,7 @@ def plan_file(chance: Random, _: Corpus) -> Case:
     """Plans in every format, which run in the place of an algorithm, mostly where they fit."""
     name = chance.choice(list(PLANS))
     kind, ranks = PLANS[name]
-    content = FILES[name].encode() if chance.random() < 0.3 else _plan(chance, name)
+    content = FILES[name].encode() if chance.random() < 0.5 else _plan(chance, name)
     fabrics = (f"Ring({ranks})", f"Switch({ranks})", f"FullyConnected({ranks})", "Ring(2)_Ring(2)", topology(chance))
     place = ["--topology", chance.choice(fabrics)]
     if chance.random() < 0.2:

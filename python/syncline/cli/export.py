@@ -26,6 +26,7 @@ THREADS = 256
 """What `nthreads` of MSCCL XML says: threads of a thread block; they do not matter here."""
 MOST_LETTERS = 63
 """Of a name in MSCCL XML."""
+ONE_WAY = "a plan says nothing of lanes: it is ring-unidirectional if it runs with --set collective.lanes=one"
 _RANKS = re.compile(r"[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", re.ASCII)
 
 
@@ -83,7 +84,7 @@ def export(
 
     A plan holds the slices of trees and chains, so these need --size, for which the fastest number is chosen, or
     --set collective.slices=N. What goes through switches needs --size, too, and so does auto, which stands for the
-    fastest algorithm. A plan says nothing of lanes: ring-unidirectional is written down as ring.
+    fastest algorithm. A plan says nothing of lanes: with --set collective.lanes=one, that of a ring goes one way.
 
     MSCCL XML has all steps of all ranks. It says nothing of lanes and dimensions, so that every thread block has a
     connection of its own, and it has limits: what does not fit is refused.
@@ -107,6 +108,7 @@ def export(
         fabrics=f"--ranks 8, {single.FABRICS}",
     )
     study, _ = single.load(flags, problems, set_)
+    warnings = [*study.warnings, *([ONE_WAY] if algorithm == "ring-unidirectional" else [])]
     variant = options.settled(study.seeded(seed)).variants[0]
     variant, assumed = _sliced(variant, asked)
 
@@ -129,12 +131,12 @@ def export(
             raise command_line("--out", str(out), f"this cannot be written: {reason}") from None
     if json:
         what = {"xml": text} if as_schedule else {"plan": form}
-        _print_document(variant, study.warnings, assumed, out, what, began)
+        _print_document(variant, warnings, assumed, out, what, began)
     elif out is None:
         sys.stdout.write(text)
     if quiet or json:
         return 0
-    for warning in study.warnings:
+    for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for assumption in assumed if verbose else ():
         print(f"assumed: {assumption}", file=sys.stderr)
