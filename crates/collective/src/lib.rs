@@ -5,7 +5,8 @@
 //!                                       │
 //!                                       └─▶ share: which bytes a rank works on
 //!   themis: the order of dimensions for each chunk
-//!   verify: runs any plan on symbolic data; rejects loss, duplication, misplacement, data races and deadlock
+//!   schedule: collectives written out in files ─▶ the same Program
+//!   verify: runs plans and schedules on symbolic data; rejects loss, duplication, misplacement, races and deadlock
 //! ```
 //!
 //! Programs are pure and shared by all chunks; a chunk carries only a cursor (phase, step).

@@ -207,16 +207,22 @@ impl<'a> PhaseView<'a> {
     /// The way of what a step sends.
     #[inline]
     pub fn route(&self, at: Slot, step: &Step) -> Route {
-        if let Some(port) = self.port() {
-            return Route::Port(port);
+        match self.port() {
+            Some(port) => Route::Port(port),
+            None => self.route_to_peer(at, step),
         }
+    }
+
+    /// The way of what a step sends by no port of the whole phase.
+    #[inline]
+    fn route_to_peer(&self, at: Slot, step: &Step) -> Route {
         let ring = self.ring();
         if let Some(ports) = ring.and_then(|ring| ring.ports.as_ref()) {
             return Route::Port(ports[self.rank.index()]);
         }
         let there = self.node(step.to);
         match self.lane.program.way(self.rank, at, step) {
-            Way::Route => Route::To(there),
+            Way::Route => Route::To(there), // by far the most
             Way::Choice(choice) => Route::By(there, choice),
             Way::Over(_) => unreachable!("a class of links is a choice of a route once its program has a place"),
             Way::Link(number) => Route::Port(self.layout.parallel_link(self.npu, there, number)),

@@ -221,7 +221,7 @@ impl<C: StepCost> MessageEndpoint<C> {
     {
         match self.dependencies {
             None => self.advance_step(npu, seq, thread, ctx),
-            Some(_) => self.advance_with_others(npu, seq, thread, ctx),
+            Some(_) => self.advance_with_others(npu, seq, Some(thread), ctx),
         }
     }
 
@@ -230,17 +230,21 @@ impl<C: StepCost> MessageEndpoint<C> {
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        if !self.thread(npu, seq, thread).decoded && !self.decode(npu, seq, thread) {
+        let Thread { decoded, op, pc, .. } = *self.thread(npu, seq, thread);
+        let Some(op) = (if decoded { Some(op) } else { self.decode(npu, seq, thread) }) else {
             return self.thread_finished(npu, seq, thread, ctx);
-        }
-        let window = &mut self.npus[npu.index()];
-        let at = window.place(seq);
-        let (chunk, t) = window.chunk_and_thread(at, thread, self.threads);
-        if t.op.receives() {
-            let tag = self.tags.tag(seq, chunk.phase, Slot { thread, pc: t.pc });
+        };
+        if op.receives() {
+            let window = &mut self.npus[npu.index()];
+            let at = window.place(seq);
+            let chunk = &mut window.chunks[at];
+            if chunk.early.is_empty() {
+                return;
+            }
+            let tag = self.tags.tag(seq, chunk.phase, Slot { thread, pc });
             let first = chunk.early.partition_point(|e| e.tag < tag);
             let after = chunk.early.partition_point(|e| e.tag <= tag);
-            if self.packet.is_some() && t.op.sends() {
+            if self.packet.is_some() && op.sends() {
                 let early: Vec<Early> = chunk.early.drain(first..after).collect();
                 return early.into_iter().for_each(|e| self.take_up(npu, seq, thread, e.segment, ctx));
             }
@@ -252,8 +256,8 @@ impl<C: StepCost> MessageEndpoint<C> {
         self.work(npu, seq, thread, 0, ctx);
     }
 
-    /// Does a stage of the work of a thread's current step, whose message, if it takes one, is there.
-    #[inline]
+    /// Does a stage of the work of a thread's current step, whose message, if it takes one, is there. Every step does.
+    #[inline(always)]
     fn work<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, thread: u16, stage: u8, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
@@ -267,8 +271,10 @@ impl<C: StepCost> MessageEndpoint<C> {
     /// What a thread's step sends.
     #[inline]
     fn message_of(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> Message {
-        let phase = self.npus[npu.index()].chunk(seq, self.threads).0.phase;
-        let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *self.thread(npu, seq, thread);
+        let window = &mut self.npus[npu.index()];
+        let (chunk, t) = window.chunk_and_thread(window.place(seq), thread, self.threads);
+        let phase = chunk.phase;
+        let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *t;
         let tag = self.tags.tag(seq, phase, into).0;
         let receipt = (most_leaving > 0).then(|| self.tags.tag(seq, phase, Slot { thread, pc: pc + 1 }).0);
         let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
@@ -288,17 +294,19 @@ impl<C: StepCost> MessageEndpoint<C> {
             t.leaving += u16::from(most > 0);
             t.full = most > 0 && t.leaving >= most;
         }
-        let (full, pc) = (t.full, t.pc);
-        if self.dependencies.is_some() {
-            self.wake_waiters(npu, seq, Slot { thread, pc: pc - 1 });
-        }
-        if !full {
-            self.advance(npu, seq, thread, ctx);
+        let Thread { full, pc, .. } = *t;
+        match self.dependencies {
+            None if full => {}
+            None => self.advance_step(npu, seq, thread, ctx),
+            Some(_) => {
+                self.wake_waiters(npu, seq, Slot { thread, pc: pc - 1 });
+                self.advance_with_others(npu, seq, (!full).then_some(thread), ctx);
+            }
         }
     }
 
-    /// Works out a thread's next step; false if the phase has none left for it.
-    fn decode(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> bool {
+    /// Works out a thread's next step, and says what that does; `None` if the phase has none left for it.
+    fn decode(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> Option<Op> {
         let chunk = self.chunks[seq.index()];
         let window = &mut self.npus[npu.index()];
         let at = window.place(seq);
@@ -309,8 +317,9 @@ impl<C: StepCost> MessageEndpoint<C> {
             None => self.layout.view(npu, chunk, phase),
         };
         state.vector = Some(view.vector);
-        if t.pc >= view.steps(thread) {
-            return false;
+        let steps = view.steps(thread);
+        if t.pc >= steps {
+            return None;
         }
         let slot = Slot { thread, pc: t.pc };
         let step = view.step(slot);
@@ -322,7 +331,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             (t.left, t.message) = (len, None);
             t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
             let next = Slot { thread, pc: t.pc + 1 };
-            let bursts = view.program().sends_in_bursts() && next.pc < view.steps(thread);
+            let bursts = view.program().sends_in_bursts() && next.pc < steps;
             let following = bursts.then(|| view.step(next)).filter(|next| next.op == Op::Send);
             t.most_leaving = match following {
                 None => 0,
@@ -332,7 +341,7 @@ impl<C: StepCost> MessageEndpoint<C> {
                 Some(_) => 1,
             };
         }
-        true
+        Some(step.op)
     }
 
     /// A thread has no steps left in its phase.
@@ -555,17 +564,19 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
         };
         let (seq, Slot { thread, pc }) = (self.tags.seq(tag), self.tags.slot(tag));
+        let goes_on = self.packet.is_some();
         let window = &mut self.npus[npu.index()];
         let (chunk, at) = window.chunk(seq, self.threads);
         if chunk.started && chunk.phase == tag.phase() {
-            if self.threads == 0 && pc == 0 && chunk.threads_left > 0 {
-                self.begin_with_message(npu, seq, thread);
-            }
-            if let Some(t) = self.npus[npu.index()].active(at, thread, self.threads)
+            let t = match self.threads {
+                0 => self.begin_with_message(npu, seq, Slot { thread, pc }),
+                threads => Some(&window.dense[at * threads + usize::from(thread)]),
+            };
+            if let Some(t) = t
                 && t.decoded
                 && t.pc == pc
             {
-                return match self.packet.is_some() && t.op.sends() {
+                return match goes_on && t.op.sends() {
                     true => self.take_up(npu, seq, thread, segment, ctx),
                     false => self.work(npu, seq, thread, 0, ctx),
                 };

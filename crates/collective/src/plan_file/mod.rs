@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Plan of an algorithm ── write ──▶ PlanForm (JSON) ── read ──▶ WrittenPlan ── plan ──▶ Plan with written programs
-//!   Schedule (MSCCL XML, version 1 of the JSON) ── imported ──────────┘
+//!   Schedule (MSCCL XML, version 1 of the JSON) ── imported ──────────┘           │
+//!   Schedule ◀────────────────────────────── msccl ────────────────────────────────┘
 //! ```
 //!
 //! A plan says how an all-reduce is composed over the dimensions of a grid of ranks ([`Composition`]), and for each
@@ -12,6 +13,7 @@
 //! many of them are in flight, and how they take turns on lanes.
 
 pub mod form;
+pub mod msccl;
 pub mod read;
 pub mod recognise;
 pub mod write;

@@ -36,6 +36,15 @@ pub fn find(steps: &[WrittenStep], ranks: u32, parts: u32) -> Vec<Loop> {
 fn best(steps: &[WrittenStep], ranks: u32, parts: u32) -> (usize, usize) {
     let mut best = (1, 1);
     for len in 1..=LONGEST.min(steps.len() / 2) {
+        // A body that covers more repeats the first step beyond, too, in the same way as before; most do not.
+        let covered = best.0 * best.1;
+        let by = |at: usize| advance(&steps[at - len], &steps[at], ranks, parts);
+        if covered >= len && (covered == steps.len() || by(covered).is_none()) {
+            continue;
+        }
+        if covered >= 2 * len && by(covered) != by(covered - len) {
+            continue;
+        }
         let times = times(steps, len, ranks, parts);
         if times > 1 && len * times > best.0 * best.1 {
             best = (len, times);

@@ -17,19 +17,11 @@
 //! Buffers that share memory with another may be given as 0 chunks, as MSCCL's compiler does.
 
 use super::form::{Collective, Location, ScheduleRank};
-use super::report::{Findings, Kind, Remark, Site};
 use crate::program::Buffer;
 use crate::rank::Rank;
+use crate::verify::data::{From, Promise};
+use crate::verify::findings::{Findings, Kind, Remark, Site};
 use std::ops::Range;
-
-/// Whose contributions a chunk must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// Every rank's.
-    All,
-    /// One rank's.
-    One(Rank),
-}
 
 /// The promise of a collective for given ranks and sizes.
 #[derive(Clone, Debug)]
@@ -181,9 +173,9 @@ impl Contract {
         (0..len).map(move |chunk| (start + chunk, chunk))
     }
 
-    /// The cells of the output of a rank, and what each must hold in the end: a chunk's number in the
-    /// inputs, and whose. Nothing, where the collective promises nothing.
-    pub fn end(&self, rank: Rank, root: Rank) -> impl Iterator<Item = (u32, u32, From)> + use<> {
+    /// The cells of the output of a rank, and what each must hold in the end: a chunk of the inputs, by its number there.
+    /// Nothing, where the collective promises nothing.
+    pub fn end(&self, rank: Rank, root: Rank) -> impl Iterator<Item = (u32, Promise)> + use<> {
         let promised = rank == root || !matches!(self.collective, Collective::Reduce | Collective::Gather);
         let (start, len) = self.memory[rank.index()].output;
         let (collective, share) = (self.collective, self.share);
@@ -197,7 +189,7 @@ impl Contract {
         };
         (0..if promised { len } else { 0 }).map(move |j| {
             let (chunk, from) = wanted(j);
-            (start + j, chunk, from)
+            (start + j, Promise { rank, nth: j, chunk, from })
         })
     }
 

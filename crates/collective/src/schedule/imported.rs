@@ -4,17 +4,18 @@
 //! schedule is carried out on symbols, which its verification does anyway. The vector is that of the collective, cut into as
 //! many blocks as it has chunks.
 
-use super::buffering::Buffering;
 use super::carry_out;
 use super::contract::Contract;
-use super::data::Moved;
 use super::form::{Collective, Location, Schedule};
-use super::machine::{Machine, StepId};
-use super::report::{Findings, Kind, Report, Site};
+use super::report::Report;
 use crate::program::loops;
 use crate::program::written::{Advance, Frame, Pacing, TooLarge, Written, WrittenStep};
 use crate::program::{Blocks, Buffer, Detail, Place, Slot, Step, Way};
 use crate::rank::{LineRank, Rank};
+use crate::verify::Buffering;
+use crate::verify::data::{Sets, Value};
+use crate::verify::findings::{Findings, Kind, Site};
+use crate::verify::machine::{Machine, StepId};
 use syncline_core::Refusal;
 
 /// What runtimes do with a thread block: it has connections of its own, and puts one message at a time into them.
@@ -58,18 +59,18 @@ impl From<Refusal> for NotImported {
 /// [`NotImported`].
 pub fn imported(schedule: &Schedule, root: Option<u32>) -> Result<Imported, NotImported> {
     let mut moves: Vec<Move> = Vec::new();
-    let outcome = carry_out(schedule, root, Buffering::Eager, |machine, step, moved| {
+    let outcome = carry_out(schedule, root, Buffering::Eager, |(machine, contract), sets, step, nth, value| {
         moves.resize(machine.steps.len(), Move::NOTHING);
-        moves[step.index()].add(&machine.contract, moved);
+        moves[step.index()].add(contract, sets, nth, value);
     })?;
     let Report { verified, errors, flaws, errors_omitted, flaws_omitted, root, .. } = outcome.report;
-    let (Some(machine), Some(kind), true) = (outcome.machine, schedule.collective.kind(), verified) else {
+    let (Some((machine, contract)), Some(kind), true) = (outcome.lowered, schedule.collective.kind(), verified) else {
         let list = errors.into_iter().chain(flaws).collect();
         return Err(NotImported::Wrong(Findings { list, omitted: errors_omitted + flaws_omitted }));
     };
     moves.resize(machine.steps.len(), Move::NOTHING);
     let regular = moves.iter().all(|m| m.is_regular);
-    let importer = Importer { machine: &machine, schedule, takers: takers(&machine), moves };
+    let importer = Importer { machine: &machine, contract: &contract, schedule, moves };
     let program = importer.program().map_err(|error| NotImported::Wrong(too_large(error)))?;
     let root = Rank(root.unwrap_or(0));
     Ok(Imported { kind, root, program, regular })
@@ -101,40 +102,29 @@ struct Move {
 impl Move {
     const NOTHING: Move = Move { blocks: Blocks { origin: 0, first: 0, count: 0 }, is_regular: true };
 
-    fn add(&mut self, contract: &Contract, Moved { nth, chunk, contributor, is_sum }: Moved) {
-        let (origin, block) = contract.in_vector(chunk, contributor);
+    fn add(&mut self, contract: &Contract, sets: &Sets, nth: u32, value: Value) {
+        let (origin, block) = contract.in_vector(value.chunk, sets.first(value));
         if nth == 0 {
             self.blocks = Blocks { origin, first: block, count: 0 };
         }
         let next = (u64::from(self.blocks.first) + u64::from(nth)) % u64::from(contract.size);
         // A sum is a block of the vector only where the vector is summed.
-        let whole = contract.is_summed() || !is_sum;
+        let whole = contract.is_summed() || sets.only(value).is_some();
         self.is_regular &= whole && origin == self.blocks.origin && u64::from(block) == next && nth < contract.size;
         self.blocks.count += 1;
     }
 }
 
-/// For each step, the one that receives what it sends.
-fn takers(machine: &Machine) -> Vec<Option<StepId>> {
-    let mut takers = vec![None; machine.steps.len()];
-    for (step, instruction) in (0..).map(StepId).zip(&machine.steps) {
-        if let Some(sender) = instruction.sender {
-            takers[sender.index()] = Some(step);
-        }
-    }
-    takers
-}
-
 struct Importer<'a> {
     machine: &'a Machine,
     schedule: &'a Schedule,
-    takers: Vec<Option<StepId>>,
+    contract: &'a Contract,
     moves: Vec<Move>,
 }
 
 impl Importer<'_> {
     fn program(&self) -> Result<Written, TooLarge> {
-        let (ranks, parts) = (self.machine.ranks.len() as u32, self.machine.contract.size);
+        let (ranks, parts) = (self.machine.ranks.len() as u32, self.contract.size);
         let thread = move |thread: u32| {
             let steps = self.machine.threads[thread as usize].steps.clone();
             let written: Vec<WrittenStep> = steps.map(|step| self.written(StepId(step))).collect();
@@ -146,24 +136,24 @@ impl Importer<'_> {
 
     fn written(&self, id: StepId) -> WrittenStep {
         let (machine, instruction) = (self.machine, self.machine.step(id));
-        let thread = machine.thread_of(id);
+        let peer = |other: Option<StepId>| LineRank(other.map_or(0, |other| machine.thread_of(other).rank.0));
         let step = Step {
             op: instruction.op,
             blocks: self.moves[id.index()].blocks,
-            from: thread.back.map_or(LineRank(0), |c| LineRank(machine.connection(c).name.0.0)),
-            to: thread.out.map_or(LineRank(0), |c| LineRank(machine.connection(c).name.1.0)),
-            into: self.takers[id.index()].map_or_else(Slot::default, |taker| self.slot(taker)),
+            from: peer(instruction.sender),
+            to: peer(instruction.taker),
+            into: instruction.taker.map_or_else(Slot::default, |taker| self.slot(taker)),
         };
         // Steps of a thread follow one another in any case.
         let after = instruction.after.filter(|&on| machine.step(on).thread != instruction.thread);
-        let [src, dst] = [instruction.src, instruction.dst].map(|cell| self.place(id, cell?));
+        let [src, dst] = [instruction.src, instruction.dst].map(|cells| self.place(id, cells.iter().next()?));
         let detail = Detail { after: after.map(|on| self.slot(on)), way: Way::Route, src, dst };
         WrittenStep { step: step.normal(), detail, advance: Advance::default() }
     }
 
     /// Where a step works, if that is not the place of its blocks in the vector.
     fn place(&self, id: StepId, cell: u32) -> Option<Place> {
-        let contract = &self.machine.contract;
+        let contract = self.contract;
         let rank = self.machine.thread_of(id).rank;
         let named = contract.location(rank, cell);
         let Location { buffer, offset } = if self.schedule.in_place { contract.in_whole(rank, named) } else { named };
@@ -177,6 +167,6 @@ impl Importer<'_> {
     fn slot(&self, step: StepId) -> Slot {
         let thread = self.machine.thread_of(step);
         // A program has no more threads than a number of this width can count; others become none.
-        Slot { thread: thread.block as u16, pc: step.0 - thread.steps.start }
+        Slot { thread: thread.number as u16, pc: step.0 - thread.steps.start }
     }
 }

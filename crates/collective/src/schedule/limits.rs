@@ -2,17 +2,26 @@
 //! warnings.
 
 use super::form::{Collective, Schedule, ThreadBlock};
-use super::report::{Findings, Kind, Site};
 use crate::program::{Buffer, Op};
 use crate::rank::Rank;
+use crate::verify::findings::{Findings, Kind, Site};
 
-const NAME_BYTES: usize = 63;
-const CHANNELS: u32 = 32;
-const BLOCKS_PER_RANK: usize = 216;
-const BLOCKS_PER_CHANNEL: usize = 32;
-const STEPS_PER_BLOCK: usize = 256;
-const CHUNKS_PER_STEP: u32 = 71;
-const FUSED_REDUCTIONS: usize = 16;
+/// Bytes of the name.
+pub const NAME_BYTES: usize = 63;
+/// Channels of all ranks.
+pub const CHANNELS: u32 = 32;
+/// Thread blocks of a rank.
+pub const BLOCKS_PER_RANK: usize = 216;
+/// Thread blocks of a rank that send on a channel, or receive on it.
+pub const BLOCKS_PER_CHANNEL: usize = 32;
+/// Steps of a thread block.
+pub const STEPS_PER_BLOCK: usize = 256;
+/// Chunks that a step moves.
+pub const CHUNKS_PER_STEP: u32 = 71;
+/// Messages that a connection holds.
+pub const SLOTS: usize = 8;
+/// Reductions in a row that wait for nothing.
+pub const FUSED_REDUCTIONS: usize = 16;
 
 /// Warns of what the runtime refuses or stumbles over, in a schedule that is one.
 pub fn warn(schedule: &Schedule, ranks: &[Vec<&ThreadBlock>], size: u32, warnings: &mut Findings) {
@@ -86,22 +95,13 @@ fn warn_of_block(rank: Rank, block: &ThreadBlock, warnings: &mut Findings) {
         let message = format!("{} steps; MSCCL takes up to {STEPS_PER_BLOCK}", block.steps.len());
         warnings.add(Kind::Limit, Site::block(rank, block.id), message);
     }
-    let mut fused = 0;
     let mut waiting = false;
-    for step in &block.steps {
+    for (step, fused) in block.steps.iter().zip(reductions_in_a_row(block)) {
         let site = Site::step(rank, block.id, step.id);
         if step.count > CHUNKS_PER_STEP {
             let message = format!("{} chunks in one step; MSCCL takes up to {CHUNKS_PER_STEP}", step.count);
             warnings.add(Kind::Limit, site, message);
         }
-        let reduces = step.op == Op::Reduce;
-        fused = if !reduces {
-            0
-        } else if step.depends_on.is_some() {
-            1
-        } else {
-            fused + 1
-        };
         if fused == FUSED_REDUCTIONS + 1 {
             let message = format!("more than {FUSED_REDUCTIONS} reductions in a row, which MSCCL may fuse");
             warnings.add(Kind::Limit, site, message);
@@ -112,6 +112,18 @@ fn warn_of_block(rank: Rank, block: &ThreadBlock, warnings: &mut Findings) {
         }
         waiting = step.op == Op::Nop && (waiting || step.depends_on.is_some());
     }
+}
+
+/// For each step, how many reductions there are in a row up to it that wait for nothing.
+pub fn reductions_in_a_row(block: &ThreadBlock) -> impl Iterator<Item = usize> {
+    block.steps.iter().scan(0, |fused, step| {
+        *fused = match (step.op, step.depends_on) {
+            (Op::Reduce, Some(_)) => 1,
+            (Op::Reduce, None) => *fused + 1,
+            _ => 0,
+        };
+        Some(*fused)
+    })
 }
 
 /// A step that waits does so until the other thread block announces the step or a later one.

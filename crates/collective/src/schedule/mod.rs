@@ -1,11 +1,13 @@
 //! Imported schedules, which are written out step by step as in MSCCL, and their verification.
 //!
 //! ```text
-//!   form (JSON) ─▶ structure: is it a schedule?  ─▶ machine (flat arrays)
+//!   form (JSON) ─▶ structure: is it a schedule?  ─▶ lower: flat arrays
 //!                     limits: would MSCCL take it?       │
-//!                                                        ├─▶ execute: does it end?
-//!   contract: sizes, shared memory, promised results ────┼─▶ race: is every use of a chunk ordered?
-//!                                                        └─▶ data: are the results right?
+//!                                                        ├─▶ verify::order: does it end?
+//!   contract: sizes, shared memory, promised results ────┼─▶ verify::race: is every use of a chunk ordered?
+//!                                                        ├─▶ verify::data: carried out on symbols
+//!                                                        ├─▶ results: are they right?
+//!                                                        └─▶ imported: the program that does the same
 //! ```
 //!
 //! A schedule is verified for all sizes of chunks and all timings at once: data are symbols, and what
@@ -13,28 +15,29 @@
 //! taken from MSCCL: a step has read its source when its message can be received, and has written its
 //! destination before its own message can be.
 
-pub mod buffering;
 pub mod contract;
-pub mod data;
-pub mod execute;
 pub mod form;
 pub mod imported;
 pub mod limits;
-pub mod machine;
-pub mod race;
+pub mod lower;
 pub mod report;
+pub mod results;
 pub mod structure;
 
-pub use buffering::Buffering;
+pub use crate::verify::{Buffering, Finding, Kind};
 pub use form::{Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
 pub use imported::{Imported, NotImported, imported};
-pub use report::{Counts, Finding, Kind, Report};
+pub use report::{Counts, Report};
 
 use crate::program::Op;
 use crate::rank::Rank;
+use crate::verify::data::{Run, Sets, Value};
+use crate::verify::findings::Findings;
+use crate::verify::machine::{Machine, StepId};
+use crate::verify::{order, race};
+use contract::Contract;
 use form::VERSION;
-use machine::{Machine, StepId};
-use report::Findings;
+use lower::FileNames;
 use serde::Deserialize;
 use syncline_core::Refusal;
 
@@ -69,39 +72,40 @@ pub fn verify_json(text: &str) -> Result<String, Refusal> {
 /// # Errors
 /// [`Refusal`], if there is nothing to hold it against.
 pub fn verify(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<Report, Refusal> {
-    carry_out(schedule, root, buffering, |_, _, _| ()).map(|outcome| outcome.report)
+    carry_out(schedule, root, buffering, |_, _, _, _, _| ()).map(|outcome| outcome.report)
 }
 
 /// What comes of carrying a schedule out.
 struct Outcome {
     report: Report,
-    /// None, if there are errors.
-    machine: Option<Machine>,
+    /// The threads and the contract; none, if there are errors.
+    lowered: Option<(Machine, Contract)>,
 }
 
-/// Verifies a schedule; `watch` sees every chunk that a step moves.
+/// Verifies a schedule; `watch` sees every chunk that a step moves, and which of the step's chunks it is.
 fn carry_out(
     schedule: &Schedule,
     root: Option<u32>,
     buffering: Buffering,
-    watch: impl FnMut(&Machine, StepId, data::Moved),
+    watch: impl FnMut((&Machine, &Contract), &Sets, StepId, u32, Value),
 ) -> Result<Outcome, Refusal> {
     refuse(schedule, root, buffering)?;
     let given = root.or(schedule.root).map(Rank);
     let (mut errors, mut flaws, mut warnings) = (Findings::default(), Findings::default(), Findings::default());
-    let checked = structure::check(schedule, &mut errors);
-    let mut found_root = given;
-    let machine = checked.map(|checked| {
+    let lowered = structure::check(schedule, &mut errors).map(|checked| {
         limits::warn(schedule, &checked.ranks, checked.contract.size, &mut warnings);
-        Machine::new(checked)
+        (lower::machine(&checked), checked.contract)
     });
-    let counts = machine.as_ref().map(|machine| {
-        let order = execute::order(machine, buffering, &mut flaws);
+    let mut found_root = given;
+    let counts = lowered.as_ref().map(|(machine, contract)| {
+        let names = FileNames { contract };
+        let order = order::find(machine, buffering, &names, &mut flaws);
         if let Some(order) = &order {
-            race::find(machine, order, &mut flaws);
-            found_root = data::run(machine, order, schedule.collective.has_root(), given, watch, &mut flaws);
+            race::find(machine, order, &names, &mut flaws);
+            let rooted = (schedule.collective.has_root(), given);
+            found_root = compute((machine, contract), order, rooted, watch, &mut flaws);
         }
-        count(machine, order.as_deref())
+        count(machine, contract, order.as_deref())
     });
     let report = Report {
         name: schedule.name.clone(),
@@ -119,7 +123,26 @@ fn carry_out(
         warnings_omitted: warnings.omitted,
         counts,
     };
-    Ok(Outcome { report, machine })
+    Ok(Outcome { report, lowered })
+}
+
+/// Performs the steps on symbols and judges the results. Returns the root, where it is known.
+fn compute(
+    (machine, contract): (&Machine, &Contract),
+    order: &[StepId],
+    (has_root, given): (bool, Option<Rank>),
+    mut watch: impl FnMut((&Machine, &Contract), &Sets, StepId, u32, Value),
+    flaws: &mut Findings,
+) -> Option<Rank> {
+    let ranks = machine.ranks.len() as u32;
+    let (mut memory, mut sets) = (results::inputs(contract, ranks), Sets::new(ranks));
+    let names = FileNames { contract };
+    let mut run = Run { machine, memory: &mut memory, sets: &mut sets, names: &names };
+    let watch = |sets: &Sets, step, nth, value| watch((machine, contract), sets, step, nth, value);
+    match run.perform(order, watch, flaws) {
+        true => results::check(contract, &memory, &sets, (has_root, given), flaws),
+        false => given,
+    }
 }
 
 fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<(), Refusal> {
@@ -152,20 +175,20 @@ fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Resul
     Ok(())
 }
 
-fn count(machine: &Machine, order: Option<&[StepId]>) -> Counts {
+fn count(machine: &Machine, contract: &Contract, order: Option<&[StepId]>) -> Counts {
     let mut sent = vec![0u64; machine.ranks.len()];
     let (mut messages, mut nops) = (0, 0);
     for instruction in &machine.steps {
         nops += u64::from(instruction.op == Op::Nop);
         if instruction.op.sends() {
             messages += 1;
-            sent[machine.thread(instruction.thread).rank.index()] += u64::from(instruction.count);
+            sent[machine.thread(instruction.thread).rank.index()] += u64::from(instruction.count());
         }
     }
-    let mut channels: Vec<u32> = machine.connections.iter().map(|c| c.name.2).collect();
+    let mut channels: Vec<u32> = machine.connections.iter().filter_map(|c| c.channel).collect();
     channels.sort_unstable();
     channels.dedup();
-    let size = machine.contract.size;
+    let size = contract.size;
     let per_byte = |chunks: Option<&u64>| chunks.map_or(0.0, |&c| c as f64 / f64::from(size));
     Counts {
         ranks: machine.ranks.len() as u32,

@@ -3,9 +3,9 @@
 
 use super::contract::Contract;
 use super::form::{Collective, Location, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
-use super::report::{Findings, Kind, Remark, Site};
 use crate::program::Op;
 use crate::rank::Rank;
+use crate::verify::findings::{Findings, Kind, Remark, Site};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -25,7 +25,7 @@ pub const MAX_CLOCKS: u64 = 1 << 26;
 pub const MAX_MOVED: u64 = 1 << 27;
 
 /// One direction of a channel between two ranks: source, destination, channel.
-pub type Connection = (Rank, Rank, u32);
+pub type Channel = (Rank, Rank, u32);
 
 /// A schedule that is one, put in order.
 #[derive(Debug)]
@@ -235,7 +235,7 @@ struct Ends<'a> {
 
 /// Sends and receives of a connection meet in order, so their numbers and sizes must agree.
 fn check_messages(ranks: &[Vec<&ThreadBlock>], errors: &mut Findings) {
-    let mut connections: BTreeMap<Connection, Ends<'_>> = BTreeMap::new();
+    let mut connections: BTreeMap<Channel, Ends<'_>> = BTreeMap::new();
     for (rank, blocks) in (0..).map(Rank).zip(ranks) {
         for block in blocks {
             let out = block.send.map(|to| ((rank, Rank(to), block.channel), true));
@@ -263,7 +263,7 @@ fn check_messages(ranks: &[Vec<&ThreadBlock>], errors: &mut Findings) {
     }
 }
 
-fn match_messages((from, to, channel): Connection, ends: &Ends<'_>, errors: &mut Findings) {
+fn match_messages((from, to, channel): Channel, ends: &Ends<'_>, errors: &mut Findings) {
     let steps = |block: Option<&'_ ThreadBlock>, wanted: fn(Op) -> bool| -> Vec<(u32, u32)> {
         let steps = block.map_or(&[][..], |b| &b.steps);
         steps.iter().filter(|s| wanted(s.op)).map(|s| (s.id, s.count)).collect()

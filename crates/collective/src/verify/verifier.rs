@@ -1,23 +1,18 @@
 //! What is verified: a plan, the ranks that carry it out, and what their connections hold.
 
-use crate::plan::{PhaseId, Plan, Split};
+use super::buffering::Buffering;
+use super::data::{Run, Value};
+use super::findings::{Findings, Kind, Remark, Site};
+use super::held::Held;
+use super::layout::{ELEMENTS, Layout};
+use super::line::{LineNames, Steps};
+use super::machine::{Machine, StepId};
+use super::{order, race};
+use crate::kind::Kind as Collective;
+use crate::plan::{Phase, PhaseId, Plan};
 use crate::program::Program;
 use crate::rank::{LineRank, Rank};
 use syncline_core::{Bytes, Grid};
-
-/// What a connection, from a thread of a rank to another rank, holds while the receiver is not ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffering {
-    /// Any number of messages.
-    Eager,
-    /// At most so many messages (at least 1).
-    Slots(u32),
-    /// At most so many messages (at least 1) of all threads together. Now threads contend, and who comes
-    /// first matters: a deadlock found is one, but none found proves nothing for several threads.
-    SharedSlots(u32),
-    /// Nothing: a send completes together with its receive.
-    Rendezvous,
-}
 
 /// The ranks of a product of dimensions, and the programs they run.
 pub struct Verifier<'a> {
@@ -25,7 +20,7 @@ pub struct Verifier<'a> {
     pub plan: &'a Plan,
     /// Where the ranks stand.
     pub grid: Grid,
-    /// Elements of the chunk.
+    /// Elements of the chunk. In an all-to-all sizes play no part.
     pub elements: u64,
     /// What connections hold.
     pub buffering: Buffering,
@@ -33,13 +28,103 @@ pub struct Verifier<'a> {
     pub programs: Vec<Program>,
 }
 
-pub(super) const ELEMENTS: Split = Split { element: 1 };
+/// A program on lines whose vectors are equally long.
+struct Lowered {
+    layout: Layout,
+    machine: Machine,
+    order: Vec<StepId>,
+}
 
 impl<'a> Verifier<'a> {
     /// A verifier for a plan on a grid of these `sizes`, whose rings all go up (or all down).
     pub fn new(plan: &'a Plan, sizes: &[u32], elements: u64, up: bool, buffering: Buffering) -> Verifier<'a> {
         let programs = plan.phase_ids().map(|p| plan.program(p, up)).collect();
         Verifier { plan, grid: Grid::new(sizes.iter().copied()), elements, buffering, programs }
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// What has been found, up to the first phase in which something is.
+    ///
+    /// # Panics
+    /// If there is not one program per phase, or there is more data than can be numbered.
+    pub fn verify(&self) -> Result<(), Findings> {
+        assert_eq!(self.programs.len(), self.plan.phases().len(), "one program per phase");
+        let mut findings = Findings::default();
+        let phases = || self.plan.phase_ids().zip(self.programs.iter().zip(self.plan.phases()));
+        for (phase, (program, expected)) in phases() {
+            if let Err(remark) = check_size(program, expected) {
+                findings.add(Kind::Sizes, Site::ALL.in_phase(Some(phase)), remark);
+            }
+        }
+        let mut held = Held::new(self);
+        for (phase, (program, _)) in phases() {
+            if findings.is_empty() {
+                self.carry_out(phase, program, &mut held, &mut findings);
+            }
+        }
+        if findings.is_empty() {
+            held.check(self, &mut findings);
+        }
+        if findings.is_empty() { Ok(()) } else { Err(findings) }
+    }
+
+    /// Carries out a phase, line by line.
+    fn carry_out(&self, id: PhaseId, program: &Program, held: &mut Held, findings: &mut Findings) {
+        let phase = self.plan.phases()[id.index()];
+        let steps = match Steps::new(program, phase.kind) {
+            Ok(steps) => steps,
+            Err(remark) => return findings.add(Kind::TooLarge, Site::ALL.in_phase(Some(id)), remark),
+        };
+        let leads = |&rank: &Rank| self.coordinate(rank, phase.dim) == 0 && self.takes_part(rank, id);
+        // Lines differ in nothing but the length of their vectors, of which there are few.
+        let mut lowered: Vec<(u32, Lowered)> = Vec::new();
+        let mut memory = Vec::new();
+        for (line, first) in (0..).zip(self.all().filter(leads)) {
+            let members = (0..phase.ranks).map(|there| self.peer(first, phase.dim, LineRank(there)));
+            let switch = program.has_switch().then_some(Rank(self.ranks() + line));
+            let ranks: Vec<Rank> = members.chain(switch).collect();
+            let part = held.part(self, first, id);
+            let at = lowered.iter().position(|(len, _)| *len == part.len).unwrap_or(lowered.len());
+            if at == lowered.len() {
+                let names = LineNames { phase: id, ranks: &ranks, layout: None, part };
+                let Some(line) = self.lower(&steps, names, findings) else { return };
+                lowered.push((part.len, line));
+            }
+            let Lowered { layout, machine, order } = &lowered[at].1;
+            let names = LineNames { phase: id, ranks: &ranks, layout: Some(layout), part };
+            memory.clear();
+            memory.resize(ranks.len() * layout.cells() as usize, Value::NOTHING);
+            let members = &ranks[..phase.ranks as usize];
+            let moves = held.moves(self, &phase, part, layout);
+            held.load(&moves, members, layout, &mut memory);
+            let mut run = Run { machine, memory: &mut memory, sets: &mut held.sets, names: &names };
+            if !run.perform(order, |_, _, _, _| (), findings) {
+                return;
+            }
+            held.store(&moves, members, layout, &memory);
+        }
+    }
+
+    /// Lays a program out on a line, and finds an order for its steps that leaves no races. What is wrong goes to `findings`.
+    fn lower(&self, steps: &Steps<'_>, names: LineNames<'_>, findings: &mut Findings) -> Option<Lowered> {
+        let layout = match steps.layout(names.part.len) {
+            Ok(layout) => layout,
+            Err((kind, remark)) => {
+                findings.add(kind, Site::ALL.in_phase(Some(names.phase)), remark);
+                return None;
+            }
+        };
+        let names = LineNames { layout: Some(&layout), ..names };
+        let shared = matches!(self.buffering, Buffering::SharedSlots(_));
+        let machine = steps.lower(&layout, shared, &names, findings);
+        if !findings.is_empty() {
+            return None;
+        }
+        let order = order::find(&machine, self.buffering, &names, findings)?;
+        race::find(&machine, &order, &names, findings);
+        findings.is_empty().then_some(Lowered { layout, machine, order })
     }
 
     pub(super) fn ranks(&self) -> u32 {
@@ -51,11 +136,6 @@ impl<'a> Verifier<'a> {
         (0..self.ranks()).map(Rank)
     }
 
-    /// The number of a rank in the lines along a dimension.
-    pub(super) fn on_line(&self, rank: Rank, dim: u8) -> LineRank {
-        LineRank(self.coordinate(rank, dim))
-    }
-
     pub(super) fn coordinate(&self, rank: Rank, dim: u8) -> u32 {
         self.grid.coordinate(rank.0, dim.into())
     }
@@ -65,7 +145,7 @@ impl<'a> Verifier<'a> {
         Rank(self.grid.with_coordinate(rank.0, dim.into(), there.0))
     }
 
-    pub(super) fn takes_part(&self, rank: Rank, phase: PhaseId) -> bool {
+    fn takes_part(&self, rank: Rank, phase: PhaseId) -> bool {
         self.plan.takes_part(phase, |d| self.coordinate(rank, d))
     }
 
@@ -78,4 +158,17 @@ impl<'a> Verifier<'a> {
     pub(super) fn ends(&self, rank: Rank) -> [(u64, u64); 2] {
         self.plan.ends(Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
     }
+}
+
+/// Whether a program is for as many ranks as its phase has, and cuts what they exchange into equal parts for all of them.
+fn check_size(program: &Program, phase: &Phase) -> Result<(), Remark> {
+    let (ranks, parts) = (program.ranks(), program.parts());
+    if ranks != phase.ranks {
+        return Err(Remark::accepting(format!("the program is for {ranks} ranks"), phase.ranks.to_string()));
+    }
+    if phase.kind == Collective::AllToAll && (parts == 0 || !parts.is_multiple_of(ranks)) {
+        let message = format!("{parts} blocks are not as many for each of {ranks} ranks");
+        return Err(Remark::accepting(message, format!("a multiple of {ranks}")));
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Schedules for tests: a small language to write them, and well-known algorithms in it.
 
+use proptest::prelude::*;
 use syncline_collective::schedule::{
     Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep, ThreadBlock,
 };
@@ -62,14 +63,18 @@ pub fn step(
     steps.push(ScheduleStep { id, op, src, dst, count, depends_on: None, has_dependents: false });
 }
 
-/// Lets the last step of a thread block wait for the last step, so far, of another of its rank.
-pub fn wait_for_last(schedule: &mut Schedule, (rank, block): (u32, u32), other: u32) {
+/// Lets the last step of a thread block wait for a step of another of its rank.
+pub fn wait_for(schedule: &mut Schedule, (rank, block): (u32, u32), on: Dependency) {
     let blocks = &mut schedule.ranks[rank as usize].thread_blocks;
-    let target = blocks[other as usize].steps.last_mut().expect("a step to wait for");
-    target.has_dependents = true;
-    let step = target.id;
-    let last = blocks[block as usize].steps.last_mut().expect("a step that waits");
-    last.depends_on = Some(Dependency { thread_block: other, step });
+    blocks[on.thread_block as usize].steps[on.step as usize].has_dependents = true;
+    blocks[block as usize].steps.last_mut().expect("a step that waits").depends_on = Some(on);
+}
+
+/// Lets the last step of a thread block wait for the last step, so far, of another of its rank.
+pub fn wait_for_last(schedule: &mut Schedule, at: (u32, u32), other: u32) {
+    let steps = &schedule.ranks[at.0 as usize].thread_blocks[other as usize].steps;
+    let step = steps.last().expect("a step to wait for").id;
+    wait_for(schedule, at, Dependency { thread_block: other, step });
 }
 
 /// Adds a `nop` that waits, for the dependencies beyond the one that a step can have.
@@ -256,6 +261,43 @@ pub fn direct_all_to_all(ranks: u32, channels: u32, count: u32) -> Schedule {
     s
 }
 
+/// All-to-all on a grid of `x` by `y` ranks: what is for another column goes there first, waits in scratch, and goes on along
+/// the column.
+pub fn staged_all_to_all(x: u32, y: u32) -> Schedule {
+    let ranks = x * y;
+    let mut s = empty(Collective::AllToAll, false, ranks, [ranks, ranks, ranks]);
+    for rank in 0..ranks {
+        let (column, row) = (rank % x, rank / x);
+        let at_place = |column: u32, row: u32| row * x + column;
+        let own = (rank, block(&mut s, rank, None, None, 0));
+        step(&mut s, own, Op::Copy, at(I, rank), at(O, rank), 1);
+        let mut arrivals = vec![None; x as usize];
+        for other in (0..x).filter(|&other| other != column) {
+            let peer = at_place(other, row);
+            let b = (rank, block(&mut s, rank, Some(peer), Some(peer), 0));
+            for there in 0..y {
+                step(&mut s, b, Op::Send, at(I, at_place(other, there)), None, 1);
+                let into = if there == row { at(O, peer) } else { at(S, at_place(other, there)) };
+                step(&mut s, b, Op::Recv, None, into, 1);
+            }
+            arrivals[other as usize] = Some(b.1);
+        }
+        for other in (0..y).filter(|&other| other != row) {
+            let peer = at_place(column, other);
+            let b = (rank, block(&mut s, rank, Some(peer), Some(peer), 0));
+            for there in 0..x {
+                let from = if there == column { at(I, peer) } else { at(S, at_place(there, other)) };
+                step(&mut s, b, Op::Send, from, None, 1);
+                if let Some(arrival) = arrivals[there as usize] {
+                    wait_for(&mut s, b, Dependency { thread_block: arrival, step: 2 * other + 1 });
+                }
+                step(&mut s, b, Op::Recv, None, at(O, at_place(there, other)), 1);
+            }
+        }
+    }
+    s
+}
+
 /// All-reduce in place in one round: everybody sends everything to everybody; the received vectors
 /// wait in scratch until the own one has been sent.
 pub fn direct_all_reduce(ranks: u32, count: u32) -> Schedule {
@@ -353,4 +395,26 @@ pub fn star(collective: Collective, ranks: u32, root: u32, share: u32, in_place:
         step(&mut s, b, Op::Recv, None, there, share);
     }
     s
+}
+
+/// One of these.
+pub fn any_schedule() -> impl Strategy<Value = Schedule> {
+    (0u32..11, 1u32..=12, 1u32..4, 1u32..4, any::<bool>(), any::<u32>()).prop_map(
+        |(kind, ranks, channels, count, in_place, root)| match kind {
+            0 => ring_all_reduce(ranks, channels, count, in_place),
+            1 => ring_all_gather(ranks, channels, count, in_place),
+            2 => ring_reduce_scatter(ranks, channels, count, in_place),
+            3 => tree_all_reduce(ranks, channels, count),
+            4 => direct_all_to_all(ranks, channels, count),
+            5 => direct_all_reduce(ranks, count),
+            6 => chain_broadcast(ranks, root % ranks, count),
+            7 => chain_reduce(ranks, root % ranks, count),
+            8 => twice_around(ranks, channels, count),
+            9 => staged_all_to_all(ranks.div_ceil(channels), channels),
+            _ => {
+                let collective = if channels > 1 { Collective::Gather } else { Collective::Scatter };
+                star(collective, ranks, root % ranks, count, in_place)
+            }
+        },
+    )
 }

@@ -1,11 +1,10 @@
 //! Schedules become programs that do the same.
 
 use crate::build::*;
-use crate::valid::any_schedule;
 use proptest::prelude::*;
 use syncline_collective::program::Pacing;
 use syncline_collective::schedule::{
-    Collective, Dependency, Imported, Kind, NotImported, Schedule, ScheduleStep, imported,
+    Collective, Dependency, Imported, Kind, Location, NotImported, Schedule, ScheduleStep, imported,
 };
 use syncline_collective::{Blocks, Buffer, Detail, LineRank, Op, Place, Program, Rank, Slot, Step, Written};
 
@@ -125,7 +124,27 @@ fn blocks_of_an_all_to_all_have_an_origin() {
     }
 }
 
-/// What a rank has for another may go by way of a third.
+/// What a rank has for another may go by way of a third, and stays what it is.
+#[test]
+fn blocks_on_their_way_have_an_origin() {
+    let schedule = staged_all_to_all(3, 2);
+    let imported = import(&schedule);
+    assert!(imported.regular);
+    let mut forwarded = 0;
+    for rank in &schedule.ranks {
+        for (block, step) in rank.thread_blocks.iter().flat_map(|b| b.steps.iter().map(move |s| (b, s))) {
+            let got = imported.program.step(LineRank(rank.id), Slot { thread: block.id as u16, pc: step.id });
+            if let (Op::Send, Some(Location { buffer: Buffer::Scratch, offset })) = (step.op, step.src) {
+                // It came along the row, from the column of its place, and is for the rank that it is sent to.
+                let origin = rank.id / 3 * 3 + offset % 3;
+                assert_eq!(got.blocks, Blocks { origin, first: got.to.0, count: 1 });
+                forwarded += 1;
+            }
+        }
+    }
+    assert_eq!(forwarded, 6 * 2);
+}
+
 #[test]
 fn chunks_that_do_not_follow_one_another_are_noticed() {
     let mut s = empty(Collective::AllGather, false, 2, [2, 4, 0]);

@@ -2,8 +2,8 @@
 //! schedule still comes out right in every order that the oracle tries.
 
 use crate::broken::remove;
+use crate::build::any_schedule;
 use crate::oracle::{self, Random};
-use crate::valid::any_schedule;
 use proptest::prelude::*;
 use syncline_collective::Op;
 use syncline_collective::schedule::{Buffering, Schedule, ScheduleStep, verify};

@@ -120,26 +120,6 @@ fn a_large_schedule() {
     accept(&twice_around(128, 16, 64), Buffering::Slots(1));
 }
 
-pub fn any_schedule() -> impl Strategy<Value = Schedule> {
-    (0u32..10, 1u32..=12, 1u32..4, 1u32..4, any::<bool>(), any::<u32>()).prop_map(
-        |(kind, ranks, channels, count, in_place, root)| match kind {
-            0 => ring_all_reduce(ranks, channels, count, in_place),
-            1 => ring_all_gather(ranks, channels, count, in_place),
-            2 => ring_reduce_scatter(ranks, channels, count, in_place),
-            3 => tree_all_reduce(ranks, channels, count),
-            4 => direct_all_to_all(ranks, channels, count),
-            5 => direct_all_reduce(ranks, count),
-            6 => chain_broadcast(ranks, root % ranks, count),
-            7 => chain_reduce(ranks, root % ranks, count),
-            8 => twice_around(ranks, channels, count),
-            _ => {
-                let collective = if channels > 1 { Collective::Gather } else { Collective::Scatter };
-                star(collective, ranks, root % ranks, count, in_place)
-            }
-        },
-    )
-}
-
 proptest! {
     #[test]
     fn right_schedules_are_verified_and_come_out_right(schedule in any_schedule(), seed in any::<u64>()) {

@@ -1,11 +1,11 @@
 //! Programs with a fault are rejected, and for the right reason.
 
-use crate::support::{line, programs, verdict};
+use crate::support::{line, programs, sort, verdict};
 use proptest::prelude::*;
 use syncline_collective::program::Frame;
-use syncline_collective::verify::{Buffering, Flaw, Misdirection};
+use syncline_collective::verify::{Buffering, Finding, Findings, Kind as Sort};
 use syncline_collective::{
-    Algorithm, Blocks, Kind, LineRank, Op, PhaseId, Plan, Posting, Program, Rank, Slot, Step, Written,
+    Algorithm, Blocks, Kind, LineRank, Op, PhaseId, Plan, Posting, Program, Slot, Step, Written,
 };
 
 /// The steps of each rank by thread.
@@ -100,25 +100,25 @@ impl Fault {
     }
 
     /// Whether it is known by what it does.
-    fn explains(self, flaw: &Flaw) -> bool {
-        let misdirected = matches!(flaw, Flaw::WrongStep { .. } | Flaw::Mismatch { .. });
+    fn explains(self, finding: &Finding) -> bool {
+        let misdirected = matches!(finding.kind, Sort::Misdirected | Sort::Mismatch);
         match self {
             // What follows a missing or exchanged step is taken by another one, if anything follows.
             Fault::Dropped | Fault::SwappedWithNext => {
                 // Or data is sent before it is there: none, or of another thread.
-                misdirected || matches!(flaw, Flaw::Deadlock { .. } | Flaw::Absent { .. } | Flaw::Race { .. })
+                misdirected || matches!(finding.kind, Sort::Deadlock | Sort::Absent | Sort::Race)
             }
-            Fault::NotReduced => matches!(flaw, Flaw::Lost { .. }),
-            Fault::Reduced => matches!(flaw, Flaw::Doubled { .. } | Flaw::Absent { .. } | Flaw::NothingToAdd { .. }),
-            Fault::WrongBlock => matches!(flaw, Flaw::Mismatch { .. }),
-            Fault::WrongSender => matches!(flaw, Flaw::WrongStep { why: Misdirection::OtherSender, .. }),
+            Fault::NotReduced => finding.kind == Sort::Lost,
+            Fault::Reduced => matches!(finding.kind, Sort::Doubled | Sort::Absent | Sort::Operand),
+            Fault::WrongBlock => finding.kind == Sort::Mismatch,
+            Fault::WrongSender => finding.kind == Sort::Misdirected && finding.message.ends_with("another rank"),
             Fault::WrongReceiver | Fault::WrongStep | Fault::WrongThread => misdirected,
         }
     }
 }
 
 /// Damages one step; the verdict, unless nothing that matters was changed.
-fn damaged(plan: &Plan, fault: Fault, rank: usize, thread: usize, pc: usize) -> Option<Result<(), Flaw>> {
+fn damaged(plan: &Plan, fault: Fault, rank: usize, thread: usize, pc: usize) -> Option<Result<(), Findings>> {
     let original = plan.program(PhaseId(0), true);
     let mut steps = steps(&original);
     let (ranks, parts, threads) = (original.ranks(), original.parts(), original.threads());
@@ -149,7 +149,10 @@ fn every_fault_in_every_step_is_found_for_what_it_is() {
                     match damaged(&plan, fault, rank, thread, pc) {
                         None => {}
                         Some(Ok(())) => panic!("{} is not found", context()),
-                        Some(Err(flaw)) => assert!(fault.explains(&flaw), "{}: {flaw}", context()),
+                        Some(Err(found)) => {
+                            assert!(fault.explains(&found.list[0]), "{}: {found}", context());
+                            assert_eq!(found.list[0].phase.is_some(), fault != Fault::NotReduced, "{}", context());
+                        }
                     }
                 }
             }
@@ -185,7 +188,7 @@ proptest! {
         let steps = program.steps(LineRank(rank as u32), thread as u16);
         if steps > 0 {
             match damaged(&plan, fault, rank, thread, pc.index(steps as usize)) {
-                Some(Err(flaw)) => prop_assert!(fault.explains(&flaw), "{}", flaw),
+                Some(Err(found)) => prop_assert!(fault.explains(&found.list[0]), "{}", found),
                 Some(Ok(())) => prop_assert!(false, "not found"),
                 None => {}
             }
@@ -223,7 +226,12 @@ fn threads_that_share_data_in_no_order_race() {
     let in_order = exchange(|send, receive| vec![vec![send, receive]]);
     assert_eq!(verdict(&plan, in_order, 3, Buffering::Eager), Ok(()));
     let apart = exchange(|send, receive| vec![vec![send], vec![receive]]);
-    assert!(matches!(verdict(&plan, apart, 3, Buffering::Eager), Err(Flaw::Race { element: 0, .. })));
+    let found = verdict(&plan, apart, 3, Buffering::Eager).unwrap_err();
+    assert_eq!((found.list[0].kind, found.list[0].place()), (Sort::Race, "rank 0, phase 0, thread 0, step 0".into()));
+    assert_eq!(
+        found.list[0].message,
+        "reads element 0 of the vector, which step 0 of thread 1 writes; nothing says which comes first"
+    );
 }
 
 #[test]
@@ -235,7 +243,8 @@ fn two_threads_that_add_to_the_same_data_race() {
     steps[0].push(vec![second]);
     steps[2][0][0].into = Slot { thread: 1, pc: 0 };
     let verdict = verdict(&plan, program(&original, steps), 3, Buffering::Eager);
-    assert!(matches!(verdict, Err(Flaw::Race { rank: Rank(0), .. })), "{verdict:?}");
+    assert_eq!(sort(&verdict), Some(Sort::Race), "{verdict:?}");
+    assert_eq!(verdict.unwrap_err().list[0].rank, Some(0));
 }
 
 #[test]
@@ -248,7 +257,7 @@ fn a_result_that_comes_down_a_tree_before_all_went_up_is_a_race() {
     steps[0][0] = vec![Step::receive(Op::RecvReduce, turn.blocks, turn.from)];
     steps[0][1] = vec![Step::send(turn.blocks, turn.to, turn.into)];
     let verdict = verdict(&plan, program(&original, steps), 2, Buffering::Eager);
-    assert!(matches!(verdict, Err(Flaw::Race { .. })), "{verdict:?}");
+    assert_eq!(sort(&verdict), Some(Sort::Race), "{verdict:?}");
 }
 
 #[test]
@@ -259,7 +268,9 @@ fn a_second_message_to_a_step_is_rejected() {
     let again = steps[1][0][0];
     steps[1][0].push(again);
     let verdict = verdict(&plan, program(&original, steps), 2, Buffering::Eager);
-    assert!(matches!(verdict, Err(Flaw::WrongStep { why: Misdirection::Taken, .. })), "{verdict:?}");
+    assert_eq!(sort(&verdict), Some(Sort::Misdirected), "{verdict:?}");
+    let message = &verdict.unwrap_err().list[0].message;
+    assert_eq!(message, "sends to step 1 of rank 0, but it has its message already");
 }
 
 #[test]
@@ -268,5 +279,7 @@ fn a_program_of_another_size_is_rejected() {
     let program = Program::Direct { kind: Kind::AllGather, ranks: 4, root: LineRank(0), posting: Posting::Rotated };
     let mut verifier = syncline_collective::verify::Verifier::new(&plan, &[3], 4, true, Buffering::Eager);
     verifier.programs = vec![program];
-    assert_eq!(verifier.verify(), Err(Flaw::WrongSize { phase: PhaseId(0), expected: 3, got: 4 }));
+    let finding = &verifier.verify().unwrap_err().list[0];
+    assert_eq!((finding.kind, finding.phase), (Sort::Sizes, Some(0)));
+    assert_eq!(finding.to_string(), "the program is for 4 ranks; accepted: 3");
 }

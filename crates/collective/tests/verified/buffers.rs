@@ -1,8 +1,8 @@
 //! What programs need of the buffers between ranks: the table of the verifier's documentation.
 
-use crate::support::{line, programs, verdict, verify_line};
-use syncline_collective::verify::{Awaited, Buffering, Flaw};
-use syncline_collective::{Algorithm, Kind, PhaseId, Rank};
+use crate::support::{line, programs, sort, verdict, verify_line};
+use syncline_collective::verify::{Buffering, Kind as Sort};
+use syncline_collective::{Algorithm, Kind, PhaseId};
 
 /// Whether a program waits for room in its receiver before it has taken what its receiver waits to send.
 fn needs_a_slot(algorithm: Algorithm, kind: Kind) -> bool {
@@ -22,7 +22,7 @@ fn what_a_program_needs_of_its_buffers() {
                 }
                 let rendezvous = verify(Buffering::Rendezvous);
                 if needs_a_slot(algorithm, kind) {
-                    assert!(matches!(rendezvous, Err(Flaw::Deadlock { .. })), "{context}: {rendezvous:?}");
+                    assert_eq!(sort(&rendezvous), Some(Sort::Deadlock), "{context}: {rendezvous:?}");
                 } else {
                     assert_eq!(rendezvous, Ok(()), "{context}");
                 }
@@ -35,8 +35,7 @@ fn what_a_program_needs_of_its_buffers() {
 fn threads_need_slots_of_their_own() {
     let deadlocks = |algorithm, ranks, slots| {
         let pair = (algorithm, Kind::AllReduce);
-        let verdict = verify_line(pair, ranks, 0, 12, true, Buffering::SharedSlots(slots));
-        matches!(verdict, Err(Flaw::Deadlock { .. }))
+        sort(&verify_line(pair, ranks, 0, 12, true, Buffering::SharedSlots(slots))) == Some(Sort::Deadlock)
     };
     for ranks in 3..20 {
         let trees = Algorithm::OneHopTrees { slices: 8 };
@@ -48,9 +47,11 @@ fn threads_need_slots_of_their_own() {
 #[test]
 fn a_ring_without_buffers_waits_for_itself() {
     let verdict = verify_line((Algorithm::Ring, Kind::AllReduce), 4, 0, 8, true, Buffering::Rendezvous);
-    let Err(Flaw::Deadlock { stuck }) = verdict else { panic!("{verdict:?}") };
-    let waits: Vec<_> = stuck.iter().map(|w| (w.rank, w.awaited)).collect();
-    assert_eq!(waits, [0, 1, 2, 3].map(|rank| (Rank(rank), Awaited::Room(Rank((rank + 1) % 4)))));
+    let waits =
+        [0, 1, 2, 3].map(|rank| format!("rank {rank} thread 0 step 0 waits for rank {} to receive", (rank + 1) % 4));
+    let message = format!("4 threads wait for ever, with connections that hold nothing: {}", waits.join("; "));
+    let finding = &verdict.unwrap_err().list[0];
+    assert_eq!((finding.kind, &finding.message), (Sort::Deadlock, &message));
 }
 
 #[test]
@@ -60,5 +61,9 @@ fn a_deadlock_says_who_waits_for_whom() {
     steps[1][0][1].op = syncline_collective::Op::Recv; // keeps what it should also pass on
     let verdict = verdict(&plan, crate::broken::program(&plan.program(PhaseId(0), true), steps), 4, Buffering::Eager);
     let message = verdict.unwrap_err().to_string();
-    assert_eq!(message, "deadlock; rank 2, phase 0, step 1 waits for a message of rank 1");
+    assert_eq!(
+        message,
+        "rank 2, phase 0, thread 0, step 1: 1 threads wait for ever, with connections that hold any number of messages: \
+         rank 2 thread 0 step 1 waits for a message from rank 1, which sends it none"
+    );
 }

@@ -3,7 +3,7 @@
 use crate::support::COMPOSITIONS;
 use proptest::prelude::*;
 use std::ops::RangeInclusive;
-use syncline_collective::verify::{Buffering, Flaw, Verifier};
+use syncline_collective::verify::{Buffering, Findings, Verifier};
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest, Rank};
 
 /// Collectives, all-reduce once per composition.
@@ -41,7 +41,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn verify(&self) -> Result<(), Flaw> {
+    fn verify(&self) -> Result<(), Findings> {
         let (kind, composition) = self.collective;
         // Dimensions of one rank are passed over.
         let gone_through: Vec<u8> = self.order.iter().copied().filter(|&d| self.sizes[usize::from(d)] > 1).collect();

@@ -2,6 +2,11 @@
 
 mod broken;
 mod buffers;
+#[path = "../schedules/build.rs"]
+mod build;
 mod grids;
+mod imported;
 mod lines;
+mod places;
 mod support;
+mod written;

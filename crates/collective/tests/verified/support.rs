@@ -1,6 +1,6 @@
 //! Plans to be verified.
 
-use syncline_collective::verify::{Buffering, Flaw, Verifier};
+use syncline_collective::verify::{Buffering, Findings, Kind as Sort, Verifier};
 use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest, Program, Rank};
 
 pub const COMPOSITIONS: [Composition; 3] =
@@ -20,6 +20,11 @@ pub fn line(kind: Kind, algorithm: Algorithm, ranks: u32, root: u32) -> Plan {
         .expect("a program that exists")
 }
 
+/// What sort of finding came first, if anything was found.
+pub fn sort(verdict: &Result<(), Findings>) -> Option<Sort> {
+    verdict.as_ref().err().map(|findings| findings.list[0].kind)
+}
+
 pub fn verify_line(
     (algorithm, kind): (Algorithm, Kind),
     ranks: u32,
@@ -27,13 +32,13 @@ pub fn verify_line(
     elements: u64,
     up: bool,
     buffering: Buffering,
-) -> Result<(), Flaw> {
+) -> Result<(), Findings> {
     let plan = line(kind, algorithm, ranks, root);
     Verifier::new(&plan, &[ranks], elements, up, buffering).verify()
 }
 
 /// Verifies a program in place of the one of a plan on one dimension.
-pub fn verdict(plan: &Plan, program: Program, elements: u64, buffering: Buffering) -> Result<(), Flaw> {
+pub fn verdict(plan: &Plan, program: Program, elements: u64, buffering: Buffering) -> Result<(), Findings> {
     let sizes = [program.ranks()];
     let mut verifier = Verifier::new(plan, &sizes, elements, true, buffering);
     verifier.programs = vec![program];

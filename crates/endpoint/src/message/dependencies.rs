@@ -4,7 +4,7 @@
 //! done, those that wait for it go on at the same instant. They do so from a list and not from within one another, so that a
 //! chain of waits of any length takes no more room than its threads.
 
-use super::MessageEndpoint;
+use super::{MessageEndpoint, Thread};
 use crate::api::{ChunkId, Ctx};
 use crate::costs::StepCost;
 use crate::work_done::WorkDone;
@@ -34,19 +34,19 @@ impl Dependencies {
 }
 
 impl<C: StepCost> MessageEndpoint<C> {
-    /// Lets a thread go on, and all whose dependencies that fulfils.
+    /// Lets a thread go on, and all whose dependencies have been fulfilled.
     #[inline(never)]
     pub(super) fn advance_with_others<N: Network, Q>(
         &mut self,
         npu: NodeId,
         seq: ChunkId,
-        thread: u16,
+        thread: Option<u16>,
         ctx: &mut Ctx<'_, N, Q>,
     ) where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         let Some(dependencies) = &mut self.dependencies else { return };
-        dependencies.ready.push((npu, seq, thread));
+        dependencies.ready.extend(thread.map(|thread| (npu, seq, thread)));
         if std::mem::replace(&mut dependencies.busy, true) {
             return;
         }
@@ -127,15 +127,17 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
-    /// The message of a thread's first step has come: it begins, if it has not begun and waits for nothing else.
-    pub(super) fn begin_with_message(&mut self, npu: NodeId, seq: ChunkId, thread: u16) {
+    /// The message of a step has come, to a chunk that keeps its active threads only: if it is the first step of a thread
+    /// that waits for nothing else, the thread begins. Returns the thread if it is active.
+    #[inline(never)]
+    pub(super) fn begin_with_message(&mut self, npu: NodeId, seq: ChunkId, into: Slot) -> Option<&Thread> {
         let chunk = self.chunks[seq.index()];
         let window = &self.npus[npu.index()];
         let at = window.place(seq);
-        let begun = window.active(at, thread, self.threads).is_some();
-        let view = self.layout.view(npu, chunk, window.chunks[at].phase);
-        if !begun && view.after(Slot { thread, pc: 0 }).is_none() {
-            self.decode(npu, seq, thread);
+        let begins = into.pc == 0 && window.active(at, into.thread, self.threads).is_none();
+        if begins && self.layout.view(npu, chunk, window.chunks[at].phase).after(into).is_none() {
+            self.decode(npu, seq, into.thread);
         }
+        self.npus[npu.index()].active(at, into.thread, self.threads)
     }
 }

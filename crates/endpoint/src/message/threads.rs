@@ -110,7 +110,10 @@ impl Window {
     /// A thread of the chunk at a place, of so many that every chunk keeps.
     #[inline(always)]
     pub fn thread(&mut self, at: usize, thread: u16, threads: usize) -> &mut Thread {
-        self.chunk_and_thread(at, thread, threads).1
+        match threads {
+            0 => self.active[at].get_or_begin(thread),
+            _ => &mut self.dense[at * threads + usize::from(thread)],
+        }
     }
 
     /// The state of a thread that is active.

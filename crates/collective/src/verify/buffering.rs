@@ -1,9 +1,9 @@
-//! How many messages a connection can hold, which decides whether a schedule can deadlock.
+//! How many messages a connection can hold, which decides whether threads can deadlock.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a connection holds while the receiver is not ready.
+/// What a connection, from a thread of a rank to another rank, holds while the receiver is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Buffering {
@@ -11,6 +11,10 @@ pub enum Buffering {
     Eager,
     /// At most so many messages (at least 1).
     Slots(u32),
+    /// At most so many messages (at least 1) of all threads together. Now threads contend, and who comes first matters: a
+    /// deadlock found is one, but none found proves nothing for several threads. Files do not ask for it.
+    #[serde(skip)]
+    SharedSlots(u32),
     /// Nothing: a send completes together with its receive.
     Rendezvous,
 }
@@ -21,6 +25,9 @@ impl fmt::Display for Buffering {
             Buffering::Eager => write!(f, "connections that hold any number of messages"),
             Buffering::Slots(1) => write!(f, "connections that hold 1 message"),
             Buffering::Slots(slots) => write!(f, "connections that hold {slots} messages"),
+            Buffering::SharedSlots(slots) => {
+                write!(f, "connections that hold {slots} messages of all threads together")
+            }
             Buffering::Rendezvous => write!(f, "connections that hold nothing"),
         }
     }

@@ -1,26 +1,28 @@
-//! Data races: two steps of different thread blocks of a rank that use the same chunk, one of them
-//! writing, while nothing says which comes first.
+//! Data races: two steps of different threads of a rank that use the same cell, one of them writing, while nothing says which
+//! comes first.
 //!
-//! What orders steps: their place in a thread block, dependencies, and messages (a step that sends
-//! comes before the one that receives). Room in a connection orders nothing here, since how much there
-//! is depends on the runtime.
+//! What orders steps: their place in a thread, dependencies, and messages (a step that sends comes before the one that
+//! receives). Room in a connection orders nothing here, since how much there is depends on the runtime.
 //!
 //! Every step gets a clock: for each thread of one rank, how many of its steps come before. A step that
-//! uses a chunk after step `n` of thread `u` did is in order if its clock for `u` is beyond `n`. Clocks that know
-//! only the rank itself are cheap, and most schedules need no more. What they cannot decide is decided
+//! uses a cell after step `n` of thread `u` did is in order if its clock for `u` is beyond `n`. Clocks that know
+//! only the rank itself are cheap, and many schedules need no more. What they cannot decide is decided
 //! by clocks that go through all ranks, for the threads in question, some at a time.
 
-use super::machine::{Machine, StepId, ThreadId};
-use super::report::{Findings, Kind};
+use super::findings::{Findings, Kind};
+use super::machine::{Machine, Names, StepId, ThreadId};
 use crate::rank::Rank;
 use std::ops::Range;
 
-/// Most races that are listed.
+/// Most races of a rank that are listed.
 const LISTED: usize = 8;
 /// Threads per pass through all ranks.
 const LANES: usize = 16;
+/// As many pairs of steps are decided together, or those of a rank: it takes room to keep them, and time to go through all
+/// ranks.
+const TOGETHER: usize = 1 << 20;
 
-/// Step `step` uses a chunk after `other` did, and one of them writes.
+/// Step `step` uses a cell after `other` did, and one of them writes.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     step: StepId,
@@ -37,33 +39,45 @@ struct Used {
 }
 
 /// Finds races. `order` must be an order in which the steps can be performed.
-pub fn find(machine: &Machine, order: &[StepId], flaws: &mut Findings) {
+pub fn find(machine: &Machine, order: &[StepId], names: &dyn Names, flaws: &mut Findings) {
+    if machine.ranks.iter().all(|threads| threads.len() < 2) {
+        return;
+    }
     let mut by_rank: Vec<Vec<StepId>> = vec![Vec::new(); machine.ranks.len()];
     for &step in order {
         by_rank[machine.thread_of(step).rank.index()].push(step);
     }
+    let mut suspects = Vec::new();
+    let mut users = Vec::new();
     for (rank, order_of_rank) in (0..).map(Rank).zip(&by_rank) {
-        let suspects = suspects(machine, rank, order_of_rank);
-        let mut left = decide(machine, order, suspects);
-        left.sort_by_key(|s| (s.step.min(s.other), s.step.max(s.other)));
-        for (i, suspect) in left.iter().enumerate() {
-            if i < LISTED {
-                report(machine, *suspect, flaws);
-            } else {
-                flaws.omitted += 1;
-            }
+        if machine.ranks[rank.index()].len() > 1 {
+            suspect(machine, rank, order_of_rank, &mut users, &mut suspects);
         }
+        if suspects.len() >= TOGETHER {
+            convict(machine, order, std::mem::take(&mut suspects), names, flaws);
+        }
+    }
+    convict(machine, order, suspects, names, flaws);
+}
+
+/// Reports those suspects that nothing puts in order; of each rank, the first ones.
+fn convict(machine: &Machine, order: &[StepId], suspects: Vec<Suspect>, names: &dyn Names, flaws: &mut Findings) {
+    let mut left = decide(machine, order, suspects);
+    left.sort_by_key(|s| (s.step.min(s.other), s.step.max(s.other))); // which is by rank, too
+    for of_rank in left.chunk_by(|a, b| machine.thread_of(a.step).rank == machine.thread_of(b.step).rank) {
+        of_rank.iter().take(LISTED).for_each(|&suspect| report(machine, suspect, names, flaws));
+        flaws.omitted += of_rank.len().saturating_sub(LISTED) as u64;
     }
 }
 
 /// Pairs that the order within the rank does not settle: the last for each step and other thread.
-fn suspects(machine: &Machine, rank: Rank, order: &[StepId]) -> Vec<Suspect> {
+fn suspect(machine: &Machine, rank: Rank, order: &[StepId], users_of: &mut Vec<Vec<Used>>, found: &mut Vec<Suspect>) {
     let threads = machine.ranks[rank.index()].clone();
-    let cells = machine.contract.cells_of(rank);
+    let cells = machine.cells[rank.index()].clone();
     let clocks = local_clocks(machine, &threads, order);
     let width = threads.len();
-    let mut users_of: Vec<Vec<Used>> = vec![Vec::new(); cells.len()];
-    let mut found = Vec::new();
+    users_of.iter_mut().for_each(Vec::clear);
+    users_of.resize(users_of.len().max(cells.len()), Vec::new());
     let mut latest: Vec<Option<Suspect>> = vec![None; width];
     for (at, &step) in order.iter().enumerate() {
         let instruction = machine.step(step);
@@ -74,25 +88,21 @@ fn suspects(machine: &Machine, rank: Rank, order: &[StepId]) -> Vec<Suspect> {
                 latest[lane] = Some(Suspect { step, other, cell });
             }
         };
-        for i in 0..instruction.count {
-            let uses = [(instruction.src, false), (instruction.dst, true)];
-            for (first, writes) in uses.into_iter().filter_map(|(first, writes)| Some((first?, writes))) {
-                let cell = first + i;
-                let users = &mut users_of[(cell - cells.start) as usize];
-                for user in users.iter().filter(|u| u.thread != instruction.thread) {
-                    if let Some(wrote) = user.wrote {
-                        suspect(cell, wrote);
-                    }
-                    if let (true, Some(read)) = (writes, user.read) {
-                        suspect(cell, read);
-                    }
+        let reads = instruction.src.iter().map(|cell| (cell, false));
+        for (cell, writes) in reads.chain(instruction.dst.iter().map(|cell| (cell, true))) {
+            let users = &mut users_of[(cell - cells.start) as usize];
+            for user in users.iter().filter(|u| u.thread != instruction.thread) {
+                if let Some(wrote) = user.wrote {
+                    suspect(cell, wrote);
                 }
-                note(users, instruction.thread, step, writes);
+                if let (true, Some(read)) = (writes, user.read) {
+                    suspect(cell, read);
+                }
             }
+            note(users, instruction.thread, step, writes);
         }
         found.extend(latest.iter_mut().filter_map(Option::take));
     }
-    found
 }
 
 fn note(users: &mut Vec<Used>, thread: ThreadId, step: StepId, writes: bool) {
@@ -141,18 +151,20 @@ fn join(clock: &mut [StepId], other: &[StepId]) {
 }
 
 /// Those suspects that no chain of messages settles either.
-fn decide(machine: &Machine, order: &[StepId], suspects: Vec<Suspect>) -> Vec<Suspect> {
+fn decide(machine: &Machine, order: &[StepId], mut suspects: Vec<Suspect>) -> Vec<Suspect> {
+    suspects.sort_by_key(|s| machine.step(s.other).thread);
     let mut threads: Vec<ThreadId> = suspects.iter().map(|s| machine.step(s.other).thread).collect();
-    threads.sort_unstable();
     threads.dedup();
     let mut left = Vec::new();
+    let mut rest = &suspects[..];
     for lanes in threads.chunks(LANES) {
         let clocks = global_clocks(machine, lanes, order);
-        left.extend(suspects.iter().filter(|s| {
-            let thread = machine.step(s.other).thread;
-            let lane = lanes.iter().position(|&t| t == thread);
-            lane.is_some_and(|lane| s.other >= clocks[s.step.index()][lane])
+        let here = rest.partition_point(|s| machine.step(s.other).thread <= lanes[lanes.len() - 1]);
+        left.extend(rest[..here].iter().filter(|s| {
+            let lane = lanes.binary_search(&machine.step(s.other).thread);
+            lane.is_ok_and(|lane| s.other >= clocks[s.step.index()][lane])
         }));
+        rest = &rest[here..];
     }
     left
 }
@@ -181,23 +193,18 @@ fn global_clocks(machine: &Machine, lanes: &[ThreadId], order: &[StepId]) -> Vec
     clocks
 }
 
-fn report(machine: &Machine, suspect: Suspect, flaws: &mut Findings) {
+fn report(machine: &Machine, suspect: Suspect, names: &dyn Names, flaws: &mut Findings) {
     let (first, second) = (suspect.step.min(suspect.other), suspect.step.max(suspect.other));
-    let writes = |step: StepId| {
-        let instruction = machine.step(step);
-        instruction.dst.is_some_and(|first| (first..first + instruction.count).contains(&suspect.cell))
-    };
-    let verb = |step| if writes(step) { "writes" } else { "reads" };
-    let other = machine.site(second);
-    let location = machine.contract.location(other.rank.unwrap_or_default(), suspect.cell);
+    let verb = |step| if machine.step(step).dst.contains(suspect.cell) { "writes" } else { "reads" };
+    let other = machine.thread_of(second);
+    let (cell, memory) = names.cell(other.rank, suspect.cell);
     let message = format!(
-        "{} chunk {} of the {} buffer, which step {} of thread block {} {}; nothing says which comes first",
+        "{} {cell} of the {memory}, which step {} of {} {} {}; nothing says which comes first",
         verb(first),
-        location.offset,
-        location.buffer.name(),
-        other.step.unwrap_or(0),
-        other.thread_block.unwrap_or(0),
+        machine.number_of(second),
+        names.thread(),
+        other.number,
         verb(second)
     );
-    flaws.add(Kind::Race, machine.site(first), message);
+    flaws.add(Kind::Race, machine.site(first, names), message);
 }

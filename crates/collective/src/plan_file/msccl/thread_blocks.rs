@@ -1,0 +1,179 @@
+//! Writes the steps of thread blocks, and what they wait for.
+
+use super::connections::{Block, Connections};
+use super::group::Group;
+use super::pieces::Cuts;
+use super::runs::Runs;
+use super::unrolled::{StepId, Unrolled};
+use super::{Memory, Operands};
+use crate::program::Op;
+use crate::rank::Rank;
+use crate::schedule::form::{Dependency, ScheduleStep, ThreadBlock};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The thread blocks of all ranks.
+pub(super) fn write(
+    group: &Group<'_>,
+    steps: &Unrolled,
+    connections: &Connections,
+    memory: &Memory,
+    cuts: &Cuts,
+) -> Vec<Vec<ThreadBlock>> {
+    let waits = vec![Vec::new(); steps.steps.len()];
+    let mut writer = Writer { group, steps, connections, memory, cuts, waits };
+    group.all().map(|rank| writer.rank(rank)).collect()
+}
+
+struct Writer<'a> {
+    group: &'a Group<'a>,
+    steps: &'a Unrolled,
+    connections: &'a Connections,
+    memory: &'a Memory,
+    /// Where each step is cut into several.
+    cuts: &'a Cuts,
+    /// The steps that each step waits for.
+    waits: Vec<Vec<StepId>>,
+}
+
+impl Writer<'_> {
+    fn rank(&mut self, rank: Rank) -> Vec<ThreadBlock> {
+        self.find_waits(rank);
+        let block = |(id, block): (u32, &Block)| {
+            let all = &self.connections.all;
+            let [out, back] = [block.out, block.back].map(|id| id.map(|id| all[id.index()]));
+            let channel = out.or(back).map_or(0, |c| c.channel);
+            ThreadBlock { id, send: out.map(|c| c.to.0), recv: back.map(|c| c.from.0), channel, steps: Vec::new() }
+        };
+        let mut blocks: Vec<ThreadBlock> = (0..).zip(&self.connections.blocks[rank.index()]).map(block).collect();
+        let of_rank: Vec<StepId> = (0..self.steps.threads_of(rank))
+            .flat_map(|thread| self.steps.through_phases(rank, thread))
+            .filter(|&id| self.steps.step(id).op != Op::Nop)
+            .collect();
+        // Where each step ends up, which others have to know before they are written themselves.
+        let mut lengths = vec![0u32; blocks.len()];
+        let mut last: BTreeMap<StepId, Dependency> = BTreeMap::new();
+        for &id in &of_rank {
+            let thread_block = self.block_of(id);
+            let length = &mut lengths[thread_block as usize];
+            *length += (self.waits[id.index()].len().max(1) + self.cuts[id.index()].len()) as u32;
+            last.insert(id, Dependency { thread_block, step: *length - 1 });
+        }
+        for &id in &of_rank {
+            let (op, Operands { src, dst }) = (self.steps.step(id).op, &self.memory.of_step[id.index()]);
+            let waits: Vec<Dependency> = self.waits[id.index()].iter().map(|on| last[on]).collect();
+            let count = src.count().max(dst.count()); // equal, where it has both
+            add(&mut blocks[self.block_of(id) as usize].steps, op, [src, dst], (count, &self.cuts[id.index()]), &waits);
+        }
+        self.add_copies(rank, &last, &mut blocks);
+        let awaited: BTreeSet<(u32, u32)> = blocks
+            .iter()
+            .flat_map(|b| &b.steps)
+            .filter_map(|s| s.depends_on)
+            .map(|on| (on.thread_block, on.step))
+            .collect();
+        for (thread_block, step) in awaited {
+            blocks[thread_block as usize].steps[step as usize].has_dependents = true;
+        }
+        blocks
+    }
+
+    fn block_of(&self, id: StepId) -> u32 {
+        self.connections.of_step[id.index()]
+    }
+
+    /// Copies beside the steps, in a thread block of their own.
+    fn add_copies(&self, rank: Rank, last: &BTreeMap<StepId, Dependency>, blocks: &mut Vec<ThreadBlock>) {
+        let copies = &self.memory.copies[rank.index()];
+        if copies.is_empty() {
+            return;
+        }
+        let mut steps = Vec::new();
+        for copy in copies {
+            let cuts: BTreeSet<u32> = copy.src.cuts().chain(copy.dst.cuts()).collect();
+            let cuts: Vec<u32> = cuts.into_iter().collect();
+            let waits: Vec<Dependency> = copy.after.iter().map(|on| last[on]).collect();
+            add(&mut steps, Op::Copy, [&copy.src, &copy.dst], (copy.src.count(), &cuts), &waits);
+        }
+        blocks.push(ThreadBlock { id: blocks.len() as u32, send: None, recv: None, channel: 0, steps });
+    }
+
+    /// Finds what the steps of a rank wait for: for what they say; where they begin a phase, for its last steps so far; and
+    /// for the steps before them in their threads.
+    fn find_waits(&mut self, rank: Rank) {
+        let mut done: Vec<StepId> = Vec::new();
+        for phase in self.group.phases() {
+            let mut last_ones = Vec::new();
+            for thread in 0..self.steps.threads_of(rank) {
+                let mut last: Option<StepId> = None;
+                let mut said: Vec<StepId> = Vec::new();
+                for id in self.steps.thread(phase, rank, thread).map(StepId) {
+                    let step = self.steps.step(id);
+                    step.after.into_iter().for_each(|on| self.real(on, &mut said));
+                    if step.op == Op::Nop {
+                        continue; // the next step waits for it
+                    }
+                    match last {
+                        Some(last) => said.push(last),
+                        None => said.extend(&done),
+                    }
+                    self.waits[id.index()] = self.needed(id, std::mem::take(&mut said));
+                    last = Some(id);
+                }
+                last_ones.extend(last);
+            }
+            if !last_ones.is_empty() {
+                done = last_ones;
+            }
+        }
+    }
+
+    /// The steps that somebody waits for who waits for a step: that one or, if it only waits itself, what it waits for and the
+    /// steps before it.
+    fn real(&self, on: StepId, found: &mut Vec<StepId>) {
+        let (mut open, mut seen) = (vec![on], BTreeSet::new());
+        while let Some(id) = open.pop() {
+            let step = self.steps.step(id);
+            if step.op != Op::Nop {
+                found.push(id);
+            } else if seen.insert(id) {
+                open.extend(self.steps.previous(id));
+                open.extend(step.after);
+            }
+        }
+    }
+
+    /// Those of the steps that a step has to be told to wait for: of each other thread block, the last one.
+    fn needed(&self, id: StepId, said: Vec<StepId>) -> Vec<StepId> {
+        let own = self.block_of(id);
+        let is_last = |on: StepId| said.iter().all(|&other| self.block_of(other) != self.block_of(on) || other <= on);
+        let mut needed = Vec::new();
+        for &on in &said {
+            if self.block_of(on) != own && is_last(on) && !needed.contains(&on) {
+                needed.push(on);
+            }
+        }
+        needed
+    }
+}
+
+/// Adds a step that waits for several others, in as many pieces as it is cut into. A step waits for one other; before one that
+/// waits for more there are steps that do nothing but wait.
+fn add(
+    steps: &mut Vec<ScheduleStep>,
+    op: Op,
+    [src, dst]: [&Runs; 2],
+    (count, cuts): (u32, &[u32]),
+    waits: &[Dependency],
+) {
+    let mut push = |op, [src, dst]: [_; 2], count, depends_on| {
+        let id = steps.len() as u32;
+        steps.push(ScheduleStep { id, op, src, dst, count, depends_on, has_dependents: false });
+    };
+    let (mut depends_on, nops) = waits.split_last().map_or((None, waits), |(last, nops)| (Some(*last), nops));
+    nops.iter().for_each(|on| push(Op::Nop, [None; 2], 0, Some(*on)));
+    let mut begin = 0;
+    for end in cuts.iter().copied().chain([count]) {
+        push(op, [src.at(begin), dst.at(begin)], end - begin, depends_on.take());
+        begin = end;
+    }
+}
