@@ -200,6 +200,15 @@ class TestExperiments:
         (variant,) = read(one("ring4.xml")).variants
         assert not any("collective.algorithm" in line for line in assumptions.of([variant]))
 
+    def test_what_has_no_plan_is_chosen(self, folder: Path, syncline_command: Command) -> None:
+        (folder / "t.yaml").write_text(f"{TRAINING}collective: {{plan: ring4.xml, algorithm: auto, chunk: 4MiB}}\n")
+        ended = syncline_command("run", "t.yaml", "--json")
+        assert ended.status == 0, ended.err
+        (run,) = json.loads(ended.out)["runs"]
+        assert run["algorithm"] == f"plan ring-allreduce-4, {run['algorithm_choice']['chosen']}"
+        refused = [entry for entry in run["algorithm_choice"]["candidates"] if "refused" in entry]
+        assert "double-binary-tree" in {entry["algorithm"] for entry in refused}  # there is none for an all-to-all
+
     def test_paths_are_relative_to_the_file(self, folder: Path, syncline_command: Command) -> None:
         (folder / "below/plans").mkdir(parents=True)
         (folder / "ring4.xml").rename(folder / "below/plans/ring4.xml")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.refusals import Refusal, read
 from syncline.schedules.load import Loaded
+from syncline.schedules.plan_form import phases_of
 
 Buffering = str | dict[str, int]
 """`eager`, `rendezvous`, or how many messages a connection holds, as the engine takes it."""
@@ -92,30 +94,31 @@ def _in_schedule(loaded: Loaded, finding: dict[str, Any]) -> list[str | int]:
 
 
 def _in_plan(loaded: Loaded, finding: dict[str, Any]) -> list[str | int]:
-    """Where a finding is in a file that writes down algorithms: in its program, if the engine says which."""
-    program = finding.get("program")
-    if program is None and len(loaded.form["programs"]) == 1:
-        program = 0
-    if program is None:
+    """Where a finding is in a file that writes down algorithms: in the program of its phase."""
+    phase, rank, thread, step = (finding.get(name) for name in ("phase", "rank", "thread_block", "step"))
+    phases, grid = phases_of(loaded.form), loaded.form["grid"]
+    phase = 0 if phase is None and len(phases) == 1 else phase
+    if phase is None or phase >= len(phases):
         return ["programs"]
-    written: dict[str, Any] = loaded.form["programs"][program]
-    rank, thread, step = finding["rank"], finding["thread_block"], finding["step"]
-    path: list[str | int] = ["programs", program, "ranks"]
-    if written.get("rotates"):
-        path.append(0)
-    elif rank < len(written["ranks"]):
-        path.append(rank)
-    else:
-        return path
+    kind, dim = phases[phase]
+    programs = loaded.form["programs"]
+    named = (n for n, program in enumerate(programs) if (program["collective"], program.get("dim", 0)) == (kind, dim))
+    number = next(named, None)
+    if number is None or rank is None:
+        return ["programs"] if number is None else ["programs", number]
+    written: dict[str, Any] = programs[number]
+    place = 0 if written.get("rotates") else rank // prod(grid[:dim]) % grid[dim] if rank < prod(grid) else grid[dim]
+    path: list[str | int] = ["programs", number, "ranks", place]
     if thread is None:
         return path
     path.append(thread)
+    threads = written["ranks"][place] if place < len(written["ranks"]) else []
     passed = 0
-    for number, loop in enumerate(written["ranks"][path[3]][thread] if step is not None else []):
-        here = len(loop["steps"]) * loop.get("times", 1)
-        if step < passed + here:
-            return [*path, number, "steps", (step - passed) % len(loop["steps"])]
-        passed += here
+    for at, loop in enumerate(threads[thread] if step is not None and thread < len(threads) else []):
+        steps = len(loop["steps"]) * loop.get("times", 1)
+        if step < passed + steps:
+            return [*path, at, "steps", (step - passed) % len(loop["steps"])]
+        passed += steps
     return path
 
 

@@ -6,6 +6,7 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -418,8 +419,8 @@ class Experiment(Section):
 
     @property
     def contents(self) -> list[str]:
-        """What is in the files of the fabric and of plans, as digits, which tell experiments apart."""
-        return [content.hex() for content in (self.topology.content, *(plan.content for plan in self.collective.plan))]
+        """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
+        return [self.topology.content.hex(), *(sha256(plan.content).hexdigest() for plan in self.collective.plan)]
 
     @property
     def transit(self) -> Transit:
