@@ -178,23 +178,6 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Syncline plan"}
 
 
-def phases_of(form: dict[str, Any]) -> list[tuple[str, int]]:
-    """The phases of a legal plan: what each achieves, and along which dimension."""
-    kind, composition = form["collective"], form.get("composition", "per-dimension")
-    dims = [dim for dim, size in enumerate(form["grid"]) if size > 1]
-    scattered, across = dims, list[int]()
-    if kind == "allreduce":
-        if composition == "per-dimension":
-            return [(kind, dim) for dim in dims]
-        if composition == "local-first":
-            scattered, across = dims[:1], dims[1:]
-        there = [("reduce_scatter", dim) for dim in scattered]
-        back = [("allgather", dim) for dim in reversed(scattered)]
-        return [*there, *((kind, dim) for dim in across), *back]
-    outermost_first = kind in ("broadcast", "scatter", "allgather")
-    return [(kind, dim) for dim in (reversed(dims) if outermost_first else dims)]
-
-
 def dumps(form: dict[str, Any]) -> str:
     """A plan as the text of a file, in which a step has a line of its own."""
     return f"{_written(form, 0)}\n"

@@ -12,7 +12,7 @@ from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.refusals import Refusal, read
 from syncline.schedules.load import Loaded
-from syncline.schedules.plan_form import phases_of
+from syncline.schedules.plan import phases_of
 
 Buffering = str | dict[str, int]
 """`eager`, `rendezvous`, or how many messages a connection holds, as the engine takes it."""
@@ -113,8 +113,10 @@ def _in_plan(loaded: Loaded, finding: dict[str, Any]) -> list[str | int]:
         return path
     path.append(thread)
     threads = written["ranks"][place] if place < len(written["ranks"]) else []
+    if step is None or thread >= len(threads):
+        return path
     passed = 0
-    for at, loop in enumerate(threads[thread] if step is not None and thread < len(threads) else []):
+    for at, loop in enumerate(threads[thread]):
         steps = len(loop["steps"]) * loop.get("times", 1)
         if step < passed + steps:
             return [*path, at, "steps", (step - passed) % len(loop["steps"])]
