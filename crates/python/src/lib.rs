@@ -60,10 +60,17 @@ fn export(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     serde_json::to_string(&plan).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
+/// The same as a schedule in the vocabulary of MSCCL, in JSON.
+#[pyfunction]
+fn export_schedule(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let schedule = guarded(py, || syncline_system::export::schedule(spec_json))?.map_err(raised)?;
+    serde_json::to_string(&schedule).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
-    guarded(py, || syncline_collective::schedule::verify_json(request_json))?.map_err(|refusal| refused(&[refusal]))
+    guarded(py, || syncline_collective::schedule::verify_json(request_json))?.map_err(|refusals| refused(&refusals))
 }
 
 /// What the engine says of itself, in JSON: names, algorithms, tables with their columns, fields of the summary, constants.
@@ -173,6 +180,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
     module.add_function(wrap_pyfunction!(export, module)?)?;
+    module.add_function(wrap_pyfunction!(export_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;

@@ -53,6 +53,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         collectives: CollectiveSpec {
             algorithm: AlgorithmSpec::SixPhase,
             algorithms: vec![],
+            plans: vec![],
             per_dimension: None,
             posting: PostingSpec::Rotated,
             slices: 0,

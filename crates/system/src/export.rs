@@ -5,9 +5,11 @@ use crate::errors::RunError;
 use crate::place::{composition, is_balanced};
 use crate::setup::RunPlan;
 use crate::spec::{JobSpec, Spec};
-use syncline_collective::plan_file::PlanForm;
 use syncline_collective::plan_file::write::{Head, form};
+use syncline_collective::plan_file::{PlanForm, msccl};
 use syncline_collective::program::written::TooLarge;
+use syncline_collective::schedule::Schedule;
+use syncline_collective::{Composition, Plan, Rank};
 use syncline_core::Refusal;
 
 /// The plan of the collective that a JSON document describes, as it runs on the described fabric. It has no name.
@@ -23,21 +25,56 @@ pub fn export(spec_json: &str) -> Result<PlanForm, RunError> {
 /// # Errors
 /// As [`export`].
 pub fn export_spec(spec: &Spec) -> Result<PlanForm, RunError> {
-    if !matches!(spec.job, JobSpec::Collective { .. }) {
-        return Err(Refusal::of("job", "only the plan of a collective can be written")
-            .accepting("a collective")
-            .into());
+    let to_write = ToWrite::new(spec)?;
+    form(to_write.head(), &to_write.plan).map_err(|error| too_large(error).into())
+}
+
+/// The same as a schedule in the vocabulary of MSCCL: one direction of each ring, and no pacing.
+///
+/// # Errors
+/// As [`export`], and with what that cannot hold.
+pub fn schedule(spec_json: &str) -> Result<Schedule, RunError> {
+    schedule_spec(&Spec::read(spec_json)?)
+}
+
+/// [`schedule`], of a description that has been read.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn schedule_spec(spec: &Spec) -> Result<Schedule, RunError> {
+    let to_write = ToWrite::new(spec)?;
+    msccl::schedule(&to_write.head(), &to_write.plan).map_err(RunError::Spec)
+}
+
+/// A plan, and what is written at its head.
+struct ToWrite {
+    plan: Plan,
+    root: Rank,
+    grid: Vec<u32>,
+    composition: Composition,
+    balanced: bool,
+}
+
+impl ToWrite {
+    fn new(spec: &Spec) -> Result<ToWrite, RunError> {
+        if !matches!(spec.job, JobSpec::Collective { .. }) {
+            let refusal = Refusal::of("job", "only the plan of a collective can be written");
+            return Err(refusal.accepting("a collective").into());
+        }
+        let run = RunPlan::new(spec, try_out)?;
+        let c = &spec.collectives;
+        let (composition, balanced) = match c.plans.first() {
+            Some(written) => written.written().map(|plan| (plan.composition, plan.balanced))?,
+            None => (composition(c.algorithm), is_balanced(c.algorithm)),
+        };
+        let plan = run.layout.plans().next().expect("a collective has a plan").clone();
+        Ok(ToWrite { plan, root: run.job.root, grid: run.layout.sizes(), composition, balanced })
     }
-    let plan = RunPlan::new(spec, try_out)?;
-    let c = &spec.collectives;
-    let (composition, balanced) = match c.plans.first() {
-        Some(written) => written.written().map(|plan| (plan.composition, plan.balanced))?,
-        None => (composition(c.algorithm), is_balanced(c.algorithm)),
-    };
-    let grid = plan.layout.sizes();
-    let head = Head { name: String::new(), root: plan.job.root, grid: &grid, composition, balanced };
-    let first = plan.layout.plans().next().expect("a collective has a plan");
-    form(head, first).map_err(|error| too_large(error).into())
+
+    fn head(&self) -> Head<'_> {
+        let ToWrite { root, ref grid, composition, balanced, .. } = *self;
+        Head { name: String::new(), root, grid, composition, balanced }
+    }
 }
 
 fn too_large(error: TooLarge) -> Refusal {

@@ -1,21 +1,18 @@
 //! Plans of files on a fabric: whether they fit it, and the ways that their messages take.
 
 use crate::errors::RunError;
-use crate::spec::CollectiveSpec;
+use crate::spec::{CollectiveSpec, refusals};
 use std::sync::Arc;
 use syncline_collective::plan_file::recognise::{Line, recognised};
-use syncline_collective::plan_file::{LineProgram, WrittenPlan};
+use syncline_collective::plan_file::{self, LineProgram, WrittenPlan};
 use syncline_collective::program::direct::ServingOrder;
-use syncline_collective::verify::{Buffering, Verifier};
+use syncline_collective::verify::Buffering;
 use syncline_collective::{
     Detail, Kind, LineRank, PhaseId, Plan, Posting, Program, Rank, Slot, Way, Written, WrittenPhase,
 };
 use syncline_core::{NodeId, Refusal};
 use syncline_endpoint::layout::parallel_links;
 use syncline_topology::Fabric;
-
-/// Steps of all ranks of a plan that is carried out on symbols before it runs, times the blocks of the vector.
-const MOST_VERIFIED: u64 = 1 << 28;
 
 /// The section of a plan in a description.
 fn section(number: usize) -> String {
@@ -107,24 +104,11 @@ pub fn plan(number: usize, written: &WrittenPlan, order: Option<&[u8]>, place: &
         programs: written.programs.iter().map(|p| settle(number, written, p, place)).collect::<Result<_, _>>()?,
         ..written.clone()
     };
-    let unplanned = |error| refused(number, Refusal::of("", unplanned(&error)));
-    let plan = settled.plan(order).map_err(unplanned)?;
+    let plan = settled.plan(order).map_err(|error| refused(number, plan_file::verify::refusal(&error)))?;
     if order.is_none() {
         verify(number, written, &plan)?;
     }
     Ok(plan)
-}
-
-fn unplanned(error: &syncline_collective::PlanError) -> String {
-    use syncline_collective::PlanError;
-    match error {
-        PlanError::NoProgram { kind, dim, ranks } => {
-            format!("the plan has no program for {kind} along dimension {dim} of {ranks} ranks")
-        }
-        PlanError::TooManyPhases(phases) => format!("the plan has {phases} phases"),
-        PlanError::NoSuchRoot { root, ranks } => format!("the plan has no root {root}, of {ranks} ranks"),
-        PlanError::Unsupported { .. } | PlanError::NoSlices { .. } => "the plan has a phase without a program".into(),
-    }
 }
 
 /// The program of a line, with the ways of its messages on a fabric; the built-in one that does the same, if there is one.
@@ -261,24 +245,6 @@ fn verify(number: usize, written: &WrittenPlan, plan: &Plan) -> Result<(), RunEr
     if written.verified || !plan.phase_ids().any(|phase| programs(phase).iter().any(is_written)) {
         return Ok(());
     }
-    let ranks: u64 = written.grid.iter().map(|&size| u64::from(size)).product();
-    let elements = plan.equal_blocks();
-    let steps = |program: &Program| -> u64 {
-        let of_rank = |rank| (0..program.threads()).map(move |t| u64::from(program.steps(rank, t))).sum::<u64>();
-        (0..program.ranks()).map(LineRank).map(of_rank).sum()
-    };
-    let lines = |phase: PhaseId| ranks / u64::from(plan.phases()[phase.index()].ranks);
-    let all: u64 = plan.phase_ids().map(|p| lines(p).saturating_mul(programs(p).iter().map(steps).sum())).sum();
-    let work = all.max(ranks.saturating_mul(elements));
-    if work > MOST_VERIFIED {
-        let message = format!(
-            "the plan is too large to be carried out on symbols: {all} steps, {ranks} ranks, {elements} blocks"
-        );
-        return Err(refused(number, Refusal::of("", message).accepting("a smaller plan, or a built-in algorithm")));
-    }
-    for up in [true, false] {
-        let verifier = Verifier::new(plan, &written.grid, elements, up, Buffering::Eager);
-        verifier.verify().map_err(|flaw| refused(number, Refusal::of("", flaw.to_string())))?;
-    }
-    Ok(())
+    plan_file::verify::verify(written, plan, Buffering::Eager)
+        .map_err(|findings| within(number, RunError::Spec(refusals(findings))))
 }

@@ -17,6 +17,7 @@ pub use job::{
 };
 
 pub use plan::PlanSpec;
+pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! The written form of a plan, field by field.
 
-use crate::kind::Kind;
 use crate::plan::Composition;
 use crate::program::step::{Buffer, Op};
+use crate::schedule::form::Collective;
 use serde::{Deserialize, Serialize};
 
 /// The version of the format.
@@ -20,7 +20,7 @@ pub struct PlanForm {
     #[serde(default)]
     pub name: String,
     /// What it achieves.
-    pub collective: CollectiveForm,
+    pub collective: Collective,
     /// The root of a rooted collective.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub root: u32,
@@ -41,7 +41,7 @@ pub struct PlanForm {
 #[serde(deny_unknown_fields)]
 pub struct ProgramForm {
     /// What it achieves.
-    pub collective: CollectiveForm,
+    pub collective: Collective,
     /// The dimension of the grid.
     #[serde(default, skip_serializing_if = "is_zero_u8")]
     pub dim: u8,
@@ -166,54 +166,6 @@ pub struct NextForm {
     /// The number of the step that has to be done before.
     #[serde(skip_serializing_if = "is_zero")]
     pub after: u32,
-}
-
-/// Names of collectives, as in MSCCL's files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "they are those of `Kind`")]
-pub enum CollectiveForm {
-    #[serde(rename = "allreduce")]
-    AllReduce,
-    ReduceScatter,
-    #[serde(rename = "allgather")]
-    AllGather,
-    #[serde(rename = "alltoall")]
-    AllToAll,
-    Broadcast,
-    Reduce,
-    Gather,
-    Scatter,
-}
-
-impl From<Kind> for CollectiveForm {
-    fn from(kind: Kind) -> CollectiveForm {
-        match kind {
-            Kind::AllReduce => CollectiveForm::AllReduce,
-            Kind::ReduceScatter => CollectiveForm::ReduceScatter,
-            Kind::AllGather => CollectiveForm::AllGather,
-            Kind::AllToAll => CollectiveForm::AllToAll,
-            Kind::Broadcast => CollectiveForm::Broadcast,
-            Kind::Reduce => CollectiveForm::Reduce,
-            Kind::Gather => CollectiveForm::Gather,
-            Kind::Scatter => CollectiveForm::Scatter,
-        }
-    }
-}
-
-impl From<CollectiveForm> for Kind {
-    fn from(form: CollectiveForm) -> Kind {
-        match form {
-            CollectiveForm::AllReduce => Kind::AllReduce,
-            CollectiveForm::ReduceScatter => Kind::ReduceScatter,
-            CollectiveForm::AllGather => Kind::AllGather,
-            CollectiveForm::AllToAll => Kind::AllToAll,
-            CollectiveForm::Broadcast => Kind::Broadcast,
-            CollectiveForm::Reduce => Kind::Reduce,
-            CollectiveForm::Gather => Kind::Gather,
-            CollectiveForm::Scatter => Kind::Scatter,
-        }
-    }
 }
 
 /// How an all-reduce is composed over dimensions.

@@ -16,6 +16,7 @@ pub mod form;
 pub mod msccl;
 pub mod read;
 pub mod recognise;
+pub mod verify;
 pub mod write;
 
 pub use form::PlanForm;

@@ -7,6 +7,7 @@ use crate::plan::WrittenPhase;
 use crate::program::step::{Blocks, Detail, Op, Place, Slot, Step, Way};
 use crate::program::written::{Advance, Frame, Loop, Pacing, TooLarge, Written, WrittenStep};
 use crate::rank::{LineRank, Rank};
+use crate::schedule::form::Collective;
 use syncline_core::Refusal;
 
 /// The most ranks of a plan.
@@ -44,6 +45,10 @@ pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
             Refusal::of("root", format!("there is no rank {}", form.root)).accepting(format!("0 to {}", ranks - 1)),
         );
     }
+    let Some(kind) = form.collective.kind() else {
+        wrong.push(not_a_collective());
+        return Err(wrong);
+    };
     let mut programs = Vec::new();
     for (number, program) in form.programs.iter().enumerate() {
         let found = read_program(form, program);
@@ -59,7 +64,7 @@ pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
     }
     Ok(WrittenPlan {
         name: form.name.clone(),
-        kind: form.collective.into(),
+        kind,
         root: Rank(form.root),
         grid: form.grid.clone(),
         composition: form.composition.into(),
@@ -68,6 +73,11 @@ pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
         verified: false,
         programs,
     })
+}
+
+fn not_a_collective() -> Refusal {
+    let accepted = "allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter";
+    Refusal::of("collective", "nothing says what a custom collective must achieve").accepting(accepted)
 }
 
 fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<Refusal>> {
@@ -80,7 +90,7 @@ fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<
     if !(1..=MAX_BLOCKS).contains(&form.blocks) {
         return one("blocks", format!("{} blocks", form.blocks), format!("1 to {MAX_BLOCKS}"));
     }
-    let kind = Kind::from(form.collective);
+    let Some(kind) = form.collective.kind() else { return Err(vec![not_a_collective()]) };
     if kind == Kind::AllToAll && !form.blocks.is_multiple_of(ranks) {
         let message = format!("{} blocks do not divide among {ranks} ranks", form.blocks);
         return one("blocks", message, format!("a multiple of {ranks}"));
@@ -271,7 +281,7 @@ impl Reader<'_> {
 fn turned(first: &Loop, rank: u32, ranks: u32, blocks: u32, form: &ProgramForm) -> Loop {
     let each = blocks / ranks;
     let add = |number: u32, by: u32, size: u32| ((u64::from(number) + u64::from(by)) % u64::from(size)) as u32;
-    let exchange = Kind::from(form.collective) == Kind::AllToAll;
+    let exchange = form.collective == Collective::AllToAll;
     let step = |written: &WrittenStep| {
         let Step { op, blocks: b, from, to, into } = written.step;
         let peer = |r: LineRank| if op.is_local() { r } else { LineRank(add(r.0, rank, ranks)) };

@@ -1,11 +1,12 @@
 //! Writes plans down.
 
-use super::form::{CollectiveForm, LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm};
+use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm};
 use crate::plan::{Composition, Plan};
 use crate::program::step::{Place, Step, Way};
 use crate::program::written::{TooLarge, Written, WrittenStep};
 use crate::program::{Detail, Program};
 use crate::rank::{LineRank, Rank};
+use crate::schedule::form::Collective;
 
 /// What a plan does not say of itself.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub struct Head<'a> {
 pub fn form(head: Head<'_>, plan: &Plan) -> Result<PlanForm, TooLarge> {
     let mut programs: Vec<ProgramForm> = Vec::new();
     for (id, phase) in plan.phase_ids().zip(plan.phases()) {
-        let collective = CollectiveForm::from(phase.kind);
+        let collective = Collective::from(phase.kind);
         if programs.iter().any(|p| (p.collective, p.dim) == (collective, phase.dim)) {
             continue;
         }

@@ -49,6 +49,21 @@ pub enum Collective {
     Custom,
 }
 
+impl From<Kind> for Collective {
+    fn from(kind: Kind) -> Collective {
+        match kind {
+            Kind::AllReduce => Collective::AllReduce,
+            Kind::ReduceScatter => Collective::ReduceScatter,
+            Kind::AllGather => Collective::AllGather,
+            Kind::AllToAll => Collective::AllToAll,
+            Kind::Broadcast => Collective::Broadcast,
+            Kind::Reduce => Collective::Reduce,
+            Kind::Gather => Collective::Gather,
+            Kind::Scatter => Collective::Scatter,
+        }
+    }
+}
+
 impl Collective {
     /// The name in files.
     pub const fn name(self) -> &'static str {

@@ -1,6 +1,6 @@
 //! Plans become schedules that are verified, and that do what the plans do.
 
-use crate::valid::any_schedule;
+use crate::build::any_schedule;
 use proptest::prelude::*;
 use syncline_collective::plan_file::write::{self, Head};
 use syncline_collective::plan_file::{LineProgram, WrittenPlan, msccl, read};
@@ -126,6 +126,7 @@ fn written(kind: Kind, root: u32, program: Written) -> WrittenPlan {
         composition: Composition::PerDimension,
         balanced: false,
         regular: true,
+        verified: false,
         programs: vec![LineProgram { kind, dim: 0, phase }],
     }
 }

@@ -8,7 +8,7 @@ fn request(change: impl FnOnce(&mut Value)) -> Result<Value, String> {
     let schedule = serde_json::to_value(ring_all_reduce(2, 1, 1, true)).unwrap();
     let mut request = json!({"root": null, "buffering": {"slots": 1}, "schedule": schedule});
     change(&mut request);
-    let report = verify_json(&request.to_string()).map_err(|e| e.to_string())?;
+    let report = verify_json(&request.to_string()).map_err(|refusals| refusals[0].to_string())?;
     Ok(serde_json::from_str(&report).unwrap())
 }
 

@@ -4,9 +4,9 @@ use crate::errors::RunError;
 use serde::{Deserialize, Deserializer};
 use std::sync::{Arc, OnceLock};
 use syncline_collective::plan_file::{PlanForm, WrittenPlan, read};
+use syncline_collective::schedule::Schedule;
 use syncline_collective::schedule::imported::{NotImported, imported};
-use syncline_collective::schedule::report::Finding;
-use syncline_collective::schedule::{Schedule, report::Findings};
+use syncline_collective::verify::{Finding, Findings};
 use syncline_core::Refusal;
 
 /// A plan of a file. Copies of a description share it, and what was made of it: a run is set up several times.
@@ -87,12 +87,9 @@ impl Source {
 }
 
 /// What is wrong with a schedule, in the form of refusals.
-fn refusals(findings: Findings) -> Vec<Refusal> {
+pub(crate) fn refusals(findings: Findings) -> Vec<Refusal> {
     let refusal = |finding: Finding| {
-        let Finding { rank, thread_block, step, message, accepted, .. } = finding;
-        let named = [("rank", rank), ("thread block", thread_block), ("step", step)];
-        let named = named.iter().filter_map(|(what, number)| number.map(|number| format!("{what} {number}")));
-        let place = named.collect::<Vec<_>>().join(", ");
+        let (place, Finding { message, accepted, .. }) = (finding.place(), finding);
         let message = if place.is_empty() { message } else { format!("{place}: {message}") };
         Refusal { accepted, ..Refusal::of("", message) }
     };

@@ -85,7 +85,7 @@ pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> 
         format: Format::SynclinePlan,
         version: VERSION,
         name: head.name.clone(),
-        collective: collective(plan.kind()),
+        collective: Collective::from(plan.kind()),
         in_place: memory.in_place,
         root: plan.kind().is_rooted().then_some(head.root.0),
         protocol: Protocol::Simple,
@@ -123,19 +123,6 @@ struct CopyAside {
     after: Option<unrolled::StepId>,
     src: Runs,
     dst: Runs,
-}
-
-const fn collective(kind: Kind) -> Collective {
-    match kind {
-        Kind::AllReduce => Collective::AllReduce,
-        Kind::ReduceScatter => Collective::ReduceScatter,
-        Kind::AllGather => Collective::AllGather,
-        Kind::AllToAll => Collective::AllToAll,
-        Kind::Broadcast => Collective::Broadcast,
-        Kind::Reduce => Collective::Reduce,
-        Kind::Gather => Collective::Gather,
-        Kind::Scatter => Collective::Scatter,
-    }
 }
 
 fn refuse_all(refusals: Vec<Refusal>) -> Result<(), Vec<Refusal>> {
