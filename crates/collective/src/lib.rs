@@ -16,6 +16,7 @@ pub mod plan;
 pub mod plan_file;
 pub mod program;
 pub mod rank;
+pub mod request;
 pub mod schedule;
 pub mod themis;
 pub mod verify;

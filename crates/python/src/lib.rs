@@ -70,7 +70,7 @@ fn export_schedule(py: Python<'_>, spec_json: &str) -> PyResult<String> {
 /// Verifies the schedule in a JSON text, and returns a report in JSON.
 #[pyfunction]
 fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
-    guarded(py, || syncline_collective::schedule::verify_json(request_json))?.map_err(|refusals| refused(&refusals))
+    guarded(py, || syncline_collective::request::verify_json(request_json))?.map_err(|refusals| refused(&refusals))
 }
 
 /// What the engine says of itself, in JSON: names, algorithms, tables with their columns, fields of the summary, constants.

@@ -2,7 +2,7 @@
 
 use crate::plan::Composition;
 use crate::program::step::{Buffer, Op};
-use crate::schedule::form::Collective;
+use crate::schedule::form::{Collective, WayForm};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format.
@@ -123,18 +123,6 @@ pub struct StepForm {
     /// What changes from one repetition to the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextForm>,
-}
-
-/// The way of a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WayForm {
-    /// Another route that is as good as the fabric's, by its number: 1 is the other way round a ring.
-    Choice(u8),
-    /// By links of a class, such as `PCIe`.
-    Over(String),
-    /// By one of the parallel links to the receiver, by its number from 0.
-    Link(u16),
 }
 
 /// The first of some blocks of a buffer.

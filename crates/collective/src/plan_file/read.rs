@@ -1,13 +1,14 @@
 //! Reads plans: their numbers have to fit each other before they mean anything.
 
-use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm};
+use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION};
 use super::{LineProgram, WrittenPlan};
 use crate::kind::Kind;
 use crate::plan::WrittenPhase;
+use crate::program::loops::{Advance, Loop, WrittenStep};
 use crate::program::step::{Blocks, Detail, Op, Place, Slot, Step, Way};
-use crate::program::written::{Advance, Frame, Loop, Pacing, TooLarge, Written, WrittenStep};
+use crate::program::written::{Frame, Pacing, TooLarge, Written};
 use crate::rank::{LineRank, Rank};
-use crate::schedule::form::Collective;
+use crate::schedule::form::{Collective, WayForm};
 use syncline_core::Refusal;
 
 /// The most ranks of a plan.

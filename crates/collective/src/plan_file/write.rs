@@ -1,12 +1,13 @@
 //! Writes plans down.
 
-use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION, WayForm};
+use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION};
 use crate::plan::{Composition, Plan};
+use crate::program::loops::WrittenStep;
 use crate::program::step::{Place, Step, Way};
-use crate::program::written::{TooLarge, Written, WrittenStep};
+use crate::program::written::{TooLarge, Written};
 use crate::program::{Detail, Program};
 use crate::rank::{LineRank, Rank};
-use crate::schedule::form::Collective;
+use crate::schedule::form::{Collective, WayForm};
 
 /// What a plan does not say of itself.
 #[derive(Clone, Debug)]
@@ -36,8 +37,8 @@ pub fn form(head: Head<'_>, plan: &Plan) -> Result<PlanForm, TooLarge> {
         }
         let around = plan.goes_round(id);
         let program = plan.program(id, true);
-        let up = Written::of(&program)?;
-        let down = if around { Some(Written::of(&plan.program(id, false))?) } else { None };
+        let up = program.written_down()?;
+        let down = if around { Some(plan.program(id, false).written_down()?) } else { None };
         let down = down.filter(|down| *down != up);
         let rotates = [Some(&up), down.as_ref()].into_iter().flatten().all(Written::is_rotation_symmetric);
         let pacing = program.pacing();

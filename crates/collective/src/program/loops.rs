@@ -1,7 +1,47 @@
 //! Finds what repeats in a row of steps, so that it can be written once.
 
-use super::step::Step;
-use super::written::{Advance, Loop, WrittenStep};
+use super::step::{Detail, Step};
+
+/// How the numbers in a step change from one repetition of its body to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Advance {
+    /// The first block, and places in buffers, modulo the blocks of the vector.
+    pub blocks: i32,
+    /// The rank that blocks come from, modulo the ranks.
+    pub origin: i32,
+    /// Sender and receiver, modulo the ranks.
+    pub peer: i32,
+    /// The step that takes the message.
+    pub into: u32,
+    /// The step that is waited for.
+    pub after: u32,
+}
+
+/// A step of a body, as it is in the first repetition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenStep {
+    /// What all steps say.
+    pub step: Step,
+    /// What else it says.
+    pub detail: Detail,
+    /// What changes from one repetition to the next.
+    pub advance: Advance,
+}
+
+impl From<Step> for WrittenStep {
+    fn from(step: Step) -> WrittenStep {
+        WrittenStep { step, detail: Detail::default(), advance: Advance::default() }
+    }
+}
+
+/// A row of steps that is repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// How often; at least once.
+    pub times: u32,
+    /// The steps of the first repetition; at least one.
+    pub steps: Vec<WrittenStep>,
+}
 
 /// The longest body that is looked for.
 const LONGEST: usize = 64;

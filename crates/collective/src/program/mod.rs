@@ -38,8 +38,10 @@ pub mod step;
 pub mod walk;
 pub mod written;
 
+use loops::{Advance, WrittenStep};
 pub use posting::Posting;
 pub use step::{Blocks, Buffer, Detail, Op, Place, Slot, Step, Way};
+use written::TooLarge;
 pub use written::{Frame, Pacing, Written};
 
 use crate::kind::Kind;
@@ -142,7 +144,40 @@ pub enum Program {
     Written(Arc<Written>),
 }
 
+impl From<Written> for Program {
+    fn from(written: Written) -> Program {
+        Program::Written(Arc::new(written))
+    }
+}
+
 impl Program {
+    /// The same program written down, with loops where steps repeat.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn written_down(&self) -> Result<Written, TooLarge> {
+        let program = self;
+        let all = program.ranks() + u32::from(program.has_switch());
+        let (ranks, parts) = (program.ranks(), program.parts());
+        let thread = |rank, thread| {
+            let slots = (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
+            let steps = slots.map(|at| WrittenStep {
+                step: program.step(rank, at),
+                detail: program.detail(rank, at),
+                advance: Advance::default(),
+            });
+            loops::find(&steps.collect::<Vec<_>>(), ranks, parts)
+        };
+        let of_rank = |rank| (0..program.threads()).map(move |t| thread(rank, t));
+        let frame = Frame {
+            parts,
+            has_switch: program.has_switch(),
+            pacing: program.pacing(),
+            classes: program.classes().to_vec(),
+        };
+        Written::new(frame, (0..all).map(LineRank).map(of_rank))
+    }
+
     /// Whether a switch takes part: as rank [`Program::ranks`], which has no input and no result.
     pub fn has_switch(&self) -> bool {
         match self {

@@ -62,8 +62,8 @@ pub fn step(kind: Kind, ranks: u32, up: bool, rank: u32, pc: u32) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Program;
     use crate::program::walk::volume::sent_blocks;
-    use crate::program::{Program, Written};
 
     #[test]
     fn what_each_rank_sends() {
@@ -82,7 +82,7 @@ mod tests {
         for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce] {
             for ranks in 1..10 {
                 let ring = Program::Ring { kind, ranks, up: true };
-                let written = Program::from(Written::of(&ring).unwrap());
+                let written = Program::from(ring.written_down().unwrap());
                 assert_eq!(ring.last_send(LineRank(0)), written.last_send(LineRank(0)), "{kind:?} {ranks}");
             }
         }

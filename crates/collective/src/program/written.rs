@@ -5,17 +5,18 @@
 //! many as the receiver has done meanwhile. So what an algorithm does for slice after slice, or for peer after peer, takes no
 //! more memory than what it does for one. All steps lie in one array; a thread costs two numbers.
 
+use super::loops::{Loop, WrittenStep};
 use super::step::{Blocks, Detail, Op, Place, Slot, Step};
-use super::{Program, loops};
 use crate::rank::LineRank;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The most threads of a rank.
 pub const MAX_THREADS: usize = 1 << 12;
 
 /// How messages that follow one another in a thread go to the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Pacing {
     /// Whether a thread that sends several messages of its own in a row puts one at a time into its port.
     pub one_by_one: bool,
@@ -25,36 +26,9 @@ pub struct Pacing {
     pub one_queue: bool,
 }
 
-/// How the numbers in a step change from one repetition of its body to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Advance {
-    /// The first block, and places in buffers, modulo the blocks of the vector.
-    pub blocks: i32,
-    /// The rank that blocks come from, modulo the ranks.
-    pub origin: i32,
-    /// Sender and receiver, modulo the ranks.
-    pub peer: i32,
-    /// The step that takes the message.
-    pub into: u32,
-    /// The step that is waited for.
-    pub after: u32,
-}
-
-/// A step of a body, as it is in the first repetition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrittenStep {
-    /// What all steps say.
-    pub step: Step,
-    /// What else it says.
-    pub detail: Detail,
-    /// What changes from one repetition to the next.
-    pub advance: Advance,
-}
-
-impl From<Step> for WrittenStep {
-    fn from(step: Step) -> WrittenStep {
-        WrittenStep { step, detail: Detail::default(), advance: Advance::default() }
-    }
+impl Pacing {
+    /// What runtimes do with thread blocks: they have connections of their own, and put one message at a time into them.
+    pub const OF_THREAD_BLOCKS: Pacing = Pacing { one_by_one: true, spreads: false, one_queue: false };
 }
 
 /// Some steps of a thread, and how often they are repeated.
@@ -67,15 +41,6 @@ struct Body {
     /// Its steps.
     len: u32,
     times: u32,
-}
-
-/// A row of steps that is repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loop {
-    /// How often; at least once.
-    pub times: u32,
-    /// The steps of the first repetition; at least one.
-    pub steps: Vec<WrittenStep>,
 }
 
 /// A program whose steps are written down.
@@ -186,32 +151,6 @@ impl Written {
     pub fn of_steps(frame: Frame, ranks: &[Vec<Vec<Step>>]) -> Result<Written, TooLarge> {
         let once = |step: &Step| Loop { times: 1, steps: vec![WrittenStep::from(*step)] };
         Written::new(frame, ranks.iter().map(|threads| threads.iter().map(move |steps| steps.iter().map(once))))
-    }
-
-    /// Another program written down, with loops where steps repeat.
-    ///
-    /// # Errors
-    /// [`TooLarge`].
-    pub fn of(program: &Program) -> Result<Written, TooLarge> {
-        let all = program.ranks() + u32::from(program.has_switch());
-        let (ranks, parts) = (program.ranks(), program.parts());
-        let thread = |rank, thread| {
-            let slots = (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
-            let steps = slots.map(|at| WrittenStep {
-                step: program.step(rank, at),
-                detail: program.detail(rank, at),
-                advance: Advance::default(),
-            });
-            loops::find(&steps.collect::<Vec<_>>(), ranks, parts)
-        };
-        let of_rank = |rank| (0..program.threads()).map(move |t| thread(rank, t));
-        let frame = Frame {
-            parts,
-            has_switch: program.has_switch(),
-            pacing: program.pacing(),
-            classes: program.classes().to_vec(),
-        };
-        Written::new(frame, (0..all).map(LineRank).map(of_rank))
     }
 
     /// Ranks, a switch not counted.
@@ -390,11 +329,5 @@ fn moved(number: u32, by: i32, round: u32, size: u32) -> u32 {
     match by {
         0 => number,
         _ => (i64::from(number) + i64::from(by) * i64::from(round)).rem_euclid(i64::from(size.max(1))) as u32,
-    }
-}
-
-impl From<Written> for Program {
-    fn from(written: Written) -> Program {
-        Program::Written(Arc::new(written))
     }
 }

@@ -7,7 +7,7 @@
 //! which they were sent.
 
 use crate::kind::Kind;
-use crate::program::{Buffer, Op};
+use crate::program::{Buffer, Op, Pacing};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this engine reads.
@@ -113,6 +113,18 @@ pub enum Protocol {
     LL128,
 }
 
+/// The way of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WayForm {
+    /// Another route that is as good as the fabric's, by its number: 1 is the other way round a ring.
+    Choice(u8),
+    /// By links of a class, such as `PCIe`.
+    Over(String),
+    /// By one of the parallel links to the receiver, by its number from 0.
+    Link(u16),
+}
+
 /// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +161,9 @@ pub struct Schedule {
     /// Chunks of the larger buffer, if the file states their number.
     #[serde(default)]
     pub chunks_per_loop: Option<u32>,
+    /// How messages of a thread follow one another; as those of thread blocks if the file does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
     /// The ranks, in any order.
     pub ranks: Vec<ScheduleRank>,
 }
@@ -179,6 +194,10 @@ pub struct ThreadBlock {
     pub send: Option<u32>,
     /// The rank that it receives from.
     pub recv: Option<u32>,
+    /// The thread of which it is a part. Thread blocks of a thread do their steps one after the other, in the order in which
+    /// they wait for one another, and share the thread's connections. A thread of its own if the file does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
     /// The channel of both connections.
     pub channel: u32,
     /// The steps, in order.
@@ -206,6 +225,9 @@ pub struct ScheduleStep {
     /// The step that it waits for.
     #[serde(default)]
     pub depends_on: Option<Dependency>,
+    /// The way of its message, if that is not the fabric's route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<WayForm>,
     /// Whether a runtime has to announce its end, because some step waits for it.
     #[serde(default)]
     pub has_dependents: bool,

@@ -6,10 +6,11 @@
 
 use super::carry_out;
 use super::contract::Contract;
-use super::form::{Collective, Location, Schedule};
+use super::form::{Collective, Location, Schedule, WayForm};
 use super::report::Report;
-use crate::program::loops;
-use crate::program::written::{Advance, Frame, Pacing, TooLarge, Written, WrittenStep};
+use super::threads::Threads;
+use crate::program::loops::{self, Advance, WrittenStep};
+use crate::program::written::{Frame, Pacing, TooLarge, Written};
 use crate::program::{Blocks, Buffer, Detail, Place, Slot, Step, Way};
 use crate::rank::{LineRank, Rank};
 use crate::verify::Buffering;
@@ -17,9 +18,6 @@ use crate::verify::data::{Sets, Value};
 use crate::verify::findings::{Findings, Kind, Site};
 use crate::verify::machine::{Machine, StepId};
 use syncline_core::Refusal;
-
-/// What runtimes do with a thread block: it has connections of its own, and puts one message at a time into them.
-const PACING: Pacing = Pacing { one_by_one: true, spreads: false, one_queue: false };
 
 /// A schedule that has been verified, as a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +68,9 @@ pub fn imported(schedule: &Schedule, root: Option<u32>) -> Result<Imported, NotI
     };
     moves.resize(machine.steps.len(), Move::NOTHING);
     let regular = moves.iter().all(|m| m.is_regular);
-    let importer = Importer { machine: &machine, contract: &contract, schedule, moves };
+    let threads = Threads::new(&machine, schedule);
+    let has_ways = schedule.ranks.iter().flat_map(|r| &r.thread_blocks).flat_map(|b| &b.steps).any(|s| s.way.is_some());
+    let importer = Importer { threads, machine: &machine, contract: &contract, schedule, moves, has_ways };
     let program = importer.program().map_err(|error| NotImported::Wrong(too_large(error)))?;
     let root = Rank(root.unwrap_or(0));
     Ok(Imported { kind, root, program, regular })
@@ -116,25 +116,35 @@ impl Move {
 }
 
 struct Importer<'a> {
+    threads: Threads,
     machine: &'a Machine,
     schedule: &'a Schedule,
     contract: &'a Contract,
     moves: Vec<Move>,
+    /// Whether any step says which way its message goes.
+    has_ways: bool,
 }
 
 impl Importer<'_> {
     fn program(&self) -> Result<Written, TooLarge> {
         let (ranks, parts) = (self.machine.ranks.len() as u32, self.contract.size);
-        let thread = move |thread: u32| {
-            let steps = self.machine.threads[thread as usize].steps.clone();
-            let written: Vec<WrittenStep> = steps.map(|step| self.written(StepId(step))).collect();
-            loops::find(&written, ranks, parts)
+        let mut classes = Vec::new();
+        let mut written = |row: &Vec<StepId>| -> Vec<WrittenStep> {
+            row.iter().map(|step| self.written(*step, &mut classes)).collect()
         };
-        let frame = Frame { parts, pacing: PACING, ..Frame::default() };
-        Written::new(frame, self.machine.ranks.iter().map(|threads| threads.clone().map(thread)))
+        let of_rank = |rows: &Vec<Vec<StepId>>| rows.iter().map(&mut written).collect();
+        let all: Vec<Vec<Vec<WrittenStep>>> = self.threads.steps.iter().map(of_rank).collect();
+        let frame = Frame {
+            parts,
+            pacing: self.schedule.pacing.unwrap_or(Pacing::OF_THREAD_BLOCKS),
+            classes,
+            ..Frame::default()
+        };
+        let loops = |steps: &Vec<WrittenStep>| loops::find(steps, ranks, parts);
+        Written::new(frame, all.iter().map(|rows| rows.iter().map(loops)))
     }
 
-    fn written(&self, id: StepId) -> WrittenStep {
+    fn written(&self, id: StepId, classes: &mut Vec<String>) -> WrittenStep {
         let (machine, instruction) = (self.machine, self.machine.step(id));
         let peer = |other: Option<StepId>| LineRank(other.map_or(0, |other| machine.thread_of(other).rank.0));
         let step = Step {
@@ -142,12 +152,13 @@ impl Importer<'_> {
             blocks: self.moves[id.index()].blocks,
             from: peer(instruction.sender),
             to: peer(instruction.taker),
-            into: instruction.taker.map_or_else(Slot::default, |taker| self.slot(taker)),
+            into: instruction.taker.and_then(|taker| self.slot(taker)).unwrap_or_default(),
         };
         // Steps of a thread follow one another in any case.
-        let after = instruction.after.filter(|&on| machine.step(on).thread != instruction.thread);
+        let thread = self.slot(id).map(|slot| slot.thread);
+        let after = instruction.after.and_then(|on| self.slot(on)).filter(|on| Some(on.thread) != thread);
         let [src, dst] = [instruction.src, instruction.dst].map(|cells| self.place(id, cells.iter().next()?));
-        let detail = Detail { after: after.map(|on| self.slot(on)), way: Way::Route, src, dst };
+        let detail = Detail { after, way: self.way(id, classes), src, dst };
         WrittenStep { step: step.normal(), detail, advance: Advance::default() }
     }
 
@@ -164,9 +175,31 @@ impl Importer<'_> {
         (!in_vector).then_some(Place { buffer, first: offset })
     }
 
-    fn slot(&self, step: StepId) -> Slot {
-        let thread = self.machine.thread_of(step);
-        // A program has no more threads than a number of this width can count; others become none.
-        Slot { thread: thread.number as u16, pc: step.0 - thread.steps.start }
+    fn slot(&self, step: StepId) -> Option<Slot> {
+        self.threads.slot(step).map(|(thread, pc)| Slot { thread, pc })
+    }
+
+    /// The way of what a step sends.
+    fn way(&self, id: StepId, classes: &mut Vec<String>) -> Way {
+        if !self.has_ways {
+            return Way::Route;
+        }
+        let thread = self.machine.thread_of(id);
+        let rank = self.schedule.ranks.iter().find(|r| r.id == thread.rank.0);
+        let block = rank.and_then(|r| r.thread_blocks.iter().find(|b| b.id == thread.number));
+        let step = block.and_then(|b| b.steps.get((id.0 - thread.steps.start) as usize));
+        match step.and_then(|step| step.way.as_ref()) {
+            None => Way::Route,
+            Some(WayForm::Choice(choice)) => Way::Choice(*choice),
+            Some(WayForm::Link(link)) => Way::Link(*link),
+            Some(WayForm::Over(class)) => {
+                let known = classes.iter().position(|name| name == class);
+                let number = known.unwrap_or_else(|| {
+                    classes.push(class.clone());
+                    classes.len() - 1
+                });
+                Way::Over(u8::try_from(number).unwrap_or(u8::MAX))
+            }
+        }
     }
 }

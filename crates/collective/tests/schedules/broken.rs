@@ -460,11 +460,12 @@ fn findings_beyond_a_thousand_are_counted() {
             dst: None,
             count: 1,
             depends_on: None,
+            way: None,
             has_dependents: false,
         })
         .collect();
     s.ranks = vec![ScheduleRank {
-        thread_blocks: vec![ThreadBlock { id: 0, send: None, recv: None, channel: 0, steps }],
+        thread_blocks: vec![ThreadBlock { id: 0, send: None, recv: None, thread: None, channel: 0, steps }],
         ..s.ranks[0].clone()
     }];
     let report = verify(&s, None, Buffering::Eager).unwrap();

@@ -37,6 +37,7 @@ pub fn empty(collective: Collective, in_place: bool, ranks: u32, [input, output,
         threads: None,
         channels: None,
         chunks_per_loop: None,
+        pacing: None,
         ranks: (0..ranks).map(rank).collect(),
     }
 }
@@ -45,7 +46,7 @@ pub fn empty(collective: Collective, in_place: bool, ranks: u32, [input, output,
 pub fn block(schedule: &mut Schedule, rank: u32, send: Option<u32>, recv: Option<u32>, channel: u32) -> u32 {
     let blocks = &mut schedule.ranks[rank as usize].thread_blocks;
     let id = blocks.len() as u32;
-    blocks.push(ThreadBlock { id, send, recv, channel, steps: vec![] });
+    blocks.push(ThreadBlock { id, send, recv, thread: None, channel, steps: vec![] });
     id
 }
 
@@ -60,7 +61,7 @@ pub fn step(
 ) {
     let steps = &mut schedule.ranks[rank as usize].thread_blocks[block as usize].steps;
     let id = steps.len() as u32;
-    steps.push(ScheduleStep { id, op, src, dst, count, depends_on: None, has_dependents: false });
+    steps.push(ScheduleStep { id, op, src, dst, count, depends_on: None, way: None, has_dependents: false });
 }
 
 /// Lets the last step of a thread block wait for a step of another of its rank.

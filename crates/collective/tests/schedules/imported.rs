@@ -187,6 +187,37 @@ fn chunks_that_do_not_follow_one_another_are_noticed() {
     assert_eq!(first.blocks, Blocks { origin: 0, first: 1, count: 2 });
 }
 
+/// Blocks of different ranks are not one run, even if their numbers follow one another.
+#[test]
+fn chunks_of_different_origin_are_noticed() {
+    let mut s = direct_all_to_all(2, 1, 1);
+    s.ranks[0].scratch_chunks = 4;
+    // Rank 1 sends what it has for itself, too, which rank 0 copies together with what it has for itself.
+    let (from, to) = (block(&mut s, 1, Some(0), None, 1), block(&mut s, 0, None, Some(1), 1));
+    step(&mut s, (1, from), Op::Send, at(I, 1), None, 1);
+    step(&mut s, (0, to), Op::Copy, at(I, 0), at(S, 0), 1);
+    step(&mut s, (0, to), Op::Recv, None, at(S, 1), 1);
+    assert!(import(&s).regular);
+    step(&mut s, (0, to), Op::Copy, at(S, 0), at(S, 2), 2);
+    assert!(!import(&s).regular);
+}
+
+/// In an all-to-all in place, blocks of several vectors have the same place, so that it is always stated.
+#[test]
+fn an_all_to_all_in_place_states_its_places() {
+    let mut s = empty(Collective::AllToAll, true, 2, [2, 0, 0]);
+    for rank in 0..2 {
+        let b = (rank, block(&mut s, rank, Some(1 - rank), Some(1 - rank), 0));
+        step(&mut s, b, Op::Send, at(I, 1 - rank), None, 1);
+        step(&mut s, b, Op::Recv, None, at(O, 1 - rank), 1);
+    }
+    let imported = import(&s);
+    for (step, got, detail) in both(&s, &imported.program) {
+        let place = Some(Place { buffer: Buffer::Input, first: step.src.or(step.dst).unwrap().offset });
+        assert_eq!((got.op, detail.src.or(detail.dst)), (step.op, place));
+    }
+}
+
 #[test]
 fn what_is_wrong_is_not_imported() {
     let mut schedule = ring_all_reduce(4, 1, 1, true);

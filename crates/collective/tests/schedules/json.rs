@@ -2,7 +2,7 @@
 
 use crate::build::ring_all_reduce;
 use serde_json::{Value, json};
-use syncline_collective::schedule::verify_json;
+use syncline_collective::request::verify_json;
 
 fn request(change: impl FnOnce(&mut Value)) -> Result<Value, String> {
     let schedule = serde_json::to_value(ring_all_reduce(2, 1, 1, true)).unwrap();

@@ -13,7 +13,7 @@ pub type Steps = Vec<Vec<Vec<Step>>>;
 
 /// The steps of a program, to be damaged.
 pub fn steps(program: &Program) -> Steps {
-    let written = Written::of(program).expect("a program of a few steps");
+    let written = program.written_down().expect("a program of a few steps");
     let ranks = (0..program.ranks() + u32::from(program.has_switch())).map(LineRank);
     let thread = |rank, thread| {
         let slots = (0..written.steps(rank, thread)).map(move |pc| Slot { thread, pc });
@@ -282,4 +282,24 @@ fn a_program_of_another_size_is_rejected() {
     let finding = &verifier.verify().unwrap_err().list[0];
     assert_eq!((finding.kind, finding.phase), (Sort::Sizes, Some(0)));
     assert_eq!(finding.to_string(), "the program is for 4 ranks; accepted: 3");
+}
+
+/// Only what goes to a switch or comes from one may be a message of no blocks.
+#[test]
+fn messages_of_nothing_are_rejected() {
+    let plan = line(Kind::AllGather, Algorithm::Direct, 2, 0);
+    let original = plan.program(PhaseId(0), true);
+    for count in [0, 3] {
+        let mut steps = steps(&original);
+        let sent = &mut steps[0][0][0];
+        sent.blocks.count = count;
+        let (to, into, blocks) = (sent.to, sent.into, sent.blocks);
+        steps[to.index()][0][into.pc as usize].blocks = blocks;
+        let found = verdict(&plan, program(&original, steps), 2, Buffering::Eager).unwrap_err();
+        assert_eq!(
+            (found.list[0].kind, found.list[0].place()),
+            (Sort::Bounds, "rank 0, phase 0, thread 0, step 0".into())
+        );
+        assert_eq!(found.list[0].message, format!("the vector has no {count} blocks from 0"));
+    }
 }

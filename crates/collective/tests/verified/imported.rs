@@ -4,7 +4,7 @@ use crate::build::any_schedule;
 use crate::support::{line, verdict};
 use proptest::prelude::*;
 use syncline_collective::program::loops;
-use syncline_collective::program::written::{Advance, Frame, WrittenStep};
+use syncline_collective::program::{Frame, loops::Advance, loops::WrittenStep};
 use syncline_collective::schedule::{Imported, Schedule, imported};
 use syncline_collective::verify::{Buffering, Findings, Kind as Sort};
 use syncline_collective::{Algorithm, Buffer, LineRank, Op, Place, Program, Slot, Written};

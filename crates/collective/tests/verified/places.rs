@@ -2,7 +2,7 @@
 
 use crate::support::{line, sort, verdict};
 use syncline_collective::program::Frame;
-use syncline_collective::program::written::{Advance, Loop, WrittenStep};
+use syncline_collective::program::loops::{Advance, Loop, WrittenStep};
 use syncline_collective::verify::{Buffering, Findings, Kind as Sort};
 use syncline_collective::{Algorithm, Blocks, Buffer, Detail, Kind, LineRank, Op, Place, Program, Slot, Step, Written};
 
@@ -178,19 +178,21 @@ fn in_place() {
 /// In an all-to-all, what a rank starts with and what it ends with have places of their own.
 #[test]
 fn an_exchange_without_a_matrix() {
-    let rank = |own: u32| {
+    let rank = |own: u32, states: bool| {
         let peer = LineRank(1 - own);
         let blocks = |origin, first| Blocks { origin, first, count: 1 };
         let copy = Step { blocks: blocks(own, own), ..local(Op::Copy, own) };
         let send = Step::send(blocks(own, 1 - own), peer, Slot { thread: 0, pc: 2 });
         let receive = Step::receive(Op::Recv, blocks(1 - own, own), peer);
-        vec![vec![at(copy, Some((I, own)), Some((O, own))), send.into(), receive.into()]]
+        // Without its places, the copy is from where the rank starts to where it ends, too.
+        let copy = if states { at(copy, Some((I, own)), Some((O, own))) } else { copy.into() };
+        vec![vec![copy, send.into(), receive.into()]]
     };
-    assert_eq!(verify(Kind::AllToAll, 2, written(2, vec![rank(0), rank(1)]), 0), Ok(()));
-    let mut lost = rank(0);
+    assert_eq!(verify(Kind::AllToAll, 2, written(2, vec![rank(0, true), rank(1, false)]), 0), Ok(()));
+    let mut lost = rank(0, true);
     lost[0].remove(0);
     lost[0].insert(0, nop());
     lost[0].push(at(local(Op::Copy, 0), Some((I, 0)), Some((O, 1))));
-    let verdict = verify(Kind::AllToAll, 2, written(2, vec![lost, rank(1)]), 0);
+    let verdict = verify(Kind::AllToAll, 2, written(2, vec![lost, rank(1, true)]), 0);
     assert_eq!(message(verdict), "ends with nothing in element 0 of its output; accepted: data of rank 0 for rank 0");
 }

@@ -1,7 +1,7 @@
 //! Programs that are written down with loops have the steps that they had.
 
 use crate::support::{line, programs};
-use syncline_collective::program::{loops, written::WrittenStep};
+use syncline_collective::program::loops::{self, WrittenStep};
 use syncline_collective::{Algorithm, Kind, LineRank, PhaseId, Program, Slot, Written};
 
 /// Whether all steps are the same, and what else they say.
@@ -31,13 +31,13 @@ fn every_program_is_the_same_when_it_is_written() {
             for up in [true, false] {
                 let program = line(kind, algorithm, ranks, ranks / 3).program(PhaseId(0), up);
                 let context = format!("{kind} by {algorithm:?} on {ranks}, up {up}");
-                assert_same(&program, &Written::of(&program).unwrap(), &context);
+                assert_same(&program, &program.written_down().unwrap(), &context);
             }
         }
     }
     for kind in [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter] {
         let program = Program::Ring { kind, ranks: 1, up: true };
-        assert_same(&program, &Written::of(&program).unwrap(), "alone");
+        assert_same(&program, &program.written_down().unwrap(), "alone");
     }
 }
 
@@ -48,7 +48,7 @@ fn direct_programs_on_grids_are_the_same_when_they_are_written() {
         let ranks = sizes.iter().product();
         let plan = line(kind, Algorithm::Direct, ranks, 0).on_grid(sizes, &vec![true; sizes.len()]);
         let program = plan.program(PhaseId(0), true);
-        assert_same(&program, &Written::of(&program).unwrap(), &format!("{kind} on {sizes:?}"));
+        assert_same(&program, &program.written_down().unwrap(), &format!("{kind} on {sizes:?}"));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::algorithms::KINDS;
 use crate::folded::product;
 use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, networks, run, streaming};
 use proptest::prelude::*;
-use syncline_system::export::export_spec;
+use syncline_system::export::{export_spec, schedule_spec};
 use syncline_system::spec::{
     AlgorithmSpec, BlockSpec, CollectiveKindSpec, FoldSpec, JobSpec, LanesSpec, PlanSpec, PostingSpec, Spec,
 };

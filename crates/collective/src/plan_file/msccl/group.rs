@@ -4,7 +4,7 @@ use super::too_many;
 use crate::kind::Kind;
 use crate::plan::{PhaseId, Plan, Split};
 use crate::plan_file::write::Head;
-use crate::program::{Buffer, Detail, Op, Program, Slot, Way};
+use crate::program::{Buffer, Detail, Op, Pacing, Program, Slot, Way};
 use crate::rank::{LineRank, Rank};
 use crate::schedule::{limits, structure};
 use syncline_core::{Bytes, Grid, Refusal};
@@ -215,6 +215,12 @@ impl<'a> Group<'a> {
         &self.programs[phase.index()]
     }
 
+    /// How messages follow one another: as in the first phase in which that matters. None if it is as with thread blocks.
+    pub(super) fn pacing(&self) -> Option<Pacing> {
+        let first = self.programs.iter().find(|program| sends_in_a_row(program));
+        first.map(Program::pacing).filter(|pacing| *pacing != Pacing::OF_THREAD_BLOCKS)
+    }
+
     /// Chunks of the vector.
     pub(super) fn chunks(&self) -> u32 {
         self.chunks
@@ -285,6 +291,15 @@ impl Named {
             self.output |= place.buffer == Buffer::Output;
         }
     }
+}
+
+/// Whether a thread of a program sends several messages of its own in a row.
+fn sends_in_a_row(program: &Program) -> bool {
+    let threads = (0..program.ranks()).flat_map(|rank| (0..program.threads()).map(move |t| (LineRank(rank), t)));
+    threads.into_iter().any(|(rank, thread)| {
+        let op = |pc| program.step(rank, Slot { thread, pc }).op;
+        (1..program.steps(rank, thread)).any(|pc| op(pc) == Op::Send && op(pc - 1).sends())
+    })
 }
 
 /// The least number of chunks of which every block of every phase is a whole number; saturates.

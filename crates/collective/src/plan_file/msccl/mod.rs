@@ -94,6 +94,7 @@ pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> 
         threads: None,
         channels,
         chunks_per_loop: Some(group.chunks()),
+        pacing: group.pacing(),
         ranks: (0..).zip(blocks).zip(&memory.scratch).map(rank).collect(),
     })
 }

@@ -6,9 +6,9 @@ use super::pieces::Cuts;
 use super::runs::Runs;
 use super::unrolled::{StepId, Unrolled};
 use super::{Memory, Operands};
-use crate::program::Op;
+use crate::program::{Op, Way};
 use crate::rank::Rank;
-use crate::schedule::form::{Dependency, ScheduleStep, ThreadBlock};
+use crate::schedule::form::{Dependency, ScheduleStep, ThreadBlock, WayForm};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The thread blocks of all ranks.
@@ -42,7 +42,8 @@ impl Writer<'_> {
             let all = &self.connections.all;
             let [out, back] = [block.out, block.back].map(|id| id.map(|id| all[id.index()]));
             let channel = out.or(back).map_or(0, |c| c.channel);
-            ThreadBlock { id, send: out.map(|c| c.to.0), recv: back.map(|c| c.from.0), channel, steps: Vec::new() }
+            let (send, recv) = (out.map(|c| c.to.0), back.map(|c| c.from.0));
+            ThreadBlock { id, send, recv, thread: None, channel, steps: Vec::new() }
         };
         let mut blocks: Vec<ThreadBlock> = (0..).zip(&self.connections.blocks[rank.index()]).map(block).collect();
         let of_rank: Vec<StepId> = (0..self.steps.threads_of(rank))
@@ -58,11 +59,17 @@ impl Writer<'_> {
             *length += (self.waits[id.index()].len().max(1) + self.cuts[id.index()].len()) as u32;
             last.insert(id, Dependency { thread_block, step: *length - 1 });
         }
+        self.name_threads(&of_rank, &mut blocks);
         for &id in &of_rank {
             let (op, Operands { src, dst }) = (self.steps.step(id).op, &self.memory.of_step[id.index()]);
             let waits: Vec<Dependency> = self.waits[id.index()].iter().map(|on| last[on]).collect();
             let count = src.count().max(dst.count()); // equal, where it has both
-            add(&mut blocks[self.block_of(id) as usize].steps, op, [src, dst], (count, &self.cuts[id.index()]), &waits);
+            let way = match self.steps.step(id).detail.way {
+                Way::Choice(choice) => Some(WayForm::Choice(choice)),
+                _ => None,
+            };
+            let moves = Moves { op, src, dst, count, cuts: &self.cuts[id.index()], way };
+            add(&mut blocks[self.block_of(id) as usize].steps, &moves, &waits);
         }
         self.add_copies(rank, &last, &mut blocks);
         let awaited: BTreeSet<(u32, u32)> = blocks
@@ -92,9 +99,23 @@ impl Writer<'_> {
             let cuts: BTreeSet<u32> = copy.src.cuts().chain(copy.dst.cuts()).collect();
             let cuts: Vec<u32> = cuts.into_iter().collect();
             let waits: Vec<Dependency> = copy.after.iter().map(|on| last[on]).collect();
-            add(&mut steps, Op::Copy, [&copy.src, &copy.dst], (copy.src.count(), &cuts), &waits);
+            let (src, dst, count) = (&copy.src, &copy.dst, copy.src.count());
+            add(&mut steps, &Moves { op: Op::Copy, src, dst, count, cuts: &cuts, way: None }, &waits);
         }
-        blocks.push(ThreadBlock { id: blocks.len() as u32, send: None, recv: None, channel: 0, steps });
+        let id = blocks.len() as u32;
+        // A thread of its own, numbered if the others are.
+        let thread = blocks.iter().filter_map(|block| block.thread).max().map(|last| last + 1);
+        blocks.push(ThreadBlock { id, send: None, recv: None, thread, channel: 0, steps });
+    }
+
+    /// Says of which threads the thread blocks of a rank are parts, unless each is one of the same number.
+    fn name_threads(&self, of_rank: &[StepId], blocks: &mut [ThreadBlock]) {
+        for &id in of_rank {
+            blocks[self.block_of(id) as usize].thread = Some(self.steps.step(id).at.thread.into());
+        }
+        if blocks.iter().all(|block| block.thread == Some(block.id)) {
+            blocks.iter_mut().for_each(|block| block.thread = None);
+        }
     }
 
     /// Finds what the steps of a rank wait for: for what they say; where they begin a phase, for its last steps so far; and
@@ -156,24 +177,30 @@ impl Writer<'_> {
     }
 }
 
+/// What a step moves, and how.
+struct Moves<'a> {
+    op: Op,
+    src: &'a Runs,
+    dst: &'a Runs,
+    count: u32,
+    /// Where it is cut into several steps.
+    cuts: &'a [u32],
+    way: Option<WayForm>,
+}
+
 /// Adds a step that waits for several others, in as many pieces as it is cut into. A step waits for one other; before one that
 /// waits for more there are steps that do nothing but wait.
-fn add(
-    steps: &mut Vec<ScheduleStep>,
-    op: Op,
-    [src, dst]: [&Runs; 2],
-    (count, cuts): (u32, &[u32]),
-    waits: &[Dependency],
-) {
-    let mut push = |op, [src, dst]: [_; 2], count, depends_on| {
+fn add(steps: &mut Vec<ScheduleStep>, moves: &Moves<'_>, waits: &[Dependency]) {
+    let Moves { op, src, dst, count, cuts, way } = moves;
+    let mut push = |op, [src, dst]: [_; 2], count, depends_on, way| {
         let id = steps.len() as u32;
-        steps.push(ScheduleStep { id, op, src, dst, count, depends_on, has_dependents: false });
+        steps.push(ScheduleStep { id, op, src, dst, count, depends_on, way, has_dependents: false });
     };
     let (mut depends_on, nops) = waits.split_last().map_or((None, waits), |(last, nops)| (Some(*last), nops));
-    nops.iter().for_each(|on| push(Op::Nop, [None; 2], 0, Some(*on)));
+    nops.iter().for_each(|on| push(Op::Nop, [None; 2], 0, Some(*on), None));
     let mut begin = 0;
-    for end in cuts.iter().copied().chain([count]) {
-        push(op, [src.at(begin), dst.at(begin)], end - begin, depends_on.take());
+    for end in cuts.iter().copied().chain([*count]) {
+        push(*op, [src.at(begin), dst.at(begin)], end - begin, depends_on.take(), way.clone());
         begin = end;
     }
 }
