@@ -14,6 +14,7 @@ import pytest
 from support import registry
 from syncline import assumptions, document, engine, estimate
 from syncline.errors import InputError
+from syncline.schedules import plan, ring
 from syncline.schema import effect
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
@@ -91,6 +92,7 @@ OTHER: Final[dict[str, Any]] = {
     "training.compute_scale": 5.0,
     "collective.algorithm": "halving-doubling",
     "collective.algorithms": {"all-reduce": "double-binary-tree"},
+    "collective.plan": "ring8.json",
     "collective.per_dimension": ["direct", "halving-doubling"],
     "collective.slices": 3,
     "collective.padding": "none",
@@ -130,8 +132,8 @@ OTHER: Final[dict[str, Any]] = {
     "endpoint.switch_latency": "5us",
 }
 """For every field another value than its default, and than that of the experiments here."""
-FILLS: Final = frozenset({"npu.gpu", "workload.precision"})
-"""Fields that decide on others where these are not stated."""
+FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan"})
+"""Fields that decide on others where these are not stated, and one that names files."""
 MOST_EVENTS: Final = 300_000
 """Of an experiment that is simulated with another value of every field."""
 BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
@@ -194,6 +196,7 @@ def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
 @pytest.fixture(autouse=True)
 def workload_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workload.txt").write_text(TEXT)
+    (tmp_path / "ring8.json").write_text(plan.dumps(ring.all_reduce(8)))
     monkeypatch.chdir(tmp_path)
 
 

@@ -30,6 +30,7 @@ EXAMPLES: dict[str, list[str]] = {
     "calibrate": ["measured.csv", "--machine", "dgx-a100"],
     "reproduce": ["tutorial"],
     "verify": [str(SCHEDULE)],
+    "export": ["all-reduce", "--algorithm", "ring", "--ranks", "4"],
     "report": ["run"],
     "schema": ["figure"],
     "topology show": ["Ring(4)"],
@@ -110,6 +111,9 @@ def test_a_table_has_the_format_of_its_suffix(folder: Path, syncline_command: Co
         ["check", "examples/compare-endpoints.yaml"],
         ["check", "examples/text-workload.yaml"],
         ["verify", "examples/plans/ring4.xml"],
+        ["verify", "examples/plans/rounds4.xml"],
+        ["verify", "examples/plans/exchange.json"],
+        ["verify", "examples/plans/dgx1-ways.json"],
     ],
     ids=lambda line: line[1],
 )

@@ -32,6 +32,8 @@ READERS: dict[str, list[str]] = {
     "topology": ["topology", "show", "FILE"],
     "topology of a collective": ["collective", "all-reduce", "--size", "1MB", "--topology-file", "FILE"],
     "schedule": ["verify", "FILE"],
+    "plan of a collective": ["collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)", "--plan", "FILE"],
+    "plan of an experiment": ["check", "plan.yaml"],
     "measured table": ["calibrate", "FILE", "--machine", "dgx-a100"],
     "software": ["bench", "all-reduce", "--machine", "dgx-a100", "--sizes", "1MiB", "--software", "FILE"],
     "table of a sweep": ["report", "FILE"],
@@ -48,6 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     workload = "{astra_text: FILE.parquet}"
     (tmp_path / "workload.yaml").write_text(f"name: w\ntopology: Ring(4)\nworkload: {workload}\n")
+    one = "workload: {collective: all-reduce, size: 1MB}"
+    (tmp_path / "plan.yaml").write_text(f"name: w\ntopology: Ring(4)\n{one}\ncollective: {{plan: FILE.parquet}}\n")
     topology = "{file: FILE.parquet}"
     (tmp_path / "topology.yaml").write_text(f"name: w\ntopology: {topology}\nworkload: {{model: resnet50}}\n")
     (tmp_path / "good.yaml").write_text(SMALL)

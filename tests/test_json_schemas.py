@@ -16,6 +16,7 @@ from support.command import Ended
 from support.experiments import THREE_SYSTEMS
 from syncline import document, studies
 from syncline.figure import export as figures
+from syncline.schedules import plan_form
 from syncline.schema import documents, export
 from syncline.sweep import export as sweeps
 
@@ -26,6 +27,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "sweep": sweeps.json_schema,
     "figure": figures.json_schema,
     "run": documents.json_schema,
+    "plan": plan_form.json_schema,
 }
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -80,6 +82,32 @@ def test_documents_of_runs(syncline_command: Command, tmp_path: Path) -> None:
         damaged = copy.deepcopy(written)
         damaged["runs"][0]["npus"] = "many"
         assert not validator("run").is_valid(damaged)
+
+
+def test_plans(syncline_command: Command) -> None:
+    """Of the package, and of every algorithm."""
+    written = [path.read_text() for path in EXAMPLES.rglob("*.json")]
+    algorithms = ("ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch", "themis")
+    for algorithm in algorithms:
+        line = ["export", "all-reduce", "--algorithm", algorithm, "--size", "1MB", "--ranks"]
+        written.append(syncline_command(*line, "4x2" if algorithm == "themis" else "4").out)
+    for kind in ("all-to-all", "scatter"):
+        written.append(syncline_command("export", kind, "--algorithm", "direct", "--ranks", "4").out)
+    assert len(written) >= len(algorithms) + 4
+    for text in written:
+        validator("plan").validate(json.loads(text))
+    damages: list[Callable[[dict[str, Any]], None]] = [
+        lambda form: form.pop("grid"),
+        lambda form: form.update(version=1),
+        lambda form: form.update(colour="blue"),
+        lambda form: form["programs"][0].update(blocks=0),
+        lambda form: form["programs"][0]["ranks"][0][0][0]["steps"][0].update(op="x"),
+        lambda form: form["programs"][0]["ranks"][0][0][0]["steps"][0].update(way={"by": 1}),
+    ]
+    for damage in damages:
+        form = json.loads(written[0])
+        damage(form)
+        assert not validator("plan").is_valid(form)
 
 
 def test_figures_with_typing_errors_are_refused() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 from support.schedules import RING4, edit_algo, edit_step
 from syncline import cli
 from syncline.errors import InputError
-from syncline.schedules import msccl_xml, plan, ring
+from syncline.schedules import msccl_write, msccl_xml, plan, ring
 from syncline.schedules.plan import Dependency, Plan, Rank, ThreadBlock
+from syncline.schedules.positions import Positions
 
 MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -30,7 +33,7 @@ def complaints(text: str) -> list[str]:
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_round_trip(ranks: int, in_place: bool) -> None:
     made = ring.all_reduce(ranks, 3, in_place=in_place)
-    assert msccl_xml.read(msccl_xml.write(made), "ring.xml").plan == made
+    assert msccl_xml.read(msccl_write.write(made), "ring.xml").plan == made
 
 
 def test_round_trip_of_everything_that_a_step_can_say() -> None:
@@ -65,7 +68,88 @@ def test_round_trip_of_everything_that_a_step_can_say() -> None:
             )
         ],
     )
-    assert msccl_xml.read(msccl_xml.write(made), "all.xml").plan == made
+    assert msccl_xml.read(msccl_write.write(made), "all.xml").plan == made
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Plan:
+    """Schedules of any form, right or wrong."""
+    number = st.integers(0, 2**31 - 1)
+
+    def of_step(at: int) -> plan.Step:
+        kind = draw(st.sampled_from(plan.STEP_TYPES))
+        made = plan.Step(id=at, type=kind, count=0 if kind == "nop" else draw(number))
+        if kind in plan.READS_LOCALLY:
+            made["src"] = plan.Place(buffer=draw(st.sampled_from(["i", "o", "s"])), offset=draw(number))
+        if kind in plan.WRITES_LOCALLY:
+            made["dst"] = plan.Place(buffer=draw(st.sampled_from(["i", "o", "s"])), offset=draw(number))
+        if draw(st.booleans()):
+            made["depends_on"] = Dependency(thread_block=draw(number), step=draw(number))
+        if draw(st.booleans()):
+            made["has_dependents"] = True
+        return made
+
+    def of_block(at: int) -> ThreadBlock:
+        send, recv = draw(st.none() | number), draw(st.none() | number)
+        channel = 0 if send is None and recv is None else draw(number)
+        steps = [of_step(i) for i in range(draw(st.integers(0, 3)))]
+        return ThreadBlock(id=at, send=send, recv=recv, channel=channel, steps=steps)
+
+    def of_rank(at: int) -> Rank:
+        blocks = [of_block(i) for i in range(draw(st.integers(0, 3)))]
+        inputs, outputs, scratch = draw(number), draw(number), draw(number)
+        return Rank(id=at, input_chunks=inputs, output_chunks=outputs, scratch_chunks=scratch, thread_blocks=blocks)
+
+    return Plan(
+        format=plan.FORMAT,
+        version=plan.VERSION,
+        name=draw(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)),
+        collective=draw(st.sampled_from(plan.COLLECTIVES)),
+        in_place=draw(st.booleans()),
+        protocol=draw(st.sampled_from(plan.PROTOCOLS)),
+        min_bytes=draw(number),
+        max_bytes=draw(number),
+        threads=draw(number),
+        channels=draw(number),
+        chunks_per_loop=draw(number),
+        ranks=[of_rank(i) for i in range(draw(st.integers(1, 3)))],
+    )
+
+
+@MANY
+@given(made=schedules())
+def test_round_trip_of_any_schedule(made: Plan) -> None:
+    text = msccl_write.write(made)
+    assert msccl_xml.read(text, "any.xml").plan == made
+    for line in text.splitlines():
+        element = re.match(r" *<([a-z]+) ", line)
+        named = set(re.findall(r' ([a-zA-Z_]+)="', line))
+        assert element is None or named >= msccl_xml.ATTRIBUTES[element[1]] - {"redop"}
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text('ab "{}[],:\\\n', max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('ab,"', max_size=3), inner, max_size=4),
+)
+
+
+@MANY
+@given(value=JSONS, indent=st.sampled_from([1, 4]))
+def test_positions_are_lines_of_values(value: Any, indent: int) -> None:
+    text = json.dumps(value, indent=indent)
+    positions = Positions(text)
+    lines = text.splitlines()
+
+    def check(part: Any, path: tuple[str | int, ...]) -> None:
+        at = positions.line(path)
+        begin = json.dumps(part, indent=indent).splitlines()[0]
+        assert begin in lines[at - 1]
+        for key, entry in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+            assert positions.line((*path, key)) > at
+            check(entry, (*path, key))
+
+    check(value, ())
+    assert positions.line(("nowhere", 3)) >= 1
 
 
 def test_lines_are_those_of_the_file() -> None:

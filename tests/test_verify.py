@@ -21,7 +21,7 @@ from support.schedules import (
     edit_gpu,
     edit_step,
 )
-from syncline.schedules import msccl_xml, plan, ring
+from syncline.schedules import msccl_write, plan, ring
 
 Command = Callable[..., Ended]
 EXAMPLE = str(Path(__file__).parents[1] / "examples/plans/ring4.xml")
@@ -145,7 +145,7 @@ class TestExample:
         assert rows["a connection holds"] == "1 message"
 
     def test_is_what_the_generator_writes(self) -> None:
-        assert msccl_xml.write(ring.all_reduce(4, 2)) == RING4
+        assert msccl_write.write(ring.all_reduce(4, 2)) == RING4
 
     @pytest.mark.parametrize(("buffering", "status"), [("eager", 0), ("1", 0), ("7", 0), ("rendezvous", 1)])
     def test_buffering(self, syncline_command: Command, buffering: str, status: int) -> None:

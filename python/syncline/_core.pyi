@@ -28,6 +28,16 @@ def check(spec_json: str) -> str:
     Raises [`SpecError`] if `run` would.
     """
 
+def export(spec_json: str) -> str:
+    """The plan of the spec's collective as JSON (`crates/collective/src/plan_file/form.rs`). Raises [`SpecError`] if
+    `run` would, or if it cannot be written down.
+    """
+
+def export_schedule(spec_json: str) -> str:
+    """The same with all its steps written out, in the format of `crates/collective/src/schedule/form.rs`. Raises
+    [`SpecError`] as well for what MSCCL XML cannot hold.
+    """
+
 def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
     """How the simulation ended (`Attempt` in `crates/system/src/attempt.rs`) as a JSON text: complete, or given up
     after so many picoseconds of simulated time or so much work. Raises the errors of `run`.
@@ -36,7 +46,8 @@ def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
 def verify(request_json: str) -> str:
     """Verifies a schedule (the format of `crates/collective/src/schedule/form.rs`) and returns a report as JSON.
 
-    The request has `schedule`, `root` (or null) and `buffering` ("eager", "rendezvous" or {"slots": K}).
+    The request has `root` (or null), `buffering` ("eager", "rendezvous" or {"slots": K}), and `schedule`, or `plan` (in
+    the format of `crates/collective/src/plan_file/form.rs`).
     Raises [`SpecError`] for what is no schedule, or cannot be verified.
     """
 

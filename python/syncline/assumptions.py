@@ -28,7 +28,7 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
-    | {"gpu", "memory", "precision", "inflight_per_dimension", "posting", "jitter"}
+    | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "posting", "jitter"}
 )
 """Fields whose default is nothing, or is listed with what it means."""
 AUTO_SHARES = {
@@ -158,7 +158,8 @@ def _meant(variant: Variant) -> Iterator[str]:
     if experiment.lanes != collective.lanes:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
-        yield "workload.root = 0 (default)"
+        plan = experiment.plan_of(workload.collective)
+        yield f"workload.root = {experiment.root} ({'default' if plan is None else f'that of the plan {plan.name}'})"
     if isinstance(workload, ModelWorkload) and workload.model in SEQUENCES and workload.sequence is None:
         yield f"workload.sequence = {facts.constant('sequence')} (default)"
     if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
@@ -175,7 +176,7 @@ def _meant(variant: Variant) -> Iterator[str]:
 def _padding_matters(experiment: Experiment) -> bool:
     """Whether blocks might be of unequal length, so that padding changes what is sent."""
     collective, workload = experiment.collective, experiment.workload
-    if not isinstance(workload, CollectiveWorkload) or collective.chunks not in (None, 1):
+    if not isinstance(workload, CollectiveWorkload) or collective.chunks not in (None, 1) or collective.plan:
         return True
     ways = 1
     if experiment.lanes == "split":

@@ -48,7 +48,7 @@ def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
     """The algorithms that may be the fastest, or of one kind of collectives, the simplest first; the engine may refuse
     some. Each is named once: compositions differ in what they make of an all-reduce only, but for `themis`.
     """
-    kinds = [kind] if kind is not None else kinds_of(experiment.workload)
+    kinds = [kind] if kind is not None else _unplanned(experiment)
     names = [name for name in get_args(Algorithm) if name != "auto" and name not in SAME]
     if kind is not None or experiment.collective.lanes == "one":
         names.remove("ring-unidirectional")
@@ -59,11 +59,16 @@ def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
     return names
 
 
+def _unplanned(experiment: Experiment) -> list[str]:
+    """The kinds of collectives that have no plan."""
+    return [kind for kind in kinds_of(experiment.workload) if experiment.plan_of(kind) is None]
+
+
 def _settled_variant(variant: Variant) -> Variant:
     if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
-    key = json.dumps([described, variant.astra_text, variant.experiment.topology.content.hex(), variant.seed])
+    key = json.dumps([described, variant.astra_text, variant.experiment.contents, variant.seed])
     with _lock:
         if key not in _settled:
             _settled[key] = _choose(variant)
@@ -94,11 +99,11 @@ def _choose(variant: Variant) -> tuple[Variant, Choice]:
     """The variant with every algorithm chosen, one after the other; the first of several is looked at again at the end,
     for it was chosen for all kinds.
     """
-    collective = variant.experiment.collective
-    own = [_Slot(kind) for kind, name in collective.algorithms.items() if name == "auto"]
+    experiment = variant.experiment
+    own = [_Slot(kind) for kind in experiment.open_kinds]
     for slot in own:
         variant = slot.filled(variant, None)
-    slots = [*([_Slot()] if collective.algorithm == "auto" else []), *own]
+    slots = [*([_Slot()] if experiment.has_open_algorithm else []), *own]
     if len(slots) > 1 and slots[0].kind is None:
         slots.append(slots[0])
     because: dict[str | None, str] = {}

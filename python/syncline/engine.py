@@ -107,6 +107,19 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
     return Result(json.loads(result["summary"]), {name: table(name, t) for name, t in result["tables"].items()})
 
 
+def export(variant: Variant, *, as_schedule: bool = False) -> dict[str, Any]:
+    """The plan of a variant that is a single collective, or the same written out as a schedule. Raises [`InputError`]
+    if the engine refuses it, or cannot write it like that.
+    """
+    binding.require()
+    from syncline import _core
+
+    request = _request(variant)
+    with _explained(variant, request):
+        form: dict[str, Any] = json.loads((_core.export_schedule if as_schedule else _core.export)(request))
+    return form
+
+
 def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_work: int = NO_LIMIT) -> Attempt:
     """Runs a variant until it takes more simulated time, or more work, than it may. Raises as [`run`]."""
     binding.require()
@@ -158,6 +171,10 @@ def _defect(error: BaseException, request: str) -> BaseException:
 def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> Iterator[Problem]:
     """What the engine refuses, in words of the file; with `suggest`, with the algorithms that fit in place of one."""
     for refusal in refusals.read(error):
+        planned = refusal.of_plan(variant)
+        if planned is not None:
+            yield planned
+            continue
         path = refusal.path(variant.experiment)
         fit = _that_fit(variant, path) if suggest and path[:2] in ALGORITHMS else []
         yield refusal.problem(variant, one_of(fit) if fit else None)
@@ -303,7 +320,9 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
         chunking["least_block_bytes"] = least
     limit, posting = collective.inflight_per_dimension, experiment.network.posting
+    plans = [plan.specification for plan in collective.plan]
     return {
+        **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
         **({} if posting == "rotated" else {"posting": posting}),
         "algorithm": experiment.composition,
@@ -323,7 +342,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
 def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
     workload = experiment.workload
     if isinstance(workload, CollectiveWorkload):
-        kind, root = workload.collective, workload.root or 0
+        kind, root = workload.collective, experiment.root
         beside = [
             {"milliwarps": round(1000 * load.warps), "memory_bytes_per_s": load.memory_bandwidth or 0}
             for load in workload.beside

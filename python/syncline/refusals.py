@@ -7,7 +7,7 @@ do, and where there is one, the least number that would (`crates/core/src/refusa
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.errors import Problem
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 
+PLANS: Final = ("collectives", "plans")
+"""The plans of an experiment; their numbers follow, and then what is in their files."""
 TEXT: Final = ("job", "workload", "text")
 """The file of an imported workload; the name within it follows."""
 PARTS: Final[dict[Path, Path]] = {
@@ -41,6 +43,7 @@ NAMES: Final[dict[Path, Path]] = {
     ("output", "window_ps"): ("output", "window"),
     ("start", "jitter_ps"): ("network", "jitter"),
     ("collectives", "posting"): ("network", "posting"),
+    ("collectives", "plans"): ("collective", "plan"),
 }
 """Fields with other names in an experiment; what is within them keeps its name. Those of endpoints and backends stand
 in their modules (`ENGINE_NAMES`)."""
@@ -57,6 +60,15 @@ class Refusal:
     """The least number that would do, in the unit of the field."""
     value: str | None
     line: int | None
+
+    def of_plan(self, variant: Variant) -> Problem | None:
+        """The problem at its place in the file of a plan, if it is one of a plan."""
+        plans = variant.experiment.collective.plan
+        number = self.field[len(PLANS)] if len(self.field) > len(PLANS) else ""
+        if self.field[: len(PLANS)] != PLANS or not number.isdecimal() or int(number) >= len(plans):
+            return None
+        found = plans[int(number)].problem(self.field[len(PLANS) + 1 :], self)
+        return replace(found, message=f"{found.message}{_which(variant)}")
 
     def path(self, experiment: Experiment) -> Path:
         """The field of an experiment; empty where no single one is to blame."""
@@ -78,8 +90,7 @@ class Refusal:
         if self.line is not None and isinstance(workload, AstraWorkload):
             name = ".".join(self.field[len(TEXT) :])
             return Problem(workload.astra_text, self.line, name, self.value, self.message, accepted)
-        which = f" (variant {variant.name})" if variant.tree.origin.path else ""
-        return variant.problem(self.path(variant.experiment), f"{self.message}{which}", accepted)
+        return variant.problem(self.path(variant.experiment), f"{self.message}{_which(variant)}", accepted)
 
     def _accepted(self, variant: Variant) -> str | None:
         least = None if self.least is None else self._at_least(variant, self.least)
@@ -89,6 +100,11 @@ class Refusal:
         if self.field[-1].endswith("_packets"):
             return f"at least {SIZE.format(least * (variant.experiment.network.packet_bytes or 1))}"
         return f"at least {SIZE.format(least)}" if self.field[-1].endswith("_bytes") else f"{least} or more"
+
+
+def _which(variant: Variant) -> str:
+    """The variant that a message is about, if the file has several."""
+    return f" (variant {variant.name})" if variant.tree.origin.path else ""
 
 
 def read(error: ValueError) -> list[Refusal]:

@@ -228,7 +228,11 @@ def engine_utilisation(summary: Summary) -> Document:
 
 def algorithm(variant: Variant) -> Document:
     """The algorithm, and how it was chosen if that was left open."""
-    found: Document = {"algorithm": variant.experiment.collective.algorithm}
+    experiment = variant.experiment
+    named = [f"plan {plan.name}" for plan in experiment.collective.plan]
+    if not experiment.is_all_planned:
+        named.append(experiment.collective.algorithm)
+    found: Document = {"algorithm": ", ".join(named)}
     if variant.choice is not None:
         found["algorithm_choice"] = {
             "chosen": variant.choice.chosen,
@@ -251,7 +255,7 @@ def collective_fields(variant: Variant, result: Result) -> Document:
     bound = seconds(summary["lower_bound_ps"])
     return {
         "collective": kind,
-        "root": (workload.root or 0) if kind in ROOTED else None,
+        "root": experiment.root if kind in ROOTED else None,
         "npus": experiment.topology.npus,
         "ranks": ranks,
         "groups": None if members is None else [groups.canonical(group) for group in members],

@@ -3,7 +3,7 @@
     manifest.json               version, configuration hash, seed, command, variants that are finished
     experiment.resolved.yaml    every variant with every field filled in; can be run again
     summary.json                the document of `--json`
-    inputs/                     workload and topology files that the experiment names
+    inputs/                     workload files, topology files and plans that the experiment names
     <variant>/tables/*.parquet
     <variant>/trace.json        Chrome trace events
     report.html
@@ -33,6 +33,7 @@ from syncline.document import scalar
 from syncline.engine import Result
 from syncline.errors import InputError, Problem, shown
 from syncline.results import Document, dumps
+from syncline.schedules.planned import PlanFile
 from syncline.schema import documents
 from syncline.schema.load import Study, Variant
 
@@ -175,6 +176,9 @@ def resolved(study: Study) -> dict[str, Any]:
             values["workload"]["astra_text"] = _input_name(variant.astra_text.encode(), ".txt")
         if variant.experiment.topology.file is not None:
             values["topology"] = {"file": _topology_name(variant)}
+        values["collective"].pop("plan")
+        if names := [_plan_name(plan) for plan in variant.experiment.collective.plan]:
+            values["collective"]["plan"] = names[0] if len(names) == 1 else names
         variants.append(values)
     return {"name": study.name, "description": study.description, "calibration": calibration, "variants": variants}
 
@@ -264,12 +268,17 @@ def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
     """The files that the variants name, by what they are called here."""
     texts = [v.astra_text.encode() for v in variants if v.astra_text is not None]
     found = {_input_name(text, ".txt"): text for text in texts}
+    found |= {_plan_name(plan): plan.content for v in variants for plan in v.experiment.collective.plan}
     return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}
 
 
 def _topology_name(variant: Variant) -> str:
     fabric = variant.experiment.topology
     return _input_name(fabric.content, Path(fabric.file or "").suffix)
+
+
+def _plan_name(plan: PlanFile) -> str:
+    return _input_name(plan.content, Path(plan.file).suffix)
 
 
 def _input_name(content: bytes, suffix: str) -> str:

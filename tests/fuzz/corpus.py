@@ -155,14 +155,64 @@ NCCL: Final = """\
   </cpu>
 </system>
 """
-PLAN: Final = """\
-{"format": "syncline-plan-1", "name": "two", "collective": "all_gather", "in_place": false, "protocol": "Simple",
- "ranks": [
+SCHEDULE: Final = """\
+{"format": "syncline-plan", "version": 1, "name": "two", "collective": "allgather", "in_place": false,
+ "protocol": "Simple", "ranks": [
   {"id": 0, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 0, "thread_blocks": [
    {"id": 0, "send": 1, "recv": 1, "channel": 0, "steps": [
     {"id": 0, "type": "s", "src": {"buffer": "i", "offset": 0}, "count": 1},
-    {"id": 1, "type": "r", "dst": {"buffer": "o", "offset": 1}, "count": 1}]}]}
+    {"id": 1, "type": "r", "dst": {"buffer": "o", "offset": 1}, "count": 1},
+    {"id": 2, "type": "cpy", "src": {"buffer": "i", "offset": 0}, "dst": {"buffer": "o", "offset": 0}, "count": 1}]}]},
+  {"id": 1, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 0, "thread_blocks": [
+   {"id": 0, "send": 0, "recv": 0, "channel": 0, "steps": [
+    {"id": 0, "type": "s", "src": {"buffer": "i", "offset": 0}, "count": 1},
+    {"id": 1, "type": "r", "dst": {"buffer": "o", "offset": 0}, "count": 1}]},
+   {"id": 1, "send": null, "recv": null, "channel": 0, "steps": [
+    {"id": 0, "type": "nop", "depends_on": {"thread_block": 0, "step": 0}},
+    {"id": 1, "type": "cpy", "src": {"buffer": "i", "offset": 0}, "dst": {"buffer": "o", "offset": 1}, "count": 1}]}]}
  ]}
+"""
+PLAN: Final = """\
+{"format": "syncline-plan", "version": 2, "name": "grid", "collective": "allreduce", "grid": [2, 2],
+ "composition": "all-scattered", "programs": [
+  {"collective": "reduce_scatter", "blocks": 2, "around": true, "rotates": true,
+   "ranks": [[[{"steps": [{"op": "s", "block": 1, "to": 1, "into": [0, 1]}, {"op": "rrc", "from": 1}]}]]]},
+  {"collective": "reduce_scatter", "dim": 1, "blocks": 2, "rotates": true,
+   "ranks": [[[{"steps": [{"op": "s", "block": 1, "to": 1, "into": [0, 1]}, {"op": "rrc", "from": 1}]}]]]},
+  {"collective": "allgather", "dim": 1, "blocks": 2, "one_by_one": true, "ranks": [
+   [[{"steps": [{"op": "s", "block": 0, "to": 1, "into": [0, 1], "way": {"choice": 1}},
+                {"op": "r", "block": 1, "from": 1}]}]],
+   [[{"steps": [{"op": "s", "block": 1, "to": 0, "into": [0, 1]}]}, {"steps": [{"op": "r", "block": 0, "from": 0}]}],
+    [{"times": 2, "steps": [{"op": "nop", "after": [0, 0], "next": {"after": 1}}]}]]]},
+  {"collective": "allgather", "blocks": 2, "rotates": true,
+   "ranks": [[[{"steps": [{"op": "s", "to": 1, "into": [0, 1]}, {"op": "r", "block": 1, "from": 1}]}]]],
+   "down": [[[{"steps": [{"op": "s", "to": 1, "into": [0, 1]}, {"op": "r", "block": 1, "from": 1}]}]]]}]}
+"""
+XML: Final = """\
+<algo name="two" proto="Simple" nchannels="2" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1" outofplace="0"
+      minBytes="0" maxBytes="1073741824">
+  <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="1">
+    <tb id="0" send="1" recv="1" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="-1" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+      <step s="1" type="r" srcbuf="i" srcoff="-1" dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="1"/>
+      <step s="2" type="r" srcbuf="i" srcoff="-1" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+    <tb id="1" send="1" recv="-1" chan="1">
+      <step s="0" type="nop" srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0" depid="0" deps="0" hasdep="0"/>
+      <step s="1" type="re" srcbuf="s" srcoff="0" dstbuf="i" dstoff="1" cnt="1" depid="0" deps="1" hasdep="1"/>
+      <step s="2" type="s" srcbuf="i" srcoff="1" dstbuf="o" dstoff="-1" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="2" o_chunks="2" s_chunks="0">
+    <tb id="0" send="0" recv="0" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="1" dstbuf="o" dstoff="-1" cnt="1" depid="-1" deps="-1" hasdep="1"/>
+      <step s="1" type="rrcs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+    <tb id="1" send="-1" recv="0" chan="1">
+      <step s="0" type="r" srcbuf="i" srcoff="-1" dstbuf="i" dstoff="1" cnt="1" depid="0" deps="0" hasdep="0"/>
+    </tb>
+  </gpu>
+</algo>
 """
 MEASURED: Final = """\
 # nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20
@@ -201,6 +251,8 @@ FILES: Final = {
     "matrix.txt": MATRIX,
     "nccl.xml": NCCL,
     "plan.json": PLAN,
+    "schedule.json": SCHEDULE,
+    "plan.xml": XML,
     "measured.log": MEASURED,
     "measured.csv": TABLE,
 }

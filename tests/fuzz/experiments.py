@@ -113,7 +113,7 @@ def _object(chance: Random, node: dict[str, Any], depth: int) -> dict[str, Any]:
     often = 0.35 if depth else 0.2
     for name, part in node.get("properties", {}).items():
         tells = "const" in part or name in node.get("required", ())
-        if tells or chance.random() < often:
+        if tells or chance.random() < (SELDOM if name == "plan" else often):
             found[name] = legal(chance, part, name, depth + 1)
     if isinstance(node.get("additionalProperties"), dict) and chance.random() < 0.5:
         names = node.get("propertyNames", {}).get("enum", KINDS)
@@ -144,6 +144,8 @@ def _text(chance: Random, node: dict[str, Any], field: str) -> str:
         return topology(chance)
     if field == "groups":
         return groups(chance)
+    if field == "plan":
+        return chance.choice(("plan.json", "plan.xml", "nowhere.xml"))
     if field == "gpus":
         return chance.choice(("0-3", "0,1", "0", "1,0", "0-7"))
     values = quantities_of().get(accepted().get(field, ""))
@@ -181,6 +183,8 @@ def quantities_of() -> dict[str, tuple[str, ...]]:
     }
 
 
+SELDOM: Final = 0.03
+"""How often a plan is named, which few collectives have."""
 RARE: Final = frozenset({"slow_links", "calibration", "gpus", "topology", "name", "workload", "variants"})
 
 

@@ -11,7 +11,7 @@ from syncline import studies
 from . import mutation
 from .case import Case, Corpus, generator
 from .corpus import FILES, inputs
-from .experiments import commands
+from .experiments import ALGORITHMS, KINDS, commands, topology
 
 RING = Path(__file__).parents[2] / "examples/plans/ring4.xml"
 
@@ -74,18 +74,82 @@ def topology_file(chance: Random, _: Corpus) -> Case:
     return Case([["topology", "show", name, *drawn, *_flags(chance)]], files)
 
 
+PLANS = {
+    "plan.json": ("all-reduce", 4),
+    "schedule.json": ("all-gather", 2),
+    "plan.xml": ("all-reduce", 2),
+}
+"""The plans of the corpus: what they implement, and for how many ranks."""
+
+
+def _plan(chance: Random, name: str) -> bytes:
+    """A damaged plan; of JSON, a document with other values half of the time."""
+    if name.endswith(".json") and chance.random() < 0.6:
+        return json.dumps(mutation.document(chance, json.loads(FILES[name]))).encode()
+    return _mutated(chance, FILES[name])
+
+
 @generator("schedule-file", 8)
 def schedule_file(chance: Random, _: Corpus) -> Case:
-    """Schedules as MSCCL XML and as plans."""
+    """Plans in every format, verified."""
     flags = _flags(chance)
     if chance.random() < 0.2:
         flags += ["--buffering", chance.choice(("eager", "rendezvous", "1", "3", "2147483647"))]
-    if chance.random() < 0.6:
+    if chance.random() < 0.3:
         return Case([["verify", "p.xml", *flags]], {"p.xml": _mutated(chance, RING.read_text())})
+    name = chance.choice(list(PLANS))
+    return Case([["verify", name, *flags]], {name: _plan(chance, name)})
+
+
+@generator("plan-file", 8)
+def plan_file(chance: Random, _: Corpus) -> Case:
+    """Plans in every format, which run in the place of an algorithm, mostly where they fit."""
+    name = chance.choice(list(PLANS))
+    kind, ranks = PLANS[name]
+    content = FILES[name].encode() if chance.random() < 0.5 else _plan(chance, name)
+    fabrics = (f"Ring({ranks})", f"Switch({ranks})", f"FullyConnected({ranks})", "Ring(2)_Ring(2)", topology(chance))
+    place = ["--topology", chance.choice(fabrics)]
+    if chance.random() < 0.2:
+        place = ["--machine", "dgx1v", "--gpus", f"0-{ranks - 1}"]
+    flags = ["--backend", chance.choice(("analytical", "flow", "packet"))]
+    for flag, values in (
+        ("--endpoint", ("baseline", "ace", "switch-offload")),
+        ("--chunk", ("1KiB", "7B", "64KiB")),
+        ("--padding", ("none",)),
+        ("--root", ("0", "1")),
+        ("--set", ("collective.slices=3", "collective.lanes=one", "collective.algorithms={all-reduce: ring}")),
+    ):
+        if chance.random() < 0.15:
+            flags += [flag, chance.choice(values)]
+    line = ["collective", kind, "--size", chance.choice(("64KiB", "1MB", "999B", "1B")), *place, "--plan", name]
+    return Case([[*line, *flags, *_flags(chance)]], {name: content})
+
+
+@generator("export", 5)
+def export(chance: Random, _: Corpus) -> Case:
+    """Algorithms that are written down, verified and run again."""
+    kind, algorithm = chance.choice(KINDS), chance.choice(ALGORITHMS)
+    place = ["--topology", topology(chance)]
     if chance.random() < 0.5:
-        plan = mutation.document(chance, json.loads(FILES["plan.json"]))
-        return Case([["verify", "p.json", *flags]], {"p.json": json.dumps(plan).encode()})
-    return Case([["verify", "p.json", *flags]], {"p.json": _mutated(chance, FILES["plan.json"])})
+        place = ["--ranks", chance.choice(("1", "2", "3", "4", "7", "2x3", "4x", "0", "1x1x2", "9999999"))]
+    form = chance.choice(("plan", "plan", "msccl-xml"))
+    line = ["export", kind, "--algorithm", algorithm, *place, "--format", form]
+    if chance.random() < 0.7:
+        line += ["--size", chance.choice(("1KiB", "1MB", "7B"))]
+    if chance.random() < 0.2:
+        line += ["--set", f"collective.slices={chance.choice((1, 2, 7))}"]
+    written = "w.xml" if form == "msccl-xml" else "w.json"
+    run = [
+        "collective",
+        kind,
+        "--size",
+        "64KiB",
+        "--topology",
+        chance.choice(("Ring(4)", "Switch(3)")),
+        "--plan",
+        written,
+    ]
+    return Case([[*line, "-o", written, *_flags(chance)], ["verify", written, "--json"], [*run, "--json"]])
 
 
 @generator("measured-table", 2)

@@ -11,7 +11,17 @@ from . import experiments, mutation
 from .case import Case, Corpus, generator
 from .corpus import FILES, inputs
 
-WITH_FILES: Final = ("one.yaml", "small.yaml", "links.yaml", "nccl.xml", "plan.json", "measured.csv", "nowhere", ".")
+WITH_FILES: Final = (
+    "one.yaml",
+    "small.yaml",
+    "links.yaml",
+    "nccl.xml",
+    "plan.json",
+    "plan.xml",
+    "measured.csv",
+    "nowhere",
+    ".",
+)
 VALUES: Final = (
     *("--json", "-q", "-v", "--help", "--", "-", "=", "--set", "-o"),
     *("training.iterations=1", "npu.sms=0", "x", "a.b.c=1", "variants.SMs.npu.sms=40", "topology.dims.0.size=3"),
@@ -63,7 +73,10 @@ def _sensible(chance: Random, name: str, parameter: str) -> list[str]:
         "machine": lambda: experiments.machine(chance),
         "experiment": lambda: chance.choice(("one.yaml", "small.yaml", "machine.yaml", "text.yaml")),
         "file": lambda: "space.sweep.yaml" if name == "sweep" else "formula.figure.yaml",
-        "plan": lambda: "plan.json",
+        "plan": lambda: chance.choice(("plan.json", "schedule.json", "plan.xml")),
+        "algorithm": lambda: chance.choice(experiments.ALGORITHMS),
+        "ranks": lambda: chance.choice(("4", "2x2", "1", "3")),
+        "format_": lambda: chance.choice(("plan", "msccl-xml")),
         "table": lambda: chance.choice(("measured.csv", "measured.log")),
         "sizes": lambda: chance.choice(("1KiB:1MiB:x4", "64MB", "8B")),
         "claims": lambda: "nothing",

@@ -15,7 +15,20 @@ import typer
 
 from syncline import interrupts
 from syncline.binding import EngineUnusableError
-from syncline.cli import bench, calibrate, collective, figure, inspect, reproduce, study, sweep, topology, usage, verify
+from syncline.cli import (
+    bench,
+    calibrate,
+    collective,
+    export,
+    figure,
+    inspect,
+    reproduce,
+    study,
+    sweep,
+    topology,
+    usage,
+    verify,
+)
 from syncline.errors import InputError, SimulationFailedError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
@@ -31,6 +44,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
   syncline reproduce ace                            compares with published figures
   syncline verify examples/plans/ring4.xml          checks a collective schedule
+  syncline export all-reduce --algorithm ring --ranks 8   writes an algorithm down, as a plan or as MSCCL XML
 
 Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 
@@ -51,6 +65,7 @@ app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
 app.command("verify")(verify.verify)
+app.command("export")(export.export)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
 topology_app = typer.Typer(

@@ -4,56 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from syncline.cli import options
-
-if TYPE_CHECKING:
-    from syncline.document import Mapping, Node
-    from syncline.errors import Problem
-
-DEFAULT_BACKEND = "analytical"
-DEFAULT_ENDPOINT = "ideal"
-FABRICS = '--topology "Torus(4,8,4)", --machine dgx-a100 or --topology-file FILE'
+from syncline.cli import options, single
 
 
 def collective(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND",
-            help="all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, reduce, gather or scatter.",
-        ),
-    ],
+    kind: single.Kind,
     size: Annotated[str, typer.Option(metavar="SIZE", help="The size of the full vector, as nccl-tests counts it.")],
-    topology: Annotated[
-        str | None,
-        typer.Option(metavar="T", help='A topology string, such as "Ring(8)" or "Torus(4,8,4, rate=25GB/s)".'),
-    ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="M", help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".'
-        ),
-    ] = None,
-    topology_file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="F", help="A file: NCCL's XML, the output of nvidia-smi topo -m, or nodes and links in YAML."
-        ),
-    ] = None,
-    gpus: Annotated[
-        str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(metavar="G", help="A group, such as 0-3; repeat it, or write 0-3;4-7, size 4 or stride 4."),
-    ] = None,
-    root: Annotated[int | None, typer.Option(metavar="R", help="The root's rank in its group; 0 if not given.")] = None,
+    topology: single.Topology = None,
+    machine: single.Machine = None,
+    topology_file: single.TopologyFile = None,
+    gpus: single.Gpus = None,
+    group: single.Group = None,
+    root: single.Root = None,
+    plan: options.Plan = None,
     algorithm: options.Algorithm = None,
     endpoint: options.Endpoint = None,
     backend: options.Backend = None,
@@ -78,6 +45,7 @@ def collective(
       syncline collective all-to-all --size 64MB --topology "Ring(4)_Ring(8)" --group "size 4"
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
       syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
+      syncline collective all-reduce --size 64MB --topology "Ring(4)" --plan examples/plans/ring4.xml
 
     By default, the collective runs on the analytical backend with the ideal endpoint, as one chunk over all
     lanes. The endpoints ace and baseline have the parameters of the ACE paper, which are listed as assumptions.
@@ -85,7 +53,7 @@ def collective(
     one it chose; ace and baseline use ace-4-phase, and switch-offload uses hierarchical, which goes through every
     switch. With these three endpoints, an all-to-all is direct.
     """
-    flags = _Flags(
+    flags = single.Flags(
         kind=kind,
         size=size,
         topology=topology,
@@ -97,24 +65,13 @@ def collective(
         endpoint=endpoint,
         algorithm=algorithm,
         backend=backend,
+        plan=plan,
         padding=padding,
         chunk=chunk,
         inflight=inflight,
         fold=fold,
     )
-    problems = [*options.common_problems(threads=threads, seed=seed), *flags.problems()]
-    tree, filled_in = _tree(flags)
-
-    from syncline.document import Scalar
-    from syncline.schema.load import load
-
-    before = {path: _at(tree, path) for path in filled_in}
-    study = options.load(problems, set_, lambda overrides: load(tree, "command line", Path(), overrides))
-    assumed = [
-        f"{'.'.join(path)} = {node.value} ({why})"
-        for path, why in filled_in.items()
-        if isinstance(node := _at(tree, path), Scalar) and node is before[path]  # and not what --set put there
-    ]
+    study, assumed = single.load(flags, options.common_problems(threads=threads, seed=seed), set_)
 
     from syncline import engine, estimate, results, runner
 
@@ -141,121 +98,6 @@ def collective(
     document["cost"] = results.cost(time.monotonic() - began, [result])
     _print(document, json=json, quiet=quiet, verbose=verbose)
     return 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Flags:
-    """What the command line says."""
-
-    kind: str
-    size: str
-    topology: str | None
-    machine: str | None
-    topology_file: str | None
-    gpus: str | None
-    groups: list[str]
-    root: int | None
-    endpoint: str | None
-    algorithm: str | None
-    backend: str | None
-    padding: str | None
-    chunk: str | None
-    inflight: int | None
-    fold: str | None
-
-    def problems(self) -> list[Problem]:
-        """What is wrong with how the fabric is named."""
-        from syncline.errors import command_line
-
-        named = {"--topology": self.topology, "--machine": self.machine, "--topology-file": self.topology_file}
-        given = [(flag, value) for flag, value in named.items() if value is not None]
-        if not given:
-            return list(command_line("--topology", None, "no fabric is given", FABRICS).problems)
-        found: list[Problem] = []
-        for flag, value in given[1:]:
-            message = f"the fabric is given twice, by {given[0][0]} and by {flag}"
-            found += command_line(flag, value, message, "one of them").problems
-        if self.machine is not None:
-            from syncline.fabric import notation
-
-            try:
-                notation.parse(self.machine)
-            except notation.MachineError as error:
-                found += command_line("--machine", self.machine, error.message, error.accepted).problems
-        return found
-
-
-def _at(tree: Mapping, path: tuple[str, str]) -> Node | None:
-    """What stands at a path of two keys."""
-    section = tree.entries.get(path[0])
-    return getattr(section, "entries", {}).get(path[1])
-
-
-def _tree(flags: _Flags) -> tuple[Mapping, dict[tuple[str, str], str]]:
-    """The experiment that the flags describe, and where the values come from that they left open, by path."""
-    from syncline import profiles
-    from syncline.document import Mapping, Origin, Scalar, Sequence
-
-    filled_in: dict[tuple[str, str], str] = {}
-
-    def flag(name: str, value: Any) -> Node:
-        return Scalar(value, Origin("command line", None, name))
-
-    def section(name: str, entries: dict[str, Node]) -> Mapping:
-        return Mapping(entries, Origin("command line", None, name))
-
-    given = {
-        "algorithm": flags.algorithm,
-        "padding": flags.padding,
-        "chunk": flags.chunk,
-        "inflight": flags.inflight,
-    }
-    cut: dict[str, Node] = {key: flag(f"--{key}", value) for key, value in given.items() if value is not None}
-    said = {*cut, *(["chunks"] if flags.chunk is not None else [])}
-    if flags.algorithm == "ring-unidirectional":
-        said.add("lanes")
-    name, backend = flags.endpoint or DEFAULT_ENDPOINT, flags.backend or DEFAULT_BACKEND
-    if flags.backend is None:
-        filled_in["network", "backend"] = "default of `collective`"
-    if flags.endpoint is None:
-        filled_in["endpoint", "kind"] = "default of `collective`"
-    for key, value in profiles.collective(name, flags.kind).items():
-        if key not in said:
-            cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
-            if value != "auto":  # what it came to stand for is listed instead
-                filled_in["collective", key] = "default of `collective` with this endpoint"
-    endpoint = options.given_endpoint(name)
-    for key, value in endpoint.items():
-        if key != "kind" and value != "auto":  # what that came to stand for is listed instead
-            filled_in["endpoint", key] = profiles.SOURCE
-    workload = {"collective": flag("KIND", flags.kind), "size": flag("--size", flags.size)}
-    if flags.root is not None:
-        workload["root"] = flag("--root", flags.root)
-    root = section(
-        "",
-        {
-            "name": flag("KIND", "collective"),
-            "network": section("--backend", {"backend": flag("--backend", backend)}),
-            "workload": section("KIND", workload),
-            "collective": section("--algorithm", cut),
-            "endpoint": section("--endpoint", {k: flag("--endpoint", v) for k, v in endpoint.items()}),
-            "output": section("", {"trace_npus": Sequence([], Origin("command line", None))}),
-        },
-    )
-    if flags.topology_file is not None:
-        root.entries["topology"] = section("--topology-file", {"file": flag("--topology-file", flags.topology_file)})
-    elif flags.topology is not None or flags.machine is not None:
-        name, text = ("--topology", flags.topology) if flags.topology is not None else ("--machine", flags.machine)
-        root.entries["topology"] = flag(name, text)
-    else:
-        root.entries["topology"] = flag("--topology", "Ring(1)")  # that it is missing is said already
-    if flags.gpus is not None:
-        root.entries["gpus"] = flag("--gpus", flags.gpus)
-    if flags.groups:
-        root.entries["groups"] = flag("--group", ";".join(flags.groups))
-    if flags.fold is not None:
-        root.entries["fold"] = flag("--fold", flags.fold)
-    return root, filled_in
 
 
 def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:

@@ -15,20 +15,23 @@ Json = Annotated[bool, typer.Option("--json", help="Has no effect: a schema is a
 
 def schema(
     of: Annotated[
-        str, typer.Argument(metavar="experiment|sweep|figure|run", help="The format whose schema is printed.")
+        str, typer.Argument(metavar="experiment|sweep|figure|run|plan", help="The format whose schema is printed.")
     ] = "experiment",
     json: Json = False,  # noqa: ARG001
 ) -> int:
-    """Print the JSON Schema of experiment, sweep or figure files (for editors), or of the output of run --json.
+    """Print the JSON Schema of experiment, sweep or figure files (for editors), of the output of run --json, or of
+    plans (version 2 of syncline-plan).
 
     \b
       syncline schema > experiment.schema.json
       syncline schema sweep > sweep.schema.json
       syncline schema run > run.schema.json
+      syncline schema plan > plan.schema.json
     """
     from syncline.errors import command_line, did_you_mean, one_of
     from syncline.figure import export as figure_export
     from syncline.results import dumps
+    from syncline.schedules import plan_form
     from syncline.schema import documents, export
     from syncline.sweep import export as sweep_export
 
@@ -37,6 +40,7 @@ def schema(
         "sweep": sweep_export.json_schema,
         "figure": figure_export.json_schema,
         "run": documents.json_schema,
+        "plan": plan_form.json_schema,
     }
     if of not in schemas:
         raise command_line("FILES", of, f"there are no such files{did_you_mean(of, schemas)}", one_of(schemas))

@@ -51,6 +51,13 @@ Algorithm = Annotated[
         "hierarchical, hierarchical-optimal, ace-4-phase, six-phase, themis, or auto: the fastest of them.",
     ),
 ]
+Plan = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A plan in place of an algorithm: MSCCL XML, or JSON as syncline export writes it; it is verified first.",
+    ),
+]
 Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet", help="The network model.")]
 Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")

@@ -23,7 +23,7 @@ ACCEPTED = "eager, rendezvous, or how many messages a connection holds, 1 or mor
 
 def verify(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A schedule as MSCCL XML, or in the JSON of syncline-plan.")
+        Path, typer.Argument(metavar="PLAN", help="A schedule as MSCCL XML, or a plan as JSON of syncline-plan.")
     ],
     root: Annotated[
         int | None,
@@ -41,6 +41,7 @@ def verify(
       syncline verify examples/plans/ring4.xml
       syncline verify broadcast.xml --root 2 --buffering rendezvous
       syncline verify plan.json --json
+      syncline export all-reduce --algorithm ring --ranks 8 | syncline verify -
 
     A schedule is correct if every contribution arrives exactly once where it has to, whatever the timing: nothing is
     lost, added twice or misplaced, no chunk is read before it has been written, thread blocks never wait for each

@@ -1,4 +1,4 @@
-"""MSCCL's XML, read and written.
+"""MSCCL's XML, read. `msccl_write` writes it.
 
     <algo coll ngpus inplace ...><gpu id i_chunks o_chunks s_chunks><tb id send recv chan><step s type .../>
 
@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 from xml.parsers import expat
-from xml.sax.saxutils import quoteattr
 
 from syncline import xml_errors
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.schedules import plan as form
 from syncline.schedules.plan import Buffer, Dependency, Place, Plan, Rank, Step, ThreadBlock
-from syncline.schedules.ring import MAX_BYTES
 
 MAX_PROBLEMS: Final = 100
 MAX_VALUE: Final = 2**31 - 1
@@ -74,69 +72,6 @@ def read(text: str, file: str) -> Document:
     except _TooManyError:
         pass
     return reader.document()
-
-
-def write(plan: Plan) -> str:
-    """A plan as an XML file. It must be one that the engine has accepted."""
-    channels = max((block["channel"] + 1 for rank in plan["ranks"] for block in rank["thread_blocks"]), default=1)
-    size = max(max(rank["input_chunks"], rank["output_chunks"]) for rank in plan["ranks"])
-    head: dict[str, object] = {
-        "name": plan["name"],
-        "proto": plan["protocol"],
-        "nchannels": _or(plan.get("channels"), channels),
-        "nchunksperloop": _or(plan.get("chunks_per_loop"), size),
-        "ngpus": len(plan["ranks"]),
-        "coll": plan["collective"],
-        "inplace": int(plan["in_place"]),
-        # One of MSCCL's executors ignores a file in which one of these is missing.
-        "outofplace": int(not plan["in_place"]),
-        "minBytes": _or(plan.get("min_bytes"), 0),
-        "maxBytes": _or(plan.get("max_bytes"), MAX_BYTES),
-    }
-    if plan.get("threads") is not None:
-        head["nthreads"] = plan["threads"]
-    lines = [_tag("algo", head, 0, close=False)]
-    for rank in plan["ranks"]:
-        sizes = {
-            "i_chunks": rank["input_chunks"],
-            "o_chunks": rank["output_chunks"],
-            "s_chunks": rank["scratch_chunks"],
-        }
-        lines.append(_tag("gpu", {"id": rank["id"], **sizes}, 1, close=False))
-        for block in rank["thread_blocks"]:
-            peers = {"send": _or(block["send"], -1), "recv": _or(block["recv"], -1)}
-            lines.append(_tag("tb", {"id": block["id"], **peers, "chan": block["channel"]}, 2, close=False))
-            lines += [_tag("step", _step_attributes(step), 3, close=True) for step in block["steps"]]
-            lines.append("    </tb>")
-        lines.append("  </gpu>")
-    return "\n".join([*lines, "</algo>", ""])
-
-
-def _step_attributes(step: Step) -> dict[str, object]:
-    src = step.get("src") or {"buffer": "i", "offset": -1}
-    dst = step.get("dst") or {"buffer": "o", "offset": -1}
-    on = step.get("depends_on") or {"thread_block": -1, "step": -1}
-    return {
-        "s": step["id"],
-        "type": step["type"],
-        "srcbuf": src["buffer"],
-        "srcoff": src["offset"],
-        "dstbuf": dst["buffer"],
-        "dstoff": dst["offset"],
-        "cnt": step["count"],
-        "depid": on["thread_block"],
-        "deps": on["step"],
-        "hasdep": int(step.get("has_dependents", False)),
-    }
-
-
-def _tag(name: str, attributes: Mapping[str, object], depth: int, *, close: bool) -> str:
-    inside = " ".join(f"{key}={quoteattr(str(value))}" for key, value in attributes.items())
-    return f"{'  ' * depth}<{name} {inside}{'/' if close else ''}>"
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 class _TooManyError(Exception):

@@ -1,20 +1,31 @@
-"""The form of a plan: the JSON of `crates/collective/src/schedule/form.rs`, which is also a format of files.
+"""The form of a schedule: the JSON of `crates/collective/src/schedule/form.rs`, version 1 of the files of plans.
 
-What is typed here is a plan that this package has made. A plan from a file is text that the engine checks.
+What is typed here is a schedule that this package has made. What comes from a file is text that the engine checks.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 FORMAT: Final = "syncline-plan"
 VERSION: Final = 1
+"""Of schedules."""
+PLAN_VERSION: Final = 2
+"""Of plans in which whole algorithms are written down (`plan_form`)."""
 
 COLLECTIVES: Final = (
     *("allreduce", "allgather", "reduce_scatter", "alltoall"),
     *("broadcast", "reduce", "gather", "scatter", "custom"),
 )
+KINDS: Final = {
+    "allreduce": "all-reduce",
+    "reduce_scatter": "reduce-scatter",
+    "allgather": "all-gather",
+    "alltoall": "all-to-all",
+    **{name: name for name in ("broadcast", "reduce", "gather", "scatter")},
+}
+"""Collectives of files by what experiments call them; a `custom` one is nothing that an experiment could ask for."""
 PROTOCOLS: Final = ("Simple", "LL", "LL128")
 BUFFERS: Final = ("i", "o", "s")
 
@@ -94,6 +105,23 @@ class Plan(TypedDict):
 def dumps(plan: Plan) -> str:
     """A plan as the text of a plan file."""
     return json.dumps(plan, indent=1, ensure_ascii=True) + "\n"
+
+
+def phases_of(form: dict[str, Any]) -> list[tuple[str, int]]:
+    """The phases of a legal plan of version 2: what each achieves, and along which dimension."""
+    kind, composition = form["collective"], form.get("composition", "per-dimension")
+    dims = [dim for dim, size in enumerate(form["grid"]) if size > 1]
+    scattered, across = dims, list[int]()
+    if kind == "allreduce":
+        if composition == "per-dimension":
+            return [(kind, dim) for dim in dims]
+        if composition == "local-first":
+            scattered, across = dims[:1], dims[1:]
+        there = [("reduce_scatter", dim) for dim in scattered]
+        back = [("allgather", dim) for dim in reversed(scattered)]
+        return [*there, *((kind, dim) for dim in across), *back]
+    outermost_first = kind in ("broadcast", "scatter", "allgather")
+    return [(kind, dim) for dim in (reversed(dims) if outermost_first else dims)]
 
 
 def step(

@@ -1,20 +1,25 @@
-"""Asks the engine what is wrong with a schedule."""
+"""Asks the engine what is wrong with a plan."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.refusals import Refusal, read
 from syncline.schedules.load import Loaded
+from syncline.schedules.plan import phases_of
 
 Buffering = str | dict[str, int]
 """`eager`, `rendezvous`, or how many messages a connection holds, as the engine takes it."""
 
 _FLAGS: Final = {"root": "--root", "buffering": "--buffering"}
+_PARTS: Final = ("schedule", "plan")
+"""What the engine calls a file that writes out steps, and one that writes down algorithms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +36,22 @@ class Verdict:
         """Whether nothing is wrong."""
         return bool(self.report["verified"])
 
+    @property
+    def omitted(self) -> int:
+        """Errors and flaws that are counted and not listed."""
+        return int(self.report["errors_omitted"] + self.report["flaws_omitted"])
+
 
 def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
-    """Verifies a schedule. Raises [`InputError`] if it is none, or one that cannot be verified."""
+    """Verifies a plan. Raises [`InputError`] if it is none, or one that cannot be verified."""
     binding.require()
     from syncline import _core
 
     head = json.dumps({"root": root, "buffering": buffering})[:-1]
+    part = _PARTS[0] if loaded.is_schedule else _PARTS[1]
     try:
         # The plan goes in as it was written, so that the lines in messages are those of the file.
-        answer = _core.verify(f'{head}, "schedule": {loaded.plan_json}}}')
+        answer = _core.verify(f'{head}, "{part}": {loaded.plan_json}}}')
     except _core.SpecError as error:
         raise InputError(_refusal(loaded, refusal, root is not None) for refusal in read(error)) from None
     except BaseException as error:
@@ -62,22 +73,82 @@ def line(loaded: Loaded, finding: dict[str, Any]) -> int | None:
     for site in ((rank, block, step), (rank, block, None), (rank, None, None), (None, None, None)):
         if site in loaded.lines:
             return loaded.lines[site]
-    return None
+    if loaded.positions is None or rank is None:
+        return None
+    path = _in_schedule(loaded, finding) if loaded.is_schedule else _in_plan(loaded, finding)
+    return loaded.positions.line(path)
+
+
+def _in_schedule(loaded: Loaded, finding: dict[str, Any]) -> list[str | int]:
+    """Where a finding is in a file that writes out steps, whose parts are in any order."""
+    path: list[str | int] = []
+    within: Any = loaded.form
+    for key, number in (("ranks", "rank"), ("thread_blocks", "thread_block"), ("steps", "step")):
+        listed = within.get(key, [])
+        at = next((i for i, part in enumerate(listed) if part.get("id") == finding[number]), None)
+        if at is None:
+            break
+        path += [key, at]
+        within = listed[at]
+    return path
+
+
+def _in_plan(loaded: Loaded, finding: dict[str, Any]) -> list[str | int]:
+    """Where a finding is in a file that writes down algorithms: in the program of its phase."""
+    phase, rank, thread, step = (finding.get(name) for name in ("phase", "rank", "thread_block", "step"))
+    phases, grid = phases_of(loaded.form), loaded.form["grid"]
+    phase = 0 if phase is None and len(phases) == 1 else phase
+    if phase is None or phase >= len(phases):
+        return ["programs"]
+    kind, dim = phases[phase]
+    programs = loaded.form["programs"]
+    named = (n for n, program in enumerate(programs) if (program["collective"], program.get("dim", 0)) == (kind, dim))
+    number = next(named, None)
+    if number is None or rank is None:
+        return ["programs"] if number is None else ["programs", number]
+    written: dict[str, Any] = programs[number]
+    place = 0 if written.get("rotates") else rank // prod(grid[:dim]) % grid[dim] if rank < prod(grid) else grid[dim]
+    path: list[str | int] = ["programs", number, "ranks", place]
+    if thread is None:
+        return path
+    path.append(thread)
+    threads = written["ranks"][place] if place < len(written["ranks"]) else []
+    if step is None or thread >= len(threads):
+        return path
+    passed = 0
+    for at, loop in enumerate(threads[thread]):
+        steps = len(loop["steps"]) * loop.get("times", 1)
+        if step < passed + steps:
+            return [*path, at, "steps", (step - passed) % len(loop["steps"])]
+        passed += steps
+    return path
 
 
 def _problem(loaded: Loaded, finding: dict[str, Any]) -> Problem:
-    named = (("rank", finding["rank"]), ("thread block", finding["thread_block"]), ("step", finding["step"]))
+    thread = "thread block" if loaded.is_schedule else "thread"
+    named = (
+        ("phase", finding.get("phase")),
+        ("rank", finding["rank"]),
+        (thread, finding["thread_block"]),
+        ("step", finding["step"]),
+    )
     field = ", ".join(f"{name} {number}" for name, number in named if number is not None)
     return Problem(loaded.file, line(loaded, finding), field, None, finding["message"], finding["accepted"])
 
 
 def _refusal(loaded: Loaded, refusal: Refusal, root_given: bool) -> Problem:
-    (field,) = refusal.field
-    message, accepted = refusal.message, refusal.accepted
-    if field == "buffering" or (field == "root" and root_given):
-        return Problem("command line", None, _FLAGS[field], None, message, accepted)
-    if field != "schedule":
-        return Problem(loaded.file, loaded.lines.get((None, None, None)), field, None, message, accepted)
-    # Of other formats a plan is made whose lines nobody has written.
-    line = refusal.line if loaded.format != "msccl-xml" else None
-    return Problem(loaded.file, line, "", None, message, accepted)
+    field = refusal.field
+    if field == ("buffering",) or (field == ("root",) and root_given):
+        return Problem("command line", None, _FLAGS[field[0]], None, refusal.message, refusal.accepted)
+    return in_file(loaded, field, refusal)
+
+
+def in_file(loaded: Loaded, field: Sequence[str], refusal: Refusal) -> Problem:
+    """What the engine refuses of a plan, at its place in the file. `field` is the path within the description."""
+    within = field[1:] if field[:1] and field[0] in _PARTS else field
+    line = refusal.line
+    if loaded.positions is None:  # of another format a plan was made whose lines nobody has written
+        line = loaded.lines.get((None, None, None)) if within else None
+    elif line is None and within:
+        line = loaded.positions.line(within)
+    return Problem(loaded.file, line, ".".join(within), refusal.value, refusal.message, refusal.accepted)

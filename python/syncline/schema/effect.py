@@ -174,8 +174,8 @@ def _has_chunks(e: Experiment) -> bool:
 
 
 def _follows(e: Experiment) -> bool:
-    """Whether some kind of collectives has no algorithm of its own."""
-    return any(kind not in e.collective.algorithms for kind in kinds_of(e.workload))
+    """Whether some kind of collectives has neither a plan nor an algorithm of its own."""
+    return bool(e.followers)
 
 
 def _composes(e: Experiment) -> bool:
@@ -246,6 +246,8 @@ RULES: Final[tuple[Rule, ...]] = (
     *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention, the background shares the whole NPU",
            "endpoint.contention static, or another endpoint")
       for name in ("background_sms", "background_memory_bandwidth")),
+    Rule("collective.algorithm", lambda e: not e.collective.plan or _follows(e),
+         "plans take the place of algorithms for all collectives of the run", "no plan for some kind of collectives"),
     Rule("collective.algorithm", _follows, "every kind of collectives has an algorithm of its own",
          "a kind without one in collective.algorithms"),
     Rule("collective.per_dimension", _composes, "no algorithm of the run works dimension by dimension",
@@ -326,11 +328,15 @@ def broken(experiment: Experiment, path: tuple[str, ...]) -> Rule | None:
 
 
 def _of_algorithm(experiment: Experiment, path: tuple[str, ...]) -> Sequence[Rule]:
-    """The rule of an algorithm of a kind of collectives."""
+    """The rules of an algorithm of a kind of collectives."""
     if path[:2] != ("collective", "algorithms") or len(path) < 3:
         return ()
-    kinds = kinds_of(experiment.workload)
-    return (Rule(".".join(path), lambda _: path[2] in kinds, "the run has no collective of this kind", one_of(kinds)),)
+    kinds, text, plan = kinds_of(experiment.workload), ".".join(path), experiment.plan_of(path[2])
+    displaced = f"the plan {'' if plan is None else plan.file} takes the place of algorithms for {path[2]}"
+    return (
+        Rule(text, lambda _: path[2] in kinds, "the run has no collective of this kind", one_of(kinds)),
+        Rule(text, lambda _: plan is None, displaced, "no plan for this kind"),
+    )
 
 
 def effective(experiment: Experiment) -> Experiment:

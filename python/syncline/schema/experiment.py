@@ -6,6 +6,7 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -26,7 +27,9 @@ from syncline.fabric.gpus import Precision
 from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import Network
+from syncline.schedules.planned import PlanFile
 from syncline.schema.fields import (
+    Accepted,
     Count,
     GpusText,
     GroupsText,
@@ -40,7 +43,14 @@ from syncline.schema.fields import (
 )
 from syncline.schema.npu import Npu, completed
 from syncline.schema.section import Section
-from syncline.schema.workloads import DISTRIBUTED, AstraWorkload, CollectiveWorkload, ModelWorkload, Training
+from syncline.schema.workloads import (
+    DISTRIBUTED,
+    AstraWorkload,
+    CollectiveWorkload,
+    ModelWorkload,
+    Training,
+    kinds_of,
+)
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
 NAME_ACCEPTED: Final = "up to 64 letters, digits, spaces and _ + -, starting with a letter or digit"
@@ -82,6 +92,37 @@ class SlowLink(Section):
     """Latency; that of the dimension if not given."""
 
 
+class Unread:
+    """In place of a file that cannot be read, which is said elsewhere."""
+
+
+PLANS_ACCEPTED: Final = "the path of a file with a plan, relative to the experiment file, or a list of such paths"
+
+
+def _plans(value: object) -> tuple[PlanFile, ...]:
+    if value is None or value == []:
+        return ()
+    if isinstance(value, Unread):
+        raise said_elsewhere()
+    if isinstance(value, tuple) and all(isinstance(plan, PlanFile) for plan in value):
+        return value
+    raise refused("this names no files", PLANS_ACCEPTED)
+
+
+def _plans_text(plans: tuple[PlanFile, ...]) -> str | list[str] | None:
+    named = [plan.file for plan in plans]
+    return named[0] if len(named) == 1 else named or None
+
+
+_PATH: Final = {"type": "string", "minLength": 1, "maxLength": 4096}
+Plans = Annotated[
+    tuple[PlanFile, ...],
+    PlainValidator(_plans),
+    PlainSerializer(_plans_text),
+    Accepted(PLANS_ACCEPTED),
+    WithJsonSchema({"anyOf": [_PATH, {"type": "array", "items": _PATH}, {"type": "null"}]}),
+]
+
 Algorithm = Literal[
     "ring",
     "ring-unidirectional",
@@ -117,6 +158,9 @@ class Collective(Section):
     algorithms: dict[Kind, Algorithm] = Field(default={})
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
     fastest one for that kind."""
+    plan: Plans = ()
+    """Files with plans, which take the place of algorithms: each for the kind of collectives that it implements. A file
+    is MSCCL XML or JSON of `syncline-plan`, and is verified when it is read."""
     per_dimension: (
         Annotated[
             list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]],
@@ -227,10 +271,6 @@ class TopologyFile(Section):
     """The file, relative to the experiment file."""
 
 
-class Unread:
-    """In place of a topology file that cannot be read, which is said elsewhere."""
-
-
 def _topology(value: object) -> Fabric:
     if isinstance(value, topology.Topology | Wired):
         return value
@@ -332,15 +372,55 @@ class Experiment(Section):
         algorithm = self.collective.algorithm
         return "ring" if algorithm == "ring-unidirectional" else algorithm
 
+    def plan_of(self, kind: str) -> PlanFile | None:
+        """The plan that takes the place of the algorithm of a kind of collectives."""
+        return next((plan for plan in self.collective.plan if plan.kind == kind), None)
+
+    @property
+    def followers(self) -> list[str]:
+        """The kinds of collectives that have neither a plan nor an algorithm of their own."""
+        own = self.collective.algorithms
+        return [kind for kind in kinds_of(self.workload) if kind not in own and self.plan_of(kind) is None]
+
+    @property
+    def is_all_planned(self) -> bool:
+        """Whether there are plans, and what they leave has algorithms of its own."""
+        return bool(self.collective.plan) and not self.followers
+
+    @property
+    def has_open_algorithm(self) -> bool:
+        """Whether the algorithm of all kinds that have none of their own is still to be chosen."""
+        return self.collective.algorithm == "auto" and not self.is_all_planned
+
+    @property
+    def open_kinds(self) -> list[str]:
+        """The kinds of collectives whose own algorithm is still to be chosen."""
+        own = self.collective.algorithms
+        return [kind for kind, name in own.items() if name == "auto" and self.plan_of(kind) is None]
+
     @property
     def has_open_algorithms(self) -> bool:
         """Whether `auto` has to be settled before it can run."""
-        return "auto" in (self.collective.algorithm, *self.collective.algorithms.values())
+        return self.has_open_algorithm or bool(self.open_kinds)
 
     @property
     def lanes(self) -> str:
         """How lanes are used, in the light of the algorithm."""
-        return "one" if self.collective.algorithm == "ring-unidirectional" else self.collective.lanes
+        one_way = self.collective.algorithm == "ring-unidirectional" and not self.is_all_planned
+        return "one" if one_way else self.collective.lanes
+
+    @property
+    def root(self) -> int:
+        """The rank of the root of a single collective: as stated, or as its plan has it."""
+        if not isinstance(self.workload, CollectiveWorkload):
+            return 0
+        plan = self.plan_of(self.workload.collective)
+        return self.workload.root or (0 if plan is None else plan.root or 0)
+
+    @property
+    def contents(self) -> list[str]:
+        """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
+        return [self.topology.content.hex(), *(sha256(plan.content).hexdigest() for plan in self.collective.plan)]
 
     @property
     def transit(self) -> Transit:

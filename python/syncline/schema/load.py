@@ -16,11 +16,15 @@ from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
+from syncline.schedules import load as plan_files
+from syncline.schedules import planned
+from syncline.schedules.planned import PlanFile
 from syncline.schema import merge, rules
 from syncline.schema.effect import Uses
 from syncline.schema.experiment import (
     NAME_ACCEPTED,
     NAME_PATTERN,
+    PLANS_ACCEPTED,
     Experiment,
     Unread,
 )
@@ -113,6 +117,8 @@ class _Loading:
     """Where relative paths start that are written in a file."""
     forced: Sequence[Override]
     fabrics: dict[Path, Wired] = field(default_factory=dict)
+    plans: dict[Path, PlanFile | None] = field(default_factory=dict)
+    """Those that were read; None for what is no plan, which has been said."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -287,6 +293,9 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     fabric = _topology_file(tree, loading)
     if fabric is not None:
         values["topology"] = fabric
+    plans = _plans(tree, loading)
+    if plans is not None:
+        values["collective"]["plan"] = plans
     experiment: Experiment | None = None
     try:
         experiment = Experiment.model_validate(values)
@@ -298,6 +307,8 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         loading.problems.append(_place(violation, tree))
     if isinstance(parts.topology, Wired):
         loading.warnings += [w for w in parts.topology.graph.warnings if w not in loading.warnings]
+    for plan in plans if isinstance(plans, tuple) else ():
+        loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
     text = _astra_text(parts.workload, tree, loading)
     if experiment is None or len(loading.problems) > before:
         return None
@@ -393,6 +404,38 @@ def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:
     except InputError as error:
         loading.problems += error.problems
         return Unread()
+
+
+def _plans(tree: Mapping, loading: _Loading) -> tuple[PlanFile, ...] | Unread | None:
+    """The plans in the files that `collective.plan` names, if it names any."""
+    section = tree.entries.get("collective")
+    node = section.entries.get("plan") if isinstance(section, Mapping) else None
+    listed = node.items if isinstance(node, document.Sequence) else [node]
+    named = [item for item in listed if isinstance(item, Scalar) and isinstance(item.value, str) and item.value]
+    if not named or len(named) != len(listed):
+        return None
+    read = [_plan(item, loading) for item in named]
+    found = tuple(plan for plan in read if plan is not None)
+    return found if len(found) == len(read) else Unread()
+
+
+def _plan(node: Scalar, loading: _Loading) -> PlanFile | None:
+    """The plan in a file, which is looked for beside the file that names it; nothing, once it is said what is wrong."""
+    text = str(node.value)
+    is_written = node.origin.line is not None
+    path = loading.folders.get(node.origin.file, Path()) / text if is_written else inputs.given(text)
+    if path not in loading.plans:
+        loading.plans[path] = None
+        try:
+            content = inputs.read_bytes(path, text, plan_files.MAX_BYTES)
+        except InputError as error:
+            loading.problems.append(node.origin.problem(error.problems[0].message, text, PLANS_ACCEPTED))
+            return None
+        try:
+            loading.plans[path] = planned.read(content, text)
+        except InputError as error:
+            loading.problems += error.problems
+    return loading.plans[path]
 
 
 def _text(root: Mapping, key: str) -> str:

@@ -26,7 +26,13 @@ TREES: Final = facts.Names(
     lambda engine: (p.name for p in engine.programs.values() if p.pipelined and p.pipelined == p.implements)
 )
 """Programs that are pipelined whatever the collective."""
+PLAN: Final = "plan"
+"""In place of an algorithm: a plan."""
 DIRECT: Final = "direct"
+AROUND: Final = "around"
+"""What a plan does around rings, over their lanes."""
+STEPS: Final = "steps"
+"""What else a plan does: messages that are routed."""
 IN_SWITCH: Final = "in-switch"
 IN_SWITCHES: Final = facts.Names(lambda engine: engine.programs[IN_SWITCH].implements)
 """Collectives that have a sum or a copy for a switch to make."""
@@ -48,8 +54,10 @@ class Program:
 
 
 def algorithms(experiment: Experiment, kind: str) -> list[str]:
-    """The algorithms that a kind may have: one, or all where it is left to be chosen."""
+    """The algorithms that a kind may have: one, or all where it is left to be chosen; with a plan, none."""
     collective = experiment.collective
+    if experiment.plan_of(kind) is not None:
+        return []
     name = next((own for of, own in collective.algorithms.items() if of == kind), collective.algorithm)
     if name != "auto":
         return [name]
@@ -59,6 +67,7 @@ def algorithms(experiment: Experiment, kind: str) -> list[str]:
 def of(experiment: Experiment) -> Iterator[Program]:
     """What is done along every dimension of more than one NPU, for every kind of collectives."""
     for kind in kinds_of(experiment.workload):
+        yield from _planned(experiment, kind)
         for algorithm in algorithms(experiment, kind):
             yield from _along(experiment, kind, algorithm)
 
@@ -84,9 +93,9 @@ def has_direct(experiment: Experiment) -> bool:
 
 def has_lanes(experiment: Experiment) -> bool:
     """Whether a ring can go around in several ways, among which `lanes` chooses."""
-    if experiment.collective.algorithm == "ring-unidirectional":
+    if experiment.collective.algorithm == "ring-unidirectional" and not experiment.collective.plan:
         return False
-    return any(p.name == "ring" and p.lanes > 1 for p in of(experiment))
+    return any(p.name in ("ring", AROUND) and p.lanes > 1 for p in of(experiment))
 
 
 def has_phases(experiment: Experiment) -> bool:
@@ -100,9 +109,18 @@ def passes_npus(experiment: Experiment) -> bool:
     """Whether messages may pass NPUs that they are not for."""
     fabric = experiment.topology
     used = {name for kind in kinds_of(experiment.workload) for name in algorithms(experiment, kind)}
-    if not any(name in FLAT for name in used) and experiment.groups is None:
+    routed = any(program.name == STEPS for program in of(experiment))
+    if not routed and not any(name in FLAT for name in used) and experiment.groups is None:
         return False
     return isinstance(fabric, Wired) or fabric.forwards
+
+
+def _planned(experiment: Experiment, kind: str) -> Iterator[Program]:
+    """What the plan of a kind has its lines do, if it has one."""
+    plan = experiment.plan_of(kind)
+    for line in () if plan is None else plan.lines:
+        name = AROUND if line.around else IN_SWITCH if line.switch else STEPS
+        yield Program(line.kind, PLAN, name, "line", 2 if line.around else 1)
 
 
 def _along(experiment: Experiment, kind: str, algorithm: str) -> Iterator[Program]:

@@ -84,6 +84,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _background(parts)
     yield from _precision(parts)
     yield from _kinds(parts)
+    yield from _plans(parts)
     yield from _number_widths(parts)
     yield from _endpoint(parts)
     yield from _beside(parts)
@@ -126,6 +127,10 @@ def _root(parts: Parts) -> Iterator[Violation]:
     if not isinstance(workload, CollectiveWorkload) or workload.root is None:
         return
     known, members = _members(parts)
+    for plan in parts.collective.plan if parts.collective is not None else ():
+        if plan.kind == workload.collective and plan.root not in (None, workload.root):
+            message = f"the root is rank {workload.root}, but that of the plan {plan.file} is rank {plan.root}"
+            yield Violation(("workload", "root"), message, f"{plan.root}, or no value")
     if workload.collective in ROOTED and known and parts.topology is not None:
         ranks = parts.topology.npus if members is None else len(members[0])
         if workload.root >= ranks:
@@ -239,6 +244,28 @@ def _kinds(parts: Parts) -> Iterator[Violation]:
         if kind not in kinds or kind in collective.priority[:index]:
             message = "the run has no collective of this kind" if kind not in kinds else "this is listed twice"
             yield Violation(("collective", "priority", str(index)), message, one_of(kinds))
+
+
+def _plans(parts: Parts) -> Iterator[Violation]:
+    """Plans are for collectives that the run has, at most one for a kind, and have no switches that are not there."""
+    collective, endpoint = parts.collective, parts.endpoint
+    if collective is None:
+        return
+    several = len(collective.plan) > 1
+    first: dict[str, str] = {}
+    for index, plan in enumerate(collective.plan):
+        path = ("collective", "plan", *([str(index)] if several else []))
+        if parts.workload is not None and plan.kind not in (kinds := kinds_of(parts.workload)):
+            message = f"{plan.file} is a plan for {plan.kind}, of which the run has none"
+            yield Violation(path, message, f"plans for {one_of(kinds)}")
+        elif plan.kind in first:
+            message = f"{plan.file} and {first[plan.kind]} are both plans for {plan.kind}"
+            yield Violation(path, message, "one plan for each kind of collectives")
+        elif endpoint is not None and not endpoint.adds_in_switches and any(line.switch for line in plan.lines):
+            adding = one_of(name for name, section in ENDPOINTS.items() if section.adds_in_switches)
+            message = f"switches reduce in {plan.file}, and the endpoint {endpoint.kind} has none that do"
+            yield Violation(path, message, f"another plan, or the endpoint {adding}")
+        first.setdefault(plan.kind, plan.file)
 
 
 def _number_widths(parts: Parts) -> Iterator[Violation]:

@@ -82,7 +82,7 @@ class CollectiveWorkload(Section):
     size: SizeOrZero
     """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""
     root: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    """The rank of the root of a broadcast, reduce, gather or scatter; 0 if not given."""
+    """The rank of the root of a broadcast, reduce, gather or scatter; 0 if not given, or the root of the plan."""
     element: Size = 2
     """Bytes of an element; nothing is cut finer."""
     beside: Annotated[list[Load], Field(max_length=16)] = Field(default=[])

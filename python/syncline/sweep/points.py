@@ -189,7 +189,7 @@ def _key(variant: Variant) -> str:
         _core.version(),
         described,
         variant.astra_text,
-        experiment.topology.content.hex(),
+        *experiment.contents,
     ]
     if experiment.network.is_random:
         whole.append(variant.seed)

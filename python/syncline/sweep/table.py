@@ -199,7 +199,7 @@ def _read(path: str, written: str, group: Sequence[Simulation]) -> tuple[str, Va
     if keys[0] == "variants":
         group, keys = [s for s in group if s.variant.name == keys[1]], keys[2:]
     value, info = _field(group[0].variant.experiment, keys) if group else (None, None)
-    if info is None or isinstance(value, BaseModel | list | dict):
+    if info is None or isinstance(value, BaseModel | list | dict | tuple):
         return "", written
     if isinstance(value, Fabric):
         return "", str(value)
