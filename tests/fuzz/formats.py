@@ -129,9 +129,10 @@ def plan_file(chance: Random, _: Corpus) -> Case:
 def export(chance: Random, _: Corpus) -> Case:
     """Algorithms that are written down, verified and run again."""
     kind, algorithm = chance.choice(KINDS), chance.choice(ALGORITHMS)
-    place = ["--topology", topology(chance)]
+    place, flags = ["--topology", topology(chance)], list[str]()
     if chance.random() < 0.5:
         place = ["--ranks", chance.choice(("1", "2", "3", "4", "7", "2x3", "4x", "0", "1x1x2", "9999999"))]
+        flags = _flags(chance)  # a document with the plan of a large fabric is more than is kept of an output
     form = chance.choice(("plan", "plan", "msccl-xml"))
     line = ["export", kind, "--algorithm", algorithm, *place, "--format", form]
     if chance.random() < 0.7:
