@@ -204,8 +204,8 @@ impl<'a> PhaseView<'a> {
         }
     }
 
-    /// The way of what a step sends.
-    #[inline]
+    /// The way of what a step sends. Every message asks for it.
+    #[inline(always)]
     pub fn route(&self, at: Slot, step: &Step) -> Route {
         match self.port() {
             Some(port) => Route::Port(port),
@@ -214,7 +214,7 @@ impl<'a> PhaseView<'a> {
     }
 
     /// The way of what a step sends by no port of the whole phase.
-    #[inline]
+    #[inline(never)]
     fn route_to_peer(&self, at: Slot, step: &Step) -> Route {
         let ring = self.ring();
         if let Some(ports) = ring.and_then(|ring| ring.ports.as_ref()) {
@@ -415,8 +415,8 @@ impl Layout {
     /// # Panics
     /// If there is none. Programs that name links the fabric does not have are refused before.
     fn parallel_link(&self, npu: NodeId, there: NodeId, number: u16) -> PortId {
-        let links = parallel_links(&*self.fabric, npu, there);
-        links.skip(number.into()).next().expect("programs name links that there are")
+        let mut links = parallel_links(&*self.fabric, npu, there);
+        links.nth(number.into()).expect("programs name links that there are")
     }
 
     /// Whether a step of any program may wait for one of another thread, or only wait.
@@ -437,6 +437,15 @@ impl Layout {
             Wiring::Port(_) | Wiring::Switch(_) => false,
             Wiring::Routed => true,
             Wiring::Order(rings) => rings.iter().any(|r| r.0.ports.is_none()),
+        })
+    }
+
+    /// The name of the first phase whose steps are written, instead of being those of an algorithm.
+    pub fn written_phase(&self) -> Option<String> {
+        self.plan_ids().zip(&self.plans).find_map(|(plan, PlanLayout { plan: of, phases })| {
+            let is_written = |lanes: &Vec<Lane>| lanes.iter().any(|lane| matches!(lane.program, Program::Written(_)));
+            let phase = of.phase_ids().zip(phases).find(|(_, lanes)| is_written(lanes))?.0;
+            Some(self.phase_name(plan, phase))
         })
     }
 

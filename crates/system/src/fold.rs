@@ -10,7 +10,7 @@ use crate::place::Placement;
 use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use syncline_collective::{PhaseId, Plan, Posting, Program};
+use syncline_collective::{PhaseId, Plan, Posting, Program, Way};
 use syncline_core::{Grid, NodeId, NodeSet};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
@@ -153,6 +153,9 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
             if matches!(program, Program::Direct { posting: Posting::Sequential | Posting::Random(_), .. }) {
                 return Err("the order in which a rank posts its messages depends on its number".into());
             }
+            if names_links(&program) {
+                return Err(format!("steps of {} along dimension {} name links", p.kind, p.dim));
+            }
             if !program.is_rotation_symmetric() && !program.is_uniform() {
                 return Err(format!("the ranks of {} along dimension {} have different roles", p.kind, p.dim));
             }
@@ -178,6 +181,12 @@ fn colours(product: &Product, placement: &Placement) -> Result<Vec<u32>, String>
         };
     };
     by_displacement(product, groups, placement, &lines)
+}
+
+/// Whether steps of a program go by links that they name, which lead somewhere else on the folded fabric.
+fn names_links(program: &Program) -> bool {
+    let Program::Written(written) = program else { return false };
+    written.distinct_steps().iter().any(|step| matches!(step.detail.way, Way::Link(_)))
 }
 
 /// Colours by the displacements of all whom an NPU works with, along each dimension of its group.

@@ -1,7 +1,8 @@
 """MSCCL's XML, written in the form that its compiler calls the old one: what a schedule leaves open is filled in.
 
 Every attribute is there, also where it means nothing: one executor reads attributes without asking whether they exist,
-and one ignores a file in which the limits of its messages or `outofplace` are missing.
+and one ignores a file in which the limits of its messages or `outofplace` are missing. What runtimes do not know
+(`thread`, `pacing`, `way`) stands there only where the schedule says it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from xml.sax.saxutils import escape
 
-from syncline.schedules.plan import Place, Plan, Step
+from syncline.schedules.plan import PACING, Place, Plan, Step
 from syncline.schedules.ring import MAX_BYTES
 
 ESCAPED: Final = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
@@ -35,7 +36,8 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield _tag("gpu", {"id": rank["id"], **sizes}, 1, close=False)
         for block in rank["thread_blocks"]:
             peers = {"send": _or(block["send"], -1), "recv": _or(block["recv"], -1)}
-            yield _tag("tb", {"id": block["id"], **peers, "chan": block["channel"]}, 2, close=False)
+            thread = {} if block.get("thread") is None else {"thread": block["thread"]}
+            yield _tag("tb", {"id": block["id"], **peers, "chan": block["channel"], **thread}, 2, close=False)
             yield from (_tag("step", _of_step(step), 3, close=True) for step in block["steps"])
             yield "    </tb>"
         yield "  </gpu>"
@@ -59,6 +61,9 @@ def _head(plan: Plan) -> dict[str, object]:
     }
     if plan.get("threads") is not None:  # without it, the runtime takes as many as it finds best
         head["nthreads"] = plan["threads"]
+    pacing = plan.get("pacing")
+    if pacing is not None:
+        head["pacing"] = " ".join(word for word in PACING if pacing[word])
     return head
 
 
@@ -66,6 +71,7 @@ def _of_step(step: Step) -> dict[str, object]:
     src = step.get("src") or NOWHERE["src"]
     dst = step.get("dst") or NOWHERE["dst"]
     on = step.get("depends_on") or {"thread_block": -1, "step": -1}
+    way = [f"{kind}:{value}" for kind, value in (step.get("way") or {}).items()]
     return {
         "s": step["id"],
         "type": step["type"],
@@ -77,6 +83,7 @@ def _of_step(step: Step) -> dict[str, object]:
         "depid": on["thread_block"],
         "deps": on["step"],
         "hasdep": int(step.get("has_dependents", False)),
+        **({"way": way[0]} if way else {}),
     }
 
 

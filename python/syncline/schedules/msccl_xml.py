@@ -2,6 +2,9 @@
 
     <algo coll ngpus inplace ...><gpu id i_chunks o_chunks s_chunks><tb id send recv chan><step s type .../>
 
+Three attributes are Syncline's own, and runtimes ignore them: `thread` of a tb (the thread of which it is a part),
+`pacing` of the algo (how messages of a thread follow one another) and `way` of a step (which way its message goes).
+
 Only elements and attributes mean something. Document types, and with them entities, are refused before
 anything is expanded. Attributes that are not known are ignored with a warning, as runtimes ignore them.
 """
@@ -17,7 +20,7 @@ from xml.parsers import expat
 from syncline import xml_errors
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.schedules import plan as form
-from syncline.schedules.plan import Buffer, Dependency, Place, Plan, Rank, Step, ThreadBlock
+from syncline.schedules.plan import Buffer, Dependency, Pacing, Place, Plan, Rank, Step, ThreadBlock, Way
 
 MAX_PROBLEMS: Final = 100
 MAX_VALUE: Final = 2**31 - 1
@@ -28,12 +31,12 @@ ATTRIBUTES: Final = {
     "algo": frozenset(
         {
             *("name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace", "outofplace"),
-            *("minBytes", "maxBytes", "nthreads", "redop"),
+            *("minBytes", "maxBytes", "nthreads", "redop", "pacing"),
         }
     ),
     "gpu": frozenset({"id", "i_chunks", "o_chunks", "s_chunks"}),
-    "tb": frozenset({"id", "send", "recv", "chan"}),
-    "step": frozenset({"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"}),
+    "tb": frozenset({"id", "send", "recv", "chan", "thread"}),
+    "step": frozenset({"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep", "way"}),
 }
 SPELLINGS: Final = {"reducescatter": "reduce_scatter"}
 """One of MSCCL's executors spells some collectives differently."""
@@ -160,6 +163,8 @@ class _Reader:
             self.plan["channels"] = values.number("nchannels")
         if "nchunksperloop" in attributes:
             self.plan["chunks_per_loop"] = values.number("nchunksperloop")
+        if "pacing" in attributes:
+            self.plan["pacing"] = values.pacing("pacing")
 
     def _gpu(self, attributes: dict[str, str]) -> None:
         assert self.plan is not None
@@ -182,6 +187,8 @@ class _Reader:
         # Without peers there is no connection, and so no channel: writers put 0 or -1.
         channel = values.or_none("chan") if send is None and recv is None else values.number("chan")
         block = ThreadBlock(id=values.number("id"), send=send, recv=recv, channel=channel or 0, steps=[])
+        if "thread" in attributes:
+            block["thread"] = values.or_none("thread")
         rank["thread_blocks"].append(block)
         self.lines.setdefault((rank["id"], block["id"], None), self.line())
 
@@ -203,6 +210,8 @@ class _Reader:
         elif on_block is not None or on_step is not None:
             text = f"{attributes.get('depid')}, {attributes.get('deps')}"
             self._refuse("step.depid", text, "of depid and deps only one is -1", "both -1, or neither")
+        if "way" in attributes:
+            step["way"] = values.way("way")
         if values.flag("hasdep", default=False):
             step["has_dependents"] = True
         block["steps"].append(step)
@@ -267,6 +276,26 @@ class _Attributes:
             self._refuse(name, text, one_of(words), did_you_mean(text, words))
             return words[-1]
         return text
+
+    def pacing(self, name: str) -> Pacing:
+        """Words that say how messages follow one another, separated by spaces; there may be none."""
+        words = self.given[name].split()
+        for word in words:
+            if word not in form.PACING:
+                self._refuse(name, word, one_of(form.PACING), did_you_mean(word, form.PACING))
+        one_by_one, spreads, one_queue = (word in words for word in form.PACING)
+        return Pacing(one_by_one=one_by_one, spreads=spreads, one_queue=one_queue)
+
+    def way(self, name: str) -> Way:
+        """`choice:1`, `over:PCIe` or `link:0`."""
+        kind, _, value = self.given[name].strip().partition(":")
+        if kind == "over" and value:
+            return {kind: value}
+        most = {"choice": 255, "link": 65_535}.get(kind, -1)
+        if _INTEGER.fullmatch(value) and 0 <= int(value) <= most:
+            return {kind: int(value)}
+        self._refuse(name, self.given[name], "choice:1, over:CLASS or link:NUMBER")
+        return {"choice": 0}
 
     def place(self, buffer: str, offset: str) -> Place:
         """A buffer and an offset within it."""

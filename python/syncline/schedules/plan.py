@@ -52,6 +52,24 @@ class Dependency(TypedDict):
     step: int
 
 
+class Pacing(TypedDict):
+    """How messages of a thread that follow one another go to the network."""
+
+    one_by_one: bool
+    spreads: bool
+    one_queue: bool
+
+
+PACING: Final[tuple[Literal["one_by_one"], Literal["spreads"], Literal["one_queue"]]] = (
+    "one_by_one",
+    "spreads",
+    "one_queue",
+)
+
+Way = dict[str, int | str]
+"""One of `{"choice": 1}`, `{"over": "PCIe"}` and `{"link": 0}`."""
+
+
 class Step(TypedDict):
     """One step of a thread block."""
 
@@ -61,6 +79,7 @@ class Step(TypedDict):
     dst: NotRequired[Place | None]
     count: int
     depends_on: NotRequired[Dependency | None]
+    way: NotRequired[Way | None]
     has_dependents: NotRequired[bool]
 
 
@@ -70,6 +89,7 @@ class ThreadBlock(TypedDict):
     id: int
     send: int | None
     recv: int | None
+    thread: NotRequired[int | None]
     channel: int
     steps: list[Step]
 
@@ -99,6 +119,7 @@ class Plan(TypedDict):
     threads: NotRequired[int | None]
     channels: NotRequired[int | None]
     chunks_per_loop: NotRequired[int | None]
+    pacing: NotRequired[Pacing | None]
     ranks: list[Rank]
 
 

@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::program::direct::ServingOrder;
 use crate::program::in_switch::InSwitch;
 use crate::program::one_hop;
-use crate::program::{Posting, Program};
+use crate::program::{Detail, Op, Posting, Program, Slot};
 use crate::rank::LineRank;
 
 /// What a line does, and how the fabric looks from its ranks.
@@ -75,4 +75,37 @@ fn elsewhere(program: &Program, line: Line) -> Vec<Program> {
     // Routed rings and chains: those of imported schedules, which know nothing of lanes.
     found.extend([true, false].into_iter().flat_map(|up| around_a_ring(program, line, up)));
     found
+}
+
+impl Program {
+    /// Whether both programs do the same: the same steps with the same details, paced alike where that matters. Where data
+    /// lies does not count.
+    pub fn does_the_same_as(&self, other: &Program) -> bool {
+        let all = self.ranks() + u32::from(self.has_switch());
+        let alike = (self.ranks(), self.has_switch(), self.parts(), self.threads())
+            == (other.ranks(), other.has_switch(), other.parts(), other.threads());
+        let mut in_a_row = false;
+        let same_steps = alike
+            && (0..all).map(LineRank).all(|rank| {
+                (0..self.threads()).all(|thread| {
+                    let steps = self.steps(rank, thread);
+                    let mut sent = false;
+                    steps == other.steps(rank, thread)
+                        && (0..steps).all(|pc| {
+                            let at = Slot { thread, pc };
+                            let says = |p: &Program| {
+                                let detail = Detail { src: None, dst: None, ..p.detail(rank, at) };
+                                (p.step(rank, at).normal(), detail)
+                            };
+                            let mine = says(self);
+                            in_a_row |= sent && mine.0.op == Op::Send;
+                            sent = mine.0.op.sends();
+                            mine == says(other)
+                        })
+                })
+            });
+        let (mine, theirs) = (self.pacing(), other.pacing());
+        let paced_alike = !in_a_row || (mine.one_by_one, mine.spreads) == (theirs.one_by_one, theirs.spreads);
+        same_steps && paced_alike && (self.threads() == 1 || mine.one_queue == theirs.one_queue)
+    }
 }

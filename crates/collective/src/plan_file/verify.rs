@@ -7,6 +7,7 @@ use crate::program::{Program, Slot};
 use crate::rank::LineRank;
 use crate::schedule::form::Collective;
 use crate::schedule::report::{Counts, Report};
+use crate::schedule::structure::MAX_CLOCKS;
 use crate::verify::findings::{Remark, Site};
 use crate::verify::{Buffering, Findings, Kind, Verifier};
 use syncline_core::{Bytes, Grid, Refusal};
@@ -19,12 +20,18 @@ const MOST: u64 = 1 << 26;
 /// # Errors
 /// [`Findings`], also if it is too large for that.
 pub fn verify(written: &WrittenPlan, plan: &Plan, buffering: Buffering) -> Result<(), Findings> {
+    let too_large = |message: String, most: u64| {
+        let mut findings = Findings::default();
+        findings.add(Kind::TooLarge, Site::ALL, Remark::accepting(message, format!("up to {most}")));
+        Err(findings)
+    };
     let size = size(written, plan);
     if size > MOST {
-        let mut findings = Findings::default();
-        let message = format!("{size} steps and blocks of all ranks together");
-        findings.add(Kind::TooLarge, Site::ALL, Remark::accepting(message, format!("up to {MOST}")));
-        return Err(findings);
+        return too_large(format!("{size} steps and blocks of all ranks together"), MOST);
+    }
+    let clocks = plan.phase_ids().map(|phase| clocks(&plan.program(phase, true))).max().unwrap_or(0);
+    if clocks > MAX_CLOCKS {
+        return too_large(format!("{clocks} steps of a rank times its threads"), MAX_CLOCKS);
     }
     // Twice as many elements as there are blocks, so that a wrong number of them is not right by chance.
     let elements = plan.equal_blocks().saturating_mul(2);
@@ -47,6 +54,14 @@ fn size(written: &WrittenPlan, plan: &Plan) -> u64 {
     };
     let steps = plan.phase_ids().map(of_phase).fold(0, u64::saturating_add);
     steps.saturating_add(ranks.saturating_mul(plan.equal_blocks()).saturating_mul(2))
+}
+
+/// Steps of a rank times its threads, the most that a rank has: what it takes to know in which order they are done.
+fn clocks(program: &Program) -> u64 {
+    let all = program.ranks() + u32::from(program.has_switch());
+    let steps = |rank| (0..program.threads()).map(move |thread| u64::from(program.steps(rank, thread))).sum::<u64>();
+    let most = (0..all).map(LineRank).map(steps).max().unwrap_or(0);
+    if program.threads() < 2 { 0 } else { most.saturating_mul(program.threads().into()) }
 }
 
 /// Reads and verifies a plan.

@@ -2,10 +2,10 @@
 
 use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION};
 use crate::plan::{Composition, Plan};
+use crate::program::Detail;
 use crate::program::loops::WrittenStep;
 use crate::program::step::{Place, Step, Way};
 use crate::program::written::{TooLarge, Written};
-use crate::program::{Detail, Program};
 use crate::rank::{LineRank, Rank};
 use crate::schedule::form::{Collective, WayForm};
 
@@ -115,38 +115,5 @@ fn step(written: &WrittenStep, times: u32, classes: &[String]) -> StepForm {
         src: src.map(place),
         dst: dst.map(place),
         next: (times > 1 && next != NextForm::default()).then_some(next),
-    }
-}
-
-impl Program {
-    /// Whether both programs do the same: the same steps with the same details, paced alike where that matters. Where data
-    /// lies does not count.
-    pub fn does_the_same_as(&self, other: &Program) -> bool {
-        let all = self.ranks() + u32::from(self.has_switch());
-        let alike = (self.ranks(), self.has_switch(), self.parts(), self.threads())
-            == (other.ranks(), other.has_switch(), other.parts(), other.threads());
-        let mut in_a_row = false;
-        let same_steps = alike
-            && (0..all).map(LineRank).all(|rank| {
-                (0..self.threads()).all(|thread| {
-                    let steps = self.steps(rank, thread);
-                    let mut sent = false;
-                    steps == other.steps(rank, thread)
-                        && (0..steps).all(|pc| {
-                            let at = crate::program::Slot { thread, pc };
-                            let says = |p: &Program| {
-                                let detail = Detail { src: None, dst: None, ..p.detail(rank, at) };
-                                (p.step(rank, at).normal(), detail)
-                            };
-                            let mine = says(self);
-                            in_a_row |= sent && mine.0.op == crate::program::Op::Send;
-                            sent = mine.0.op.sends();
-                            mine == says(other)
-                        })
-                })
-            });
-        let (mine, theirs) = (self.pacing(), other.pacing());
-        let paced_alike = !in_a_row || (mine.one_by_one, mine.spreads) == (theirs.one_by_one, theirs.spreads);
-        same_steps && paced_alike && (self.threads() == 1 || mine.one_queue == theirs.one_queue)
     }
 }

@@ -396,7 +396,7 @@ impl Program {
     /// Messages that follow one another on the longest way through the program: what its latency counts.
     pub fn rounds(&self) -> u32 {
         match *self {
-            Program::Written(_) => walk::rounds(self),
+            Program::Written(ref written) => written.rounds(|| walk::rounds(self)),
             _ if self.ranks() < 2 => 0,
             Program::Ring { kind: Kind::AllReduce, ranks, .. } => 2 * (ranks - 1),
             Program::Ring { ranks, .. } | Program::Relay { ranks, .. } | Program::Chain { ranks, .. } => ranks - 1,

@@ -10,6 +10,7 @@ use super::step::{Blocks, Detail, Op, Place, Slot, Step};
 use crate::rank::LineRank;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// The most threads of a rank.
 pub const MAX_THREADS: usize = 1 << 12;
@@ -61,7 +62,20 @@ pub struct Written {
     first_body: Vec<u32>,
     bodies: Vec<Body>,
     steps: Vec<WrittenStep>,
+    rounds: Known,
 }
+
+/// A number that takes long to find out, once it is known. It follows from the steps, so that it is equal where they are.
+#[derive(Clone, Debug, Default)]
+struct Known(OnceLock<u32>);
+
+impl PartialEq for Known {
+    fn eq(&self, _: &Known) -> bool {
+        true
+    }
+}
+
+impl Eq for Known {}
 
 /// What a program is, besides its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,6 +126,7 @@ impl Written {
             first_body: vec![0],
             bodies: Vec::new(),
             steps: Vec::new(),
+            rounds: Known::default(),
         };
         for (rank, threads) in (0u32..).zip(ranks) {
             let mut count = 0usize;
@@ -168,6 +183,11 @@ impl Written {
     /// Whether the last rank is a switch.
     pub const fn has_switch(&self) -> bool {
         self.has_switch
+    }
+
+    /// Messages that follow one another on the longest way, which are counted when they are first asked for.
+    pub fn rounds(&self, count: impl FnOnce() -> u32) -> u32 {
+        *self.rounds.0.get_or_init(count)
     }
 
     /// How messages go to the network.

@@ -64,6 +64,11 @@ pub enum AceError {
     /// A phase whose messages pass other NPUs, or that is neither a ring nor direct; or a direct all-to-all over other
     /// NPUs together with something else than rings.
     NotDirect,
+    /// A phase whose steps are written, and those of no algorithm that FSMs know.
+    Written {
+        /// The name of the phase.
+        phase: String,
+    },
     /// Collectives over rings with different numbers of phases, whose results would meet in the terminal partition
     /// in no order.
     UnequalPhases {
@@ -106,6 +111,10 @@ impl From<AceError> for Refusal {
                 "all-reduce, reduce-scatter, all-gather and all-to-all over the whole of a product, with ring algorithms \
                  along its rings and direct ones along switches and full meshes, and direct all-to-all",
             ),
+            AceError::Written { phase } => {
+                let message = format!("the FSMs of an ACE cannot carry out what the plan has for {phase}");
+                Refusal::of("", message).accepting("plans whose steps are those of rings, of relays around them, or direct")
+            }
             AceError::TooManyPorts { ports } => Refusal::of("", format!("an NPU with {ports} ports has no ACE"))
                 .accepting(format!("NPUs of up to {MAX_PORTS} ports")),
             AceError::UnequalPhases { phases: [one, other] } => {

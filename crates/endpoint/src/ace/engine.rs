@@ -80,6 +80,9 @@ impl Ace {
             return Err(AceError::TooManyPorts { ports });
         }
         let all_to_all: Vec<bool> = layout.plans().map(Plan::is_exchange).collect();
+        if let Some(phase) = layout.written_phase() {
+            return Err(AceError::Written { phase });
+        }
         let exchanges = all_to_all.contains(&true);
         let last_phase = last_phase_of_rings(&layout, &all_to_all)?;
         let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0);

@@ -61,6 +61,12 @@ impl PlanSpec {
         PlanSpec(Arc::new((source, OnceLock::new())))
     }
 
+    /// A plan that has been made in memory.
+    pub fn ready(plan: WrittenPlan) -> PlanSpec {
+        let source = Source { plan: None, schedule: None, root: None, literal: false };
+        PlanSpec(Arc::new((source, OnceLock::from(Ok(Arc::new(plan))))))
+    }
+
     /// A schedule of another tool.
     pub fn of_schedule(schedule: Schedule) -> PlanSpec {
         let source = Source { plan: None, schedule: Some(schedule), root: None, literal: false };

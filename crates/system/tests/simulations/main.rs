@@ -21,6 +21,7 @@ mod monotone;
 mod odd_sizes;
 mod offload;
 mod posting;
+mod schedules;
 mod slices;
 mod stalls;
 mod start;

@@ -127,3 +127,53 @@ fn a_plan_that_is_the_same_from_every_rank_folds() {
     let refused = run_spec(&Spec { fold: FoldSpec::On, ..literally(&spec) }, None).unwrap_err().to_string();
     assert!(refused.contains("different roles"), "{refused}");
 }
+
+/// Whether a schedule in MSCCL's vocabulary says the same as an algorithm: all but where runs of blocks wrap around the end of
+/// the vector, or where the shares of ranks on a grid are not consecutive.
+fn is_the_same_in_chunks(algorithm: AlgorithmSpec, kind: CollectiveKindSpec, blocks: &[(BlockSpec, u32)]) -> bool {
+    use CollectiveKindSpec::{AllGather, AllToAll, Gather, ReduceScatter, Scatter};
+    let ranks: u32 = blocks.iter().map(|b| b.1).product();
+    match (algorithm, kind) {
+        (AlgorithmSpec::HalvingDoubling, _) => ranks.is_power_of_two(),
+        (AlgorithmSpec::Direct, AllToAll) => false,
+        (_, AllToAll) => false,
+        (AlgorithmSpec::Direct, _) => true,
+        (_, AllGather | ReduceScatter | Gather | Scatter) => blocks.len() == 1,
+        _ => true,
+    }
+}
+
+#[test]
+fn schedules_in_the_vocabulary_of_msccl_take_as_long() {
+    let fabrics: [&[(BlockSpec, u32)]; 5] = [
+        &[(BlockSpec::Ring, 8)],
+        &[(BlockSpec::Switch, 8)],
+        &[(BlockSpec::Switch, 12)],
+        &[(BlockSpec::FullyConnected, 6)],
+        &[(BlockSpec::Ring, 4), (BlockSpec::Switch, 3)],
+    ];
+    let algorithms = ALGORITHMS.into_iter().filter(|&a| a != AlgorithmSpec::Themis);
+    for (blocks, algorithm, kind) in
+        algorithms.flat_map(|a| fabrics.into_iter().flat_map(move |f| KINDS.map(|k| (f, a, k))))
+    {
+        if is_missing(algorithm, kind) || !is_the_same_in_chunks(algorithm, kind, blocks) {
+            continue;
+        }
+        for network in networks() {
+            for endpoint in [ideal(), baseline()] {
+                let bytes = 24 * 16 * 1000;
+                let mut spec = all_reduce(product(blocks), endpoint, bytes);
+                spec.network = network.clone();
+                spec.job = collective_job(kind, bytes);
+                let c = &mut spec.collectives;
+                (c.algorithm, c.slices, c.lanes, c.padding) = (algorithm, 4, LanesSpec::One, true);
+                c.chunking = chunks_of(bytes / 4);
+                let built_in = run(&spec).summary.total_ps;
+                let schedule = schedule_spec(&spec).unwrap_or_else(|error| panic!("{error}"));
+                spec.collectives.plans = vec![PlanSpec::of_schedule(schedule)];
+                let written = run(&spec).summary.total_ps;
+                assert_eq!(written, built_in, "{algorithm:?} {kind:?} on {blocks:?} {network:?}");
+            }
+        }
+    }
+}
