@@ -136,13 +136,13 @@ def test_msccl_xml_takes_nearly_as_long(at: int, syncline_command: Command) -> N
         line = [kind, *fabric, "--backend", "flow"]
         if not exported(syncline_command, line, algorithm):
             continue
-        assert syncline_command("verify", "p.xml", "--buffering", "2").status == 0, (kind, algorithm)
+        assert syncline_command("verify", "p.xml", "--buffering", "eager").status == 0, (kind, algorithm)
         one_way = ["--set", "collective.lanes=one"] if algorithm in RINGS else []
         by_plan = outcome(syncline_command, *line, "--plan", "p.xml")["time_s"]
         if is_close(fabric, algorithm, kind):
             tried += 1
             by_name = outcome(syncline_command, *line, "--algorithm", algorithm, *one_way)["time_s"]
-            allowed = 0.1 if algorithm in LOOSE else 0.02
+            allowed = 0.15 if algorithm in LOOSE else 0.02
             assert by_plan == pytest.approx(by_name, rel=allowed), (kind, algorithm)
     assert tried >= 6
 
