@@ -2,6 +2,7 @@
 
 mod broken;
 mod build;
+mod exchanged;
 mod exported;
 mod imported;
 mod json;

@@ -1,14 +1,20 @@
 //! Where data lie in an all-to-all whose steps leave that open.
 //!
 //! What a rank has for another is a *parcel* of some chunks. A rank's parcels for others are its input; those for itself are
-//! its output, in the order of their origins. What else is under way lies in scratch, in cells that are written once:
+//! its output, in the order of their origins.
 //!
-//! * What has come to its coordinate along the dimension of a phase waits for the next one, in the order in which that one
-//!   sends it.
-//! * A message with blocks that go on along the same dimension lies together, in the order of the message, so that it can be
-//!   passed on as it is. What of it is for the rank itself is copied to the output by the way: nobody waits for that.
+//! Ranks send before they receive, so that input and output can be the same memory: the vector. A phase sends what is for each
+//! other coordinate along its dimension, and gets as much from there, which takes the same places. So a parcel lies at the
+//! place of a rank that has the coordinates of its receiver along the dimensions to come, and of its sender along those gone
+//! through. Nothing is copied, and what need not move along a dimension stays where it is.
 //!
-//! Nothing else is copied. Parcels that need not move along a dimension stay where they are, in the input too.
+//! Only a message with blocks that go on along the same dimension has no such place. It lies together in scratch, in the order
+//! of the message, so that it can be passed on as it is. What of it is for the rank itself is copied to the output by the way:
+//! nobody waits for that. What is for later phases stays there.
+//!
+//! A plan whose steps may overwrite what has still to be sent, by the order that its threads and dependencies give them, has
+//! input and output apart. Then what waits for the next phase lies in scratch, in the order in which that one sends it, and
+//! what a rank has for itself is copied.
 
 use super::group::Group;
 use super::runs::Runs;
@@ -43,25 +49,15 @@ struct Arrival {
 
 /// Where the data of all steps lie.
 pub(super) fn lay_out(group: &Group<'_>, steps: &Unrolled) -> Result<Memory, Refusal> {
-    let ranks = group.ranks() as usize;
-    let memory = Memory {
-        in_place: false,
-        scratch: vec![0; ranks],
-        of_step: vec![Operands::default(); steps.steps.len()],
-        copies: group.all().map(|_| Vec::new()).collect(),
-    };
-    let size = group.chunks() / group.ranks();
-    let mut exchange = Exchange { group, size, memory, places: vec![BTreeMap::new(); ranks] };
-    for rank in group.all() {
-        let mut own = CopyAside { after: None, src: Runs::default(), dst: Runs::default() };
-        own.src.push(Buffer::Input, rank.0 * size, size);
-        own.dst.push(Buffer::Output, rank.0 * size, size);
-        exchange.memory.copies[rank.index()].push(own);
+    let mut in_place = Exchange::new(group, steps, true);
+    group.phases().try_for_each(|phase| in_place.lay_out(steps, phase))?;
+    if !in_place.overwrites {
+        return Ok(in_place.memory);
     }
-    for phase in group.phases() {
-        exchange.lay_out(steps, phase)?;
-    }
-    Ok(exchange.memory)
+    let mut apart = Exchange::new(group, steps, false);
+    apart.copy_own_parcels();
+    group.phases().try_for_each(|phase| apart.lay_out(steps, phase))?;
+    Ok(apart.memory)
 }
 
 struct Exchange<'a> {
@@ -71,9 +67,39 @@ struct Exchange<'a> {
     memory: Memory,
     /// Of each rank, where what has arrived lies.
     places: Vec<BTreeMap<Part, (Buffer, u32)>>,
+    /// In place, what lies at a chunk of each rank's vector, if that is not what has been there from the start.
+    holds: Vec<BTreeMap<u32, Part>>,
+    /// In place, what the steps of the current phase put there.
+    written: Vec<BTreeMap<u32, (Part, StepId)>>,
+    /// Whether anything may be overwritten before it has been read.
+    overwrites: bool,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    fn new(group: &'a Group<'a>, steps: &Unrolled, in_place: bool) -> Exchange<'a> {
+        let ranks = group.ranks() as usize;
+        let memory = Memory {
+            in_place,
+            scratch: vec![0; ranks],
+            of_step: vec![Operands::default(); steps.steps.len()],
+            copies: group.all().map(|_| Vec::new()).collect(),
+        };
+        let size = group.chunks() / group.ranks();
+        let places = vec![BTreeMap::new(); ranks];
+        let (holds, written) = (vec![BTreeMap::new(); ranks], vec![BTreeMap::new(); ranks]);
+        Exchange { group, size, memory, places, holds, written, overwrites: false }
+    }
+
+    /// What a rank has for itself goes from its input to its output.
+    fn copy_own_parcels(&mut self) {
+        for rank in self.group.all() {
+            let mut own = CopyAside { after: None, src: Runs::default(), dst: Runs::default() };
+            own.src.push(Buffer::Input, rank.0 * self.size, self.size);
+            own.dst.push(Buffer::Output, rank.0 * self.size, self.size);
+            self.memory.copies[rank.index()].push(own);
+        }
+    }
+
     fn lay_out(&mut self, steps: &Unrolled, phase: PhaseId) -> Result<(), Refusal> {
         let group = self.group;
         let held: Vec<Vec<Parcel>> = group.all().map(|rank| held(group, rank, phase)).collect();
@@ -87,8 +113,9 @@ impl Exchange<'_> {
         }
         let waiting = self.waiting(&arrivals, group.phases().find(|&next| next > phase));
         for arrival in &arrivals {
-            self.receive(arrival, &waiting[arrival.rank.index()]);
+            self.receive(arrival, phase, &waiting[arrival.rank.index()]);
         }
+        let mut reads = BTreeSet::new();
         for (id, step) in of_phase().filter(|s| s.1.op == Op::Send) {
             for (parcel, chunk) in self.parts(step, &held)? {
                 let place = self.places[step.rank.index()].get(&(parcel, chunk)).copied();
@@ -96,7 +123,14 @@ impl Exchange<'_> {
                 let (buffer, at) =
                     place.or_else(input).ok_or_else(|| step.wrong("sends what its rank does not have"))?;
                 self.memory.of_step[id.index()].src.push(buffer, at, 1);
+                if self.memory.in_place && buffer == self.group.whole() {
+                    reads.extend(self.before_reading(step.rank, at, (parcel, chunk)).map(|write| (write, id)));
+                }
             }
+        }
+        self.overwrites |= !steps.all_precede(&reads);
+        for (holds, written) in self.holds.iter_mut().zip(&mut self.written) {
+            holds.extend(std::mem::take(written).into_iter().map(|(at, (part, _))| (at, part)));
         }
         let known = |op: Op| op.receives() && !op.reduces() || matches!(op, Op::Send | Op::Nop);
         match of_phase().find(|s| !known(s.1.op)) {
@@ -108,7 +142,8 @@ impl Exchange<'_> {
     /// Where in the scratch of each rank the parcels wait that the next phase finds, in the order in which it sends them.
     fn waiting(&mut self, arrivals: &[Arrival], next: Option<PhaseId>) -> Vec<BTreeMap<Parcel, u32>> {
         let mut wait = vec![BTreeSet::new(); self.memory.scratch.len()];
-        for Arrival { rank, parts, .. } in arrivals.iter().filter(|arrival| !arrival.goes_on) {
+        let to_scratch = |arrival: &&Arrival| !arrival.goes_on && !self.memory.in_place;
+        for Arrival { rank, parts, .. } in arrivals.iter().filter(to_scratch) {
             wait[rank.index()].extend(parts.iter().map(|part| part.0).filter(|parcel| parcel.to != *rank));
         }
         let in_order = |(rank, wait): (Rank, BTreeSet<Parcel>)| {
@@ -122,22 +157,28 @@ impl Exchange<'_> {
         self.group.all().zip(wait).map(in_order).collect()
     }
 
-    fn receive(&mut self, arrival: &Arrival, waiting: &BTreeMap<Parcel, u32>) {
+    fn receive(&mut self, arrival: &Arrival, phase: PhaseId, waiting: &BTreeMap<Parcel, u32>) {
         let Arrival { id, rank, ref parts, goes_on } = *arrival;
+        let output = if self.memory.in_place { self.group.whole() } else { Buffer::Output };
         let begin = self.memory.scratch[rank.index()];
         let mut copy = CopyAside { after: Some(id), src: Runs::default(), dst: Runs::default() };
         for (nth, &(parcel, chunk)) in (begin..).zip(parts) {
-            let result = (Buffer::Output, parcel.from.0 * self.size + chunk);
-            let place = match (goes_on, parcel.to == rank) {
-                (true, false) => (Buffer::Scratch, nth),
-                (true, true) => {
-                    copy.src.push(Buffer::Scratch, nth, 1);
-                    copy.dst.push(result.0, result.1, 1);
-                    (Buffer::Scratch, nth)
-                }
-                (false, true) => result,
-                (false, false) => (Buffer::Scratch, waiting[&parcel] + chunk),
+            let result = (output, parcel.from.0 * self.size + chunk);
+            let is_result = parcel.to == rank;
+            let place = match goes_on {
+                true => (Buffer::Scratch, nth),
+                false if is_result => result,
+                false if self.memory.in_place => (output, self.point(parcel, phase).0 * self.size + chunk),
+                false => (Buffer::Scratch, waiting[&parcel] + chunk),
             };
+            if goes_on && is_result {
+                copy.src.push(place.0, place.1, 1);
+                copy.dst.push(result.0, result.1, 1);
+            }
+            let lasting = if is_result { result } else { place };
+            if self.memory.in_place && lasting.0 == output {
+                self.overwrites |= self.written[rank.index()].insert(lasting.1, ((parcel, chunk), id)).is_some();
+            }
             self.memory.of_step[id.index()].dst.push(place.0, place.1, 1);
             self.places[rank.index()].insert((parcel, chunk), place);
         }
@@ -147,6 +188,24 @@ impl Exchange<'_> {
         if copy.src.count() > 0 {
             self.memory.copies[rank.index()].push(copy);
         }
+    }
+
+    /// The place of a parcel in the vector after a phase.
+    fn point(&self, parcel: Parcel, phase: PhaseId) -> Rank {
+        let gone_through = self.group.phases().filter(|&p| p <= phase);
+        gone_through.fold(parcel.to, |at, p| self.group.peer(at, p, self.group.own(parcel.from, p)))
+    }
+
+    /// The step of this phase that overwrites what a rank reads at a chunk of its vector, and has to come after that. What has
+    /// been overwritten in an earlier phase cannot be read at all.
+    fn before_reading(&mut self, rank: Rank, at: u32, part: Part) -> Option<StepId> {
+        let write = self.written[rank.index()].get(&at);
+        if write.is_some_and(|(new, _)| *new == part) {
+            return None; // it reads what has arrived
+        }
+        let initially = (Parcel { from: rank, to: Rank(at / self.size) }, at % self.size);
+        self.overwrites |= *self.holds[rank.index()].get(&at).unwrap_or(&initially) != part;
+        write.map(|(_, id)| *id)
     }
 
     /// What a step moves, in the order of its blocks.

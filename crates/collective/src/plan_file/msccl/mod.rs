@@ -3,7 +3,7 @@
 //! ```text
 //!   Plan ─▶ unrolled: the steps of all phases, rank by rank, and which of them takes which message
 //!             ├─▶ vector, exchange: in which chunks of which buffer each step works
-//!             ├─▶ pieces: steps are cut where their chunks do not follow one another
+//!             ├─▶ pieces: steps are cut where their chunks do not follow one another, or are too many
 //!             ├─▶ connections: what of a thread goes over one connection; thread blocks, channels
 //!             └─▶ thread_blocks: what each step has to wait for
 //! ```
@@ -18,10 +18,11 @@
 //! * **Messages.** A message of a program names the step that takes it. On a connection, messages are taken in the order in
 //!   which they are sent, so that messages that are taken in another order have connections of their own.
 //! * **Chunks.** Blocks of a phase are cut from what a rank works on, and may wrap around its end. All buffers of a schedule
-//!   are counted in chunks of one size. What does not lie in consecutive chunks at both ends is sent as several messages.
+//!   are counted in chunks of one size. What does not lie in consecutive chunks at both ends is sent as several messages; so
+//!   is what has more chunks than a step of MSCCL moves.
 //! * **Places.** Collectives are in place: a block lies at its place in the vector at every rank, also where a collective
-//!   asks for less, as for the result of a gather at other ranks than the root. In an all-to-all, what a rank sends and what
-//!   it receives do not lie at the same place; its input and its output are apart.
+//!   asks for less, as for the result of a gather at other ranks than the root. In an all-to-all, what a rank receives takes
+//!   the places of what it has sent; if its steps do not say that it has, input and output are apart.
 //!
 //! Where the phases narrow the vector on a grid, the share of a rank is not the one of its number, but that of its
 //! coordinates in the order of the phases. In MSCCL rank `r` has share `r`, so that shares change their places.
@@ -179,7 +180,7 @@ fn refused_channels(connections: &Connections) -> Vec<Refusal> {
     refusals
 }
 
-/// Steps and chunks beyond the limits; of each limit, the worst case.
+/// Steps beyond the limits; of each limit, the worst case.
 fn refused_steps(ranks: &[Vec<ThreadBlock>]) -> Vec<Refusal> {
     let blocks = || (0u32..).zip(ranks).flat_map(|(rank, blocks)| blocks.iter().map(move |block| (rank, block)));
     let mut refusals = Vec::new();
@@ -190,8 +191,6 @@ fn refused_steps(ranks: &[Vec<ThreadBlock>]) -> Vec<Refusal> {
         }
     };
     refuse(&|b| b.steps.len(), limits::STEPS_PER_BLOCK, "steps");
-    let largest = |b: &ThreadBlock| b.steps.iter().map(|s| s.count as usize).max().unwrap_or(0);
-    refuse(&largest, limits::CHUNKS_PER_STEP as usize, "chunks in a step");
     let reductions = |b: &ThreadBlock| limits::reductions_in_a_row(b).max().unwrap_or(0);
     refuse(&reductions, limits::FUSED_REDUCTIONS, "reductions in a row, which it may fuse");
     refusals

@@ -1,4 +1,4 @@
-//! Cuts steps whose chunks do not follow one another.
+//! Cuts steps whose chunks do not follow one another, and steps of more chunks than MSCCL takes.
 //!
 //! A message of several pieces is several messages. Programs count on it that a connection holds one message, so that all
 //! ranks can send before they receive; a connection of MSCCL holds [`SLOTS`]. Messages of more pieces go over several
@@ -6,7 +6,7 @@
 
 use super::unrolled::{PlanStep, StepId, Unrolled};
 use super::{CopyAside, Memory, Operands};
-use crate::schedule::limits::SLOTS;
+use crate::schedule::limits::{CHUNKS_PER_STEP, SLOTS};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_core::Refusal;
 
@@ -18,13 +18,29 @@ pub(super) type Cuts = Vec<Vec<u32>>;
 pub(super) fn cuts(steps: &Unrolled, operands: &[Operands]) -> Result<Cuts, Refusal> {
     // Messages that are passed on are cut alike.
     let origins = steps.origins()?;
-    let mut of_origin: BTreeMap<StepId, BTreeSet<u32>> = BTreeMap::new();
-    for (&origin, operands) in origins.iter().zip(operands) {
-        for cut in operands.src.cuts().chain(operands.dst.cuts()) {
-            of_origin.entry(origin).or_default().insert(cut);
-        }
+    let mut of_origin: BTreeMap<StepId, (BTreeSet<u32>, u32)> = BTreeMap::new();
+    for (&origin, Operands { src, dst }) in origins.iter().zip(operands) {
+        let (cuts, count) = of_origin.entry(origin).or_default();
+        cuts.extend(src.cuts().chain(dst.cuts()));
+        *count = src.count().max(dst.count()); // equal, where it has both
     }
-    Ok(origins.iter().map(|origin| of_origin.get(origin).into_iter().flatten().copied().collect()).collect())
+    let of_origin: BTreeMap<StepId, Vec<u32>> =
+        of_origin.into_iter().map(|(origin, (cuts, count))| (origin, small_enough(&cuts, count))).collect();
+    Ok(origins.iter().map(|origin| of_origin[origin].clone()).collect())
+}
+
+/// Where so many chunks are cut, if they are cut in some places anyhow, so that no piece is larger than MSCCL takes. What is cut
+/// for that is cut as evenly as chunks allow.
+pub(super) fn small_enough(cuts: &BTreeSet<u32>, count: u32) -> Vec<u32> {
+    let (mut all, mut begin) = (Vec::new(), 0);
+    for end in cuts.iter().copied().chain([count]) {
+        let pieces = (end - begin).div_ceil(CHUNKS_PER_STEP).max(1);
+        let (each, longer) = ((end - begin) / pieces, (end - begin) % pieces);
+        all.extend((1..pieces).map(|nth| begin + nth * each + nth.min(longer)));
+        all.extend((end < count).then_some(end));
+        begin = end;
+    }
+    all
 }
 
 /// Steps of no more pieces than a connection holds: what is cut into more becomes several steps, whose messages go over

@@ -2,7 +2,7 @@
 
 use super::connections::{Block, Connections};
 use super::group::Group;
-use super::pieces::Cuts;
+use super::pieces::{self, Cuts};
 use super::runs::Runs;
 use super::unrolled::{StepId, Unrolled};
 use super::{Memory, Operands};
@@ -96,10 +96,9 @@ impl Writer<'_> {
         }
         let mut steps = Vec::new();
         for copy in copies {
-            let cuts: BTreeSet<u32> = copy.src.cuts().chain(copy.dst.cuts()).collect();
-            let cuts: Vec<u32> = cuts.into_iter().collect();
             let waits: Vec<Dependency> = copy.after.iter().map(|on| last[on]).collect();
             let (src, dst, count) = (&copy.src, &copy.dst, copy.src.count());
+            let cuts = pieces::small_enough(&src.cuts().chain(dst.cuts()).collect(), count);
             add(&mut steps, &Moves { op: Op::Copy, src, dst, count, cuts: &cuts, way: None }, &waits);
         }
         let id = blocks.len() as u32;

@@ -4,6 +4,7 @@ use super::group::Group;
 use crate::plan::PhaseId;
 use crate::program::{Blocks, Detail, Op, Slot};
 use crate::rank::{LineRank, Rank};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use syncline_core::{Id, Refusal, id_type};
 
@@ -162,6 +163,40 @@ impl Unrolled {
     /// All steps and their numbers.
     pub(super) fn numbered(&self) -> impl Iterator<Item = (StepId, &PlanStep)> {
         (0..).map(StepId).zip(&self.steps)
+    }
+
+    /// Whether the second step of each pair comes before the first one, by the order of threads and by what steps say that they
+    /// wait for. Pairs are of one rank and phase.
+    pub(super) fn all_precede(&self, pairs: &BTreeSet<(StepId, StepId)>) -> bool {
+        let mut known: Option<(StepId, BTreeMap<u16, u32>)> = None;
+        pairs.iter().all(|&(step, before)| {
+            let [there, here] = [before, step].map(|id| self.step(id).at);
+            if there.thread == here.thread {
+                return there.pc < here.pc;
+            }
+            if known.as_ref().is_none_or(|(of, _)| *of != step) {
+                known = Some((step, self.known_before(step)));
+            }
+            let done = known.as_ref().and_then(|(_, done)| done.get(&there.thread));
+            done.is_some_and(|&pc| there.pc <= pc)
+        })
+    }
+
+    /// The last step of each thread of a phase that is known to be done before a step; of its own thread, it is itself.
+    fn known_before(&self, step: StepId) -> BTreeMap<u16, u32> {
+        let mut done: BTreeMap<u16, u32> = BTreeMap::new();
+        let mut open = vec![step];
+        while let Some(id) = open.pop() {
+            let Slot { thread, pc } = self.step(id).at;
+            // What comes before what is known has been seen.
+            let seen = done.insert(thread, pc).map_or(0, |known| known + 1);
+            if seen > pc {
+                done.insert(thread, seen - 1);
+                continue;
+            }
+            open.extend((id.0 - (pc - seen)..=id.0).filter_map(|id| self.step(StepId(id)).after));
+        }
+        done
     }
 
     /// The step before another one in its thread and phase.
