@@ -316,15 +316,31 @@ impl Plan {
         })
     }
 
+    /// The same with written programs in the place of all that it has, one for each phase.
+    ///
+    /// # Panics
+    /// If there is not one for each phase, of as many ranks.
+    #[must_use]
+    pub fn written_as(mut self, written: Vec<WrittenPhase>) -> Plan {
+        self.phases.iter_mut().for_each(|phase| phase.algorithm = Algorithm::Written);
+        self.with_programs(written)
+    }
+
     /// The same with written programs, one for each phase.
     ///
     /// # Panics
     /// If there is not one for each phase, of as many ranks.
     #[must_use]
-    pub fn with_programs(self, written: Vec<WrittenPhase>) -> Plan {
+    pub fn with_programs(mut self, written: Vec<WrittenPhase>) -> Plan {
         assert_eq!(written.len(), self.phases.len(), "one program for each phase");
         for (phase, program) in self.phases.iter().zip(&written) {
             assert!([&program.up, &program.down].iter().all(|p| p.ranks() == phase.ranks), "programs fit their lines");
+        }
+        for (phase, program) in self.phases.iter_mut().zip(&written) {
+            // Who looks for phases that switches take part in looks for the algorithm.
+            if let Program::InSwitch(InSwitch { slices, slots, .. }) = program.up {
+                phase.algorithm = Algorithm::InSwitch { slices, slots };
+            }
         }
         Plan { written, ..self }
     }

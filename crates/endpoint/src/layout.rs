@@ -6,7 +6,7 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{LineRank, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way};
+use syncline_collective::{Kind, LineRank, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way};
 use syncline_core::{Bytes, Grid, Id, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -85,6 +85,8 @@ enum Wiring {
 struct Lane {
     program: Program,
     wiring: Wiring,
+    /// Whether blocks are those of ranks; in a broadcast or reduce they are slices.
+    of_ranks: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -167,12 +169,16 @@ impl<'a> PhaseView<'a> {
     pub fn len(&self, step: &Step) -> u64 {
         let (parts, blocks) = (self.lane.program.parts(), step.blocks);
         let split = self.layout.split;
-        match self.ring() {
+        match self.ring().filter(|_| self.lane.of_ranks) {
             None => split.run(self.vector, parts, blocks.first, blocks.count),
             Some(ring) => {
-                // The block of a place is the share of the rank there.
-                let rank = |i: u32| ring.ranks[(blocks.first + i) as usize % ring.ranks.len()];
-                (0..blocks.count).map(|i| split.share(self.vector, parts, rank(i).0).1).sum()
+                // The blocks of a place are those of the rank there.
+                let each = parts / ring.ranks.len() as u32;
+                let of_rank = |i: u32| {
+                    let block = (blocks.first + i) % parts;
+                    ring.ranks[(block / each) as usize].0 * each + block % each
+                };
+                (0..blocks.count).map(|i| split.share(self.vector, parts, of_rank(i)).1).sum()
             }
         }
     }
@@ -405,6 +411,23 @@ impl Layout {
         self.plans[plan.index()].phases[phase.index()].len()
     }
 
+    /// Whether ranks of a phase of a plan are places of rings, over fixed ports or in orders of their own.
+    pub fn goes_round(&self, plan: PlanId, phase: PhaseId) -> bool {
+        let lanes = &self.plans[plan.index()].phases[phase.index()];
+        lanes.iter().all(|lane| matches!(lane.wiring, Wiring::Port(_) | Wiring::Order(_)))
+    }
+
+    /// The program of the first lane of a phase, and the order of the ranks of the first group if it is a ring with an order
+    /// of its own.
+    pub fn first_lane(&self, plan: PlanId, phase: PhaseId) -> (&Program, Option<&[LineRank]>) {
+        let lane = &self.plans[plan.index()].phases[phase.index()][0];
+        let order = match &lane.wiring {
+            Wiring::Order(rings) => rings.first().map(|(ring, _)| &ring.ranks[..]),
+            _ => None,
+        };
+        (&lane.program, order)
+    }
+
     /// Most lanes that any phase has.
     pub fn lanes(&self) -> usize {
         self.plans.iter().flat_map(|p| &p.phases).map(Vec::len).max().unwrap_or(1)
@@ -567,15 +590,16 @@ pub fn parallel_links(fabric: &dyn Fabric, from: NodeId, to: NodeId) -> impl Ite
 /// The lanes of a phase.
 fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
     let Phase { kind, root, .. } = plan.phases()[phase.index()];
+    let of_ranks = !matches!(kind, Kind::Broadcast | Kind::Reduce);
     match wires {
         // Only what goes from neighbour to neighbour goes along wires.
         _ if !plan.goes_round(phase) => {
-            vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }]
+            vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed, of_ranks }]
         }
-        Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed }],
+        Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed, of_ranks }],
         Wires::Ports(ports) => ports
             .iter()
-            .map(|&(port, up)| Lane { program: plan.program(phase, up), wiring: Wiring::Port(port) })
+            .map(|&(port, up)| Lane { program: plan.program(phase, up), wiring: Wiring::Port(port), of_ranks })
             .collect(),
         Wires::Orders(lanes) => lanes
             .iter()
@@ -599,7 +623,7 @@ fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
                     }
                     program => program,
                 };
-                Lane { program, wiring }
+                Lane { program, wiring, of_ranks }
             })
             .collect(),
     }

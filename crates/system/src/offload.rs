@@ -116,7 +116,20 @@ impl Offload {
             let refusal = Refusal::of("endpoint.switch_memory_bytes", message).at_least(each);
             return Err(refusal.accepting("smaller chunks, or fewer in flight").into());
         }
-        Ok((self.switches.memory_bytes / each.max(1)).clamp(1, MOST_SLOTS) as u8)
+        let slots = (self.switches.memory_bytes / each.max(1)).clamp(1, MOST_SLOTS);
+        let programs = plans.iter().flat_map(|plan| plan.phase_ids().map(|phase| plan.program(phase, true)));
+        let used = programs.filter_map(|p| if let Program::InSwitch(p) = p { Some(u64::from(p.slots)) } else { None });
+        if let Some(used) = used.max().filter(|&used| used > slots) {
+            let message = format!(
+                "{} B, but {used} pieces of {} chunks in flight need {} B",
+                self.switches.memory_bytes,
+                spec.collectives.inflight,
+                each.saturating_mul(used)
+            );
+            let refusal = Refusal::of("endpoint.switch_memory_bytes", message).at_least(each.saturating_mul(used));
+            return Err(refusal.accepting("smaller chunks, or a plan with fewer pieces at once").into());
+        }
+        Ok(slots as u8)
     }
 
     /// Refuses plans in which no switch has anything to add or copy though it could, and those that need SMs

@@ -96,6 +96,7 @@ impl Placement {
                             serving,
                             posting,
                             padding: c.padding,
+                            switches_add: offload.is_some(),
                             literal: c.plans[number].is_literal(),
                         };
                         let plan = plans::plan(number, written, order, &place)?;

@@ -85,6 +85,8 @@ pub struct Place<'a> {
     pub posting: Posting,
     /// Whether chunks are padded so that blocks are equal.
     pub padding: bool,
+    /// Whether switches add and copy.
+    pub switches_add: bool,
     /// Whether steps are carried out as they are written, even if they are those of a built-in algorithm.
     pub literal: bool,
 }
@@ -129,7 +131,15 @@ fn settle(
             true => program.clone(),
             false => recognised(program.clone(), of_line, around, up),
         };
+        if program.has_switch() && !place.switches_add {
+            let refusal = Refusal::of("", "the plan needs switches that reduce and copy");
+            return Err(refused(number, refusal.accepting("the endpoint switch-offload, or another plan")));
+        }
         match program {
+            Program::Written(own) if own.has_switch() => {
+                let refusal = Refusal::of("", "what the plan has for a switch is not what switches do");
+                Err(refused(number, refusal.accepting("the steps of in-switch")))
+            }
             Program::Written(written_program) => with_ways(number, written, line.dim, &written_program, place),
             built_in => Ok(built_in),
         }

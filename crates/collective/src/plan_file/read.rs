@@ -92,7 +92,9 @@ fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<
         return one("blocks", format!("{} blocks", form.blocks), format!("1 to {MAX_BLOCKS}"));
     }
     let Some(kind) = form.collective.kind() else { return Err(vec![not_a_collective()]) };
-    if kind == Kind::AllToAll && !form.blocks.is_multiple_of(ranks) {
+    // Of a ring, blocks are those of places, unless they are slices of what all have in the end or in the beginning.
+    let of_ranks = kind == Kind::AllToAll || form.around && !matches!(kind, Kind::Broadcast | Kind::Reduce);
+    if of_ranks && !form.blocks.is_multiple_of(ranks) {
         let message = format!("{} blocks do not divide among {ranks} ranks", form.blocks);
         return one("blocks", message, format!("a multiple of {ranks}"));
     }

@@ -1,7 +1,7 @@
 //! Writes plans down.
 
 use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm, VERSION};
-use crate::plan::{Composition, Plan};
+use crate::plan::{Composition, PhaseId, Plan};
 use crate::program::Detail;
 use crate::program::loops::WrittenStep;
 use crate::program::step::{Place, Step, Way};
@@ -24,18 +24,18 @@ pub struct Head<'a> {
     pub balanced: bool,
 }
 
-/// A plan, written down.
+/// A plan, written down. `around` says of which phases the ranks are places of rings that have lanes.
 ///
 /// # Errors
 /// [`TooLarge`].
-pub fn form(head: Head<'_>, plan: &Plan) -> Result<PlanForm, TooLarge> {
+pub fn form(head: Head<'_>, plan: &Plan, around: impl Fn(PhaseId) -> bool) -> Result<PlanForm, TooLarge> {
     let mut programs: Vec<ProgramForm> = Vec::new();
     for (id, phase) in plan.phase_ids().zip(plan.phases()) {
         let collective = Collective::from(phase.kind);
         if programs.iter().any(|p| (p.collective, p.dim) == (collective, phase.dim)) {
             continue;
         }
-        let around = plan.goes_round(id);
+        let around = around(id);
         let program = plan.program(id, true);
         let up = program.written_down()?;
         let down = if around { Some(plan.program(id, false).written_down()?) } else { None };

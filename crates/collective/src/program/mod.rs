@@ -178,6 +178,41 @@ impl Program {
         Written::new(frame, (0..all).map(LineRank).map(of_rank))
     }
 
+    /// The same program where the rank at each place of a ring or chain is the one that `order` names: what a place did, its rank
+    /// does, and a block that is a place's is its rank's.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    ///
+    /// # Panics
+    /// If steps work on runs of blocks of several places, which other ranks than consecutive ones have.
+    pub fn in_order(&self, order: &[LineRank]) -> Result<Program, TooLarge> {
+        let mut places = vec![LineRank(0); order.len()];
+        order.iter().zip((0..).map(LineRank)).for_each(|(rank, place)| places[rank.index()] = place);
+        let (ranks, parts) = (self.ranks(), self.parts());
+        // Blocks are those of places, some for each, or slices of a pipeline.
+        let each = if parts.is_multiple_of(ranks) { parts / ranks } else { 0 };
+        let of_places = each > 0 && !matches!(self, Program::Chain { kind: Kind::Broadcast | Kind::Reduce, .. });
+        let block = |block: u32| if of_places { order[(block / each) as usize].0 * each + block % each } else { block };
+        let thread = |rank: LineRank, thread: u16| {
+            let place = places[rank.index()];
+            let step = move |pc| {
+                let at = Slot { thread, pc };
+                let Step { op, blocks, from, to, into } = self.step(place, at);
+                assert!(!of_places || blocks.count <= each, "a block is of one place");
+                let blocks = Blocks { first: block(blocks.first), ..blocks };
+                let (from, to) = (order[from.index()], order[to.index()]);
+                let (step, detail) = (Step { op, blocks, from, to, into }.normal(), self.detail(place, at));
+                WrittenStep { step, detail, advance: Advance::default() }
+            };
+            let steps: Vec<WrittenStep> = (0..self.steps(place, thread)).map(step).collect();
+            loops::find(&steps, ranks, parts)
+        };
+        let of_rank = |rank| (0..self.threads()).map(move |t| thread(rank, t));
+        let frame = Frame { parts, has_switch: false, pacing: self.pacing(), classes: self.classes().to_vec() };
+        Written::new(frame, (0..ranks).map(LineRank).map(of_rank)).map(Program::from)
+    }
+
     /// Whether a switch takes part: as rank [`Program::ranks`], which has no input and no result.
     pub fn has_switch(&self) -> bool {
         match self {
