@@ -315,3 +315,68 @@ def test_schedules_and_their_json_run_alike(syncline_command: Command) -> None:
         for each in found:
             del each["cost"]
         assert found[0] == found[1]
+
+
+class TestPlansOfAlgorithms:
+    """Version 2 of the JSON."""
+
+    WAYS = (Path(__file__).parents[1] / "examples/plans/dgx1-ways.json").read_text()
+    LINE = ("broadcast", "--size", "6MB", "--machine", "dgx1v", "--backend", "flow")
+
+    def test_ways(self, syncline_command: Command) -> None:
+        def time(name: str, text: str) -> float:
+            Path(name).write_text(text)
+            assert syncline_command("verify", name).status == 0
+            return float(of(syncline_command, *self.LINE, "--gpus", "0,3", "--plan", name)["time_s"])
+
+        over_pcie = 2e6 / 13.12e9
+        three = time("three.json", self.WAYS)
+        assert three == pytest.approx(over_pcie, rel=0.05)
+        assert time("choice.json", self.WAYS.replace('{"over": "PCIe"}', '{"choice": 2}')) == three
+        one_link = self.WAYS.replace('{"link": 1}', '{"link": 0}').replace('{"over": "PCIe"}', '{"link": 0}')
+        assert time("link.json", one_link) == pytest.approx(6e6 / 25e9, rel=0.05)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ('{"over": "PCIe"}', '{"over": "Ether"}', "the fabric has no choice of links of class 'Ether'"),
+            ('{"link": 1}', '{"link": 2}', "there is no link 2 from GPU 0 to GPU 3"),
+            ('"block": 2, "to"', '"block": 3, "to"', "ways.json:16: programs.0.ranks.0.2.0.steps.0.block: "),
+            ('"op": "r", "block": 1', '"op": "r", "block": 0', "ways.json:20: phase 0, rank 1, thread 1, step 0: "),
+            ('"grid": [2]', '"grid": [3]', "ways.json:12: programs.0.ranks: the steps of 2 ranks are written"),
+            ('"version": 2', '"version": 3', "ways.json:3: version: this version of the format is not known"),
+            ('"blocks": 3,', '"blocks": 3, "colour": 1,', "ways.json:11: unknown field `colour`"),
+            ('"op": "r", "block": 2', '"op": "re", "block": 2', "ways.json:21: programs.0.ranks.1.2.0.steps.0.from: "),
+        ],
+    )
+    def test_what_is_wrong_has_a_place(self, old: str, new: str, message: str, syncline_command: Command) -> None:
+        assert old in self.WAYS
+        Path("ways.json").write_text(self.WAYS.replace(old, new, 1))
+        ended = syncline_command("collective", *self.LINE, "--gpus", "0,3", "--plan", "ways.json")
+        assert (ended.status, ended.out) == (2, "")
+        assert message in ended.err, ended.err
+
+    def test_a_grid_needs_its_shape(self, syncline_command: Command) -> None:
+        line = ["export", "all-reduce", "--algorithm", "six-phase", "--ranks", "2x3", "-o", "grid.json"]
+        assert syncline_command(*line).status == 0
+        plan = ["--size", "1MB", "--plan", "grid.json"]
+        assert of(syncline_command, "all-reduce", "--topology", "Ring(2)_Ring(3)", *plan)["time_s"] > 0
+        assert of(syncline_command, "all-reduce", "--topology", "Switch(2)_FullyConnected(3)", *plan)["time_s"] > 0
+        ended = syncline_command("collective", "all-reduce", "--topology", "Ring(6)", *plan)
+        assert ended.status == 2
+        assert "grid.json: the plan is for 2x3 ranks" in ended.err
+
+    def test_a_finding_in_a_phase_leads_to_its_program(self, syncline_command: Command) -> None:
+        line = ["export", "all-reduce", "--algorithm", "six-phase", "--ranks", "3x4"]
+        plan = json.loads(syncline_command(*line).out)
+        step = plan["programs"][1]["ranks"][0][0][0]["steps"][-1]
+        step["block"] = (step.get("block", 0) + 1) % 4
+        text = json.dumps(plan, indent=1)
+        Path("broken.json").write_text(text)
+        document = json.loads(syncline_command("verify", "broken.json", "--json").out)
+        found = [*document["errors"], *document["flaws"]]
+        assert found
+        assert found[0]["phase"] == 1
+        lines = text.splitlines()
+        begin = next(i for i, row in enumerate(lines) if '"dim": 1' in row)
+        assert begin < found[0]["line"] - 1 < next(i for i, row in enumerate(lines) if '"allgather"' in row)

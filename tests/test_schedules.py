@@ -87,20 +87,26 @@ def schedules(draw: st.DrawFn) -> Plan:
             made["depends_on"] = Dependency(thread_block=draw(number), step=draw(number))
         if draw(st.booleans()):
             made["has_dependents"] = True
+        if draw(st.booleans()):
+            ways: list[plan.Way] = [{"choice": 255}, {"link": 65_535}, {"over": "PCIe"}, {"over": 'a:b"<&'}]
+            made["way"] = draw(st.sampled_from(ways))
         return made
 
     def of_block(at: int) -> ThreadBlock:
         send, recv = draw(st.none() | number), draw(st.none() | number)
         channel = 0 if send is None and recv is None else draw(number)
         steps = [of_step(i) for i in range(draw(st.integers(0, 3)))]
-        return ThreadBlock(id=at, send=send, recv=recv, channel=channel, steps=steps)
+        made = ThreadBlock(id=at, send=send, recv=recv, channel=channel, steps=steps)
+        if draw(st.booleans()):
+            made["thread"] = draw(number)
+        return made
 
     def of_rank(at: int) -> Rank:
         blocks = [of_block(i) for i in range(draw(st.integers(0, 3)))]
         inputs, outputs, scratch = draw(number), draw(number), draw(number)
         return Rank(id=at, input_chunks=inputs, output_chunks=outputs, scratch_chunks=scratch, thread_blocks=blocks)
 
-    return Plan(
+    made = Plan(
         format=plan.FORMAT,
         version=plan.VERSION,
         name=draw(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)),
@@ -114,6 +120,10 @@ def schedules(draw: st.DrawFn) -> Plan:
         chunks_per_loop=draw(number),
         ranks=[of_rank(i) for i in range(draw(st.integers(1, 3)))],
     )
+    if draw(st.booleans()):
+        one_by_one, spreads, one_queue = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
+        made["pacing"] = plan.Pacing(one_by_one=one_by_one, spreads=spreads, one_queue=one_queue)
+    return made
 
 
 @MANY
@@ -124,7 +134,7 @@ def test_round_trip_of_any_schedule(made: Plan) -> None:
     for line in text.splitlines():
         element = re.match(r" *<([a-z]+) ", line)
         named = set(re.findall(r' ([a-zA-Z_]+)="', line))
-        assert element is None or named >= msccl_xml.ATTRIBUTES[element[1]] - {"redop"}
+        assert element is None or named >= msccl_xml.ATTRIBUTES[element[1]] - msccl_xml.OWN - {"redop"}
 
 
 JSONS = st.recursive(
@@ -216,6 +226,11 @@ MALFORMED = {
         ["4 tb: the form with 'op' elements is not read: write the file with 'step' elements (old_format)"],
     ),
     "element": (RING4.replace("</gpu>", "<copy/></gpu>", 1), ["21 gpu: an element 'copy' is not allowed within 'gpu'"]),
+    "pacing": (
+        RING4.replace('ngpus="4"', 'ngpus="4" pacing="spread one_queue"'),
+        ["1 algo.pacing: 'spread' is not accepted; did you mean 'spreads'?"],
+    ),
+    "way": (RING4.replace('type="s"', 'type="s" way="over:"', 1), ["4 step.way: 'over:' is not accepted"]),
     "nested": (
         "<algo coll='reduce' ngpus='0'><x><gpu/><y>text</y></x></algo>",
         ["1 algo: an element 'x' is not allowed within 'algo'"],

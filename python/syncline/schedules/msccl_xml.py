@@ -38,6 +38,8 @@ ATTRIBUTES: Final = {
     "tb": frozenset({"id", "send", "recv", "chan", "thread"}),
     "step": frozenset({"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep", "way"}),
 }
+OWN: Final = frozenset({"pacing", "thread", "way"})
+"""Those that only Syncline knows; runtimes ignore them."""
 SPELLINGS: Final = {"reducescatter": "reduce_scatter"}
 """One of MSCCL's executors spells some collectives differently."""
 
