@@ -135,7 +135,7 @@ fn is_the_same_in_chunks(algorithm: AlgorithmSpec, kind: CollectiveKindSpec, blo
     let ranks: u32 = blocks.iter().map(|b| b.1).product();
     match (algorithm, kind) {
         (AlgorithmSpec::HalvingDoubling, _) => ranks.is_power_of_two(),
-        (AlgorithmSpec::Direct, AllToAll) => false,
+        (AlgorithmSpec::Direct, AllToAll) => true,
         (_, AllToAll) => false,
         (AlgorithmSpec::Direct, _) => true,
         (_, AllGather | ReduceScatter | Gather | Scatter) => blocks.len() == 1,
