@@ -60,11 +60,6 @@ def further(algorithm: str) -> list[str]:
     return ["--set", "collective.lanes=one"] if algorithm == "ring-unidirectional" else []
 
 
-def is_broken(fabric: list[str], algorithm: str) -> bool:
-    """What the engine does not carry out as it should, which has tests of its own."""
-    return algorithm == "in-switch" or (fabric[1] == "dgx1v" and algorithm not in LINES)
-
-
 LINES: Final = (*RINGS, "direct", "halving-doubling", "double-binary-tree", "one-hop-trees")
 
 
@@ -72,13 +67,12 @@ LINES: Final = (*RINGS, "direct", "halving-doubling", "double-binary-tree", "one
 def test_a_plan_takes_as_long_as_its_algorithm(at: int, syncline_command: Command) -> None:
     fabric, tried = FABRICS[at], 0
     for kind, algorithm, backend in sample(at):
-        if is_broken(fabric, algorithm):
-            continue
         line = [kind, *fabric, "--backend", backend]
+        line += ["--endpoint", "switch-offload"] if algorithm == "in-switch" else []
         ended = syncline_command("export", *line, "--algorithm", algorithm, "--size", SIZE, "-o", "p.json")
         if ended.status != 0:
             assert ended.status == 2
-            assert f"there is no {algorithm} algorithm for {kind}" in ended.err
+            assert f"there is no {algorithm} algorithm for {kind}" in ended.err or algorithm == "in-switch"
             continue
         tried += 1
         by_name = outcome(syncline_command, *line, "--algorithm", algorithm)
@@ -87,7 +81,6 @@ def test_a_plan_takes_as_long_as_its_algorithm(at: int, syncline_command: Comman
     assert tried > 6
 
 
-@pytest.mark.xfail(strict=True, reason="the engine refuses a plan with a switch: it looks for one in the algorithm")
 def test_sums_in_switches(syncline_command: Command) -> None:
     line = ["all-reduce", "--topology", "Switch(6)", "--endpoint", "switch-offload"]
     ended = syncline_command("export", *line, "--algorithm", "in-switch", "--size", SIZE, "-o", "p.json")
@@ -96,7 +89,6 @@ def test_sums_in_switches(syncline_command: Command) -> None:
     assert outcome(syncline_command, *line, "--plan", "p.json") == by_name
 
 
-@pytest.mark.xfail(strict=True, reason="the engine gives the rings of a plan lanes that those of a composition lack")
 def test_compositions_on_a_machine(syncline_command: Command) -> None:
     line = ["all-gather", "--machine", "dgx1v", "--backend", "flow"]
     assert syncline_command("export", *line, "--algorithm", "hierarchical", "-o", "p.json").status == 0
@@ -110,7 +102,7 @@ def exported(command: Command, line: list[str], algorithm: str) -> bool:
     ended = command("export", *line, *written)
     assert ended.status in (0, 2)
     if ended.status == 2:
-        assert "there is no " in ended.err or "MSCCL" in ended.err, ended.err
+        assert "accepted: " in ended.err
     return ended.status == 0
 
 
@@ -119,13 +111,11 @@ def test_msccl_xml_takes_nearly_as_long(at: int, syncline_command: Command) -> N
     fabric, tried = FABRICS[at], 0
     for kind, algorithm in itertools.product(("all-reduce", "all-gather", "broadcast", "all-to-all"), LINES):
         line = [kind, *fabric, "--backend", "flow"]
-        if not exported(syncline_command, line, algorithm):
+        one_way = ["--set", "collective.lanes=one"] if algorithm in RINGS else []  # also for the number of slices
+        if not exported(syncline_command, [*line, *one_way], algorithm):
             continue
         assert syncline_command("verify", "p.xml", "--buffering", "eager").status == 0, (kind, algorithm)
-        one_way = ["--set", "collective.lanes=one"] if algorithm in RINGS else []
         by_plan = outcome(syncline_command, *line, "--plan", "p.xml")["time_s"]
-        if fabric[0] == "--machine" and algorithm in RINGS:
-            continue  # a machine has rings in orders of its own
         tried += 1
         by_name = outcome(syncline_command, *line, "--algorithm", algorithm, *one_way)["time_s"]
         assert by_plan == pytest.approx(by_name, rel=0.02), (kind, algorithm)
@@ -138,7 +128,6 @@ def test_msccl_xml_needs_no_more_than_one_message_of_buffers(syncline_command: C
     assert syncline_command("verify", "p.xml").status == 0
 
 
-@pytest.mark.xfail(strict=True, reason="rings are written in the order of ranks, not in that of the machine's NVLinks")
 def test_msccl_xml_of_rings_follows_nvlinks(syncline_command: Command) -> None:
     line = ["all-reduce", "--machine", "dgx1v", "--backend", "flow"]
     assert exported(syncline_command, line, "ring")

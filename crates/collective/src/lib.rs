@@ -18,6 +18,7 @@ pub mod program;
 pub mod rank;
 pub mod request;
 pub mod schedule;
+pub mod split;
 pub mod themis;
 pub mod verify;
 

@@ -24,6 +24,7 @@ use crate::program::direct::ServingOrder;
 use crate::program::in_switch::InSwitch;
 use crate::program::{Posting, Program};
 use crate::rank::{LineRank, Rank};
+pub use crate::split::Split;
 use syncline_core::{Bytes, Grid, Id, id_type};
 
 id_type!(
@@ -525,52 +526,9 @@ fn lcm(a: u64, b: u64) -> u64 {
     (a / x).saturating_mul(b)
 }
 
-/// How a vector is cut into blocks: never finer than an element, the first blocks one element longer
-/// where it does not divide, left-over bytes of a broken element at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
-    /// Bytes of an element, at least 1.
-    pub element: u32,
-}
-
-impl Split {
-    /// Offset and length of part `index` of `parts` of `len` bytes.
-    #[inline]
-    pub fn share(self, len: u64, parts: u32, index: u32) -> (u64, u64) {
-        let (unit, parts, index) = (u64::from(self.element), u64::from(parts), u64::from(index));
-        let (elements, broken) = (len / unit, len % unit);
-        let (each, longer) = (elements / parts, elements % parts);
-        let offset = (index * each + index.min(longer)) * unit;
-        let mut share = (each + u64::from(index < longer)) * unit;
-        if index + 1 == parts {
-            share += broken;
-        }
-        (offset, share)
-    }
-
-    /// Length of the longest of `parts` parts: the first, or the last where that has more than an element's rest.
-    #[inline]
-    pub fn largest(self, len: u64, parts: u32) -> u64 {
-        self.share(len, parts, 0).1.max(self.share(len, parts, parts - 1).1)
-    }
-
-    /// Length of `count` consecutive parts from `first` on, wrapping from the last to the first.
-    #[inline]
-    pub fn run(self, len: u64, parts: u32, first: u32, count: u32) -> u64 {
-        let from = |index| if index == parts { len } else { self.share(len, parts, index).0 };
-        match first + count {
-            _ if count == 1 => self.share(len, parts, first).1,
-            _ if count >= parts => len,
-            end if end <= parts => from(end) - from(first),
-            end => len - from(first) + from(end - parts),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     const BYTES: Split = Split { element: 1 };
 
@@ -658,31 +616,5 @@ mod tests {
         assert_eq!(gather.ends(Bytes(6), BYTES, |d| [0, 2][usize::from(d)]), [(4, 1), (0, 0)]);
         let no_root = Plan::new(PlanRequest { root: Rank(6), ..request(Kind::Gather) });
         assert_eq!(no_root, Err(PlanError::NoSuchRoot { root: Rank(6), ranks: 6 }));
-    }
-
-    proptest! {
-        #[test]
-        fn shares_cover_the_vector(len in 0u64..10_000, parts in 1u32..40, element in 1u32..9) {
-            let split = Split { element };
-            let mut end = 0;
-            for i in 0..parts {
-                let (offset, share) = split.share(len, parts, i);
-                if share > 0 {
-                    prop_assert_eq!(offset, end);
-                    end += share;
-                }
-                prop_assert!(share.abs_diff(len / u64::from(parts)) <= 2 * u64::from(element));
-            }
-            prop_assert_eq!(end, len);
-        }
-
-        #[test]
-        fn runs_add_up_their_parts(
-            len in 0u64..10_000, parts in 1u32..40, element in 1u32..9, first in any::<u32>(), count in any::<u32>(),
-        ) {
-            let (split, first, count) = (Split { element }, first % parts, count % (parts + 1));
-            let sum: u64 = (first..first + count).map(|i| split.share(len, parts, i % parts).1).sum();
-            prop_assert_eq!(split.run(len, parts, first, count), sum);
-        }
     }
 }

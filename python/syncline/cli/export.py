@@ -112,12 +112,12 @@ def export(
     variant = options.settled(study.seeded(seed)).variants[0]
     variant, assumed = _sliced(variant, asked)
 
-    from syncline import engine, rundir
+    from syncline import rundir
     from syncline.errors import command_line
     from syncline.schedules import msccl_write, plan_form
 
     as_schedule = format_ == "msccl-xml"
-    form: Any = engine.export(variant, as_schedule=as_schedule)
+    form: Any = _written(variant, as_schedule=as_schedule)
     form["name"] = _name(variant)[:MOST_LETTERS]
     if as_schedule and form.get("threads") is None:
         form["threads"] = THREADS
@@ -199,6 +199,18 @@ class _Asked:
             message = f"{self.algorithm} takes ranks as a line, whatever their grid"
             refuse("--ranks", self.ranks, message, "the number of ranks")
         return found
+
+
+def _written(variant: Variant, *, as_schedule: bool) -> dict[str, Any]:
+    """What the engine writes. Raises [`InputError`]; what a format cannot hold is a matter of the format."""
+    from syncline import engine
+    from syncline.errors import InputError
+
+    try:
+        return engine.export(variant, as_schedule=as_schedule)
+    except InputError as error:
+        problems = (replace(p, field="--format") if p.field == "plan" else p for p in error.problems)
+        raise InputError(problems) from None
 
 
 def _name(variant: Variant) -> str:

@@ -41,7 +41,7 @@ fn spec(blocks: &[(BlockSpec, u32)], algorithm: AlgorithmSpec, kind: CollectiveK
 }
 
 /// Whether an algorithm has no program for a collective.
-fn is_missing(algorithm: AlgorithmSpec, kind: CollectiveKindSpec) -> bool {
+pub fn is_missing(algorithm: AlgorithmSpec, kind: CollectiveKindSpec) -> bool {
     use CollectiveKindSpec::{AllReduce, AllToAll, Broadcast, Reduce};
     match algorithm {
         AlgorithmSpec::DoubleBinaryTree | AlgorithmSpec::OneHopTrees => !matches!(kind, AllReduce | Broadcast | Reduce),

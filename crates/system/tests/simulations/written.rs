@@ -1,6 +1,6 @@
 //! Plans that are written down run as the algorithms that they were written from, to the last bit.
 
-use crate::algorithms::KINDS;
+use crate::algorithms::{KINDS, is_missing};
 use crate::folded::product;
 use crate::support::{all_reduce, baseline, chunks_of, collective_job, dim, ideal, networks, run, streaming};
 use proptest::prelude::*;
@@ -39,15 +39,6 @@ fn all_of(results: &Results) -> String {
     (summary.simulated_npus, summary.events, summary.unfolded) = (0, 0, None);
     let tables = results.tables.iter().map(|table| format!("{table:?}"));
     tables.fold(serde_json::to_string(&summary).expect("a summary is plain data"), |all, table| all + &table)
-}
-
-fn is_missing(algorithm: AlgorithmSpec, kind: CollectiveKindSpec) -> bool {
-    use CollectiveKindSpec::{AllReduce, AllToAll, Broadcast, Reduce};
-    match algorithm {
-        AlgorithmSpec::DoubleBinaryTree | AlgorithmSpec::OneHopTrees => !matches!(kind, AllReduce | Broadcast | Reduce),
-        AlgorithmSpec::HalvingDoubling => kind == AllToAll,
-        _ => false,
-    }
 }
 
 #[test]
