@@ -122,10 +122,12 @@ def test_msccl_xml_takes_nearly_as_long(at: int, syncline_command: Command) -> N
     assert tried >= 10
 
 
-@pytest.mark.xfail(strict=True, reason="consecutive chunks of a message are sent one by one, as if they were apart")
-def test_msccl_xml_needs_no_more_than_one_message_of_buffers(syncline_command: Command) -> None:
+def test_halves_that_go_both_ways_are_two_messages(syncline_command: Command) -> None:
     assert exported(syncline_command, ["all-reduce", "--topology", "Ring(4)"], "direct")
-    assert syncline_command("verify", "p.xml").status == 0
+    ended = syncline_command("verify", "p.xml")
+    assert ended.status == 1
+    assert "wait for ever, with connections that hold 1 message" in ended.out
+    assert syncline_command("verify", "p.xml", "--buffering", "2").status == 0
 
 
 def test_msccl_xml_of_rings_follows_nvlinks(syncline_command: Command) -> None:

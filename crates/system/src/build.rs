@@ -258,7 +258,8 @@ fn blamed(spec: &Spec, refusal: Refusal) -> RunError {
             another("job.collective", &names.join(", "))
         }),
     };
-    blamed.unwrap_or_else(|| refusal.within("collectives.algorithm")).into()
+    let way = if spec.collectives.plans.is_empty() { "collectives.algorithm" } else { "collectives.plans.0" };
+    blamed.unwrap_or_else(|| refusal.within(way)).into()
 }
 
 /// A simulation that lacks only its endpoint. What takes memory is not built before it is known to be run.
