@@ -30,7 +30,7 @@ pub fn export_spec(spec: &Spec) -> Result<PlanForm, RunError> {
     form(to_write.head(), &to_write.plan, around).map_err(|error| too_large(error).into())
 }
 
-/// The same as a schedule in the vocabulary of MSCCL: one direction of each ring, and no pacing.
+/// The same as a schedule in the vocabulary of MSCCL: one direction of each ring.
 ///
 /// # Errors
 /// As [`export`], and with what that cannot hold.

@@ -8,7 +8,7 @@ use crate::program::loops::{Advance, Loop, WrittenStep};
 use crate::program::step::{Blocks, Detail, Op, Place, Slot, Step, Way};
 use crate::program::written::{Frame, Pacing, TooLarge, Written};
 use crate::rank::{LineRank, Rank};
-use crate::schedule::form::{Collective, WayForm};
+use crate::schedule::form::Collective;
 use syncline_core::Refusal;
 
 /// The most ranks of a plan.
@@ -106,10 +106,10 @@ fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<
         );
     }
     let reader = Reader { form, ranks, wrong: Vec::new(), classes: Vec::new() };
-    let (up, classes) = reader.read("ranks", &form.ranks, Vec::new())?;
+    let (up, classes) = reader.read("ranks", &form.ranks)?;
     let down = match &form.down {
         None => up.clone(),
-        Some(down) => Reader { form, ranks, wrong: Vec::new(), classes }.read("down", down, Vec::new())?.0,
+        Some(down) => Reader { form, ranks, wrong: Vec::new(), classes }.read("down", down)?.0,
     };
     let phase = WrittenPhase { around: form.around, up: up.into(), down: down.into() };
     Ok(LineProgram { kind, dim: form.dim, phase })
@@ -124,12 +124,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(
-        mut self,
-        field: &str,
-        given: &[Vec<Vec<LoopForm>>],
-        _: Vec<String>,
-    ) -> Result<(Written, Vec<String>), Vec<Refusal>> {
+    fn read(mut self, field: &str, given: &[Vec<Vec<LoopForm>>]) -> Result<(Written, Vec<String>), Vec<Refusal>> {
         let all = self.ranks + u32::from(self.form.switch);
         let wanted = if self.form.rotates { 1 } else { all };
         if given.len() as u64 != u64::from(wanted) {
@@ -245,12 +240,7 @@ impl Reader<'_> {
         if op == Op::Nop && form.after.is_none() {
             self.refuse(field("after"), "a nop that waits for nothing".into(), "thread and step".into());
         }
-        let way = match &form.way {
-            None => Way::Route,
-            Some(WayForm::Choice(choice)) => Way::Choice(*choice),
-            Some(WayForm::Link(link)) => Way::Link(*link),
-            Some(WayForm::Over(class)) => self.over(class),
-        };
+        let way = form.way.as_ref().map_or(Way::Route, |way| way.way(&mut self.classes));
         let place = |p: PlaceForm| Place { buffer: p.buffer, first: p.block };
         let next = form.next.unwrap_or_default();
         let NextForm { block, origin, peer, into, after } = next;
@@ -267,16 +257,6 @@ impl Reader<'_> {
             detail: Detail { after: form.after.map(slot), way, src: form.src.map(place), dst: form.dst.map(place) },
             advance: Advance { blocks: block, origin, peer, into, after },
         }
-    }
-
-    /// The number of a class of links.
-    fn over(&mut self, class: &str) -> Way {
-        let known = self.classes.iter().position(|name| name == class);
-        let number = known.unwrap_or_else(|| {
-            self.classes.push(class.to_string());
-            self.classes.len() - 1
-        });
-        Way::Over(u8::try_from(number).unwrap_or(u8::MAX))
     }
 }
 

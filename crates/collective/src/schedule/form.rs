@@ -7,7 +7,7 @@
 //! which they were sent.
 
 use crate::kind::Kind;
-use crate::program::{Buffer, Op, Pacing};
+use crate::program::{Buffer, Op, Pacing, Way};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this engine reads.
@@ -123,6 +123,24 @@ pub enum WayForm {
     Over(String),
     /// By one of the parallel links to the receiver, by its number from 0.
     Link(u16),
+}
+
+impl WayForm {
+    /// The way of a step, whose class of links is a number in `classes`; a name that is new is added there.
+    pub fn way(&self, classes: &mut Vec<String>) -> Way {
+        match self {
+            WayForm::Choice(choice) => Way::Choice(*choice),
+            WayForm::Link(link) => Way::Link(*link),
+            WayForm::Over(class) => {
+                let known = classes.iter().position(|name| name == class);
+                let number = known.unwrap_or_else(|| {
+                    classes.push(class.clone());
+                    classes.len() - 1
+                });
+                Way::Over(u8::try_from(number).unwrap_or(u8::MAX))
+            }
+        }
+    }
 }
 
 /// A schedule.

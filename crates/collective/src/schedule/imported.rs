@@ -6,7 +6,7 @@
 
 use super::carry_out;
 use super::contract::Contract;
-use super::form::{Collective, Location, Schedule, WayForm};
+use super::form::{Collective, Location, Schedule};
 use super::report::Report;
 use super::threads::Threads;
 use crate::program::loops::{self, Advance, WrittenStep};
@@ -188,18 +188,6 @@ impl Importer<'_> {
         let rank = self.schedule.ranks.iter().find(|r| r.id == thread.rank.0);
         let block = rank.and_then(|r| r.thread_blocks.iter().find(|b| b.id == thread.number));
         let step = block.and_then(|b| b.steps.get((id.0 - thread.steps.start) as usize));
-        match step.and_then(|step| step.way.as_ref()) {
-            None => Way::Route,
-            Some(WayForm::Choice(choice)) => Way::Choice(*choice),
-            Some(WayForm::Link(link)) => Way::Link(*link),
-            Some(WayForm::Over(class)) => {
-                let known = classes.iter().position(|name| name == class);
-                let number = known.unwrap_or_else(|| {
-                    classes.push(class.clone());
-                    classes.len() - 1
-                });
-                Way::Over(u8::try_from(number).unwrap_or(u8::MAX))
-            }
-        }
+        step.and_then(|step| step.way.as_ref()).map_or(Way::Route, |way| way.way(classes))
     }
 }

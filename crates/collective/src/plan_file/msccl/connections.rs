@@ -50,7 +50,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Divides the steps of all ranks among thread blocks; all on one channel, for now.
+    /// Divides the steps of all ranks among thread blocks, before `choose_channels`: each on channel 0.
     pub(super) fn new(steps: &Unrolled, ranks: u32) -> Result<Connections, Refusal> {
         let messages = Messages::new(steps);
         let ends = |sender: &StepId| {
