@@ -2,7 +2,7 @@
 
 Every attribute is there, also where it means nothing: one executor reads attributes without asking whether they exist,
 and one ignores a file in which the limits of its messages or `outofplace` are missing. What runtimes do not know
-(`thread`, `pacing`, `way`) stands there only where the schedule says it.
+(`thread`, `pacing`, `way`, `whole`) stands there only where the schedule says it.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def _of_step(step: Step) -> dict[str, object]:
         "deps": on["step"],
         "hasdep": int(step.get("has_dependents", False)),
         **({"way": way[0]} if way else {}),
+        **({} if step.get("whole") is None else {"whole": step["whole"]}),
     }
 
 

@@ -2,8 +2,9 @@
 
     <algo coll ngpus inplace ...><gpu id i_chunks o_chunks s_chunks><tb id send recv chan><step s type .../>
 
-Three attributes are Syncline's own, and runtimes ignore them: `thread` of a tb (the thread of which it is a part),
-`pacing` of the algo (how messages of a thread follow one another) and `way` of a step (which way its message goes).
+Four attributes are Syncline's own, and runtimes ignore them: `thread` of a tb (the thread of which it is a part),
+`pacing` of the algo (how messages of a thread follow one another), and `way` and `whole` of a step (which way its
+message goes, and the step of an algorithm of which it is a part).
 
 Only elements and attributes mean something. Document types, and with them entities, are refused before
 anything is expanded. Attributes that are not known are ignored with a warning, as runtimes ignore them.
@@ -36,9 +37,14 @@ ATTRIBUTES: Final = {
     ),
     "gpu": frozenset({"id", "i_chunks", "o_chunks", "s_chunks"}),
     "tb": frozenset({"id", "send", "recv", "chan", "thread"}),
-    "step": frozenset({"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep", "way"}),
+    "step": frozenset(
+        {
+            *("s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"),
+            *("way", "whole"),
+        }
+    ),
 }
-OWN: Final = frozenset({"pacing", "thread", "way"})
+OWN: Final = frozenset({"pacing", "thread", "way", "whole"})
 """Those that only Syncline knows; runtimes ignore them."""
 SPELLINGS: Final = {"reducescatter": "reduce_scatter"}
 """One of MSCCL's executors spells some collectives differently."""
@@ -214,6 +220,8 @@ class _Reader:
             self._refuse("step.depid", text, "of depid and deps only one is -1", "both -1, or neither")
         if "way" in attributes:
             step["way"] = values.way("way")
+        if "whole" in attributes:
+            step["whole"] = values.or_none("whole")
         if values.flag("hasdep", default=False):
             step["has_dependents"] = True
         block["steps"].append(step)

@@ -80,6 +80,7 @@ class Step(TypedDict):
     count: int
     depends_on: NotRequired[Dependency | None]
     way: NotRequired[Way | None]
+    whole: NotRequired[int | None]
     has_dependents: NotRequired[bool]
 
 

@@ -246,6 +246,10 @@ pub struct ScheduleStep {
     /// The way of its message, if that is not the fabric's route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<WayForm>,
+    /// The number of the whole of which the step is a part. Steps of a thread in a row with the same number are carried out as
+    /// one, and their messages as one. A whole by itself if the file does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<u32>,
     /// Whether a runtime has to announce its end, because some step waits for it.
     #[serde(default)]
     pub has_dependents: bool,

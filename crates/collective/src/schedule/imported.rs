@@ -4,11 +4,11 @@
 //! schedule is carried out on symbols, which its verification does anyway. The vector is that of the collective, cut into as
 //! many blocks as it has chunks.
 
-use super::carry_out;
 use super::contract::Contract;
-use super::form::{Collective, Location, Schedule};
+use super::form::{Collective, Location, Schedule, ScheduleStep};
 use super::report::Report;
 use super::threads::Threads;
+use super::{carry_out, steps_in_order};
 use crate::program::loops::{self, Advance, WrittenStep};
 use crate::program::written::{Frame, Pacing, TooLarge, Written};
 use crate::program::{Blocks, Buffer, Detail, Place, Slot, Step, Way};
@@ -30,8 +30,8 @@ pub struct Imported {
     /// in the vector, and always if input and output do not share memory; where they do, it counts from the beginning of the
     /// buffer that holds the whole vector.
     pub program: Written,
-    /// Whether the chunks of each step follow one another in the vector. Of a step whose chunks do not, the program only knows
-    /// the first and how many there are.
+    /// Whether the chunks of each step follow one another in the vector, and where they lie. Of a step whose chunks do not, the
+    /// program only knows the first and how many there are.
     pub regular: bool,
 }
 
@@ -67,11 +67,10 @@ pub fn imported(schedule: &Schedule, root: Option<u32>) -> Result<Imported, NotI
         return Err(NotImported::Wrong(Findings { list, omitted: errors_omitted + flaws_omitted }));
     };
     moves.resize(machine.steps.len(), Move::NOTHING);
-    let regular = moves.iter().all(|m| m.is_regular);
-    let threads = Threads::new(&machine, schedule);
-    let has_ways = schedule.ranks.iter().flat_map(|r| &r.thread_blocks).flat_map(|b| &b.steps).any(|s| s.way.is_some());
-    let importer = Importer { threads, machine: &machine, contract: &contract, schedule, moves, has_ways };
-    let program = importer.program().map_err(|error| NotImported::Wrong(too_large(error)))?;
+    let steps = steps_in_order(schedule);
+    let threads = Threads::new(&machine, schedule, &steps).map_err(NotImported::Wrong)?;
+    let importer = Importer { threads, machine: &machine, contract: &contract, schedule, steps, moves };
+    let (program, regular) = importer.program().map_err(|error| NotImported::Wrong(too_large(error)))?;
     let root = Rank(root.unwrap_or(0));
     Ok(Imported { kind, root, program, regular })
 }
@@ -95,7 +94,7 @@ fn too_large(error: TooLarge) -> Findings {
 #[derive(Clone, Copy, Debug)]
 struct Move {
     blocks: Blocks,
-    /// Whether the blocks are what it moves, each chunk the one after the chunk before.
+    /// Whether the blocks are what it moves, each chunk the one after the chunk before, also where they lie.
     is_regular: bool,
 }
 
@@ -113,6 +112,16 @@ impl Move {
         self.is_regular &= whole && origin == self.blocks.origin && u64::from(block) == next && nth < contract.size;
         self.blocks.count += 1;
     }
+
+    /// Both one after the other, in a vector of so many blocks.
+    fn and(mut self, other: Move, size: u32) -> Move {
+        let next = (u64::from(self.blocks.first) + u64::from(self.blocks.count)) % u64::from(size);
+        self.blocks.count += other.blocks.count;
+        self.is_regular &= other.is_regular
+            && (other.blocks.origin, u64::from(other.blocks.first)) == (self.blocks.origin, next)
+            && self.blocks.count <= size;
+        self
+    }
 }
 
 struct Importer<'a> {
@@ -120,17 +129,18 @@ struct Importer<'a> {
     machine: &'a Machine,
     schedule: &'a Schedule,
     contract: &'a Contract,
+    /// The steps of the schedule, in the order of the machine's.
+    steps: Vec<&'a ScheduleStep>,
     moves: Vec<Move>,
-    /// Whether any step says which way its message goes.
-    has_ways: bool,
 }
 
 impl Importer<'_> {
-    fn program(&self) -> Result<Written, TooLarge> {
+    /// The program, and whether the chunks of each of its steps follow one another.
+    fn program(&self) -> Result<(Written, bool), TooLarge> {
         let (ranks, parts) = (self.machine.ranks.len() as u32, self.contract.size);
-        let mut classes = Vec::new();
+        let (mut classes, mut regular) = (Vec::new(), true);
         let mut written = |row: &Vec<StepId>| -> Vec<WrittenStep> {
-            row.iter().map(|step| self.written(*step, &mut classes)).collect()
+            row.iter().map(|step| self.written(*step, &mut classes, &mut regular)).collect()
         };
         let of_rank = |rows: &Vec<Vec<StepId>>| rows.iter().map(&mut written).collect();
         let all: Vec<Vec<Vec<WrittenStep>>> = self.threads.steps.iter().map(of_rank).collect();
@@ -141,15 +151,17 @@ impl Importer<'_> {
             ..Frame::default()
         };
         let loops = |steps: &Vec<WrittenStep>| loops::find(steps, ranks, parts);
-        Written::new(frame, all.iter().map(|rows| rows.iter().map(loops)))
+        Ok((Written::new(frame, all.iter().map(|rows| rows.iter().map(loops)))?, regular))
     }
 
-    fn written(&self, id: StepId, classes: &mut Vec<String>) -> WrittenStep {
+    fn written(&self, id: StepId, classes: &mut Vec<String>, regular: &mut bool) -> WrittenStep {
         let (machine, instruction) = (self.machine, self.machine.step(id));
         let peer = |other: Option<StepId>| LineRank(other.map_or(0, |other| machine.thread_of(other).rank.0));
+        let moved = self.moved(id);
+        *regular &= moved.is_regular;
         let step = Step {
             op: instruction.op,
-            blocks: self.moves[id.index()].blocks,
+            blocks: moved.blocks,
             from: peer(instruction.sender),
             to: peer(instruction.taker),
             into: instruction.taker.and_then(|taker| self.slot(taker)).unwrap_or_default(),
@@ -157,18 +169,32 @@ impl Importer<'_> {
         // Steps of a thread follow one another in any case.
         let thread = self.slot(id).map(|slot| slot.thread);
         let after = instruction.after.and_then(|on| self.slot(on)).filter(|on| Some(on.thread) != thread);
-        let [src, dst] = [instruction.src, instruction.dst].map(|cells| self.place(id, cells.iter().next()?));
-        let detail = Detail { after, way: self.way(id, classes), src, dst };
+        let [src, dst] = [instruction.src, instruction.dst].map(|cells| self.place(id, moved, cells.iter().next()?));
+        let way = self.steps[id.index()].way.as_ref().map_or(Way::Route, |way| way.way(classes));
+        let detail = Detail { after, way, src, dst };
         WrittenStep { step: step.normal(), detail, advance: Advance::default() }
     }
 
+    /// What the parts of a whole move.
+    fn moved(&self, first: StepId) -> Move {
+        let mut moved = self.moves[first.index()];
+        let mut before = first;
+        for &part in self.threads.wholes.others(first) {
+            moved = moved.and(self.moves[part.index()], self.contract.size);
+            let [one, next] = [before, part].map(|id| self.machine.step(id));
+            moved.is_regular &= one.src.goes_on_in(next.src) && one.dst.goes_on_in(next.dst);
+            before = part;
+        }
+        moved
+    }
+
     /// Where a step works, if that is not the place of its blocks in the vector.
-    fn place(&self, id: StepId, cell: u32) -> Option<Place> {
+    fn place(&self, id: StepId, moved: Move, cell: u32) -> Option<Place> {
         let contract = self.contract;
         let rank = self.machine.thread_of(id).rank;
         let named = contract.location(rank, cell);
         let Location { buffer, offset } = if self.schedule.in_place { contract.in_whole(rank, named) } else { named };
-        let Move { blocks, is_regular } = self.moves[id.index()];
+        let Move { blocks, is_regular } = moved;
         // In an all-to-all, the same place is that of blocks of several vectors.
         let one_vector = self.schedule.in_place && self.schedule.collective != Collective::AllToAll;
         let in_vector = one_vector && buffer != Buffer::Scratch && is_regular && offset == blocks.first;
@@ -177,17 +203,5 @@ impl Importer<'_> {
 
     fn slot(&self, step: StepId) -> Option<Slot> {
         self.threads.slot(step).map(|(thread, pc)| Slot { thread, pc })
-    }
-
-    /// The way of what a step sends.
-    fn way(&self, id: StepId, classes: &mut Vec<String>) -> Way {
-        if !self.has_ways {
-            return Way::Route;
-        }
-        let thread = self.machine.thread_of(id);
-        let rank = self.schedule.ranks.iter().find(|r| r.id == thread.rank.0);
-        let block = rank.and_then(|r| r.thread_blocks.iter().find(|b| b.id == thread.number));
-        let step = block.and_then(|b| b.steps.get((id.0 - thread.steps.start) as usize));
-        step.and_then(|step| step.way.as_ref()).map_or(Way::Route, |way| way.way(classes))
     }
 }

@@ -24,6 +24,7 @@ pub mod report;
 pub mod results;
 pub mod structure;
 mod threads;
+mod wholes;
 
 pub use crate::verify::{Buffering, Finding, Kind};
 pub use form::{Collective, Dependency, Format, Location, Protocol, Schedule, ScheduleRank, ScheduleStep, ThreadBlock};
@@ -39,6 +40,7 @@ use crate::verify::{order, race};
 use contract::Contract;
 use form::VERSION;
 use lower::FileNames;
+use threads::Threads;
 use syncline_core::Refusal;
 
 /// Verifies a schedule.
@@ -70,6 +72,9 @@ fn carry_out(
         limits::warn(schedule, &checked.ranks, checked.contract.size, &mut warnings);
         (lower::machine(&checked), checked.contract)
     });
+    if let Some((machine, _)) = lowered.as_ref().filter(|_| wholes::are_named(schedule)) {
+        errors = Threads::new(machine, schedule, &steps_in_order(schedule)).err().unwrap_or_default();
+    }
     let mut found_root = given;
     let counts = lowered.as_ref().map(|(machine, contract)| {
         let names = FileNames { contract };
@@ -117,6 +122,13 @@ fn compute(
         true => results::check(contract, &memory, &sets, (has_root, given), flaws),
         false => given,
     }
+}
+
+/// The steps of a schedule by ranks and thread blocks in ascending order, as they are carried out.
+fn steps_in_order(schedule: &Schedule) -> Vec<&ScheduleStep> {
+    let ranks = structure::in_order(&schedule.ranks, |rank| rank.id);
+    let blocks = ranks.into_iter().flat_map(|rank| structure::in_order(&rank.thread_blocks, |block| block.id));
+    blocks.flat_map(|block| &block.steps).collect()
 }
 
 fn refuse(schedule: &Schedule, root: Option<u32>, buffering: Buffering) -> Result<(), Refusal> {

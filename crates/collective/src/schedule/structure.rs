@@ -66,7 +66,8 @@ pub fn check<'a>(schedule: &'a Schedule, errors: &mut Findings) -> Option<Checke
     if errors.is_empty() { contract.map(|contract| Checked { ranks: blocks, contract }) } else { None }
 }
 
-fn in_order<T>(items: &[T], id: impl Fn(&T) -> u32) -> Vec<&T> {
+/// In ascending order of their numbers.
+pub(super) fn in_order<T>(items: &[T], id: impl Fn(&T) -> u32) -> Vec<&T> {
     let mut items: Vec<&T> = items.iter().collect();
     items.sort_by_key(|item| id(item));
     items

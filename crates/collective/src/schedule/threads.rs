@@ -2,50 +2,66 @@
 //!
 //! A thread block has one peer either way; a thread may have several. A file may say of which thread a block is a part. The
 //! blocks of such a thread do their steps one after the other, since each waits for the one before, so that they are one row of
-//! steps. Steps that only wait for others of their thread have then nothing to wait for, and are left out.
+//! steps. Steps that only wait for others of their thread have then nothing to wait for, and are left out. Steps that are
+//! parts of one whole have one place.
 
 use crate::program::Op;
 use crate::program::written::MAX_THREADS;
 use crate::rank::Rank;
-use crate::schedule::form::Schedule;
+use crate::schedule::form::{Schedule, ScheduleStep};
+use crate::schedule::wholes::{self, Wholes};
+use crate::verify::findings::Findings;
 use crate::verify::machine::{Machine, StepId};
 use std::ops::Range;
 
 /// The steps of each thread of each rank, in order.
 pub(super) struct Threads {
-    /// By rank and thread.
+    /// By rank and thread; of a whole, its first part.
     pub(super) steps: Vec<Vec<Vec<StepId>>>,
     /// Where each step stands: thread, and place in it. Of a step that is left out, the place of the one before, if any.
     places: Vec<(u16, Option<u32>)>,
+    /// Steps that are parts of one.
+    pub(super) wholes: Wholes,
 }
 
 impl Threads {
-    /// The threads of a schedule that has been verified.
-    pub(super) fn new(machine: &Machine, schedule: &Schedule) -> Threads {
-        let mut threads = Threads { steps: Vec::new(), places: vec![(0, None); machine.steps.len()] };
+    /// The threads of a schedule that has been verified, and whose steps are these.
+    ///
+    /// # Errors
+    /// Steps that are parts of one by the file, and cannot be carried out as one.
+    pub(super) fn new(machine: &Machine, schedule: &Schedule, steps: &[&ScheduleStep]) -> Result<Threads, Findings> {
+        let mut rows_of_ranks = Vec::with_capacity(machine.ranks.len());
         for (rank, of_rank) in (0..).map(Rank).zip(&machine.ranks) {
             let names = names(schedule, rank);
             let groups = groups(of_rank.clone(), &names);
             let rows: Option<Vec<Vec<StepId>>> = groups.iter().map(|group| in_a_row(machine, group)).collect();
             // Blocks that do not follow one another are threads of their own, whatever the file says.
-            let rows =
-                rows.unwrap_or_else(|| of_rank.clone().map(|thread| steps_of(machine, thread).collect()).collect());
+            rows_of_ranks.push(
+                rows.unwrap_or_else(|| of_rank.clone().map(|thread| steps_of(machine, thread).collect()).collect()),
+            );
+        }
+        let wholes = match wholes::are_named(schedule) {
+            true => Wholes::new(machine, steps, &rows_of_ranks)?,
+            false => Wholes::default(),
+        };
+        let mut threads = Threads { steps: Vec::new(), places: vec![(0, None); machine.steps.len()], wholes };
+        for rows in rows_of_ranks {
             for (number, row) in (0..).zip(&rows) {
                 row.iter().for_each(|id| threads.places[id.index()].0 = number);
             }
             let rows = rows.into_iter().map(|row| threads.without_idle_steps(machine, row)).collect();
             threads.steps.push(rows);
         }
-        threads
+        Ok(threads)
     }
 
-    /// Gives the steps of a row their places, without those that have nothing to wait for.
+    /// Gives the steps of a row their places, without those that have nothing to wait for and all parts of wholes but the first.
     fn without_idle_steps(&mut self, machine: &Machine, row: Vec<StepId>) -> Vec<StepId> {
         let mut kept: Vec<StepId> = Vec::with_capacity(row.len());
         for id in row {
             let step = machine.step(id);
             let waits_for_others = step.after.is_some_and(|on| self.places[on.index()].0 != self.places[id.index()].0);
-            if step.op != Op::Nop || waits_for_others {
+            if self.wholes.first(id) == id && (step.op != Op::Nop || waits_for_others) {
                 kept.push(id);
             }
             self.places[id.index()].1 = (kept.len() as u32).checked_sub(1);

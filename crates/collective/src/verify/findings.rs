@@ -37,6 +37,8 @@ pub enum Kind {
     Misdirected,
     /// A message of other blocks than the step that takes it expects.
     Mismatch,
+    /// Steps that are parts of one by the file, and cannot be carried out as one.
+    Whole,
     /// More than this verifier takes.
     TooLarge,
     // Flaws: carried out, it goes wrong.

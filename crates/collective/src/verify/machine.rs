@@ -61,6 +61,12 @@ impl Cells {
         (a.0..a.0 + a.1).chain(b.0..b.0 + b.1)
     }
 
+    /// Whether others begin where they end, or there are none of either.
+    pub fn goes_on_in(&self, others: Cells) -> bool {
+        let [first, last] = [self.iter().last(), others.iter().next()];
+        first.map(|cell| cell + 1) == last
+    }
+
     /// Whether a cell is one of them.
     pub fn contains(&self, cell: u32) -> bool {
         self.runs.iter().any(|&(first, len)| (first..first + len).contains(&cell))

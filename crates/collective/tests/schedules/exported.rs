@@ -81,6 +81,9 @@ impl Case {
         for rank in (0..imported.program.ranks()).map(Rank) {
             assert_eq!(sent(&imported.program, rank), self.sent(rank, chunks), "{context}: rank {rank}");
         }
+        if !imported.regular {
+            return imported; // it is not known any more which chunks a step moves
+        }
         // What has been read in is written as it was; waits between phases may come to stand elsewhere.
         let again = exported(&imported).unwrap_or_else(|refusals| panic!("{context}: {refusals:?}"));
         if self.plan.phases().len() < 2 {
@@ -234,10 +237,10 @@ fn more_than_msccl_takes_is_refused_with_the_numbers() {
         refusal(Kind::AllReduce, Algorithm::Direct, 300),
         "plan: rank 0 has 299 thread blocks, which MSCCL does not take; accepted: up to 216"
     );
-    // Its first 56 messages are sent as several, since they have more chunks than a step moves.
+    // Messages have what a rank keeps and what it passes on, which for the first 56 of them is more than a step moves.
     assert_eq!(
         refusal(Kind::AllToAll, Algorithm::Ring, 128),
-        "plan: thread block 0 of rank 2 has 368 steps, which MSCCL does not take; accepted: up to 256"
+        "plan: thread block 0 of rank 2 has 618 steps, which MSCCL does not take; accepted: up to 256"
     );
     assert_eq!(
         refusal(Kind::Broadcast, Algorithm::Chain { slices: 300 }, 2),
@@ -479,8 +482,7 @@ fn as_few_thread_blocks_as_possible() {
     assert_eq!(line(Kind::AllReduce, Algorithm::Ring, 8), (1, 1));
     assert_eq!(line(Kind::AllReduce, Algorithm::Direct, 8), (7, 1));
     assert_eq!(line(Kind::AllToAll, Algorithm::Direct, 8), (7, 1));
-    // What a rank keeps of longer messages is copied beside them.
-    assert_eq!(line(Kind::AllToAll, Algorithm::Ring, 8), (1 + 1, 1));
+    assert_eq!(line(Kind::AllToAll, Algorithm::Ring, 8), (1, 1));
     // A partner in each round; one that acts for two has its neighbour besides.
     assert_eq!(line(Kind::AllReduce, Algorithm::HalvingDoubling, 8), (3, 1));
     assert_eq!(line(Kind::AllReduce, Algorithm::HalvingDoubling, 6), (3, 1));
@@ -513,7 +515,7 @@ fn many_peers_take_several_channels() {
 fn the_largest_ones() {
     Case::line(Kind::AllReduce, Algorithm::Ring, 128, 0).expect("a program").check();
     Case::line(Kind::AllReduce, Algorithm::Direct, 71, 0).expect("a program").check();
-    Case::line(Kind::AllToAll, Algorithm::Ring, 100, 0).expect("a program").check();
+    Case::line(Kind::AllToAll, Algorithm::Ring, 64, 0).expect("a program").check();
     Case::line(Kind::Gather, Algorithm::HalvingDoubling, 128, 5).expect("a program").check();
     Case::line(Kind::AllGather, Algorithm::HalvingDoubling, 256, 0).expect("a program").check();
 }

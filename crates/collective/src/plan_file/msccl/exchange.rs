@@ -8,18 +8,16 @@
 //! place of a rank that has the coordinates of its receiver along the dimensions to come, and of its sender along those gone
 //! through. Nothing is copied, and what need not move along a dimension stays where it is.
 //!
-//! Only a message with blocks that go on along the same dimension has no such place. It lies together in scratch, in the order
-//! of the message, so that it can be passed on as it is. What of it is for the rank itself is copied to the output by the way:
-//! nobody waits for that. What is for later phases stays there.
+//! Only what goes on along the same dimension has no such place. It lies in scratch, in the order of its message, together
+//! with what of that waits there for later phases.
 //!
 //! A plan whose steps may overwrite what has still to be sent, by the order that its threads and dependencies give them, has
 //! input and output apart. Then what waits for the next phase lies in scratch, in the order in which that one sends it, and
 //! what a rank has for itself is copied.
 
 use super::group::Group;
-use super::runs::Runs;
 use super::unrolled::{PlanStep, StepId, Unrolled};
-use super::{CopyAside, Memory, Operands};
+use super::{Memory, Operands};
 use crate::plan::PhaseId;
 use crate::program::{Buffer, Op};
 use crate::rank::{LineRank, Rank};
@@ -82,7 +80,7 @@ impl<'a> Exchange<'a> {
             in_place,
             scratch: vec![0; ranks],
             of_step: vec![Operands::default(); steps.steps.len()],
-            copies: group.all().map(|_| Vec::new()).collect(),
+            copies: vec![Operands::default(); ranks],
         };
         let size = group.chunks() / group.ranks();
         let places = vec![BTreeMap::new(); ranks];
@@ -93,10 +91,10 @@ impl<'a> Exchange<'a> {
     /// What a rank has for itself goes from its input to its output.
     fn copy_own_parcels(&mut self) {
         for rank in self.group.all() {
-            let mut own = CopyAside { after: None, src: Runs::default(), dst: Runs::default() };
+            let mut own = Operands::default();
             own.src.push(Buffer::Input, rank.0 * self.size, self.size);
             own.dst.push(Buffer::Output, rank.0 * self.size, self.size);
-            self.memory.copies[rank.index()].push(own);
+            self.memory.copies[rank.index()] = own;
         }
     }
 
@@ -160,33 +158,22 @@ impl<'a> Exchange<'a> {
     fn receive(&mut self, arrival: &Arrival, phase: PhaseId, waiting: &BTreeMap<Parcel, u32>) {
         let Arrival { id, rank, ref parts, goes_on } = *arrival;
         let output = if self.memory.in_place { self.group.whole() } else { Buffer::Output };
-        let begin = self.memory.scratch[rank.index()];
-        let mut copy = CopyAside { after: Some(id), src: Runs::default(), dst: Runs::default() };
-        for (nth, &(parcel, chunk)) in (begin..).zip(parts) {
-            let result = (output, parcel.from.0 * self.size + chunk);
-            let is_result = parcel.to == rank;
+        for &(parcel, chunk) in parts {
             let place = match goes_on {
-                true => (Buffer::Scratch, nth),
-                false if is_result => result,
+                _ if parcel.to == rank => (output, parcel.from.0 * self.size + chunk),
+                true => {
+                    let scratch = &mut self.memory.scratch[rank.index()];
+                    *scratch += 1;
+                    (Buffer::Scratch, *scratch - 1)
+                }
                 false if self.memory.in_place => (output, self.point(parcel, phase).0 * self.size + chunk),
                 false => (Buffer::Scratch, waiting[&parcel] + chunk),
             };
-            if goes_on && is_result {
-                copy.src.push(place.0, place.1, 1);
-                copy.dst.push(result.0, result.1, 1);
-            }
-            let lasting = if is_result { result } else { place };
-            if self.memory.in_place && lasting.0 == output {
-                self.overwrites |= self.written[rank.index()].insert(lasting.1, ((parcel, chunk), id)).is_some();
+            if self.memory.in_place && place.0 == output {
+                self.overwrites |= self.written[rank.index()].insert(place.1, ((parcel, chunk), id)).is_some();
             }
             self.memory.of_step[id.index()].dst.push(place.0, place.1, 1);
             self.places[rank.index()].insert((parcel, chunk), place);
-        }
-        if goes_on {
-            self.memory.scratch[rank.index()] += parts.len() as u32;
-        }
-        if copy.src.count() > 0 {
-            self.memory.copies[rank.index()].push(copy);
         }
     }
 

@@ -108,21 +108,13 @@ struct Memory {
     scratch: Vec<u32>,
     /// What each step reads and writes of its own rank.
     of_step: Vec<Operands>,
-    /// For each rank, what is copied beside the steps.
-    copies: Vec<Vec<CopyAside>>,
+    /// What each rank copies beside its steps, from the start; nothing, as a rule.
+    copies: Vec<Operands>,
 }
 
 /// What a step reads and writes of its own rank; empty if it does not.
 #[derive(Clone, Default)]
 struct Operands {
-    src: Runs,
-    dst: Runs,
-}
-
-/// What a rank copies from one buffer to another when it is there.
-struct CopyAside {
-    /// The step that puts it there; none for what is there from the start.
-    after: Option<unrolled::StepId>,
     src: Runs,
     dst: Runs,
 }

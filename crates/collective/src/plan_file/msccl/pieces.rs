@@ -5,7 +5,7 @@
 //! connections side by side, each with so many of them.
 
 use super::unrolled::{PlanStep, StepId, Unrolled};
-use super::{CopyAside, Memory, Operands};
+use super::{Memory, Operands};
 use crate::schedule::limits::{CHUNKS_PER_STEP, SLOTS};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_core::Refusal;
@@ -76,7 +76,5 @@ pub(super) fn spread(steps: Unrolled, memory: Memory, cuts: Cuts) -> (Unrolled, 
         }
         assert_eq!(spread.len() as u32, starts[id.index() + 1], "as many steps as there is room for");
     }
-    let later = |copy: CopyAside| CopyAside { after: copy.after.map(last), ..copy };
-    let copies = memory.copies.into_iter().map(|copies| copies.into_iter().map(later).collect()).collect();
-    (steps.renumbered(spread, &starts), Memory { of_step, copies, ..memory }, cuts_of_step)
+    (steps.renumbered(spread, &starts), Memory { of_step, ..memory }, cuts_of_step)
 }

@@ -60,6 +60,7 @@ impl Writer<'_> {
             last.insert(id, Dependency { thread_block, step: *length - 1 });
         }
         self.name_threads(&of_rank, &mut blocks);
+        let wholes = self.wholes(&of_rank);
         for &id in &of_rank {
             let (op, Operands { src, dst }) = (self.steps.step(id).op, &self.memory.of_step[id.index()]);
             let waits: Vec<Dependency> = self.waits[id.index()].iter().map(|on| last[on]).collect();
@@ -68,10 +69,11 @@ impl Writer<'_> {
                 Way::Choice(choice) => Some(WayForm::Choice(choice)),
                 _ => None,
             };
-            let moves = Moves { op, src, dst, count, cuts: &self.cuts[id.index()], way };
+            let whole = wholes.get(&id).copied();
+            let moves = Moves { op, src, dst, count, cuts: &self.cuts[id.index()], whole, way };
             add(&mut blocks[self.block_of(id) as usize].steps, &moves, &waits);
         }
-        self.add_copies(rank, &last, &mut blocks);
+        self.add_copies(rank, &mut blocks);
         let awaited: BTreeSet<(u32, u32)> = blocks
             .iter()
             .flat_map(|b| &b.steps)
@@ -84,23 +86,40 @@ impl Writer<'_> {
         blocks
     }
 
+    /// The number within its thread of each step of a rank that is written as several.
+    fn wholes(&self, of_rank: &[StepId]) -> BTreeMap<StepId, u32> {
+        let (mut wholes, mut last): (BTreeMap<StepId, u32>, _) = (BTreeMap::new(), None);
+        let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
+        for (nth, &id) in of_rank.iter().enumerate() {
+            let goes_on = of_rank.get(nth + 1).is_some_and(|&next| self.steps.step(next).lane > 0);
+            if self.steps.step(id).lane == 0 {
+                let is_cut = goes_on || !self.cuts[id.index()].is_empty();
+                last = is_cut.then(|| {
+                    let count = counts.entry(self.steps.step(id).at.thread).or_default();
+                    *count += 1;
+                    *count - 1
+                });
+            }
+            wholes.extend(last.map(|number| (id, number)));
+        }
+        wholes
+    }
+
     fn block_of(&self, id: StepId) -> u32 {
         self.connections.of_step[id.index()]
     }
 
-    /// Copies beside the steps, in a thread block of their own.
-    fn add_copies(&self, rank: Rank, last: &BTreeMap<StepId, Dependency>, blocks: &mut Vec<ThreadBlock>) {
-        let copies = &self.memory.copies[rank.index()];
-        if copies.is_empty() {
+    /// What is copied beside the steps, in a thread block of its own.
+    fn add_copies(&self, rank: Rank, blocks: &mut Vec<ThreadBlock>) {
+        let Operands { src, dst } = &self.memory.copies[rank.index()];
+        let count = src.count();
+        if count == 0 {
             return;
         }
         let mut steps = Vec::new();
-        for copy in copies {
-            let waits: Vec<Dependency> = copy.after.iter().map(|on| last[on]).collect();
-            let (src, dst, count) = (&copy.src, &copy.dst, copy.src.count());
-            let cuts = pieces::small_enough(&src.cuts().chain(dst.cuts()).collect(), count);
-            add(&mut steps, &Moves { op: Op::Copy, src, dst, count, cuts: &cuts, way: None }, &waits);
-        }
+        let cuts = pieces::small_enough(&src.cuts().chain(dst.cuts()).collect(), count);
+        let whole = (!cuts.is_empty()).then_some(0);
+        add(&mut steps, &Moves { op: Op::Copy, src, dst, count, cuts: &cuts, whole, way: None }, &[]);
         let id = blocks.len() as u32;
         // A thread of its own, numbered if the others are.
         let thread = blocks.iter().filter_map(|block| block.thread).max().map(|last| last + 1);
@@ -184,22 +203,27 @@ struct Moves<'a> {
     count: u32,
     /// Where it is cut into several steps.
     cuts: &'a [u32],
+    /// Its number, if it is written as several.
+    whole: Option<u32>,
     way: Option<WayForm>,
 }
 
 /// Adds a step that waits for several others, in as many pieces as it is cut into. A step waits for one other; before one that
 /// waits for more there are steps that do nothing but wait.
 fn add(steps: &mut Vec<ScheduleStep>, moves: &Moves<'_>, waits: &[Dependency]) {
-    let Moves { op, src, dst, count, cuts, way } = moves;
-    let mut push = |op, [src, dst]: [_; 2], count, depends_on, way| {
-        let id = steps.len() as u32;
-        steps.push(ScheduleStep { id, op, src, dst, count, depends_on, way, has_dependents: false });
-    };
+    let Moves { op, src, dst, count, cuts, whole, ref way } = *moves;
     let (mut depends_on, nops) = waits.split_last().map_or((None, waits), |(last, nops)| (Some(*last), nops));
-    nops.iter().for_each(|on| push(Op::Nop, [None; 2], 0, Some(*on), None));
+    let step = |steps: &[ScheduleStep], op, depends_on| {
+        let (id, has_dependents) = (steps.len() as u32, false);
+        ScheduleStep { id, op, src: None, dst: None, count: 0, depends_on, way: None, whole: None, has_dependents }
+    };
+    for on in nops {
+        steps.push(step(steps, Op::Nop, Some(*on)));
+    }
     let mut begin = 0;
-    for end in cuts.iter().copied().chain([*count]) {
-        push(*op, [src.at(begin), dst.at(begin)], end - begin, depends_on.take(), way.clone());
+    for end in cuts.iter().copied().chain([count]) {
+        let (src, dst, way) = (src.at(begin), dst.at(begin), way.clone());
+        steps.push(ScheduleStep { src, dst, count: end - begin, way, whole, ..step(steps, op, depends_on.take()) });
         begin = end;
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn lay_out(group: &Group<'_>, steps: &Unrolled) -> Result<Memory, Ref
         }
         of_step.push(operands);
     }
-    let copies = group.all().map(|_| Vec::new()).collect();
+    let copies = vec![Operands::default(); scratch.len()];
     Ok(Memory { in_place: !group.are_apart(), scratch, of_step, copies })
 }
 
