@@ -33,9 +33,9 @@ def export(spec_json: str) -> str:
     `run` would, or if it cannot be written down.
     """
 
-def export_schedule(spec_json: str) -> str:
-    """The same with all its steps written out, in the format of `crates/collective/src/schedule/form.rs`. Raises
-    [`SpecError`] as well for what MSCCL XML cannot hold.
+def export_schedule(spec_json: str, instances: int) -> str:
+    """The same with all its steps written out, so many times side by side, in the format of
+    `crates/collective/src/schedule/form.rs`. Raises [`SpecError`] as well for what MSCCL XML cannot hold.
     """
 
 def attempt(spec_json: str, most_ps: int, most_work: int) -> str:

@@ -107,16 +107,17 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
     return Result(json.loads(result["summary"]), {name: table(name, t) for name, t in result["tables"].items()})
 
 
-def export(variant: Variant, *, as_schedule: bool = False) -> dict[str, Any]:
-    """The plan of a variant that is a single collective, or the same written out as a schedule. Raises [`InputError`]
-    if the engine refuses it, or cannot write it like that.
+def export(variant: Variant, *, instances: int | None = None) -> dict[str, Any]:
+    """The plan of a variant that is a single collective, or with `instances` the same written out as a schedule, so many
+    times side by side. Raises [`InputError`] if the engine refuses it, or cannot write it like that.
     """
     binding.require()
     from syncline import _core
 
     request = _request(variant)
     with _explained(variant, request):
-        form: dict[str, Any] = json.loads((_core.export_schedule if as_schedule else _core.export)(request))
+        text = _core.export(request) if instances is None else _core.export_schedule(request, instances)
+    form: dict[str, Any] = json.loads(text)
     return form
 
 

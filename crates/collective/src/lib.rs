@@ -26,5 +26,5 @@ pub use kind::Kind;
 pub use plan::{
     Algorithm, Axis, Composition, Phase, PhaseId, Plan, PlanError, PlanId, PlanRequest, Split, WrittenPhase,
 };
-pub use program::{Blocks, Buffer, Detail, Op, Place, Posting, Program, Slot, Step, Way, Written};
+pub use program::{Blocks, Buffer, Detail, Op, Pace, Place, Posting, Program, Slot, Step, Way, Written};
 pub use rank::{LineRank, Rank};

@@ -6,7 +6,7 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{Kind, LineRank, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way};
+use syncline_collective::{Kind, LineRank, Pace, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way};
 use syncline_core::{Bytes, Grid, Id, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -89,6 +89,17 @@ struct Lane {
     of_ranks: bool,
 }
 
+/// What a group does in a lane of a phase.
+#[derive(Clone, Debug)]
+pub struct LaneOfGroup<'a> {
+    /// What its ranks do, or if there is an order, its places.
+    pub program: &'a Program,
+    /// The rank at each place, if the lane is a ring with an order of its own.
+    pub order: Option<&'a [LineRank]>,
+    /// For each place, which of the parallel links to the next one it sends over, if not just that of the route.
+    pub links: Option<Vec<u16>>,
+}
+
 #[derive(Clone, Debug)]
 struct PlanLayout {
     plan: Plan,
@@ -151,6 +162,12 @@ impl<'a> PhaseView<'a> {
     #[inline]
     pub fn step(&self, at: Slot) -> Step {
         self.lane.program.step(self.rank, at)
+    }
+
+    /// When a message that follows that of a step in its thread is sent.
+    #[inline]
+    pub fn pace(&self, at: Slot) -> Pace {
+        self.lane.program.pace(self.rank, at)
     }
 
     /// The step of another thread that a step waits for.
@@ -417,15 +434,40 @@ impl Layout {
         lanes.iter().all(|lane| matches!(lane.wiring, Wiring::Port(_) | Wiring::Order(_)))
     }
 
-    /// The program of the first lane of a phase, and the order of the ranks of the first group if it is a ring with an order
-    /// of its own.
-    pub fn first_lane(&self, plan: PlanId, phase: PhaseId) -> (&Program, Option<&[LineRank]>) {
-        let lane = &self.plans[plan.index()].phases[phase.index()][0];
-        let order = match &lane.wiring {
-            Wiring::Order(rings) => rings.first().map(|(ring, _)| &ring.ranks[..]),
-            _ => None,
+    /// What the first group does in a lane of a phase of a machine that is not folded. Phases of fewer lanes go through theirs
+    /// in turn.
+    pub fn lane(&self, plan: PlanId, phase: PhaseId, number: usize) -> LaneOfGroup<'_> {
+        let lanes = &self.plans[plan.index()].phases[phase.index()];
+        let Lane { program, wiring, .. } = &lanes[number % lanes.len()];
+        let (first, dim) = (self.first(), self.plan(plan).phases()[phase.index()].dim);
+        let places = || (0..program.ranks()).map(LineRank);
+        match wiring {
+            Wiring::Routed | Wiring::Switch(_) => LaneOfGroup { program, order: None, links: None },
+            Wiring::Port(port) => {
+                let ports = places().map(|place| (self.peer(first, dim, place), *port));
+                LaneOfGroup { program, order: None, links: self.links(ports) }
+            }
+            Wiring::Order(rings) => {
+                let (RingOrder { ranks, ports }, _) = &rings[0];
+                let nodes = || ranks.iter().map(|&rank| self.peer(first, dim, rank));
+                let links = ports.as_ref().and_then(|ports| self.links(nodes().zip(ports.iter().copied())));
+                LaneOfGroup { program, order: Some(ranks), links }
+            }
+        }
+    }
+
+    /// The numbers among parallel links of those of some ports; none if routes to the nodes there go over just these ports.
+    fn links(&self, ports: impl Iterator<Item = (NodeId, PortId)> + Clone) -> Option<Vec<u16>> {
+        let is_route = |(from, port)| {
+            let mut path = Vec::new();
+            self.fabric.route(from, self.fabric.next(from, port).0, &mut path);
+            path == [port]
         };
-        (&lane.program, order)
+        let number = |(from, port)| {
+            let mut links = parallel_links(&*self.fabric, from, self.fabric.next(from, port).0);
+            links.position(|link| link == port).unwrap_or(0) as u16 // a port is one of those that lead where it leads
+        };
+        (!ports.clone().all(is_route)).then(|| ports.map(number).collect())
     }
 
     /// Most lanes that any phase has.

@@ -34,7 +34,7 @@ pub use contention::{Contended, ContentionConfig, Load};
 pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
 pub use kernel::Kernel;
-pub use layout::{Layout, RingOrder, Space, Wires};
+pub use layout::{LaneOfGroup, Layout, RingOrder, Space, Wires};
 pub use loggp::LogGp;
 pub use message::MessageEndpoint;
 pub use work_done::WorkDone;

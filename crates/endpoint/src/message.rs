@@ -44,7 +44,7 @@ use departures::Departures;
 use dependencies::Dependencies;
 use dimension_limit::DimensionLimit;
 use early::Early;
-use syncline_collective::{Op, PhaseId, Slot};
+use syncline_collective::{Op, Pace, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
 pub(crate) use tag::{Tag, Tags};
@@ -331,11 +331,12 @@ impl<C: StepCost> MessageEndpoint<C> {
             (t.left, t.message) = (len, None);
             t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
             let next = Slot { thread, pc: t.pc + 1 };
-            let bursts = view.program().sends_in_bursts() && next.pc < steps;
-            let following = bursts.then(|| view.step(next)).filter(|next| next.op == Op::Send);
+            let pace = view.pace(slot);
+            let follows = pace != Pace::Free && next.pc < steps;
+            let following = follows.then(|| view.step(next)).filter(|next| next.op == Op::Send);
             t.most_leaving = match following {
                 None => 0,
-                Some(after) if view.program().spreads() && view.route(next, &after) != t.route => {
+                Some(after) if pace == Pace::Spread && view.route(next, &after) != t.route => {
                     self.most_leaving[npu.index()]
                 }
                 Some(_) => 1,

@@ -60,10 +60,10 @@ fn export(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     serde_json::to_string(&plan).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-/// The same as a schedule in the vocabulary of MSCCL, in JSON.
+/// The same as a schedule in the vocabulary of MSCCL, in JSON: all its lanes, `instances` times side by side.
 #[pyfunction]
-fn export_schedule(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let schedule = guarded(py, || syncline_system::export::schedule(spec_json))?.map_err(raised)?;
+fn export_schedule(py: Python<'_>, spec_json: &str, instances: u32) -> PyResult<String> {
+    let schedule = guarded(py, || syncline_system::export::schedule(spec_json, instances))?.map_err(raised)?;
     serde_json::to_string(&schedule).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 

@@ -4,13 +4,20 @@ use crate::build::try_out;
 use crate::errors::RunError;
 use crate::place::{composition, is_balanced};
 use crate::setup::RunPlan;
-use crate::spec::{JobSpec, Spec};
+use crate::spec::{FoldSpec, JobSpec, Spec};
+use syncline_collective::plan_file::PlanForm;
+use syncline_collective::plan_file::msccl::{self, Lane};
 use syncline_collective::plan_file::write::{Head, form};
-use syncline_collective::plan_file::{PlanForm, msccl};
 use syncline_collective::program::written::TooLarge;
-use syncline_collective::schedule::Schedule;
-use syncline_collective::{Composition, LineRank, PhaseId, Plan, PlanId, Program, Rank, WrittenPhase};
+use syncline_collective::schedule::{Schedule, limits};
+use syncline_collective::{Composition, LineRank, PhaseId, Plan, PlanId, Rank};
 use syncline_core::Refusal;
+use syncline_endpoint::{LaneOfGroup, Layout};
+
+/// The number of the plan that is written: that of the collective, or the first of those that differ in the order of dimensions.
+const PLAN: PlanId = PlanId(0);
+/// The most instances of a schedule: as many as a runtime has channels.
+const MOST_INSTANCES: usize = limits::CHANNELS as usize;
 
 /// The plan of the collective that a JSON document describes, as it runs on the described fabric. It has no name.
 ///
@@ -30,30 +37,41 @@ pub fn export_spec(spec: &Spec) -> Result<PlanForm, RunError> {
     form(to_write.head(), &to_write.plan, around).map_err(|error| too_large(error).into())
 }
 
-/// The same as a schedule in the vocabulary of MSCCL: one direction of each ring.
+/// The same as a schedule in the vocabulary of MSCCL, which has all lanes that the run has, so many times side by side.
 ///
 /// # Errors
 /// As [`export`], and with what that cannot hold.
-pub fn schedule(spec_json: &str) -> Result<Schedule, RunError> {
-    schedule_spec(&Spec::read(spec_json)?)
+pub fn schedule(spec_json: &str, instances: u32) -> Result<Schedule, RunError> {
+    schedule_spec(&Spec::read(spec_json)?, instances)
 }
 
 /// [`schedule`], of a description that has been read.
 ///
 /// # Errors
 /// As [`schedule`].
-pub fn schedule_spec(spec: &Spec) -> Result<Schedule, RunError> {
-    let to_write = ToWrite::new(spec)?;
-    let plan = to_write.in_order_of_rings()?;
-    msccl::schedule(&to_write.head(), &plan).map_err(RunError::Spec)
+pub fn schedule_spec(spec: &Spec, instances: u32) -> Result<Schedule, RunError> {
+    let to_write = ToWrite::new(&Spec { fold: FoldSpec::Off, ..spec.clone() })?;
+    if to_write.balanced {
+        let message = "each chunk takes the order of dimensions that balances their load while it runs";
+        return Err(Refusal::of("plan", message).accepting("the format plan, or algorithms of one order").into());
+    }
+    let instances = instances as usize;
+    if !(1..=MOST_INSTANCES).contains(&instances) {
+        let refusal = Refusal::of("instances", format!("there are {instances} instances"));
+        return Err(refusal.accepting(format!("1 to {MOST_INSTANCES}")).into());
+    }
+    let once = to_write.lanes();
+    let lanes: Vec<Vec<Lane>> = once.iter().cycle().take(once.len() * instances).cloned().collect();
+    msccl::schedule(&to_write.head(), &to_write.plan, &lanes).map_err(RunError::Spec)
 }
 
 /// A plan, and what is written at its head.
 struct ToWrite {
+    /// The layout of the run, and the number of the plan there.
+    layout: Layout,
     plan: Plan,
-    /// For each phase, whether its ranks are places of rings that have lanes, the program of the first of these, and its order.
+    /// For each phase, whether its ranks are places of rings that have lanes.
     around: Vec<bool>,
-    orders: Vec<(Program, Option<Vec<LineRank>>)>,
     root: Rank,
     grid: Vec<u32>,
     composition: Composition,
@@ -72,34 +90,22 @@ impl ToWrite {
             Some(written) => written.written().map(|plan| (plan.composition, plan.balanced))?,
             None => (composition(c.algorithm), is_balanced(c.algorithm)),
         };
-        let (id, plan) = (PlanId(0), run.layout.plans().next().expect("a collective has a plan").clone());
-        let around = plan.phase_ids().map(|phase| run.layout.goes_round(id, phase)).collect();
-        let first_lane = |phase| {
-            let (program, order) = run.layout.first_lane(id, phase);
-            (program.clone(), order.map(<[LineRank]>::to_vec))
-        };
-        let orders = plan.phase_ids().map(first_lane).collect();
-        Ok(ToWrite { plan, around, orders, root: run.job.root, grid: run.layout.sizes(), composition, balanced })
+        let plan = run.layout.plan(PLAN).clone();
+        let around = plan.phase_ids().map(|phase| run.layout.goes_round(PLAN, phase)).collect();
+        let (layout, root, grid) = (run.layout.clone(), run.job.root, run.layout.sizes());
+        Ok(ToWrite { layout, plan, around, root, grid, composition, balanced })
     }
 
-    /// The plan with rings in the order in which they run on the fabric, which a schedule has no other word for.
-    fn in_order_of_rings(&self) -> Result<Plan, RunError> {
-        if self.orders.iter().all(|(_, order)| order.is_none()) {
-            return Ok(self.plan.clone());
-        }
-        let phase = |(program, order): &(Program, Option<Vec<LineRank>>)| {
-            let up = match order {
-                Some(_) if matches!(program, Program::Relay { .. }) => {
-                    let message = "the ring has an order of its own, in which what is relayed is not consecutive";
-                    return Err(Refusal::of("plan", message).accepting("the format plan, or direct"));
-                }
-                Some(order) => program.in_order(order).map_err(too_large)?,
-                None => program.clone(),
-            };
-            Ok(WrittenPhase { around: false, down: up.clone(), up })
+    /// What is done in each phase of each lane.
+    fn lanes(&self) -> Vec<Vec<Lane>> {
+        let of_phase = |number: usize| {
+            move |phase: PhaseId| {
+                let LaneOfGroup { program, order, links } = self.layout.lane(PLAN, phase, number);
+                Lane { program: program.clone(), order: order.map(<[LineRank]>::to_vec), links }
+            }
         };
-        let programs = self.orders.iter().map(phase).collect::<Result<_, Refusal>>()?;
-        Ok(self.plan.clone().written_as(programs))
+        let lanes = self.plan.phase_ids().map(|phase| self.layout.lanes_of(PLAN, phase)).max().unwrap_or(1);
+        (0..lanes).map(|number| self.plan.phase_ids().map(of_phase(number)).collect()).collect()
     }
 
     fn head(&self) -> Head<'_> {

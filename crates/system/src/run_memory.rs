@@ -63,7 +63,7 @@ fn under_way(layout: &Layout) -> u64 {
     let at_once = u64::from(fabric.ports(NodeId(0)).max(LEAVING));
     let phases = layout.plans().flat_map(|plan| plan.phase_ids().map(|phase| plan.program(phase, true)));
     let of_phase =
-        |program: Program| u64::from(program.threads()) * if program.sends_in_bursts() { at_once } else { 2 };
+        |program: Program| u64::from(program.threads()) * if program.pacing().one_by_one { at_once } else { 2 };
     phases.map(of_phase).max().unwrap_or(1)
 }
 

@@ -24,6 +24,8 @@ NO_SIZE = "1MiB"
 IN_SWITCH = "in-switch"
 THREADS = 256
 """What `nthreads` of MSCCL XML says: threads of a thread block; they do not matter here."""
+MOST_INSTANCES = 32
+"""As many as MSCCL takes channels."""
 MOST_LETTERS = 63
 """Of a name in MSCCL XML."""
 ONE_WAY = "a plan says nothing of lanes: it is ring-unidirectional if it runs with --set collective.lanes=one"
@@ -57,6 +59,10 @@ def export(
     format_: Annotated[
         str, typer.Option("--format", metavar="plan|msccl-xml", help="JSON of syncline-plan, or MSCCL XML.")
     ] = "plan",
+    instances: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="For MSCCL XML: how many copies of the algorithm share the vector; 1 by default."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write; otherwise standard output.")
     ] = None,
@@ -86,11 +92,11 @@ def export(
     --set collective.slices=N. What goes through switches needs --size, too, and so does auto, which stands for the
     fastest algorithm. A plan says nothing of lanes: with --set collective.lanes=one, that of a ring goes one way.
 
-    MSCCL XML has all steps of all ranks. It says nothing of lanes and dimensions, so that every thread block has a
-    connection of its own, and it has limits: what does not fit is refused.
+    MSCCL XML has all steps of all ranks. Each lane of a ring has channels of its own and an equal part of the vector;
+    with --set collective.lanes=one there is one lane. The format has limits: what does not fit is refused.
     """
     began = time.monotonic()
-    asked = _Asked(algorithm, ranks, size, format_)
+    asked = _Asked(algorithm, ranks, size, format_, instances)
     fabric = topology or machine or topology_file
     problems = [*options.common_problems(seed=seed), *asked.problems(fabric)]
     flags = single.Flags(
@@ -108,7 +114,10 @@ def export(
         fabrics=f"--ranks 8, {single.FABRICS}",
     )
     study, _ = single.load(flags, problems, set_)
-    warnings = [*study.warnings, *([ONE_WAY] if algorithm == "ring-unidirectional" else [])]
+    as_schedule = format_ == "msccl-xml"
+    warnings = list(study.warnings)
+    if algorithm == "ring-unidirectional" and not as_schedule:
+        warnings.append(ONE_WAY)
     variant = options.settled(study.seeded(seed)).variants[0]
     variant, assumed = _sliced(variant, asked)
 
@@ -116,8 +125,7 @@ def export(
     from syncline.errors import command_line
     from syncline.schedules import msccl_write, plan_form
 
-    as_schedule = format_ == "msccl-xml"
-    form: Any = _written(variant, as_schedule=as_schedule)
+    form: Any = _written(variant, instances=(instances or 1) if as_schedule else None)
     form["name"] = _name(variant)[:MOST_LETTERS]
     if as_schedule and form.get("threads") is None:
         form["threads"] = THREADS
@@ -155,6 +163,7 @@ class _Asked:
     ranks: str | None
     size: str | None
     format: str
+    instances: int | None
 
     @property
     def grid(self) -> list[str]:
@@ -187,6 +196,10 @@ class _Asked:
         if self.format not in FORMATS:
             hint = did_you_mean(self.format, FORMATS)
             refuse("--format", self.format, f"this format is not known{hint}", one_of(FORMATS))
+        if self.instances is not None and not 1 <= self.instances <= MOST_INSTANCES:
+            refuse("--instances", str(self.instances), "this is no number of instances", f"1 to {MOST_INSTANCES}")
+        elif self.instances is not None and self.format == "plan":
+            refuse("--instances", str(self.instances), "a plan has no instances", "--format msccl-xml with it")
         if self.algorithm == "auto" and self.size is None:
             refuse("--algorithm", "auto", "which algorithm is the fastest depends on the size", "--size SIZE with it")
         if self.ranks is None:
@@ -201,13 +214,13 @@ class _Asked:
         return found
 
 
-def _written(variant: Variant, *, as_schedule: bool) -> dict[str, Any]:
-    """What the engine writes. Raises [`InputError`]; what a format cannot hold is a matter of the format."""
+def _written(variant: Variant, *, instances: int | None) -> dict[str, Any]:
+    """What the engine writes: a plan, or with `instances` a schedule. Raises [`InputError`]; what a format cannot hold is a matter of the format."""
     from syncline import engine
     from syncline.errors import InputError
 
     try:
-        return engine.export(variant, as_schedule=as_schedule)
+        return engine.export(variant, instances=instances)
     except InputError as error:
         problems = (replace(p, field="--format") if p.field == "plan" else p for p in error.problems)
         raise InputError(problems) from None

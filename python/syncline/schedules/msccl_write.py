@@ -2,13 +2,13 @@
 
 Every attribute is there, also where it means nothing: one executor reads attributes without asking whether they exist,
 and one ignores a file in which the limits of its messages or `outofplace` are missing. What runtimes do not know
-(`thread`, `pacing`, `way`, `whole`) stands there only where the schedule says it.
+(`thread`, `pacing`, `queues`, `way`, `pace`, `whole`) stands there only where the schedule says it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 from xml.sax.saxutils import escape
 
 from syncline.schedules.plan import PACING, Place, Plan, Step
@@ -16,6 +16,8 @@ from syncline.schedules.ring import MAX_BYTES
 
 ESCAPED: Final = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 """What cannot stand between double quotes, the only ones that runtimes know."""
+OPTIONAL: Final[tuple[Literal["pace"], Literal["whole"]]] = ("pace", "whole")
+"""Attributes of a step that stand there only where it has them, under the names that they have in JSON."""
 NOWHERE: Final[dict[str, Place]] = {"src": {"buffer": "i", "offset": -1}, "dst": {"buffer": "o", "offset": -1}}
 """What stands for the side of a step that is not used."""
 
@@ -64,6 +66,8 @@ def _head(plan: Plan) -> dict[str, object]:
     pacing = plan.get("pacing")
     if pacing is not None:
         head["pacing"] = " ".join(word for word in PACING if pacing[word])
+        if pacing["queues"]:
+            head["queues"] = pacing["queues"]
     return head
 
 
@@ -84,7 +88,7 @@ def _of_step(step: Step) -> dict[str, object]:
         "deps": on["step"],
         "hasdep": int(step.get("has_dependents", False)),
         **({"way": way[0]} if way else {}),
-        **({} if step.get("whole") is None else {"whole": step["whole"]}),
+        **{name: step[name] for name in OPTIONAL if step.get(name) is not None},
     }
 
 

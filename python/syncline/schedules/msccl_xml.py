@@ -2,9 +2,10 @@
 
     <algo coll ngpus inplace ...><gpu id i_chunks o_chunks s_chunks><tb id send recv chan><step s type .../>
 
-Four attributes are Syncline's own, and runtimes ignore them: `thread` of a tb (the thread of which it is a part),
-`pacing` of the algo (how messages of a thread follow one another), and `way` and `whole` of a step (which way its
-message goes, and the step of an algorithm of which it is a part).
+Some attributes are Syncline's own, and runtimes ignore them: `thread` of a tb (the thread of which it is a part),
+`pacing` and `queues` of the algo (how messages of a thread follow one another, and which threads share a connection),
+and `way`, `pace` and `whole` of a step (which way its message goes, when the next one follows, and the step of an
+algorithm of which it is a part).
 
 Only elements and attributes mean something. Document types, and with them entities, are refused before
 anything is expanded. Attributes that are not known are ignored with a warning, as runtimes ignore them.
@@ -25,6 +26,7 @@ from syncline.schedules.plan import Buffer, Dependency, Pacing, Place, Plan, Ran
 
 MAX_PROBLEMS: Final = 100
 MAX_VALUE: Final = 2**31 - 1
+MAX_QUEUES: Final = 2**16 - 1
 MAX_MESSAGE_BYTES: Final = 2**63 - 1
 
 CHILD: Final = {"": "algo", "algo": "gpu", "gpu": "tb", "tb": "step"}
@@ -32,7 +34,7 @@ ATTRIBUTES: Final = {
     "algo": frozenset(
         {
             *("name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace", "outofplace"),
-            *("minBytes", "maxBytes", "nthreads", "redop", "pacing"),
+            *("minBytes", "maxBytes", "nthreads", "redop", "pacing", "queues"),
         }
     ),
     "gpu": frozenset({"id", "i_chunks", "o_chunks", "s_chunks"}),
@@ -40,11 +42,11 @@ ATTRIBUTES: Final = {
     "step": frozenset(
         {
             *("s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"),
-            *("way", "whole"),
+            *("way", "pace", "whole"),
         }
     ),
 }
-OWN: Final = frozenset({"pacing", "thread", "way", "whole"})
+OWN: Final = frozenset({"pacing", "queues", "thread", "way", "pace", "whole"})
 """Those that only Syncline knows; runtimes ignore them."""
 SPELLINGS: Final = {"reducescatter": "reduce_scatter"}
 """One of MSCCL's executors spells some collectives differently."""
@@ -171,8 +173,8 @@ class _Reader:
             self.plan["channels"] = values.number("nchannels")
         if "nchunksperloop" in attributes:
             self.plan["chunks_per_loop"] = values.number("nchunksperloop")
-        if "pacing" in attributes:
-            self.plan["pacing"] = values.pacing("pacing")
+        if "pacing" in attributes or "queues" in attributes:
+            self.plan["pacing"] = values.pacing()
 
     def _gpu(self, attributes: dict[str, str]) -> None:
         assert self.plan is not None
@@ -220,6 +222,8 @@ class _Reader:
             self._refuse("step.depid", text, "of depid and deps only one is -1", "both -1, or neither")
         if "way" in attributes:
             step["way"] = values.way("way")
+        if "pace" in attributes:
+            step["pace"] = values.word("pace", form.PACES, {})
         if "whole" in attributes:
             step["whole"] = values.or_none("whole")
         if values.flag("hasdep", default=False):
@@ -287,14 +291,15 @@ class _Attributes:
             return words[-1]
         return text
 
-    def pacing(self, name: str) -> Pacing:
-        """Words that say how messages follow one another, separated by spaces; there may be none."""
-        words = self.given[name].split()
+    def pacing(self) -> Pacing:
+        """Words that say how messages follow one another, separated by spaces (there may be none), and a number."""
+        words = self.given.get("pacing", form.PACING[0]).split()
         for word in words:
             if word not in form.PACING:
-                self._refuse(name, word, one_of(form.PACING), did_you_mean(word, form.PACING))
-        one_by_one, spreads, one_queue = (word in words for word in form.PACING)
-        return Pacing(one_by_one=one_by_one, spreads=spreads, one_queue=one_queue)
+                self._refuse("pacing", word, one_of(form.PACING), did_you_mean(word, form.PACING))
+        one_by_one, spreads = (word in words for word in form.PACING)
+        queues = self.number("queues", 0, MAX_QUEUES) if "queues" in self.given else 0
+        return Pacing(one_by_one=one_by_one, spreads=spreads, queues=queues)
 
     def way(self, name: str) -> Way:
         """`choice:1`, `over:PCIe` or `link:0`."""

@@ -57,14 +57,11 @@ class Pacing(TypedDict):
 
     one_by_one: bool
     spreads: bool
-    one_queue: bool
+    queues: int
 
 
-PACING: Final[tuple[Literal["one_by_one"], Literal["spreads"], Literal["one_queue"]]] = (
-    "one_by_one",
-    "spreads",
-    "one_queue",
-)
+PACING: Final[tuple[Literal["one_by_one"], Literal["spreads"]]] = ("one_by_one", "spreads")
+PACES: Final = ("free", "one-by-one", "spread")
 
 Way = dict[str, int | str]
 """One of `{"choice": 1}`, `{"over": "PCIe"}` and `{"link": 0}`."""
@@ -80,6 +77,7 @@ class Step(TypedDict):
     count: int
     depends_on: NotRequired[Dependency | None]
     way: NotRequired[Way | None]
+    pace: NotRequired[str | None]
     whole: NotRequired[int | None]
     has_dependents: NotRequired[bool]
 

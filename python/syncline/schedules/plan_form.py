@@ -98,6 +98,9 @@ class Step(_Part):
     """Thread and number of a step of the same rank that has to be done before."""
     way: Choice | Over | Link | None = None
     """The way of the message, if that is not the fabric's route."""
+    pace: Literal["free", "one-by-one", "spread"] | None = None
+    """When a message that follows it in its thread is sent, if that is not as in all the program: `free` at once,
+    `one-by-one` when this one has entered its port, `spread` when few of those before have still to."""
     src: Place | None = None
     """Where the rank's own data lie that it reads, if that is not their place in the vector."""
     dst: Place | None = None
@@ -136,8 +139,9 @@ class Program(_Part):
     """Whether messages of a thread that follow one another enter its port one by one."""
     spreads: bool = False
     """Whether messages in a row to different peers wait for a few others only."""
-    one_queue: bool = False
-    """Whether all threads of a rank share one connection to a peer; otherwise each has one of its own."""
+    queues: Annotated[int, Field(ge=0, le=2**16 - 1)] = 0
+    """How many connections a rank has to a peer. Threads whose numbers differ by a multiple of it share one; with 0, each
+    has its own."""
     rotates: bool = False
     """Whether only rank 0 is written, because every rank does the same from its own place: with the ranks and blocks at
     the same distance, modulo their numbers."""

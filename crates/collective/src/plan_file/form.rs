@@ -1,7 +1,7 @@
 //! The written form of a plan, field by field.
 
 use crate::plan::Composition;
-use crate::program::step::{Buffer, Op};
+use crate::program::step::{Buffer, Op, Pace};
 use crate::schedule::form::{Collective, WayForm};
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub struct ProgramForm {
     /// What it achieves.
     pub collective: Collective,
     /// The dimension of the grid.
-    #[serde(default, skip_serializing_if = "is_zero_u8")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub dim: u8,
     /// Blocks that the vector is cut into.
     pub blocks: u32,
@@ -59,9 +59,10 @@ pub struct ProgramForm {
     /// Pacing: messages in a row to different peers wait for a few others only.
     #[serde(default, skip_serializing_if = "is_false")]
     pub spreads: bool,
-    /// Pacing: all threads of a rank share one connection to a peer.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub one_queue: bool,
+    /// Pacing: how many connections a rank has to a peer. Threads whose numbers differ by a multiple of it share one; with 0,
+    /// each has its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub queues: u16,
     /// Whether only rank 0 is written, since every rank does the same seen from its own place: with ranks and blocks at the
     /// same distance, modulo their numbers.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -114,6 +115,9 @@ pub struct StepForm {
     /// The way of the message, if that is not the fabric's route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<WayForm>,
+    /// When a message that follows this one in its thread is sent, if that is not as in all the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// Where the data lies that it reads, if that is not its place in the vector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub src: Option<PlaceForm>,
@@ -140,13 +144,13 @@ pub struct PlaceForm {
 #[serde(default, deny_unknown_fields)]
 pub struct NextForm {
     /// Blocks, and places in buffers, modulo the blocks of the vector.
-    #[serde(skip_serializing_if = "is_zero_i32")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub block: i32,
     /// The rank whose data they are, modulo the ranks.
-    #[serde(skip_serializing_if = "is_zero_i32")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub origin: i32,
     /// Sender and receiver, modulo the ranks.
-    #[serde(skip_serializing_if = "is_zero_i32")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub peer: i32,
     /// The number of the step that takes the message.
     #[serde(skip_serializing_if = "is_zero")]
@@ -204,19 +208,8 @@ const fn is_one(n: &u32) -> bool {
     *n == 1
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-const fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-const fn is_zero_u8(n: &u8) -> bool {
-    *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-const fn is_zero_i32(n: &i32) -> bool {
-    *n == 0
+fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

@@ -147,7 +147,7 @@ impl Reader<'_> {
         let frame = Frame {
             parts: form.blocks,
             has_switch: form.switch,
-            pacing: Pacing { one_by_one: form.one_by_one, spreads: form.spreads, one_queue: form.one_queue },
+            pacing: Pacing { one_by_one: form.one_by_one, spreads: form.spreads, queues: form.queues },
             classes: self.classes.clone(),
         };
         let written = if form.rotates {
@@ -237,6 +237,9 @@ impl Reader<'_> {
             let message = "a way for what is not sent, or goes over the lanes of a ring".to_string();
             self.refuse(field("way"), message, "none".into());
         }
+        if form.pace.is_some() && !op.sends() {
+            self.refuse(field("pace"), format!("a step of type {} sends nothing", op.name()), "none".into());
+        }
         if op == Op::Nop && form.after.is_none() {
             self.refuse(field("after"), "a nop that waits for nothing".into(), "thread and step".into());
         }
@@ -254,7 +257,13 @@ impl Reader<'_> {
         };
         WrittenStep {
             step: step.normal(),
-            detail: Detail { after: form.after.map(slot), way, src: form.src.map(place), dst: form.dst.map(place) },
+            detail: Detail {
+                after: form.after.map(slot),
+                way,
+                pace: form.pace,
+                src: form.src.map(place),
+                dst: form.dst.map(place),
+            },
             advance: Advance { blocks: block, origin, peer, into, after },
         }
     }

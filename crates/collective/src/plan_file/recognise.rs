@@ -106,6 +106,6 @@ impl Program {
             });
         let (mine, theirs) = (self.pacing(), other.pacing());
         let paced_alike = !in_a_row || (mine.one_by_one, mine.spreads) == (theirs.one_by_one, theirs.spreads);
-        same_steps && paced_alike && (self.threads() == 1 || mine.one_queue == theirs.one_queue)
+        same_steps && paced_alike && (0..self.threads()).all(|thread| self.queue(thread) == other.queue(thread))
     }
 }

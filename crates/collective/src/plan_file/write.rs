@@ -4,7 +4,7 @@ use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm
 use crate::plan::{Composition, PhaseId, Plan};
 use crate::program::Detail;
 use crate::program::loops::WrittenStep;
-use crate::program::step::{Place, Step, Way};
+use crate::program::step::{Place, Step};
 use crate::program::written::{TooLarge, Written};
 use crate::rank::{LineRank, Rank};
 use crate::schedule::form::{Collective, WayForm};
@@ -50,7 +50,7 @@ pub fn form(head: Head<'_>, plan: &Plan, around: impl Fn(PhaseId) -> bool) -> Re
             switch: program.has_switch(),
             one_by_one: pacing.one_by_one,
             spreads: pacing.spreads,
-            one_queue: pacing.one_queue,
+            queues: pacing.queues,
             rotates,
             ranks: ranks(&up, rotates),
             down: down.map(|down| ranks(&down, rotates)),
@@ -87,7 +87,7 @@ fn ranks(written: &Written, rotates: bool) -> Vec<Vec<Vec<LoopForm>>> {
 fn step(written: &WrittenStep, times: u32, classes: &[String]) -> StepForm {
     let WrittenStep { step, detail, advance } = *written;
     let Step { op, blocks, from, to, into } = step;
-    let Detail { after, way, src, dst } = detail;
+    let Detail { after, way, pace, src, dst } = detail;
     let place = |p: Place| PlaceForm { buffer: p.buffer, block: p.first };
     let (sends, receives) = (op.sends(), op.receives());
     let next = NextForm {
@@ -106,12 +106,8 @@ fn step(written: &WrittenStep, times: u32, classes: &[String]) -> StepForm {
         to: sends.then_some(to.0),
         into: sends.then_some((into.thread, into.pc)),
         after: after.map(|slot| (slot.thread, slot.pc)),
-        way: match way {
-            Way::Route => None,
-            Way::Choice(choice) => Some(WayForm::Choice(choice)),
-            Way::Over(class) => Some(WayForm::Over(classes[usize::from(class)].clone())),
-            Way::Link(link) => Some(WayForm::Link(link)),
-        },
+        way: WayForm::of(way, classes),
+        pace,
         src: src.map(place),
         dst: dst.map(place),
         next: (times > 1 && next != NextForm::default()).then_some(next),

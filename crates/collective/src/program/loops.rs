@@ -116,7 +116,7 @@ fn advance(step: &WrittenStep, next: &WrittenStep, ranks: u32, parts: u32) -> Op
     let alike = a.op == b.op
         && a.blocks.count == b.blocks.count
         && a.into.thread == b.into.thread
-        && da.way == db.way
+        && (da.way, da.pace) == (db.way, db.pace)
         && place(da.src) == place(db.src)
         && place(da.dst) == place(db.dst)
         && da.after.map(|s| s.thread) == db.after.map(|s| s.thread);

@@ -40,7 +40,7 @@ pub mod written;
 
 use loops::{Advance, WrittenStep};
 pub use posting::Posting;
-pub use step::{Blocks, Buffer, Detail, Op, Place, Slot, Step, Way};
+pub use step::{Blocks, Buffer, Detail, Op, Pace, Place, Slot, Step, Way};
 use written::TooLarge;
 pub use written::{Frame, Pacing, Written};
 
@@ -178,41 +178,6 @@ impl Program {
         Written::new(frame, (0..all).map(LineRank).map(of_rank))
     }
 
-    /// The same program where the rank at each place of a ring or chain is the one that `order` names: what a place did, its rank
-    /// does, and a block that is a place's is its rank's.
-    ///
-    /// # Errors
-    /// [`TooLarge`].
-    ///
-    /// # Panics
-    /// If steps work on runs of blocks of several places, which other ranks than consecutive ones have.
-    pub fn in_order(&self, order: &[LineRank]) -> Result<Program, TooLarge> {
-        let mut places = vec![LineRank(0); order.len()];
-        order.iter().zip((0..).map(LineRank)).for_each(|(rank, place)| places[rank.index()] = place);
-        let (ranks, parts) = (self.ranks(), self.parts());
-        // Blocks are those of places, some for each, or slices of a pipeline.
-        let each = if parts.is_multiple_of(ranks) { parts / ranks } else { 0 };
-        let of_places = each > 0 && !matches!(self, Program::Chain { kind: Kind::Broadcast | Kind::Reduce, .. });
-        let block = |block: u32| if of_places { order[(block / each) as usize].0 * each + block % each } else { block };
-        let thread = |rank: LineRank, thread: u16| {
-            let place = places[rank.index()];
-            let step = move |pc| {
-                let at = Slot { thread, pc };
-                let Step { op, blocks, from, to, into } = self.step(place, at);
-                assert!(!of_places || blocks.count <= each, "a block is of one place");
-                let blocks = Blocks { first: block(blocks.first), ..blocks };
-                let (from, to) = (order[from.index()], order[to.index()]);
-                let (step, detail) = (Step { op, blocks, from, to, into }.normal(), self.detail(place, at));
-                WrittenStep { step, detail, advance: Advance::default() }
-            };
-            let steps: Vec<WrittenStep> = (0..self.steps(place, thread)).map(step).collect();
-            loops::find(&steps, ranks, parts)
-        };
-        let of_rank = |rank| (0..self.threads()).map(move |t| thread(rank, t));
-        let frame = Frame { parts, has_switch: false, pacing: self.pacing(), classes: self.classes().to_vec() };
-        Written::new(frame, (0..ranks).map(LineRank).map(of_rank)).map(Program::from)
-    }
-
     /// Whether a switch takes part: as rank [`Program::ranks`], which has no input and no result.
     pub fn has_switch(&self) -> bool {
         match self {
@@ -273,12 +238,20 @@ impl Program {
     /// their way to a switch that reduces them go one after the other, so that it has them all soon.
     #[inline]
     pub fn queue(&self, thread: u16) -> u16 {
-        let one = match self {
-            Program::InSwitch(_) => true,
-            Program::Written(written) => written.pacing().one_queue,
-            _ => false,
-        };
-        if one { 0 } else { thread }
+        match self.queues() {
+            0 => thread,
+            queues => thread % queues,
+        }
+    }
+
+    /// How many connections a rank has to a peer; with 0, each thread has its own.
+    #[inline]
+    fn queues(&self) -> u16 {
+        match self {
+            Program::InSwitch(_) => 1,
+            Program::Written(written) => written.pacing().queues,
+            _ => 0,
+        }
     }
 
     /// Number of steps of a thread of a rank; saturates.
@@ -366,16 +339,24 @@ impl Program {
 
     /// How messages that follow one another in a thread go to the network.
     pub fn pacing(&self) -> Pacing {
-        Pacing { one_by_one: self.sends_in_bursts(), spreads: self.spreads(), one_queue: self.queue(1) == 0 }
+        match self {
+            Program::Written(written) => written.pacing(),
+            _ => {
+                let pace = self.pace(LineRank(0), Slot::default());
+                Pacing { one_by_one: pace != Pace::Free, spreads: pace == Pace::Spread, queues: self.queues() }
+            }
+        }
     }
 
-    /// Whether messages that a thread sends in a row are for peers that do not wait for one another: those
-    /// of trees are better sent one by one, so that every level of the tree goes on soon.
+    /// When a message that follows that of a step in its thread is sent. Those of trees are better sent one by one, so that every
+    /// level of the tree goes on soon; those to peers that do not wait for one another are spread over the ports.
     #[inline]
-    pub fn spreads(&self) -> bool {
+    pub fn pace(&self, rank: LineRank, at: Slot) -> Pace {
         match self {
-            Program::Written(written) => written.pacing().spreads,
-            _ => matches!(self, Program::Direct { .. } | Program::DirectOnGrid { .. } | Program::OneHopTrees { .. }),
+            Program::Written(written) => written.pace(rank, at),
+            Program::Ring { .. } | Program::Relay { .. } | Program::HalvingDoubling { .. } => Pace::Free,
+            Program::Direct { .. } | Program::DirectOnGrid { .. } | Program::OneHopTrees { .. } => Pace::Spread,
+            _ => Pace::OneByOne,
         }
     }
 
@@ -395,15 +376,6 @@ impl Program {
             Program::DirectOnGrid { order, .. } if order.goes_around(step.blocks) => Way::Choice(1),
             Program::Written(written) => written.detail(rank, at).way,
             _ => Way::Route,
-        }
-    }
-
-    /// Whether a thread may send several messages of its own in a row, and has to be kept from sending all at once.
-    #[inline]
-    pub fn sends_in_bursts(&self) -> bool {
-        match self {
-            Program::Written(written) => written.pacing().one_by_one,
-            _ => !matches!(self, Program::Ring { .. } | Program::Relay { .. } | Program::HalvingDoubling { .. }),
         }
     }
 

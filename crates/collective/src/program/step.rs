@@ -207,6 +207,19 @@ pub enum Way {
     Link(u16),
 }
 
+/// When the message that follows another one in its thread is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// At once.
+    Free,
+    /// When the one before has entered its port.
+    #[default]
+    OneByOne,
+    /// When few of those before have still to enter their ports, if it goes another way; else when all have.
+    Spread,
+}
+
 /// What a written step may say beyond what all steps do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
@@ -214,6 +227,8 @@ pub struct Detail {
     pub after: Option<Slot>,
     /// The way of what it sends.
     pub way: Way,
+    /// When a message that follows it is sent, if that is not as in all the program.
+    pub pace: Option<Pace>,
     /// Where the data that it reads lies; `None` for its place in the vector.
     pub src: Option<Place>,
     /// Where the data that it writes lies; `None` for its place in the vector.

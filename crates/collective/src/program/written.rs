@@ -6,7 +6,7 @@
 //! more memory than what it does for one. All steps lie in one array; a thread costs two numbers.
 
 use super::loops::{Loop, WrittenStep};
-use super::step::{Blocks, Detail, Op, Place, Slot, Step};
+use super::step::{Blocks, Detail, Op, Pace, Place, Slot, Step};
 use crate::rank::LineRank;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -23,13 +23,24 @@ pub struct Pacing {
     pub one_by_one: bool,
     /// Whether messages in a row to different peers do not wait for one another, but for a few of them.
     pub spreads: bool,
-    /// Whether all threads of a rank share one connection to a peer.
-    pub one_queue: bool,
+    /// How many connections a rank has to a peer: threads whose numbers differ by a multiple of it share one. With 0, each has
+    /// its own.
+    pub queues: u16,
 }
 
 impl Pacing {
+    /// When a message that follows another one is sent.
+    #[inline]
+    pub const fn pace(self) -> Pace {
+        match (self.one_by_one, self.spreads) {
+            (false, _) => Pace::Free,
+            (true, false) => Pace::OneByOne,
+            (true, true) => Pace::Spread,
+        }
+    }
+
     /// What runtimes do with thread blocks: they have connections of their own, and put one message at a time into them.
-    pub const OF_THREAD_BLOCKS: Pacing = Pacing { one_by_one: true, spreads: false, one_queue: false };
+    pub const OF_THREAD_BLOCKS: Pacing = Pacing { one_by_one: true, spreads: false, queues: 0 };
 }
 
 /// Some steps of a thread, and how often they are repeated.
@@ -55,6 +66,8 @@ pub struct Written {
     classes: Vec<String>,
     /// Whether a step waits for one of another thread, or does nothing else.
     has_dependencies: bool,
+    /// Whether a step has a pace of its own.
+    has_paces: bool,
     most_threads: u16,
     /// The first thread of each rank among all, and their number.
     first_thread: Vec<u32>,
@@ -121,6 +134,7 @@ impl Written {
             pacing,
             classes,
             has_dependencies: false,
+            has_paces: false,
             most_threads: 1,
             first_thread: vec![0],
             first_body: vec![0],
@@ -153,6 +167,7 @@ impl Written {
             self.bodies.push(Body { first_pc: pc, first_step, len, times });
             pc = len.checked_mul(times).and_then(|n| n.checked_add(pc)).ok_or(TooLarge::Steps)?;
             self.has_dependencies |= steps.iter().any(|s| s.detail.after.is_some() || s.step.op == Op::Nop);
+            self.has_paces |= steps.iter().any(|s| s.detail.pace.is_some());
             self.steps.extend(steps);
         }
         self.first_body.push(counted(self.bodies.len())?);
@@ -194,6 +209,13 @@ impl Written {
     #[inline]
     pub const fn pacing(&self) -> Pacing {
         self.pacing
+    }
+
+    /// When a message that follows that of a step in its thread is sent.
+    #[inline]
+    pub fn pace(&self, rank: LineRank, at: Slot) -> Pace {
+        let own = if self.has_paces { self.detail(rank, at).pace } else { None };
+        own.unwrap_or_else(|| self.pacing.pace())
     }
 
     /// Names of the link classes that steps name.
@@ -324,11 +346,12 @@ impl Written {
         if round == 0 {
             return written.detail;
         }
-        let (Detail { after, way, src, dst }, by) = (written.detail, written.advance);
+        let (Detail { after, way, pace, src, dst }, by) = (written.detail, written.advance);
         let place = |p: Place| Place { first: moved(p.first, by.blocks, round, self.parts), ..p };
         Detail {
             after: after.map(|slot| Slot { pc: slot.pc.wrapping_add(by.after.wrapping_mul(round)), ..slot }),
             way,
+            pace,
             src: src.map(place),
             dst: dst.map(place),
         }

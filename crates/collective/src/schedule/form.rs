@@ -7,7 +7,7 @@
 //! which they were sent.
 
 use crate::kind::Kind;
-use crate::program::{Buffer, Op, Pacing, Way};
+use crate::program::{Buffer, Op, Pace, Pacing, Way};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this engine reads.
@@ -126,6 +126,16 @@ pub enum WayForm {
 }
 
 impl WayForm {
+    /// A way, whose class of links is a number in `classes`; none for the fabric's route.
+    pub fn of(way: Way, classes: &[String]) -> Option<WayForm> {
+        match way {
+            Way::Route => None,
+            Way::Choice(choice) => Some(WayForm::Choice(choice)),
+            Way::Over(class) => Some(WayForm::Over(classes[usize::from(class)].clone())),
+            Way::Link(link) => Some(WayForm::Link(link)),
+        }
+    }
+
     /// The way of a step, whose class of links is a number in `classes`; a name that is new is added there.
     pub fn way(&self, classes: &mut Vec<String>) -> Way {
         match self {
@@ -246,6 +256,9 @@ pub struct ScheduleStep {
     /// The way of its message, if that is not the fabric's route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<WayForm>,
+    /// When a message that follows this one in its thread is sent, if that is not as in all the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// The number of the whole of which the step is a part. Steps of a thread in a row with the same number are carried out as
     /// one, and their messages as one. A whole by itself if the file does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

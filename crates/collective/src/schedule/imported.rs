@@ -171,7 +171,7 @@ impl Importer<'_> {
         let after = instruction.after.and_then(|on| self.slot(on)).filter(|on| Some(on.thread) != thread);
         let [src, dst] = [instruction.src, instruction.dst].map(|cells| self.place(id, moved, cells.iter().next()?));
         let way = self.steps[id.index()].way.as_ref().map_or(Way::Route, |way| way.way(classes));
-        let detail = Detail { after, way, src, dst };
+        let detail = Detail { after, way, pace: self.steps[id.index()].pace, src, dst };
         WrittenStep { step: step.normal(), detail, advance: Advance::default() }
     }
 

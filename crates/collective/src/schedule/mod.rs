@@ -40,8 +40,8 @@ use crate::verify::{order, race};
 use contract::Contract;
 use form::VERSION;
 use lower::FileNames;
-use threads::Threads;
 use syncline_core::Refusal;
+use threads::Threads;
 
 /// Verifies a schedule.
 ///

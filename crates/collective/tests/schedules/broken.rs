@@ -461,6 +461,7 @@ fn findings_beyond_a_thousand_are_counted() {
             count: 1,
             depends_on: None,
             way: None,
+            pace: None,
             whole: None,
             has_dependents: false,
         })

@@ -61,7 +61,18 @@ pub fn step(
 ) {
     let steps = &mut schedule.ranks[rank as usize].thread_blocks[block as usize].steps;
     let id = steps.len() as u32;
-    steps.push(ScheduleStep { id, op, src, dst, count, depends_on: None, way: None, whole: None, has_dependents: false });
+    steps.push(ScheduleStep {
+        id,
+        op,
+        src,
+        dst,
+        count,
+        depends_on: None,
+        way: None,
+        pace: None,
+        whole: None,
+        has_dependents: false,
+    });
 }
 
 /// Lets the last step of a thread block wait for a step of another of its rank.

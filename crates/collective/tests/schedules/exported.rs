@@ -2,8 +2,9 @@
 
 use crate::build::any_schedule;
 use proptest::prelude::*;
+use syncline_collective::plan_file::msccl::{self, Lane};
 use syncline_collective::plan_file::write::{self, Head};
-use syncline_collective::plan_file::{LineProgram, WrittenPlan, msccl, read};
+use syncline_collective::plan_file::{LineProgram, WrittenPlan, read};
 use syncline_collective::program::{Frame, Pacing};
 use syncline_collective::schedule::form::WayForm;
 use syncline_collective::schedule::{Buffering, Imported, Schedule, imported, verify};
@@ -48,7 +49,7 @@ impl Case {
     }
 
     pub fn schedule(&self) -> Result<Schedule, Vec<Refusal>> {
-        msccl::schedule(&self.head(), &self.plan)
+        msccl::schedule(&self.head(), &self.plan, &Lane::only(&self.plan))
     }
 
     fn head(&self) -> Head<'_> {
@@ -263,7 +264,8 @@ fn more_than_msccl_takes_is_refused_with_the_numbers() {
     let name = "a".repeat(64);
     let (root, grid, composition, balanced) = (Rank(0), &[2][..], Composition::PerDimension, false);
     let refusals =
-        msccl::schedule(&Head { name, root, grid, composition, balanced }, &case.plan).expect_err("a long name");
+        msccl::schedule(&Head { name, root, grid, composition, balanced }, &case.plan, &Lane::only(&case.plan))
+            .expect_err("a long name");
     assert_eq!(refusals[0].to_string(), "name: the name has 64 bytes; accepted: up to 63 bytes");
 }
 
@@ -363,27 +365,22 @@ fn what_is_taken_in_another_order_takes_another_channel() {
 }
 
 #[test]
-fn ways_of_their_own_are_refused_but_choices_are_noted() {
-    let going = |way| broadcast([sends([0, 1]), receives([0, 1])], Detail { way, ..Detail::default() });
-    let ways = |way| {
-        let schedule = going(way).schedule().expect("it has no link of its own");
+fn ways_are_noted() {
+    let ways = |case: Case| {
+        let schedule = case.schedule().expect("it is small");
         let steps = schedule.ranks.into_iter().flat_map(|r| r.thread_blocks).flat_map(|b| b.steps);
-        steps.filter(|s| s.op.sends()).map(|s| s.way).collect::<Vec<_>>()
+        steps.map(|s| s.way).collect::<Vec<_>>()
     };
-    assert_eq!(ways(Way::Route), [None, None]);
-    assert_eq!(ways(Way::Choice(1)), [Some(WayForm::Choice(1)), Some(WayForm::Choice(1))]);
-    assert_eq!(
-        going(Way::Link(3)).refusal(),
-        "plan: step 0 of thread 0 of rank 0 sends over parallel link 3, for which MSCCL has no word"
-    );
+    let going = |way| ways(broadcast([sends([0, 1]), receives([0, 1])], Detail { way, ..Detail::default() }));
+    assert_eq!(going(Way::Route), [None, None, None, None]);
+    for (way, form) in [(Way::Choice(1), WayForm::Choice(1)), (Way::Link(3), WayForm::Link(3))] {
+        assert_eq!(going(way), [Some(form.clone()), Some(form), None, None], "of what is sent only");
+    }
     let (root, frame) = (LineRank(0), Frame { parts: 1, classes: vec!["PCIe".into()], ..Frame::default() });
     let send = Step::send(Blocks::one(0), LineRank(1), Slot::default());
     let ranks = [vec![vec![send]], vec![vec![Step::receive(Op::Recv, Blocks::one(0), root)]]];
     let over = Written::of_steps(frame, &ranks).expect("it is small").with_details(|d| d.way = Way::Over(0));
-    assert_eq!(
-        case(written(Kind::Broadcast, 0, over), None).refusal(),
-        "plan: step 0 of thread 0 of rank 0 sends over links of class 'PCIe', for which MSCCL has no word"
-    );
+    assert_eq!(ways(case(written(Kind::Broadcast, 0, over), None)), [Some(WayForm::Over("PCIe".into())), None]);
 }
 
 #[test]
@@ -531,7 +528,7 @@ fn threads_of_several_thread_blocks_come_back() {
         let plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None }).unwrap();
         let program = plan.program(PhaseId(0), true);
         let head = Head { name: "test".into(), root: Rank(0), grid: &[ranks], composition, balanced: false };
-        let schedule = msccl::schedule(&head, &plan).expect("it is small");
+        let schedule = msccl::schedule(&head, &plan, &Lane::only(&plan)).expect("it is small");
         let imported = imported(&schedule, None).expect("it is right");
         assert!(Program::from(imported.program).does_the_same_as(&program), "{algorithm:?} on {ranks}");
         // Without what the file says of threads, every thread block is one.

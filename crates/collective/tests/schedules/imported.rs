@@ -47,7 +47,7 @@ fn a_ring_in_place_is_the_ring() {
         for schedule in [all_reduce, ring_all_gather(ranks, 1, 1, true), ring_reduce_scatter(ranks, 1, 1, true)] {
             let Imported { kind, root, program, regular } = import(&schedule);
             assert_eq!((root, regular), (Rank(0), true));
-            assert_eq!(program.pacing(), Pacing { one_by_one: true, spreads: false, one_queue: false });
+            assert_eq!(program.pacing(), Pacing { one_by_one: true, spreads: false, queues: 0 });
             let ring = Program::Ring { kind, ranks, up: true };
             assert_eq!((program.parts(), program.ranks(), program.threads()), (ranks, ranks, 1));
             assert!(program.distinct_steps().iter().all(|s| s.detail == Detail::default()), "all in the vector");

@@ -145,18 +145,6 @@ impl Connections {
         }
         counts
     }
-
-    /// The rank and channel with most thread blocks that send, or receive, if these are too many.
-    pub(super) fn most_crowded(&self) -> Option<(Rank, u32, &'static str, usize)> {
-        let mut crowd: BTreeMap<(Rank, u32, &str), usize> = BTreeMap::new();
-        for Connection { from, to, channel } in &self.all {
-            *crowd.entry((*from, *channel, "send")).or_default() += 1;
-            *crowd.entry((*to, *channel, "receive")).or_default() += 1;
-        }
-        let most = crowd.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-        let ((rank, channel, verb), count) = most;
-        (count > limits::BLOCKS_PER_CHANNEL).then_some((rank, channel, verb, count))
-    }
 }
 
 /// What a step receives and sends on.

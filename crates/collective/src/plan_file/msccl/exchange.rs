@@ -45,17 +45,19 @@ struct Arrival {
     goes_on: bool,
 }
 
-/// Where the data of all steps lie.
-pub(super) fn lay_out(group: &Group<'_>, steps: &Unrolled) -> Result<Memory, Refusal> {
-    let mut in_place = Exchange::new(group, steps, true);
-    group.phases().try_for_each(|phase| in_place.lay_out(steps, phase))?;
-    if !in_place.overwrites {
-        return Ok(in_place.memory);
-    }
-    let mut apart = Exchange::new(group, steps, false);
-    apart.copy_own_parcels();
-    group.phases().try_for_each(|phase| apart.lay_out(steps, phase))?;
-    Ok(apart.memory)
+/// Where the data of all steps lie, with input and output in the same memory; none if something would be overwritten.
+pub(super) fn in_place(group: &Group<'_>, steps: &Unrolled) -> Result<Option<Memory>, Refusal> {
+    let mut exchange = Exchange::new(group, steps, true);
+    group.phases().try_for_each(|phase| exchange.lay_out(steps, phase))?;
+    Ok((!exchange.overwrites).then_some(exchange.memory))
+}
+
+/// Where the data of all steps lie, with input and output apart.
+pub(super) fn apart(group: &Group<'_>, steps: &Unrolled) -> Result<Memory, Refusal> {
+    let mut exchange = Exchange::new(group, steps, false);
+    exchange.copy_own_parcels();
+    group.phases().try_for_each(|phase| exchange.lay_out(steps, phase))?;
+    Ok(exchange.memory)
 }
 
 struct Exchange<'a> {
@@ -105,8 +107,8 @@ impl<'a> Exchange<'a> {
         let mut arrivals = Vec::new();
         for (id, step) in of_phase().filter(|s| s.1.op.receives()) {
             let parts = self.parts(step, &held)?;
-            let own = group.own(step.rank, phase).0;
-            let goes_on = parts.iter().any(|(parcel, _)| group.coordinate(parcel.to, group.dim(phase)) != own);
+            let own = group.own(step.rank, phase);
+            let goes_on = parts.iter().any(|(parcel, _)| group.own(parcel.to, phase) != own);
             arrivals.push(Arrival { id, rank: step.rank, parts, goes_on });
         }
         let waiting = self.waiting(&arrivals, group.phases().find(|&next| next > phase));
@@ -219,8 +221,8 @@ impl<'a> Exchange<'a> {
 }
 
 /// What a rank holds when it enters a phase: parcels from those that differ from it along the dimensions so far, for those
-/// that differ from it along the others. They are in the order of the coordinates along this dimension and the following ones
-/// of those that they are for, and then by origin.
+/// that differ from it along the others. They are in the order of the places along this dimension and the following ones of
+/// those that they are for, and then by origin.
 fn held(group: &Group<'_>, rank: Rank, phase: PhaseId) -> Vec<Parcel> {
     let alike = |other: Rank, along: &dyn Fn(PhaseId) -> bool| {
         let mut dims = group.phases().filter(|&p| along(p)).map(|p| group.dim(p));
@@ -229,6 +231,6 @@ fn held(group: &Group<'_>, rank: Rank, phase: PhaseId) -> Vec<Parcel> {
     let origins: Vec<Rank> = group.all().filter(|&from| alike(from, &|p| p >= phase)).collect();
     let mut aims: Vec<Rank> = group.all().filter(|&to| alike(to, &|p| p < phase)).collect();
     let to_come = || group.phases().filter(|&p| p >= phase);
-    aims.sort_by_cached_key(|&to| to_come().map(|p| group.coordinate(to, group.dim(p))).collect::<Vec<u32>>());
+    aims.sort_by_cached_key(|&to| to_come().map(|p| group.own(to, p).0).collect::<Vec<u32>>());
     aims.iter().flat_map(|&to| origins.iter().map(move |&from| Parcel { from, to })).collect()
 }

@@ -1,11 +1,12 @@
 //! The ranks of a plan on their grid, the programs that they follow, and the sizes of buffers.
 
-use super::too_many;
+use super::{Lane, too_many};
 use crate::kind::Kind;
 use crate::plan::{PhaseId, Plan, Split};
 use crate::plan_file::write::Head;
 use crate::program::{Buffer, Detail, Op, Pacing, Program, Slot, Way};
 use crate::rank::{LineRank, Rank};
+use crate::schedule::form::WayForm;
 use crate::schedule::{limits, structure};
 use syncline_core::{Bytes, Grid, Refusal};
 
@@ -16,8 +17,10 @@ const CHUNKS: Split = Split { element: 1 };
 pub(super) struct Group<'a> {
     plan: &'a Plan,
     grid: Grid,
-    /// The program of each phase.
-    programs: Vec<Program>,
+    /// What its ranks do in each phase.
+    lanes: &'a [Lane],
+    /// For each phase, the place of each rank of a line, if ranks have an order.
+    places: Vec<Option<Vec<LineRank>>>,
     /// Chunks of the vector.
     chunks: u32,
     /// What steps say of where their data lie.
@@ -36,8 +39,8 @@ struct Named {
 }
 
 impl<'a> Group<'a> {
-    /// The ranks of a plan whose numbers a schedule can hold at all.
-    pub(super) fn new(head: &Head<'_>, plan: &'a Plan) -> Result<Group<'a>, Vec<Refusal>> {
+    /// The ranks of a plan whose numbers a schedule can hold at all, with a lane of each phase.
+    pub(super) fn new(head: &Head<'_>, plan: &'a Plan, lanes: &'a [Lane]) -> Result<Group<'a>, Vec<Refusal>> {
         let mut refusals = Vec::new();
         if head.name.len() > limits::NAME_BYTES {
             let message = format!("the name has {} bytes", head.name.len());
@@ -61,8 +64,8 @@ impl<'a> Group<'a> {
                 return Err(refusals);
             }
         }
-        let programs: Vec<Program> = plan.phase_ids().map(|p| plan.program(p, true)).collect();
-        for (phase, program) in plan.phases().iter().zip(&programs) {
+        let programs = || lanes.iter().map(|lane| &lane.program);
+        for (phase, program) in plan.phases().iter().zip(programs()) {
             if program.has_switch() {
                 let message = format!(
                     "the {} {} along dimension {} needs a switch that adds or copies, for which MSCCL has no word",
@@ -73,14 +76,14 @@ impl<'a> Group<'a> {
                 refusals.push(Refusal::of("plan", message).accepting("algorithms of the ranks alone"));
             }
         }
-        let mut exchanges = programs.iter().zip(plan.phases()).filter(|(_, phase)| phase.kind == Kind::AllToAll);
+        let mut exchanges = programs().zip(plan.phases()).filter(|(_, phase)| phase.kind == Kind::AllToAll);
         if let Some((program, phase)) = exchanges.find(|(program, phase)| !program.parts().is_multiple_of(phase.ranks))
         {
             let message = format!("{} blocks do not divide among {} ranks", program.parts(), phase.ranks);
             refusals.push(Refusal::of("plan", message).accepting(format!("a multiple of {}", phase.ranks)));
             return Err(refusals);
         }
-        let chunks = chunks(plan, &programs, grid.ranks());
+        let chunks = chunks(plan, programs(), grid.ranks());
         if chunks > structure::MAX_CHUNKS.into() {
             let message = format!("equal blocks cut the vector into {chunks} chunks");
             refusals.push(Refusal::of("plan", message).accepting(format!("up to {}", structure::MAX_CHUNKS)));
@@ -88,7 +91,8 @@ impl<'a> Group<'a> {
         if !refusals.is_empty() {
             return Err(refusals);
         }
-        let mut group = Group { plan, grid, programs, chunks: chunks as u32, named: Named::default() };
+        let places = lanes.iter().map(|lane| lane.order.as_deref().map(places)).collect();
+        let mut group = Group { plan, grid, lanes, places, chunks: chunks as u32, named: Named::default() };
         group.check_number_of_steps().map_err(|refusal| vec![refusal])?;
         group.read_details().map_err(|refusal| vec![refusal])?;
         Ok(group)
@@ -123,7 +127,7 @@ impl<'a> Group<'a> {
     /// Finds what steps say beyond what all of them do, and refuses what cannot be said in a schedule.
     fn read_details(&mut self) -> Result<(), Refusal> {
         let mut named = Named::default();
-        for (program, phase) in self.programs.iter().zip(self.plan.phases()) {
+        for (Lane { program, .. }, phase) in self.lanes.iter().zip(self.plan.phases()) {
             for (rank, thread) in (0..phase.ranks).flat_map(|r| (0..program.threads()).map(move |t| (LineRank(r), t))) {
                 for pc in 0..program.steps(rank, thread) {
                     let at = Slot { thread, pc };
@@ -132,17 +136,6 @@ impl<'a> Group<'a> {
                         let message = format!("step {pc} of thread {thread} of rank {rank} {what}");
                         Err(Refusal::of("plan", message))
                     };
-                    match detail.way {
-                        // A choice among routes that are as good leaves open which of them is taken, as a schedule does.
-                        Way::Route | Way::Choice(_) => {}
-                        Way::Over(class) => {
-                            let class = program.classes().get(usize::from(class)).map_or("", |c| c);
-                            return refuse(format!("sends over links of class '{class}', for which MSCCL has no word"));
-                        }
-                        Way::Link(link) => {
-                            return refuse(format!("sends over parallel link {link}, for which MSCCL has no word"));
-                        }
-                    }
                     if op == Op::ResidualAdd {
                         return refuse(format!("adds a residual, which is nobody's input, in a {}", phase.kind));
                     }
@@ -151,9 +144,9 @@ impl<'a> Group<'a> {
             }
         }
         self.named = named;
-        let message = if self.are_apart() && self.programs.len() > 1 {
+        let message = if self.are_apart() && self.lanes.len() > 1 {
             "the plan has input and output apart in several phases"
-        } else if named.some && self.kind() == Kind::AllToAll && (named.not_all || self.programs.len() > 1) {
+        } else if named.some && self.kind() == Kind::AllToAll && (named.not_all || self.lanes.len() > 1) {
             "some steps of the all-to-all name the places of their data, and others leave them open"
         } else {
             return Ok(());
@@ -180,13 +173,13 @@ impl<'a> Group<'a> {
         if matches!(self.kind(), Kind::AllGather | Kind::Gather) { Buffer::Output } else { Buffer::Input }
     }
 
-    /// Chunks of the input and of the output of every rank.
-    pub(super) fn buffers(&self) -> [u32; 2] {
-        let share = self.chunks / self.ranks();
+    /// Chunks of the input and of the output of every rank, of a vector of so many.
+    pub(super) fn buffers(&self, chunks: u32) -> [u32; 2] {
+        let share = chunks / self.ranks();
         match self.kind() {
-            Kind::AllGather | Kind::Gather => [share, self.chunks],
-            Kind::ReduceScatter | Kind::Scatter => [self.chunks, share],
-            _ => [self.chunks; 2],
+            Kind::AllGather | Kind::Gather => [share, chunks],
+            Kind::ReduceScatter | Kind::Scatter => [chunks, share],
+            _ => [chunks; 2],
         }
     }
 
@@ -212,13 +205,15 @@ impl<'a> Group<'a> {
 
     /// The program of a phase.
     pub(super) fn program(&self, phase: PhaseId) -> &Program {
-        &self.programs[phase.index()]
+        &self.lanes[phase.index()].program
     }
 
-    /// How messages follow one another: as in the first phase in which that matters. None if it is as with thread blocks.
-    pub(super) fn pacing(&self) -> Option<Pacing> {
-        let first = self.programs.iter().find(|program| sends_in_a_row(program));
-        first.map(Program::pacing).filter(|pacing| *pacing != Pacing::OF_THREAD_BLOCKS)
+    /// How messages follow one another: as in the first phase in which that matters.
+    pub(super) fn pacing(&self) -> Pacing {
+        let programs = || self.lanes.iter().map(|lane| &lane.program);
+        let first = programs().find(|program| sends_in_a_row(program));
+        let queues = programs().map(|program| program.pacing().queues).max().unwrap_or(0);
+        Pacing { queues, ..first.map_or(Pacing::OF_THREAD_BLOCKS, Program::pacing) }
     }
 
     /// Chunks of the vector.
@@ -243,12 +238,39 @@ impl<'a> Group<'a> {
 
     /// The number of a rank in the program of a phase.
     pub(super) fn own(&self, rank: Rank, phase: PhaseId) -> LineRank {
-        LineRank(self.coordinate(rank, self.dim(phase)))
+        let coordinate = LineRank(self.coordinate(rank, self.dim(phase)));
+        self.places[phase.index()].as_ref().map_or(coordinate, |places| places[coordinate.index()])
     }
 
     /// Whom the program of a phase calls `there`, seen from a rank.
     pub(super) fn peer(&self, rank: Rank, phase: PhaseId, there: LineRank) -> Rank {
+        let order = self.lanes[phase.index()].order.as_ref();
+        let there = order.map_or(there, |order| order[there.index()]);
         Rank(self.grid.with_coordinate(rank.0, self.dim(phase), there.0))
+    }
+
+    /// The way of what a step of a phase sends, whose program says this of it.
+    pub(super) fn way(&self, rank: Rank, phase: PhaseId, said: Way) -> Option<WayForm> {
+        let Lane { program, links, .. } = &self.lanes[phase.index()];
+        match links {
+            Some(links) => Some(WayForm::Link(links[self.own(rank, phase).index()])),
+            None => WayForm::of(said, program.classes()),
+        }
+    }
+
+    /// The number in its vector of a block of the program of a phase: blocks of a place are those of the rank there.
+    pub(super) fn block(&self, phase: PhaseId, block: u32) -> u32 {
+        let Lane { program, order, .. } = &self.lanes[phase.index()];
+        match order
+            .as_ref()
+            .filter(|_| !matches!(self.plan.phases()[phase.index()].kind, Kind::Broadcast | Kind::Reduce))
+        {
+            Some(order) => {
+                let each = program.parts() / program.ranks();
+                order[(block / each) as usize].0 * each + block % each
+            }
+            None => block,
+        }
     }
 
     /// Whether a rank has steps in a phase.
@@ -293,6 +315,13 @@ impl Named {
     }
 }
 
+/// The place of each rank in an order.
+fn places(order: &[LineRank]) -> Vec<LineRank> {
+    let mut places = vec![LineRank(0); order.len()];
+    order.iter().zip((0..).map(LineRank)).for_each(|(rank, place)| places[rank.index()] = place);
+    places
+}
+
 /// Whether a thread of a program sends several messages of its own in a row.
 fn sends_in_a_row(program: &Program) -> bool {
     let threads = (0..program.ranks()).flat_map(|rank| (0..program.threads()).map(move |t| (LineRank(rank), t)));
@@ -303,12 +332,11 @@ fn sends_in_a_row(program: &Program) -> bool {
 }
 
 /// The least number of chunks of which every block of every phase is a whole number; saturates.
-fn chunks(plan: &Plan, programs: &[Program], ranks: u32) -> u64 {
+fn chunks<'a>(plan: &Plan, programs: impl Iterator<Item = &'a Program>, ranks: u32) -> u64 {
     match plan.kind() {
         // What one rank has for another is cut as finely as any phase does.
         Kind::AllToAll => {
-            let each =
-                programs.iter().zip(plan.phases()).map(|(program, phase)| u64::from(program.parts() / phase.ranks));
+            let each = programs.zip(plan.phases()).map(|(program, phase)| u64::from(program.parts() / phase.ranks));
             each.fold(1, least_common_multiple).saturating_mul(ranks.into())
         }
         Kind::AllReduce | Kind::Broadcast | Kind::Reduce => plan.equal_blocks(),

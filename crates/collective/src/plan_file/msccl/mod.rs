@@ -30,6 +30,7 @@
 mod connections;
 mod exchange;
 mod group;
+mod lanes;
 mod pieces;
 mod runs;
 mod thread_blocks;
@@ -37,49 +38,90 @@ mod unrolled;
 mod vector;
 
 use super::write::Head;
-use crate::kind::Kind;
 use crate::plan::Plan;
+use crate::program::{Pacing, Program};
+use crate::rank::LineRank;
 use crate::schedule::form::{Collective, Format, Protocol, Schedule, ScheduleRank, ThreadBlock, VERSION};
 use crate::schedule::limits;
 use crate::schedule::structure::MAX_CHUNKS;
 use connections::Connections;
 use group::Group;
 use runs::Runs;
+use std::collections::BTreeMap;
 use syncline_core::Refusal;
 use unrolled::Unrolled;
 
-/// A plan as a schedule. Rings go up.
+/// What the ranks of a phase do in one of its lanes.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// The program of the places of a line.
+    pub program: Program,
+    /// The rank at each place; none if places have the numbers of ranks.
+    pub order: Option<Vec<LineRank>>,
+    /// Which of the parallel links each place sends over, by their numbers; none if its messages go as the program says.
+    pub links: Option<Vec<u16>>,
+}
+
+impl Lane {
+    /// The only lane of every phase of a plan, where ranks have an order of their own along no dimension. Rings go up.
+    pub fn only(plan: &Plan) -> Vec<Vec<Lane>> {
+        let lane = |phase| Lane { program: plan.program(phase, true), order: None, links: None };
+        vec![plan.phase_ids().map(lane).collect()]
+    }
+}
+
+/// A plan as a schedule. `lanes` has, for each lane, what is done in each phase; each lane has an equal share of the vector.
 ///
 /// # Errors
-/// What the format or its runtime cannot hold, with the numbers: switches, ways other than the route, more steps, chunks,
-/// thread blocks or channels than MSCCL takes. Also a plan whose steps do not fit each other.
-pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> {
-    let group = Group::new(head, plan)?;
+/// What the format or its runtime cannot hold, with the numbers: switches, more steps, chunks, thread blocks or channels than
+/// MSCCL takes. Also a plan whose steps do not fit each other.
+pub fn schedule(head: &Head<'_>, plan: &Plan, lanes: &[Vec<Lane>]) -> Result<Schedule, Vec<Refusal>> {
     let one = |refusal: Refusal| vec![refusal];
-    let steps = Unrolled::new(&group).map_err(one)?;
-    // Before memory is laid out, which costs most.
-    refuse_all(refused_blocks(&steps, &Connections::new(&steps, group.ranks()).map_err(one)?))?;
-    let memory = match group.kind() {
-        Kind::AllToAll if !group.names_places() => exchange::lay_out(&group, &steps),
-        _ => vector::lay_out(&group, &steps),
+    let mut all: Vec<(Group<'_>, Unrolled)> = Vec::with_capacity(lanes.len());
+    for lane in lanes {
+        let group = Group::new(head, plan, lane)?;
+        let steps = Unrolled::new(&group).map_err(one)?;
+        // Before memory is laid out, which costs most.
+        let connections = Connections::new(&steps, group.ranks()).map_err(one)?;
+        refuse_all(refused_steps_of_plan(&steps, &connections))?;
+        all.push((group, steps));
+    }
+    let Some((group, _)) = all.first() else {
+        return Err(one(Refusal::of("plan", "there are no lanes").accepting("1 or more")));
     };
-    let memory = memory.map_err(one)?;
-    refuse_all(refused_scratch(&memory))?;
-    let cuts = pieces::cuts(&steps, &memory.of_step).map_err(one)?;
-    let (steps, memory, cuts) = pieces::spread(steps, memory, cuts);
-    let mut connections = Connections::new(&steps, group.ranks()).map_err(one)?;
-    refuse_all(refused_blocks(&steps, &connections))?;
-    connections.choose_channels();
-    refuse_all(refused_channels(&connections))?;
-    let blocks = thread_blocks::write(&group, &steps, &connections, &memory, &cuts);
-    refuse_all(refused_steps(&blocks))?;
+    let chunks = group.chunks().saturating_mul(lanes.len() as u32);
+    if chunks > MAX_CHUNKS {
+        let message = format!("{} lanes cut the vector into {chunks} chunks", lanes.len());
+        return Err(one(Refusal::of("plan", message).accepting(format!("up to {MAX_CHUNKS}"))));
+    }
+    let memories = lanes::lay_out(&all).map_err(one)?;
+    let in_place = memories.iter().all(|memory| memory.in_place);
+    let mut scratch = vec![0; group.ranks() as usize];
+    memories.iter().for_each(|memory| scratch.iter_mut().zip(&memory.scratch).for_each(|(all, own)| *all += own));
+    refuse_all(refused_scratch(&scratch))?;
+    let (mut pacing, [input, output], ranks) = (group.pacing(), group.buffers(chunks), group.ranks());
+    let mut of_lanes = Vec::with_capacity(lanes.len());
+    for ((group, steps), memory) in all.into_iter().zip(memories) {
+        let cuts = pieces::cuts(&steps, &memory.of_step).map_err(one)?;
+        let (steps, memory, cuts) = pieces::spread(steps, memory, cuts);
+        let mut connections = Connections::new(&steps, ranks).map_err(one)?;
+        connections.choose_channels();
+        of_lanes.push(thread_blocks::write(&group, &steps, &connections, &memory, &cuts));
+    }
+    if of_lanes.len() > 1 && pacing.queues == 0 {
+        pacing.queues = lanes::threads(&of_lanes) as u16;
+    }
+    let blocks = lanes::side_by_side(of_lanes);
+    let mut refusals = refused_blocks(&blocks);
+    refusals.extend(refused_channels(&blocks));
+    refusals.extend(refused_steps(&blocks));
+    refuse_all(refusals)?;
     let channels = blocks.iter().flatten().map(|b| b.channel + 1).max();
-    let [input, output] = group.buffers();
-    let rank = |((id, thread_blocks), scratch_chunks): ((u32, Vec<ThreadBlock>), &u32)| ScheduleRank {
+    let rank = |((id, thread_blocks), scratch_chunks): ((u32, Vec<ThreadBlock>), u32)| ScheduleRank {
         id,
         input_chunks: input,
         output_chunks: output,
-        scratch_chunks: *scratch_chunks,
+        scratch_chunks,
         thread_blocks,
     };
     Ok(Schedule {
@@ -87,16 +129,16 @@ pub fn schedule(head: &Head<'_>, plan: &Plan) -> Result<Schedule, Vec<Refusal>> 
         version: VERSION,
         name: head.name.clone(),
         collective: Collective::from(plan.kind()),
-        in_place: memory.in_place,
+        in_place,
         root: plan.kind().is_rooted().then_some(head.root.0),
         protocol: Protocol::Simple,
         min_bytes: None,
         max_bytes: None,
         threads: None,
         channels,
-        chunks_per_loop: Some(group.chunks()),
-        pacing: group.pacing(),
-        ranks: (0..).zip(blocks).zip(&memory.scratch).map(rank).collect(),
+        chunks_per_loop: Some(chunks),
+        pacing: Some(pacing).filter(|pacing| *pacing != Pacing::OF_THREAD_BLOCKS),
+        ranks: (0..).zip(blocks).zip(scratch).map(rank).collect(),
     })
 }
 
@@ -133,13 +175,11 @@ fn worst<T, N: Ord>(all: impl Iterator<Item = (T, N)>) -> Option<(T, N)> {
     all.reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
-/// More thread blocks than the limit, or more steps in one of them even if none is cut and none only waits.
-fn refused_blocks(steps: &Unrolled, connections: &Connections) -> Vec<Refusal> {
+/// More steps of a thread block than the limit, even if none is cut and none only waits.
+fn refused_steps_of_plan(steps: &Unrolled, connections: &Connections) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let blocks = worst(connections.blocks.iter().map(Vec::len).enumerate());
-    if let Some((rank, count)) = blocks.filter(|most| most.1 > limits::BLOCKS_PER_RANK) {
-        refusals.push(too_many(format!("rank {rank} has {count} thread blocks"), limits::BLOCKS_PER_RANK));
-    }
+    refusals.extend(blocks.and_then(|(rank, count)| too_many_blocks(rank, count)));
     let longest = worst(connections.steps_of_blocks(steps).into_iter());
     if let Some(((rank, block), count)) = longest.filter(|most| most.1 > limits::STEPS_PER_BLOCK) {
         let what = format!("thread block {block} of rank {rank} has {count} steps");
@@ -148,9 +188,20 @@ fn refused_blocks(steps: &Unrolled, connections: &Connections) -> Vec<Refusal> {
     refusals
 }
 
+fn too_many_blocks(rank: usize, count: usize) -> Option<Refusal> {
+    let is_too_many = count > limits::BLOCKS_PER_RANK;
+    is_too_many.then(|| too_many(format!("rank {rank} has {count} thread blocks"), limits::BLOCKS_PER_RANK))
+}
+
+/// More thread blocks than the limit.
+fn refused_blocks(ranks: &[Vec<ThreadBlock>]) -> Vec<Refusal> {
+    let most = worst(ranks.iter().map(Vec::len).enumerate());
+    most.and_then(|(rank, count)| too_many_blocks(rank, count)).into_iter().collect()
+}
+
 /// More scratch than a schedule may have.
-fn refused_scratch(memory: &Memory) -> Vec<Refusal> {
-    let beyond = worst(memory.scratch.iter().enumerate()).filter(|most| *most.1 > MAX_CHUNKS);
+fn refused_scratch(scratch: &[u32]) -> Vec<Refusal> {
+    let beyond = worst(scratch.iter().enumerate()).filter(|most| *most.1 > MAX_CHUNKS);
     let refusal = |(rank, chunks)| {
         let message = format!("rank {rank} has {chunks} chunks of scratch");
         Refusal::of("plan", message).accepting(format!("up to {MAX_CHUNKS}"))
@@ -159,13 +210,20 @@ fn refused_scratch(memory: &Memory) -> Vec<Refusal> {
 }
 
 /// Channels beyond the limits; of each limit, the worst case.
-fn refused_channels(connections: &Connections) -> Vec<Refusal> {
+fn refused_channels(ranks: &[Vec<ThreadBlock>]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    let channels = connections.all.iter().map(|c| c.channel + 1).max().unwrap_or(0);
+    let channels = ranks.iter().flatten().map(|block| block.channel + 1).max().unwrap_or(0);
     if channels > limits::CHANNELS {
         refusals.push(too_many(format!("there are {channels} channels"), limits::CHANNELS));
     }
-    if let Some((rank, channel, verb, count)) = connections.most_crowded() {
+    let mut crowd: BTreeMap<(usize, u32, &str), usize> = BTreeMap::new();
+    for (rank, block) in ranks.iter().enumerate().flat_map(|(rank, blocks)| blocks.iter().map(move |b| (rank, b))) {
+        for (verb, peer) in [("send", block.send), ("receive", block.recv)] {
+            *crowd.entry((rank, block.channel, verb)).or_default() += usize::from(peer.is_some());
+        }
+    }
+    let most = worst(crowd.into_iter()).filter(|most| most.1 > limits::BLOCKS_PER_CHANNEL);
+    if let Some(((rank, channel, verb), count)) = most {
         let what = format!("{count} thread blocks of rank {rank} {verb} on channel {channel}");
         refusals.push(too_many(what, limits::BLOCKS_PER_CHANNEL));
     }

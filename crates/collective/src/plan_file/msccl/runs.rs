@@ -25,6 +25,31 @@ impl Runs {
         }
     }
 
+    /// The same in the buffers that `lanes` lanes share, of which this is one: of every `share` chunks of a vector, each lane has
+    /// as many; in scratch, the chunks of lanes follow one another, and those of this one begin at `scratch`.
+    pub(super) fn in_lane(&self, lane: u32, lanes: u32, share: u32, scratch: u32) -> Runs {
+        let mut all = Runs::default();
+        for &Run { buffer, mut first, mut count } in &self.0 {
+            if buffer == Buffer::Scratch {
+                all.push(buffer, scratch + first, count);
+                continue;
+            }
+            while count > 0 {
+                let (number, inside) = (first / share, first % share);
+                let part = count.min(share - inside);
+                all.push(buffer, (number * lanes + lane) * share + inside, part);
+                (first, count) = (first + part, count - part);
+            }
+        }
+        all
+    }
+
+    /// Whether all chunks are of one share of a vector, of so many chunks each, and follow one another.
+    pub(super) fn are_of_one_share(&self, share: u32) -> bool {
+        let within = |run: &Run| run.buffer == Buffer::Scratch || run.first % share + run.count <= share;
+        self.0.len() <= 1 && self.0.iter().all(within)
+    }
+
     /// Chunks in all.
     pub(super) fn count(&self) -> u32 {
         self.0.iter().map(|run| run.count).sum()

@@ -6,7 +6,7 @@ use super::pieces::{self, Cuts};
 use super::runs::Runs;
 use super::unrolled::{StepId, Unrolled};
 use super::{Memory, Operands};
-use crate::program::{Op, Way};
+use crate::program::{Op, Pace};
 use crate::rank::Rank;
 use crate::schedule::form::{Dependency, ScheduleStep, ThreadBlock, WayForm};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,17 +60,15 @@ impl Writer<'_> {
             last.insert(id, Dependency { thread_block, step: *length - 1 });
         }
         self.name_threads(&of_rank, &mut blocks);
-        let wholes = self.wholes(&of_rank);
+        let (wholes, paces) = (self.wholes(&of_rank), self.paces(&of_rank));
         for &id in &of_rank {
             let (op, Operands { src, dst }) = (self.steps.step(id).op, &self.memory.of_step[id.index()]);
             let waits: Vec<Dependency> = self.waits[id.index()].iter().map(|on| last[on]).collect();
             let count = src.count().max(dst.count()); // equal, where it has both
-            let way = match self.steps.step(id).detail.way {
-                Way::Choice(choice) => Some(WayForm::Choice(choice)),
-                _ => None,
-            };
-            let whole = wholes.get(&id).copied();
-            let moves = Moves { op, src, dst, count, cuts: &self.cuts[id.index()], whole, way };
+            let step = self.steps.step(id);
+            let way = self.group.way(rank, step.phase, step.detail.way).filter(|_| op.sends());
+            let (whole, pace) = (wholes.get(&id).copied(), paces.get(&id).copied());
+            let moves = Moves { op, src, dst, count, cuts: &self.cuts[id.index()], whole, way, pace };
             add(&mut blocks[self.block_of(id) as usize].steps, &moves, &waits);
         }
         self.add_copies(rank, &mut blocks);
@@ -105,6 +103,23 @@ impl Writer<'_> {
         wholes
     }
 
+    /// The pace of each step of a rank that is followed by a message, if it is not that of the schedule; of a step that is
+    /// written as several, at the first. Phases do not wait for each other's messages.
+    fn paces(&self, of_rank: &[StepId]) -> BTreeMap<StepId, Pace> {
+        let most = self.group.pacing().pace();
+        let pace = |pair: &[StepId]| {
+            let [step, next] = [pair[0], pair[1]].map(|id| self.steps.step(id));
+            let is_followed = step.op.sends() && next.op == Op::Send && step.at.thread == next.at.thread;
+            let pace = match step.phase == next.phase {
+                true => self.group.program(step.phase).pace(self.group.own(step.rank, step.phase), step.at),
+                false => Pace::Free,
+            };
+            (is_followed && pace != most).then_some((pair[0], pace))
+        };
+        let firsts: Vec<StepId> = of_rank.iter().copied().filter(|&id| self.steps.step(id).lane == 0).collect();
+        firsts.windows(2).filter_map(pace).collect()
+    }
+
     fn block_of(&self, id: StepId) -> u32 {
         self.connections.of_step[id.index()]
     }
@@ -119,20 +134,16 @@ impl Writer<'_> {
         let mut steps = Vec::new();
         let cuts = pieces::small_enough(&src.cuts().chain(dst.cuts()).collect(), count);
         let whole = (!cuts.is_empty()).then_some(0);
-        add(&mut steps, &Moves { op: Op::Copy, src, dst, count, cuts: &cuts, whole, way: None }, &[]);
+        add(&mut steps, &Moves { op: Op::Copy, src, dst, count, cuts: &cuts, whole, way: None, pace: None }, &[]);
         let id = blocks.len() as u32;
-        // A thread of its own, numbered if the others are.
-        let thread = blocks.iter().filter_map(|block| block.thread).max().map(|last| last + 1);
-        blocks.push(ThreadBlock { id, send: None, recv: None, thread, channel: 0, steps });
+        let thread = blocks.iter().filter_map(|block| block.thread).max().map_or(0, |last| last + 1);
+        blocks.push(ThreadBlock { id, send: None, recv: None, thread: Some(thread), channel: 0, steps });
     }
 
-    /// Says of which threads the thread blocks of a rank are parts, unless each is one of the same number.
+    /// Says of which threads the thread blocks of a rank are parts.
     fn name_threads(&self, of_rank: &[StepId], blocks: &mut [ThreadBlock]) {
         for &id in of_rank {
             blocks[self.block_of(id) as usize].thread = Some(self.steps.step(id).at.thread.into());
-        }
-        if blocks.iter().all(|block| block.thread == Some(block.id)) {
-            blocks.iter_mut().for_each(|block| block.thread = None);
         }
     }
 
@@ -206,16 +217,19 @@ struct Moves<'a> {
     /// Its number, if it is written as several.
     whole: Option<u32>,
     way: Option<WayForm>,
+    /// When the message that follows is sent, if that is not as in all the schedule.
+    pace: Option<Pace>,
 }
 
 /// Adds a step that waits for several others, in as many pieces as it is cut into. A step waits for one other; before one that
 /// waits for more there are steps that do nothing but wait.
 fn add(steps: &mut Vec<ScheduleStep>, moves: &Moves<'_>, waits: &[Dependency]) {
-    let Moves { op, src, dst, count, cuts, whole, ref way } = *moves;
+    let Moves { op, src, dst, count, cuts, whole, pace, ref way } = *moves;
     let (mut depends_on, nops) = waits.split_last().map_or((None, waits), |(last, nops)| (Some(*last), nops));
     let step = |steps: &[ScheduleStep], op, depends_on| {
-        let (id, has_dependents) = (steps.len() as u32, false);
-        ScheduleStep { id, op, src: None, dst: None, count: 0, depends_on, way: None, whole: None, has_dependents }
+        let (id, [src, dst], count) = (steps.len() as u32, [None; 2], 0);
+        let (way, pace, whole, has_dependents) = (None, None, None, false);
+        ScheduleStep { id, op, src, dst, count, depends_on, way, pace, whole, has_dependents }
     };
     for on in nops {
         steps.push(step(steps, Op::Nop, Some(*on)));
@@ -223,7 +237,15 @@ fn add(steps: &mut Vec<ScheduleStep>, moves: &Moves<'_>, waits: &[Dependency]) {
     let mut begin = 0;
     for end in cuts.iter().copied().chain([count]) {
         let (src, dst, way) = (src.at(begin), dst.at(begin), way.clone());
-        steps.push(ScheduleStep { src, dst, count: end - begin, way, whole, ..step(steps, op, depends_on.take()) });
+        steps.push(ScheduleStep {
+            src,
+            dst,
+            count: end - begin,
+            way,
+            pace,
+            whole,
+            ..step(steps, op, depends_on.take())
+        });
         begin = end;
     }
 }

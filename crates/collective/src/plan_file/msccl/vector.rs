@@ -60,9 +60,10 @@ impl Vector<'_> {
             }
             _ if first >= parts || count > parts => return Err(step.wrong("works on blocks that do not exist")),
             _ => {
-                let before = count.min(parts - first);
-                self.push(&mut runs, base + first * block, before * block);
-                self.push(&mut runs, base, (count - before) * block);
+                for nth in 0..count {
+                    let first = self.group.block(step.phase, (first + nth) % parts);
+                    self.push(&mut runs, base + first * block, block);
+                }
             }
         }
         Ok(runs)
