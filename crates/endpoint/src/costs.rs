@@ -117,8 +117,9 @@ pub(crate) struct Datapath {
 }
 
 impl Datapath {
-    /// A step whose data streams through memory, SMs (if it is a kernel's) and bus at once.
-    #[inline]
+    /// A step whose data streams through memory, SMs (if it is a kernel's) and bus at once. Apart from those who ask, so that
+    /// their own work stays short enough to be part of every event.
+    #[inline(never)]
     pub fn stream(&mut self, npu: usize, now: Ps, op: Op, len: Bytes, kernel: bool) -> Ps {
         let mut ready = now;
         if op.receives() {

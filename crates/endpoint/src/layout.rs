@@ -6,7 +6,9 @@
 
 use crate::api::Chunk;
 use std::sync::Arc;
-use syncline_collective::{Kind, LineRank, Pace, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way};
+use syncline_collective::{
+    Blocks, Kind, LineRank, Pace, Phase, PhaseId, Plan, PlanId, Program, Rank, Slot, Split, Step, Way,
+};
 use syncline_core::{Bytes, Grid, Id, NodeId, PortId};
 use syncline_network::Route;
 use syncline_topology::Fabric;
@@ -184,20 +186,24 @@ impl<'a> PhaseView<'a> {
     /// Bytes that a step carries: those of its blocks.
     #[inline]
     pub fn len(&self, step: &Step) -> u64 {
-        let (parts, blocks) = (self.lane.program.parts(), step.blocks);
-        let split = self.layout.split;
-        match self.ring().filter(|_| self.lane.of_ranks) {
-            None => split.run(self.vector, parts, blocks.first, blocks.count),
-            Some(ring) => {
-                // The blocks of a place are those of the rank there.
-                let each = parts / ring.ranks.len() as u32;
-                let of_rank = |i: u32| {
-                    let block = (blocks.first + i) % parts;
-                    ring.ranks[(block / each) as usize].0 * each + block % each
-                };
-                (0..blocks.count).map(|i| split.share(self.vector, parts, of_rank(i)).1).sum()
-            }
+        match self.ring() {
+            Some(ring) if self.lane.of_ranks => self.len_in_order(ring, step.blocks),
+            _ => self.layout.split.run(self.vector, self.lane.program.parts(), step.blocks.first, step.blocks.count),
         }
+    }
+
+    /// Bytes of some blocks of places of a ring with an order of its own. Apart from [`PhaseView::len`], which every step
+    /// asks for and few rings take this way.
+    #[inline(never)]
+    fn len_in_order(&self, ring: &RingOrder, blocks: Blocks) -> u64 {
+        let parts = self.lane.program.parts();
+        // The blocks of a place are those of the rank there.
+        let each = parts / ring.ranks.len() as u32;
+        let of_rank = |i: u32| {
+            let block = (blocks.first + i) % parts;
+            ring.ranks[(block / each) as usize].0 * each + block % each
+        };
+        (0..blocks.count).map(|i| self.layout.split.share(self.vector, parts, of_rank(i)).1).sum()
     }
 
     /// Length of a block of the program.

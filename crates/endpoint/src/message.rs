@@ -48,7 +48,7 @@ use syncline_collective::{Op, Pace, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
 pub(crate) use tag::{Tag, Tags};
-use threads::{DENSE, Window};
+use threads::{ActiveThreads, DENSE, Window};
 
 /// What an NPU does with a message in transit.
 const TRANSIT: Op = Op::RecvCopySend;
@@ -80,12 +80,17 @@ struct Running {
     phase: PhaseId,
     /// Threads of the phase that have steps left.
     threads_left: u16,
-    /// Bytes that the phase's blocks are cut from; `None` until the phase begins.
-    vector: Option<u64>,
+    /// Whether the next one is known: from the beginning of the first phase on. Apart from it, because what an NPU knows of all
+    /// its chunks has to fit into a processor's cache.
+    sized: bool,
+    /// Bytes that the phase's blocks are cut from.
+    vector: u64,
     /// When the phase began.
     began: Ps,
     /// What has arrived before its step, in order of tags.
     early: Vec<Early>,
+    /// Its active threads, where only these have state.
+    active: Option<Box<ActiveThreads>>,
 }
 
 /// A thread of a chunk on an NPU.
@@ -272,9 +277,10 @@ impl<C: StepCost> MessageEndpoint<C> {
     #[inline]
     fn message_of(&mut self, npu: NodeId, seq: ChunkId, thread: u16) -> Message {
         let window = &mut self.npus[npu.index()];
-        let (chunk, t) = window.chunk_and_thread(window.place(seq), thread, self.threads);
-        let phase = chunk.phase;
-        let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } = *t;
+        let at = window.place(seq);
+        let phase = window.chunks[at].phase;
+        let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } =
+            *window.thread(at, thread, self.threads);
         let tag = self.tags.tag(seq, phase, into).0;
         let receipt = (most_leaving > 0).then(|| self.tags.tag(seq, phase, Slot { thread, pc: pc + 1 }).0);
         let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
@@ -294,14 +300,11 @@ impl<C: StepCost> MessageEndpoint<C> {
             t.leaving += u16::from(most > 0);
             t.full = most > 0 && t.leaving >= most;
         }
-        let Thread { full, pc, .. } = *t;
+        let full = t.full;
         match self.dependencies {
             None if full => {}
             None => self.advance_step(npu, seq, thread, ctx),
-            Some(_) => {
-                self.wake_waiters(npu, seq, Slot { thread, pc: pc - 1 });
-                self.advance_with_others(npu, seq, (!full).then_some(thread), ctx);
-            }
+            Some(_) => self.step_done_with_others(npu, seq, thread, ctx),
         }
     }
 
@@ -310,14 +313,15 @@ impl<C: StepCost> MessageEndpoint<C> {
         let chunk = self.chunks[seq.index()];
         let window = &mut self.npus[npu.index()];
         let at = window.place(seq);
-        let (state, t) = window.chunk_and_thread(at, thread, self.threads);
+        let state = &mut window.chunks[at];
         let phase = state.phase;
-        let view = match state.vector {
-            Some(vector) => self.layout.view_of(npu, chunk, phase, vector),
-            None => self.layout.view(npu, chunk, phase),
+        let view = match state.sized {
+            true => self.layout.view_of(npu, chunk, phase, state.vector),
+            false => self.layout.view(npu, chunk, phase),
         };
-        state.vector = Some(view.vector);
+        (state.sized, state.vector) = (true, view.vector);
         let steps = view.steps(thread);
+        let t = window.thread(at, thread, self.threads);
         if t.pc >= steps {
             return None;
         }
@@ -385,7 +389,8 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
         let view = self.layout.view(npu, chunk, phase);
         let threads = view.threads();
-        (state.threads_left, state.began, state.vector) = (threads, ctx.now, Some(view.vector));
+        (state.threads_left, state.began) = (threads, ctx.now);
+        (state.sized, state.vector) = (true, view.vector);
         self.npus[npu.index()].restart(at, self.threads, threads);
         if self.threads == 0 {
             return self.begin_threads(npu, seq, threads, ctx);
@@ -396,15 +401,14 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
-    /// Sends a message of a step, or the first hop of it.
+    /// Sends a message of a step of a chunk, or the first hop of it.
     #[inline]
-    fn send<N: Network, Q>(&mut self, mut message: Message, ctx: &mut Ctx<'_, N, Q>)
+    fn send<N: Network, Q>(&mut self, mut message: Message, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.sent += message.len.0;
         self.flights.begin(ctx.now);
-        let seq = self.tags.seq(Tag(message.tag));
         self.take_first_hop(&mut message);
         if self.departures.is_some() && self.packet.is_none() {
             return self.send_in_turn(message, seq, ctx);
@@ -608,7 +612,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         }
         if op.sends() {
             let message = self.message_of(npu, seq, thread);
-            self.send(message, ctx);
+            self.send(message, seq, ctx);
         }
         self.step_done(npu, seq, thread, op.sends(), ctx);
     }

@@ -85,9 +85,25 @@ impl<C: StepCost> MessageEndpoint<C> {
         self.advance_step(npu, seq, thread, ctx);
     }
 
-    /// A step is done: those that wait for it may go on.
+    /// A thread's step is done: those that wait for it may go on, and so may the thread, unless too many messages wait to
+    /// leave.
     #[inline(never)]
-    pub(super) fn wake_waiters(&mut self, npu: NodeId, seq: ChunkId, done: Slot) {
+    pub(super) fn step_done_with_others<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        seq: ChunkId,
+        thread: u16,
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        let Thread { full, pc, .. } = *self.thread(npu, seq, thread);
+        self.wake_waiters(npu, seq, Slot { thread, pc: pc - 1 });
+        self.advance_with_others(npu, seq, (!full).then_some(thread), ctx);
+    }
+
+    /// A step is done: those that wait for it may go on.
+    fn wake_waiters(&mut self, npu: NodeId, seq: ChunkId, done: Slot) {
         let Some(Dependencies { waiting, ready, .. }) = &mut self.dependencies else { return };
         let first = (npu, seq, done, Slot { thread: 0, pc: 0 });
         while let Some(&found) = waiting.range(first..).next().filter(|w| (w.0, w.1, w.2) == (npu, seq, done)) {

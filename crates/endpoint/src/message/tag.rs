@@ -39,14 +39,16 @@ impl Tags {
     /// If the step, its thread, its phase or the chunk has a number that is too large.
     #[inline]
     pub(crate) fn tag(self, seq: ChunkId, phase: PhaseId, into: Slot) -> Tag {
+        // The thread's number among those of all chunks, which does not fit if the chunk's is too large.
+        let thread = u64::from(seq.0) << self.thread_bits | u64::from(into.thread);
         let excess = into.pc >> Self::PC_BITS
             | u32::from(into.thread) >> self.thread_bits
-            | u32::from(phase.0 >> Self::PHASE_BITS);
-        if excess != 0 || seq.index() >= self.chunks() {
+            | u32::from(phase.0 >> Self::PHASE_BITS)
+            | (thread >> (63 - Self::THREAD)) as u32;
+        if excess != 0 {
             self.too_large(seq, phase, into);
         }
-        let step = u64::from(into.pc) | u64::from(phase.0) << Self::PC_BITS;
-        Tag(step | (u64::from(into.thread) | u64::from(seq.0) << self.thread_bits) << Self::THREAD)
+        Tag(u64::from(into.pc) | u64::from(phase.0) << Self::PC_BITS | thread << Self::THREAD)
     }
 
     /// Apart from [`Tags::tag`], which every message passes.

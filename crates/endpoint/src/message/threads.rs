@@ -13,7 +13,7 @@ use syncline_core::Id;
 /// The most threads of which all keep their state while their chunk is in flight.
 pub(super) const DENSE: u16 = 16;
 
-/// The threads of a chunk that has many.
+/// The threads of a chunk that has many. Looking one up is kept apart from the events of chunks that have few.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ActiveThreads {
     active: BTreeMap<u16, Thread>,
@@ -29,10 +29,12 @@ impl ActiveThreads {
         self.finished.resize(usize::from(threads).div_ceil(64), 0);
     }
 
+    #[inline(never)]
     pub fn get(&self, thread: u16) -> Option<&Thread> {
         self.active.get(&thread)
     }
 
+    #[inline(never)]
     pub fn get_or_begin(&mut self, thread: u16) -> &mut Thread {
         self.active.entry(thread).or_insert(FRESH)
     }
@@ -66,8 +68,6 @@ pub(super) struct Window {
     pub chunks: VecDeque<Running>,
     /// The threads of all chunks, the same number for each; none where chunks keep their active ones.
     pub dense: VecDeque<Thread>,
-    /// The active threads of each chunk, in their place.
-    active: VecDeque<ActiveThreads>,
 }
 
 impl Window {
@@ -92,26 +92,18 @@ impl Window {
     fn grow(&mut self, chunks: usize, threads: usize) {
         self.chunks.resize(chunks, Running::default());
         self.dense.resize(chunks * threads, FRESH);
-        if threads == 0 {
-            self.active.resize(chunks, ActiveThreads::default());
-        }
     }
 
-    /// A thread of the chunk at a place, of so many that every chunk keeps, with the chunk.
-    #[inline(always)]
-    pub fn chunk_and_thread(&mut self, at: usize, thread: u16, threads: usize) -> (&mut Running, &mut Thread) {
-        let t = match threads {
-            0 => self.active[at].get_or_begin(thread),
-            _ => &mut self.dense[at * threads + usize::from(thread)],
-        };
-        (&mut self.chunks[at], t)
+    /// The active threads of the chunk at a place.
+    fn active_of(&mut self, at: usize) -> &mut ActiveThreads {
+        self.chunks[at].active.get_or_insert_default()
     }
 
     /// A thread of the chunk at a place, of so many that every chunk keeps.
     #[inline(always)]
     pub fn thread(&mut self, at: usize, thread: u16, threads: usize) -> &mut Thread {
         match threads {
-            0 => self.active[at].get_or_begin(thread),
+            0 => self.active_of(at).get_or_begin(thread),
             _ => &mut self.dense[at * threads + usize::from(thread)],
         }
     }
@@ -120,21 +112,21 @@ impl Window {
     #[inline(always)]
     pub fn active(&self, at: usize, thread: u16, threads: usize) -> Option<&Thread> {
         match threads {
-            0 => self.active[at].get(thread),
+            0 => self.chunks[at].active.as_ref()?.get(thread),
             _ => self.dense.get(at * threads + usize::from(thread)),
         }
     }
 
     /// Whether a thread has done a step of the phase that its chunk is in.
     pub fn has_done(&self, at: usize, step: Slot, threads: usize) -> bool {
-        let finished = threads == 0 && self.active[at].has_finished(step.thread);
+        let finished = self.chunks[at].active.as_ref().is_some_and(|a| a.has_finished(step.thread));
         finished || self.active(at, step.thread, threads).is_some_and(|t| t.pc > step.pc)
     }
 
     /// All threads of a chunk begin anew.
     pub fn restart(&mut self, at: usize, threads: usize, count: u16) {
         match threads {
-            0 => self.active[at].restart(count),
+            0 => self.active_of(at).restart(count),
             _ => self.dense.range_mut(at * threads..(at + 1) * threads).for_each(|t| *t = FRESH),
         }
     }
@@ -142,7 +134,7 @@ impl Window {
     /// A thread has no steps left; false if that was known.
     pub fn finish(&mut self, at: usize, thread: u16, threads: usize) -> bool {
         match threads {
-            0 => self.active[at].finish(thread),
+            0 => self.active_of(at).finish(thread),
             _ => !std::mem::replace(&mut self.dense[at * threads + usize::from(thread)].finished, true),
         }
     }
@@ -150,7 +142,7 @@ impl Window {
     /// The active threads of a chunk.
     pub fn active_threads(&self, at: usize, threads: usize) -> Vec<(u16, Thread)> {
         match threads {
-            0 => self.active[at].iter().map(|(thread, t)| (thread, *t)).collect(),
+            0 => self.chunks[at].active.iter().flat_map(|a| a.iter()).map(|(thread, t)| (thread, *t)).collect(),
             _ => (0..).zip(self.dense.range(at * threads..(at + 1) * threads).copied()).collect(),
         }
     }
@@ -159,9 +151,6 @@ impl Window {
     pub fn pop(&mut self, threads: usize) {
         self.chunks.pop_front();
         self.dense.drain(..threads);
-        if threads == 0 {
-            self.active.pop_front();
-        }
         self.base = self.base.next();
     }
 }
