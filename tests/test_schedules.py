@@ -121,8 +121,8 @@ def schedules(draw: st.DrawFn) -> Plan:
         ranks=[of_rank(i) for i in range(draw(st.integers(1, 3)))],
     )
     if draw(st.booleans()):
-        one_by_one, spreads, one_queue = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-        made["pacing"] = plan.Pacing(one_by_one=one_by_one, spreads=spreads, one_queue=one_queue)
+        one_by_one, spreads, queues = draw(st.booleans()), draw(st.booleans()), draw(st.integers(0, 3))
+        made["pacing"] = plan.Pacing(one_by_one=one_by_one, spreads=spreads, queues=queues)
     return made
 
 
@@ -227,8 +227,18 @@ MALFORMED = {
     ),
     "element": (RING4.replace("</gpu>", "<copy/></gpu>", 1), ["21 gpu: an element 'copy' is not allowed within 'gpu'"]),
     "pacing": (
-        RING4.replace('ngpus="4"', 'ngpus="4" pacing="spread one_queue"'),
-        ["1 algo.pacing: 'spread' is not accepted; did you mean 'spreads'?"],
+        RING4.replace('ngpus="4"', 'ngpus="4" pacing="spread" queues="70000"'),
+        [
+            "1 algo.pacing: 'spread' is not accepted; did you mean 'spreads'?",
+            "1 algo.queues: '70000' is not accepted",
+        ],
+    ),
+    "pace": (
+        RING4.replace('type="s"', 'type="s" pace="one_by_one" whole="-2"', 1),
+        [
+            "4 step.pace: 'one_by_one' is not accepted; did you mean 'one-by-one'?",
+            "4 step.whole: '-2' is not accepted",
+        ],
     ),
     "way": (RING4.replace('type="s"', 'type="s" way="over:"', 1), ["4 step.way: 'over:' is not accepted"]),
     "nested": (

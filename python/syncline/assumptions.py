@@ -28,7 +28,7 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
-    | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "posting", "jitter"}
+    | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "loops", "posting", "jitter"}
 )
 """Fields whose default is nothing, or is listed with what it means."""
 AUTO_SHARES = {

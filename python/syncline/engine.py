@@ -108,8 +108,8 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
 
 
 def export(variant: Variant, *, instances: int | None = None) -> dict[str, Any]:
-    """The plan of a variant that is a single collective, or with `instances` the same written out as a schedule, so many
-    times side by side. Raises [`InputError`] if the engine refuses it, or cannot write it like that.
+    """The plan of a variant that is a single collective, or with `instances` the same written out as a schedule, so
+    many times side by side. Raises [`InputError`] if the engine refuses it, or cannot write it like that.
     """
     binding.require()
     from syncline import _core
@@ -325,6 +325,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
     return {
         **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
+        **({} if collective.loops == 1 else {"loops": collective.loops}),
         **({} if posting == "rotated" else {"posting": posting}),
         "algorithm": experiment.composition,
         "algorithms": list(collective.algorithms.items()),

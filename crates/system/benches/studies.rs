@@ -61,6 +61,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             chunking: ChunkingSpec::Count { chunks },
             inflight: chunks,
             inflight_per_dimension: None,
+            loops: 1,
             scheduling: SchedulingSpec::Lifo,
             priority: vec![],
             lanes: LanesSpec::Alternate,

@@ -8,7 +8,6 @@ use crate::spec::{FoldSpec, JobSpec, Spec};
 use syncline_collective::plan_file::PlanForm;
 use syncline_collective::plan_file::msccl::{self, Lane};
 use syncline_collective::plan_file::write::{Head, form};
-use syncline_collective::program::written::TooLarge;
 use syncline_collective::schedule::{Schedule, limits};
 use syncline_collective::{Composition, LineRank, PhaseId, Plan, PlanId, Rank};
 use syncline_core::Refusal;
@@ -34,7 +33,7 @@ pub fn export(spec_json: &str) -> Result<PlanForm, RunError> {
 pub fn export_spec(spec: &Spec) -> Result<PlanForm, RunError> {
     let to_write = ToWrite::new(spec)?;
     let around = |phase: PhaseId| to_write.around[phase.index()];
-    form(to_write.head(), &to_write.plan, around).map_err(|error| too_large(error).into())
+    form(to_write.head(), &to_write.plan, around).map_err(|error| error.refusal().into())
 }
 
 /// The same as a schedule in the vocabulary of MSCCL, which has all lanes that the run has, so many times side by side.
@@ -111,13 +110,5 @@ impl ToWrite {
     fn head(&self) -> Head<'_> {
         let ToWrite { root, ref grid, composition, balanced, .. } = *self;
         Head { name: String::new(), root, grid, composition, balanced }
-    }
-}
-
-fn too_large(error: TooLarge) -> Refusal {
-    match error {
-        TooLarge::Threads { rank, threads } => Refusal::of("", format!("rank {rank} has {threads} threads"))
-            .accepting(format!("up to {}", syncline_collective::program::written::MAX_THREADS)),
-        TooLarge::Steps => Refusal::of("", "the plan has more steps than can be counted").accepting("up to 2^32"),
     }
 }

@@ -98,6 +98,7 @@ impl Placement {
                             padding: c.padding,
                             switches_add: offload.is_some(),
                             literal: c.plans[number].is_literal(),
+                            loops: c.loops,
                         };
                         let plan = plans::plan(number, written, order, &place)?;
                         return Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan });

@@ -87,6 +87,8 @@ pub struct Place<'a> {
     pub padding: bool,
     /// Whether switches add and copy.
     pub switches_add: bool,
+    /// For how many parts of the vector a schedule is carried out, one after the other.
+    pub loops: u32,
     /// Whether steps are carried out as they are written, even if they are those of a built-in algorithm.
     pub literal: bool,
 }
@@ -97,6 +99,17 @@ pub struct Place<'a> {
 /// # Errors
 /// [`RunError::Spec`] with what is wrong.
 pub fn plan(number: usize, written: &WrittenPlan, order: Option<&[u8]>, place: &Place<'_>) -> Result<Plan, RunError> {
+    let looped = match place.loops {
+        0 => {
+            let refusal = Refusal::of("collectives.loops", "every schedule is carried out at least once");
+            return Err(refusal.accepting("1 or more").into());
+        }
+        times @ 2.. if written.is_schedule => {
+            Some(written.clone().looped(times).map_err(|error| refused(number, error.refusal()))?)
+        }
+        _ => None,
+    };
+    let written = looped.as_ref().unwrap_or(written);
     if !written.regular && !place.padding {
         let message =
             "a step moves chunks that do not follow one another, whose length is known only where all are equal";
@@ -252,7 +265,7 @@ fn slots(program: &Written, rank: LineRank) -> impl Iterator<Item = Slot> {
 fn verify(number: usize, written: &WrittenPlan, plan: &Plan) -> Result<(), RunError> {
     let programs = |phase: PhaseId| [true, false].map(|up| plan.program(phase, up));
     let is_written = |program: &Program| matches!(program, Program::Written(_));
-    if written.verified || !plan.phase_ids().any(|phase| programs(phase).iter().any(is_written)) {
+    if written.is_schedule || !plan.phase_ids().any(|phase| programs(phase).iter().any(is_written)) {
         return Ok(());
     }
     plan_file::verify::verify(written, plan, Buffering::Eager)

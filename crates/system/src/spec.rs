@@ -263,6 +263,9 @@ pub struct CollectiveSpec {
     /// Plans of files, which take the place of the algorithm for the kinds of collectives that they are for.
     #[serde(default)]
     pub plans: Vec<PlanSpec>,
+    /// For how many parts of a chunk each thread of a schedule does its steps, one after the other.
+    #[serde(default = "once")]
+    pub loops: u32,
     /// What phases do along each dimension; what suits the dimension if left out.
     #[serde(default)]
     pub per_dimension: Option<Vec<DimAlgorithmSpec>>,
@@ -291,6 +294,10 @@ pub struct CollectiveSpec {
     pub lanes: LanesSpec,
     /// Bytes of one element; nothing is ever cut finer.
     pub element_bytes: u32,
+}
+
+const fn once() -> u32 {
+    1
 }
 
 /// How ranks work together.

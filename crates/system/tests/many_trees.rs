@@ -41,7 +41,7 @@ fn trees(ranks: u32) -> WrittenPlan {
         composition: Composition::PerDimension,
         balanced: false,
         regular: true,
-        verified: false,
+        is_schedule: false,
         programs: vec![LineProgram { kind, dim: 0, phase }],
     }
 }

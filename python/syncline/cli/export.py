@@ -61,7 +61,9 @@ def export(
     ] = "plan",
     instances: Annotated[
         int | None,
-        typer.Option(metavar="N", help="For MSCCL XML: how many copies of the algorithm share the vector; 1 by default."),
+        typer.Option(
+            metavar="N", help="For MSCCL XML: how many copies of the algorithm share the vector; 1 by default."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write; otherwise standard output.")
@@ -215,7 +217,8 @@ class _Asked:
 
 
 def _written(variant: Variant, *, instances: int | None) -> dict[str, Any]:
-    """What the engine writes: a plan, or with `instances` a schedule. Raises [`InputError`]; what a format cannot hold is a matter of the format."""
+    """What the engine writes: a plan, or with `instances` a schedule. Raises [`InputError`]; what a format cannot hold
+    is a matter of the format."""
     from syncline import engine
     from syncline.errors import InputError
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 VERIFIED, WRONG = 0, 1
 DEFAULT_BUFFERING = "1"
+MSCCL_SLOTS = 8
+"""Messages that a connection of NCCL and MSCCL holds (NCCL_STEPS)."""
 MOST_SLOTS = 2**31 - 1
 ACCEPTED = "eager, rendezvous, or how many messages a connection holds, 1 or more"
 
@@ -65,6 +67,11 @@ def verify(
         print(results.dumps(document))
     else:
         _print(loaded, verdict)
+        needs_room = buffering is None and not verdict.verified and not verdict.errors
+        if needs_room and verification.verify(loaded, root, {"slots": MSCCL_SLOTS}).verified:
+            print(
+                f"It is right where connections hold {MSCCL_SLOTS} messages, as MSCCL's do: --buffering {MSCCL_SLOTS}"
+            )
     return VERIFIED if verdict.verified else WRONG
 
 

@@ -140,8 +140,8 @@ class Program(_Part):
     spreads: bool = False
     """Whether messages in a row to different peers wait for a few others only."""
     queues: Annotated[int, Field(ge=0, le=2**16 - 1)] = 0
-    """How many connections a rank has to a peer. Threads whose numbers differ by a multiple of it share one; with 0, each
-    has its own."""
+    """How many connections a rank has to a peer. Threads whose numbers differ by a multiple of it share one; with 0,
+    each has its own."""
     rotates: bool = False
     """Whether only rank 0 is written, because every rank does the same from its own place: with the ranks and blocks at
     the same distance, modulo their numbers."""

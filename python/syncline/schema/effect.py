@@ -254,6 +254,8 @@ RULES: Final[tuple[Rule, ...]] = (
          lambda: f"algorithm {one_of(programs.COMPOSITIONS)}"),
     Rule("collective.slices", programs.has_pipelines, "nothing is cut into slices",
          "double-binary-tree or one-hop-trees, or rings of a collective with a root"),
+    Rule("collective.loops", programs.has_schedules, "no collective follows a schedule",
+         "collective.plan with MSCCL XML, or JSON of version 1"),
     Rule("collective.lanes", programs.has_lanes, "no ring of this run has several lanes to choose from",
          "algorithm ring, or a composition, over rings or fully connected dimensions"),
     Rule("collective.scheduling", _trains, "there is only one collective", TRAINING),

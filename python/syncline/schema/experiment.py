@@ -161,6 +161,9 @@ class Collective(Section):
     plan: Plans = ()
     """Files with plans, which take the place of algorithms: each for the kind of collectives that it implements. A file
     is MSCCL XML or JSON of `syncline-plan`, and is verified when it is read."""
+    loops: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """How often each thread block of a schedule does its steps for a chunk, each time for a part of it, as in MSCCL's
+    runtime: one that is done begins its next loop, whatever the others do."""
     per_dimension: (
         Annotated[
             list[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]],

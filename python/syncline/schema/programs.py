@@ -86,6 +86,12 @@ def has_pipelines(experiment: Experiment) -> bool:
     return any(p.name in TREES or (p.name == "ring" and p.kind in ROOTED) for p in of(experiment))
 
 
+def has_schedules(experiment: Experiment) -> bool:
+    """Whether a plan is a schedule, whose thread blocks may loop."""
+    plans = (experiment.plan_of(kind) for kind in kinds_of(experiment.workload))
+    return any(plan is not None and plan.loaded.is_schedule for plan in plans)
+
+
 def has_direct(experiment: Experiment) -> bool:
     """Whether ranks send to all others directly, in an order that can be chosen."""
     return any(p.name == DIRECT for p in of(experiment))

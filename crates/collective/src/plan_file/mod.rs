@@ -25,6 +25,7 @@ pub use recognise::recognised;
 use crate::kind::Kind;
 use crate::plan::{Algorithm, Axis, Composition, Plan, PlanError, PlanRequest, WrittenPhase};
 use crate::program::Program;
+use crate::program::written::TooLarge;
 use crate::rank::Rank;
 use crate::schedule::imported::Imported;
 
@@ -45,8 +46,8 @@ pub struct WrittenPlan {
     pub balanced: bool,
     /// Whether the blocks of every step follow one another, so that their length is known whatever the size.
     pub regular: bool,
-    /// Whether it has been carried out on symbols.
-    pub verified: bool,
+    /// Whether it is an imported schedule, which has been carried out on symbols.
+    pub is_schedule: bool,
     /// What lines along a dimension do for a collective of a phase.
     pub programs: Vec<LineProgram>,
 }
@@ -79,9 +80,29 @@ impl WrittenPlan {
             composition,
             balanced: false,
             regular,
-            verified: true,
+            is_schedule: true,
             programs,
         }
+    }
+
+    /// The same, carried out for so many parts of the vector one after the other by each thread, as MSCCL's runtime loops
+    /// in each thread block; only an imported schedule can be.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn looped(mut self, times: u32) -> Result<WrittenPlan, TooLarge> {
+        for LineProgram { kind, phase, .. } in &mut self.programs {
+            let Program::Written(written) = &phase.up else { continue };
+            let share = match kind {
+                Kind::AllReduce | Kind::Broadcast | Kind::Reduce => written.parts(),
+                _ => written.parts() / written.ranks(),
+            };
+            let (program, is_regular) = written.looped(times, share)?;
+            self.regular &= is_regular;
+            phase.up = program.into();
+            phase.down = phase.up.clone();
+        }
+        Ok(self)
     }
 
     /// The plan, with the dimensions in an order.

@@ -71,7 +71,7 @@ pub fn read(form: &PlanForm) -> Result<WrittenPlan, Vec<Refusal>> {
         composition: form.composition.into(),
         balanced: form.balanced,
         regular: true,
-        verified: false,
+        is_schedule: false,
         programs,
     })
 }
@@ -159,15 +159,7 @@ impl Reader<'_> {
         } else {
             Written::new(frame, ranks)
         };
-        let too_large = |error| match error {
-            TooLarge::Threads { rank, threads } => {
-                let most = crate::program::written::MAX_THREADS;
-                Refusal::of(&format!("{field}.{rank}"), format!("{threads} threads")).accepting(format!("up to {most}"))
-            }
-            TooLarge::Steps => {
-                Refusal::of(field, "more steps than can be counted").accepting(format!("up to {}", u32::MAX))
-            }
-        };
+        let too_large = |error: TooLarge| error.refusal().within(field);
         written.map(|written| (written, self.classes)).map_err(|error| vec![too_large(error)])
     }
 

@@ -5,12 +5,13 @@
 //! many as the receiver has done meanwhile. So what an algorithm does for slice after slice, or for peer after peer, takes no
 //! more memory than what it does for one. All steps lie in one array; a thread costs two numbers.
 
-use super::loops::{Loop, WrittenStep};
+use super::loops::{Advance, Loop, WrittenStep};
 use super::step::{Blocks, Detail, Op, Pace, Place, Slot, Step};
 use crate::rank::LineRank;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::OnceLock;
+use syncline_core::Refusal;
 
 /// The most threads of a rank.
 pub const MAX_THREADS: usize = 1 << 12;
@@ -115,6 +116,20 @@ pub enum TooLarge {
     },
     /// More steps than can be counted.
     Steps,
+}
+
+impl TooLarge {
+    /// What a person reads.
+    pub fn refusal(self) -> Refusal {
+        match self {
+            TooLarge::Threads { rank, threads } => {
+                Refusal::of("", format!("rank {rank} has {threads} threads")).accepting(format!("up to {MAX_THREADS}"))
+            }
+            TooLarge::Steps => {
+                Refusal::of("", "the steps or blocks are more than can be counted").accepting("up to 2^32")
+            }
+        }
+    }
 }
 
 impl Written {
@@ -276,6 +291,41 @@ impl Written {
                 steps == self.steps(LineRank(0), thread) && (0..steps).all(|pc| alike(rank, Slot { thread, pc }))
             })
         })
+    }
+
+    /// The same for so many parts of the vector, one after the other, and whether the blocks of every step still follow one
+    /// another. A thread begins the next loop when it has done all its steps of one, whatever the others do. Each `share`
+    /// blocks of the vector are cut into as many parts, so that ranks have the same shares as before. Places are those of the
+    /// first loop.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn looped(&self, times: u32, share: u32) -> Result<(Written, bool), TooLarge> {
+        let parts = self.parts.checked_mul(times).ok_or(TooLarge::Steps)?;
+        let mut is_regular = true;
+        let mut step = |rank: LineRank, at: Slot| {
+            let (mut step, detail) = (self.step(rank, at), self.detail(rank, at));
+            let Blocks { first, count, .. } = step.blocks;
+            is_regular &= first % share + count <= share;
+            step.blocks.first = first / share * share * times + first % share;
+            let advance = Advance {
+                blocks: share as i32,
+                into: if step.op.sends() { self.steps(step.to, step.into.thread) } else { 0 },
+                after: detail.after.map_or(0, |on| self.steps(rank, on.thread)),
+                ..Advance::default()
+            };
+            WrittenStep { step, detail, advance }
+        };
+        let mut thread = |rank: LineRank, thread: u16| {
+            let steps = (0..self.steps(rank, thread)).map(|pc| step(rank, Slot { thread, pc })).collect();
+            [Loop { times, steps }]
+        };
+        let ranks: Vec<Vec<[Loop; 1]>> = (0..self.ranks + u32::from(self.has_switch))
+            .map(LineRank)
+            .map(|rank| (0..self.threads_of(rank)).map(|t| thread(rank, t)).collect())
+            .collect();
+        let frame = Frame { parts, has_switch: self.has_switch, pacing: self.pacing, classes: self.classes.clone() };
+        Ok((Written::new(frame, ranks)?, is_regular))
     }
 
     /// The threads of a rank.

@@ -140,7 +140,7 @@ pub fn written(kind: Kind, root: u32, program: Written) -> WrittenPlan {
         composition: Composition::PerDimension,
         balanced: false,
         regular: true,
-        verified: false,
+        is_schedule: false,
         programs: vec![LineProgram { kind, dim: 0, phase }],
     }
 }

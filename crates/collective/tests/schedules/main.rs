@@ -10,3 +10,4 @@ mod mutations;
 mod oracle;
 mod rooted;
 mod valid;
+mod wholes;

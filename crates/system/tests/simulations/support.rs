@@ -153,6 +153,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             chunking: chunks_of(65_536),
             inflight: 32,
             inflight_per_dimension: None,
+            loops: 1,
             scheduling: SchedulingSpec::Lifo,
             priority: vec![],
             lanes: LanesSpec::Alternate,

@@ -210,3 +210,80 @@ proptest! {
         }
     }
 }
+
+/// Thread blocks loop over parts of the vector, each for itself: a chain that passes on a vector in one piece does so in
+/// slices as the algorithm does that has as many, and ranks of a ring do all their steps for one slice before the next.
+#[test]
+fn schedules_loop_over_parts_of_the_vector() {
+    for network in networks() {
+        let bytes = 4 * 6 * 2000;
+        let mut spec = all_reduce(vec![dim(6, 25, 500_000)], ideal(), bytes);
+        spec.network = network;
+        let c = &mut spec.collectives;
+        (c.algorithm, c.lanes, c.padding, c.slices) = (AlgorithmSpec::Ring, LanesSpec::One, true, 1);
+        c.chunking = chunks_of(bytes);
+        let of = |spec: &Spec, slices: u32| {
+            let mut spec = spec.clone();
+            match spec.collectives.plans.is_empty() {
+                true => spec.collectives.slices = slices,
+                false => spec.collectives.loops = slices,
+            }
+            run(&spec).summary.total_ps
+        };
+        let planned = |spec: &Spec| {
+            let mut planned = spec.clone();
+            planned.collectives.plans = vec![PlanSpec::of_schedule(schedule_spec(spec, 1).expect("it is small"))];
+            planned
+        };
+        let broadcast = Spec { job: collective_job(CollectiveKindSpec::Broadcast, bytes), ..spec.clone() };
+        for slices in [1, 2, 4] {
+            assert_eq!(of(&planned(&broadcast), slices), of(&broadcast, slices), "{slices} slices");
+            let mut slice = spec.clone();
+            slice.job = collective_job(CollectiveKindSpec::AllReduce, bytes / u64::from(slices));
+            let [one, all] = [of(&slice, 1), of(&planned(&spec), slices)];
+            let first_step = one % 1000; // cycles of steps, of which a slice begins with none
+            assert!(all.abs_diff(u64::from(slices) * one) <= u64::from(slices) * first_step.max(2000), "{all} {one}");
+        }
+        // Slices of what ranks have shares of have shares as well.
+        for kind in [CollectiveKindSpec::AllGather, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllToAll] {
+            let spec = Spec { job: collective_job(kind, bytes), ..spec.clone() };
+            let folded = |fold| Spec { fold, ..planned(&spec) };
+            assert_eq!(of(&folded(FoldSpec::Off), 4), of(&folded(FoldSpec::Auto), 4), "{kind:?}");
+        }
+    }
+}
+
+/// Instances are copies of the whole schedule, of which each has a part of the vector.
+#[test]
+fn instances_share_the_vector() {
+    let bytes = 6 * 3 * 8000;
+    let mut spec = all_reduce(vec![dim(6, 25, 500_000)], ideal(), bytes);
+    let c = &mut spec.collectives;
+    (c.algorithm, c.lanes, c.padding) = (AlgorithmSpec::Direct, LanesSpec::One, true);
+    c.chunking = chunks_of(bytes);
+    let of = |instances| {
+        let schedule = schedule_spec(&spec, instances).expect("it is small");
+        let blocks = schedule.ranks[0].thread_blocks.len();
+        let mut planned = spec.clone();
+        planned.collectives.plans = vec![PlanSpec::of_schedule(schedule)];
+        (blocks, run(&planned).summary)
+    };
+    let (one, three) = (of(1), of(3));
+    assert_eq!(one.0 * 3, three.0);
+    assert_eq!(one.1.endpoint.sent_bytes, three.1.endpoint.sent_bytes);
+    let messages = |summary: &syncline_system::Summary| summary.endpoint.breakdown.messages;
+    assert_eq!(messages(&three.1), 3 * messages(&one.1));
+    for wrong in [0, 33] {
+        let refused = schedule_spec(&spec, wrong).unwrap_err().to_string();
+        assert!(refused.contains("instances") && refused.contains("1 to 32"), "{refused}");
+    }
+}
+
+/// An order of dimensions that is chosen for each chunk while it runs cannot be written step by step.
+#[test]
+fn balanced_plans_are_no_schedules() {
+    let mut spec = all_reduce(product(&[(BlockSpec::Ring, 3), (BlockSpec::Ring, 4)]), ideal(), 12_000);
+    spec.collectives.algorithm = AlgorithmSpec::Themis;
+    let refused = schedule_spec(&spec, 1).unwrap_err().to_string();
+    assert!(refused.contains("balances their load"), "{refused}");
+}
