@@ -635,6 +635,16 @@ pub fn parallel_links(fabric: &dyn Fabric, from: NodeId, to: NodeId) -> impl Ite
     (0..fabric.ports(from)).map(PortId).filter(move |&port| fabric.next(from, port).0 == to)
 }
 
+/// The port over which a ring of a plan goes that says nothing of lanes, if there is just one in its direction.
+fn only_wire(program: &Program, wires: &Wires) -> Option<PortId> {
+    let (Program::Ring { up, .. } | Program::Relay { up, .. }, Wires::Ports(ports)) = (program, wires) else {
+        return None;
+    };
+    let mut found = ports.iter().filter(|port| port.1 == *up).map(|port| port.0);
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
 /// The lanes of a phase.
 fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
     let Phase { kind, root, .. } = plan.phases()[phase.index()];
@@ -642,7 +652,9 @@ fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
     match wires {
         // Only what goes from neighbour to neighbour goes along wires.
         _ if !plan.goes_round(phase) => {
-            vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed, of_ranks }]
+            let program = plan.program(phase, true);
+            let wiring = only_wire(&program, wires).map_or(Wiring::Routed, Wiring::Port);
+            vec![Lane { program, wiring, of_ranks }]
         }
         Wires::Routed => vec![Lane { program: plan.program(phase, true), wiring: Wiring::Routed, of_ranks }],
         Wires::Ports(ports) => ports

@@ -90,7 +90,8 @@ impl ToWrite {
             None => (composition(c.algorithm), is_balanced(c.algorithm)),
         };
         let plan = run.layout.plan(PLAN).clone();
-        let around = plan.phase_ids().map(|phase| run.layout.goes_round(PLAN, phase)).collect();
+        let around =
+            plan.phase_ids().map(|phase| plan.goes_round(phase) && run.layout.goes_round(PLAN, phase)).collect();
         let (layout, root, grid) = (run.layout.clone(), run.job.root, run.layout.sizes());
         Ok(ToWrite { layout, plan, around, root, grid, composition, balanced })
     }

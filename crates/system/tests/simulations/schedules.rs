@@ -2,10 +2,11 @@
 
 use crate::support::{ace, all_reduce, baseline, chunks_of, collective_job, dim, ideal, networks, run};
 use syncline_collective::schedule::Schedule;
-use syncline_system::export::export_spec;
+use syncline_system::export::{export_spec, schedule_spec};
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, CollectiveKindSpec, FabricSpec, GraphLinkSpec, IdealSpec, NetworkSpec, NodeSpec, PlanSpec, Spec,
+    AlgorithmSpec, CollectiveKindSpec, CollectiveSpec, FabricSpec, GraphLinkSpec, IdealSpec, LanesSpec, NetworkSpec,
+    NodeSpec, PlanSpec, Spec,
 };
 
 const STEP_PS: u64 = 1_000;
@@ -224,6 +225,17 @@ fn an_ace_carries_out_the_plans_that_are_rings_and_refuses_the_others_by_name() 
     let text = format!("{{\"plan\": {}}}", serde_json::to_string(&ring).expect("plain data"));
     spec.collectives.plans = vec![serde_json::from_str(&text).expect("a plan")];
     assert_eq!(run(&spec).summary.total_ps, built_in);
+    // A schedule goes round one way: over the port that leads there.
+    let mut one_way = spec.clone();
+    (one_way.collectives.plans, one_way.collectives.lanes) = (vec![], LanesSpec::One);
+    let built_in = run(&one_way).summary.total_ps;
+    let schedule = schedule_spec(&one_way, 1).expect("it is small");
+    one_way.collectives = CollectiveSpec {
+        plans: vec![PlanSpec::of_schedule(schedule)],
+        lanes: spec.collectives.lanes,
+        ..one_way.collectives
+    };
+    assert_eq!(run(&one_way).summary.total_ps, built_in);
     // Carried out step by step, as what is no ring would be, it is none of the programs that FSMs know.
     let mut odd = ring;
     odd.programs[0].around = false;
