@@ -3,13 +3,15 @@
 use crate::mixed;
 use crate::stalls::rings;
 use crate::support::{
-    ace, all_reduce, baseline, chunks_of, dim, dims, endpoints, fingerprint, forwarding, ideal, least, run,
-    switch_offload,
+    ace, all_reduce, baseline, chunks_of, collective_job, dim, dims, endpoints, fingerprint, forwarding, ideal, least,
+    run, switch_offload,
 };
 use proptest::prelude::*;
 use syncline_core::table::Values;
+use syncline_system::export::schedule_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, EndpointSpec, FoldSpec, NetworkSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, IdealSpec,
+    LanesSpec, NetworkSpec, PlanSpec, Spec,
 };
 use syncline_system::{Results, run_spec};
 
@@ -46,6 +48,22 @@ fn most_at_once(results: &Results) -> Vec<usize> {
         spans.iter().map(|span| beside(span.0)).max().unwrap_or(0)
     };
     phases.values().map(at_once).collect()
+}
+
+/// Also where a program has so many threads that only active ones have state: a message that comes early does not begin its
+/// thread before its chunk has a place.
+#[test]
+fn chunks_of_many_threads_wait_for_their_place() {
+    for step_latency_ps in [0, 5_000_000] {
+        let endpoint = EndpointSpec::Ideal(IdealSpec { step_latency_ps, ..IdealSpec::default() });
+        let mut spec = Spec { endpoint, ..chunks(&[(4, 100)], 6) };
+        spec.job = collective_job(CollectiveKindSpec::Broadcast, 6 * 240_000);
+        (spec.collectives.lanes, spec.collectives.slices, spec.collectives.padding) = (LanesSpec::One, 1, true);
+        let schedule = schedule_spec(&spec, 20).expect("it is small");
+        spec.collectives.plans = vec![PlanSpec::of_schedule(schedule)];
+        let [limited, free] = [Some(1), None].map(|most| run(&with(&spec, most)).summary.total_ps);
+        assert!(limited >= free, "{limited} {free}");
+    }
 }
 
 /// With one chunk along the only dimension, chunks run one after the other.
