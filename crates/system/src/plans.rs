@@ -7,9 +7,7 @@ use syncline_collective::plan_file::recognise::{Line, recognised};
 use syncline_collective::plan_file::{self, LineProgram, WrittenPlan};
 use syncline_collective::program::direct::ServingOrder;
 use syncline_collective::verify::Buffering;
-use syncline_collective::{
-    Detail, Kind, LineRank, PhaseId, Plan, Posting, Program, Rank, Slot, Way, Written, WrittenPhase,
-};
+use syncline_collective::{Detail, Kind, LineRank, PhaseId, Plan, Posting, Program, Rank, Way, Written, WrittenPhase};
 use syncline_core::{NodeId, Refusal};
 use syncline_endpoint::layout::parallel_links;
 use syncline_topology::Fabric;
@@ -184,7 +182,7 @@ fn with_ways(
         };
         choices.push(choice);
     }
-    check_links(number, plan, dim, program, (place, &choices))?;
+    check_links(number, plan, dim, &Program::Written(program.clone()), (place, &choices))?;
     let resolved = Written::clone(program).with_details(|detail| {
         if let Way::Over(class) = detail.way {
             detail.way = Way::Choice(choices[usize::from(class)]);
@@ -198,7 +196,7 @@ fn check_links(
     number: usize,
     plan: &WrittenPlan,
     dim: u8,
-    program: &Written,
+    program: &Program,
     (place, choices): (&Place<'_>, &[u8]),
 ) -> Result<(), RunError> {
     let grid = syncline_core::Grid::new(plan.grid.iter().copied());
@@ -213,7 +211,7 @@ fn check_links(
     let mut path = Vec::new();
     for (rank, members) in groups.iter().flat_map(|members| (0..grid.ranks()).map(move |rank| (rank, members))) {
         let own = LineRank(grid.coordinate(rank, dim.into()));
-        for slot in slots(program, own) {
+        for slot in program.slots(own) {
             let (step, way) = (program.step(own, slot), program.detail(own, slot).way);
             if !step.op.sends() {
                 continue;
@@ -254,11 +252,6 @@ fn links_between(links: usize) -> String {
         1 => "link 0".into(),
         more => format!("links 0 to {}", more - 1),
     }
-}
-
-fn slots(program: &Written, rank: LineRank) -> impl Iterator<Item = Slot> {
-    let of_thread = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
-    (0..program.threads()).flat_map(of_thread)
 }
 
 /// Carries a plan out on symbols, unless all its programs are built in or it is a schedule, which has been.

@@ -3,7 +3,7 @@
 use super::form::PlanForm;
 use super::{WrittenPlan, read};
 use crate::plan::{PhaseId, Plan, PlanError, Split};
-use crate::program::{Program, Slot};
+use crate::program::{Program, walk};
 use crate::rank::LineRank;
 use crate::schedule::form::Collective;
 use crate::schedule::report::{Counts, Report};
@@ -125,7 +125,7 @@ fn count(written: &WrittenPlan, plan: &Plan) -> Counts {
             }
             let (_, vector) = plan.vector(id, Bytes(elements), split, coordinate);
             let own = LineRank(coordinate(phase.dim));
-            for slot in slots(&program, own) {
+            for slot in program.slots(own) {
                 let step = program.step(own, slot);
                 threads += u32::from(slot.pc == 0);
                 let does_something = u64::from(step.op != crate::program::Op::Nop);
@@ -149,11 +149,6 @@ fn count(written: &WrittenPlan, plan: &Plan) -> Counts {
         size_chunks: u32::try_from(elements).unwrap_or(u32::MAX),
         sent_per_byte_min: per_byte(sent.iter().min()),
         sent_per_byte_max: per_byte(sent.iter().max()),
-        longest_path_steps: plan.steps().into(),
+        longest_path_steps: plan.phase_ids().map(|id| u64::from(walk::steps(&plan.program(id, true)))).sum(),
     }
-}
-
-fn slots(program: &Program, rank: LineRank) -> impl Iterator<Item = Slot> {
-    let of_thread = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
-    (0..program.threads()).flat_map(of_thread)
 }

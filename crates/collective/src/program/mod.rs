@@ -254,6 +254,12 @@ impl Program {
         }
     }
 
+    /// The numbers of all steps of a rank, thread by thread.
+    pub fn slots(&self, rank: LineRank) -> impl Iterator<Item = Slot> {
+        let of_thread = move |thread| (0..self.steps(rank, thread)).map(move |pc| Slot { thread, pc });
+        (0..self.threads()).flat_map(of_thread)
+    }
+
     /// Number of steps of a thread of a rank; saturates.
     #[inline]
     pub fn steps(&self, rank: LineRank, thread: u16) -> u32 {

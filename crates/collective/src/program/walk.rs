@@ -1,12 +1,22 @@
-//! Walking through programs: the longest chain of messages that depend on each other.
+//! Walking through programs: the longest chain of messages, or of steps, that depend on each other.
 
-use super::{Program, Slot};
+use super::{Op, Program, Slot};
 use crate::rank::LineRank;
 use std::collections::BTreeMap;
 
 /// Messages that follow one another on the longest way: the time that a program takes if a message takes
 /// one unit and nothing else takes any. What waits for ever is left out.
 pub fn rounds(program: &Program) -> u32 {
+    longest(program, 1, |_| 0)
+}
+
+/// Steps of the longest chain in which each has to wait for the one before; those that only wait do not count.
+pub fn steps(program: &Program) -> u32 {
+    longest(program, 0, |op| u32::from(op != Op::Nop))
+}
+
+/// The time that a program takes if a message takes so long, and a step as its operation does.
+fn longest(program: &Program, of_message: u32, of_step: impl Fn(Op) -> u32) -> u32 {
     let (ranks, threads) = (program.ranks() + u32::from(program.has_switch()), program.threads());
     // When each thread has finished the step before its current one, and when messages arrive.
     let mut cursors = vec![(0u32, 0u32); ranks as usize * usize::from(threads)];
@@ -35,10 +45,12 @@ pub fn rounds(program: &Program) -> u32 {
                 let Some(arrival) = arrivals.remove(&(rank, at)) else { break };
                 time = time.max(arrival);
             }
+            time += of_step(step.op);
+            longest = longest.max(time);
             if step.op.sends() {
-                arrivals.insert((step.to, step.into), time + 1);
+                arrivals.insert((step.to, step.into), time + of_message);
                 ready.push((step.to, step.into.thread));
-                longest = longest.max(time + 1);
+                longest = longest.max(time + of_message);
             }
             cursors[at_cursor] = (pc + 1, time);
             ready.extend(waiting.remove(&(rank, at)).into_iter().flatten().map(|thread| (rank, thread)));
@@ -49,12 +61,11 @@ pub fn rounds(program: &Program) -> u32 {
 
 #[cfg(test)]
 pub(super) mod volume {
-    use super::{LineRank, Program, Slot};
+    use super::{LineRank, Program};
     use crate::program::Step;
 
     fn steps(program: &Program, rank: u32) -> impl Iterator<Item = Step> {
-        let slots = move |thread| (0..program.steps(LineRank(rank), thread)).map(move |pc| Slot { thread, pc });
-        (0..program.threads()).flat_map(slots).map(move |at| program.step(LineRank(rank), at))
+        program.slots(LineRank(rank)).map(move |at| program.step(LineRank(rank), at))
     }
 
     /// Blocks that a rank sends.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use syncline_collective::plan_file::msccl::{self, Lane};
 use syncline_collective::plan_file::write::{self, Head};
 use syncline_collective::plan_file::{LineProgram, WrittenPlan, read};
-use syncline_collective::program::{Frame, Pacing};
+use syncline_collective::program::{Frame, Pacing, walk};
 use syncline_collective::schedule::form::WayForm;
 use syncline_collective::schedule::{Buffering, Imported, Schedule, imported, verify};
 use syncline_collective::{
@@ -82,6 +82,12 @@ impl Case {
         for rank in (0..imported.program.ranks()).map(Rank) {
             assert_eq!(sent(&imported.program, rank), self.sent(rank, chunks), "{context}: rank {rank}");
         }
+        let steps = || schedule.ranks.iter().flat_map(|r| &r.thread_blocks).flat_map(|b| &b.steps);
+        if self.plan.phases().len() == 1 && !steps().any(|s| s.whole.is_some() || s.op == Op::Copy) {
+            let path = u64::from(walk::steps(&self.plan.program(PhaseId(0), true)));
+            let report = verify(&schedule, None, Buffering::Eager).expect("a collective");
+            assert_eq!(report.counts.expect("it is right").longest_path_steps, path, "{context}");
+        }
         if !imported.regular {
             return imported; // it is not known any more which chunks a step moves
         }
@@ -119,8 +125,7 @@ impl Case {
 }
 
 fn all_steps(program: &Program, rank: LineRank) -> impl Iterator<Item = (Slot, Step)> {
-    let slots = move |thread| (0..program.steps(rank, thread)).map(move |pc| Slot { thread, pc });
-    (0..program.threads()).flat_map(slots).map(move |at| (at, program.step(rank, at)))
+    program.slots(rank).map(move |at| (at, program.step(rank, at)))
 }
 
 fn sent(written: &Written, rank: Rank) -> u64 {
