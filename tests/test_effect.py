@@ -103,6 +103,7 @@ OTHER: Final[dict[str, Any]] = {
     "collective.inflight": 1,
     "collective.inflight_per_dimension": 1,
     "collective.lanes": "one",
+    "collective.loops": 3,
     "endpoint.step_latency": "3us",
     "endpoint.forwarding": "packets",
     "endpoint.transit": "network",
@@ -132,8 +133,8 @@ OTHER: Final[dict[str, Any]] = {
     "endpoint.switch_latency": "5us",
 }
 """For every field another value than its default, and than that of the experiments here."""
-FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan"})
-"""Fields that decide on others where these are not stated, and one that names files."""
+FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan", "collective.loops"})
+"""Fields that decide on others where these are not stated, and those of files, which are read with the experiment."""
 MOST_EVENTS: Final = 300_000
 """Of an experiment that is simulated with another value of every field."""
 BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
@@ -155,6 +156,8 @@ MORE: Final = (
     "collective: {chunk: 4MiB}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: dlrm, batch: 512}\nnetwork: analytical\n"
     "training: {background_embedding: true}\ncollective: {chunk: 16MiB}\n",
+    "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: analytical\n"
+    "collective: {plan: other.json}\n",
 )
 """Experiments in which fields act that need another one."""
 
@@ -197,6 +200,7 @@ def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
 def workload_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workload.txt").write_text(TEXT)
     (tmp_path / "ring8.json").write_text(plan.dumps(ring.all_reduce(8)))
+    (tmp_path / "other.json").write_text(plan.dumps({**ring.all_reduce(8), "name": "other"}))
     monkeypatch.chdir(tmp_path)
 
 
