@@ -12,3 +12,12 @@ id_type!(
     /// in a ring with an order of its own. A switch that takes part has the number after all of them.
     LineRank
 );
+
+impl LineRank {
+    /// The place of each rank, where an order names the rank at each place.
+    pub fn places(order: &[LineRank]) -> Vec<LineRank> {
+        let mut places = vec![LineRank(0); order.len()];
+        order.iter().zip((0..).map(LineRank)).for_each(|(rank, place)| places[rank.index()] = place);
+        places
+    }
+}

@@ -671,8 +671,7 @@ fn lanes(plan: &Plan, phase: PhaseId, wires: &Wires) -> Vec<Lane> {
                     if kind.is_rooted() && is_written {
                         ring.turn(root); // its root is the place of that number
                     }
-                    let mut places = vec![LineRank(0); ring.ranks.len()];
-                    ring.ranks.iter().zip((0..).map(LineRank)).for_each(|(&rank, place)| places[rank.index()] = place);
+                    let places = LineRank::places(&ring.ranks);
                     (ring, places)
                 };
                 let wiring = Wiring::Order(groups.iter().map(with_places).collect());

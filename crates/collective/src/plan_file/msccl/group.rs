@@ -91,7 +91,7 @@ impl<'a> Group<'a> {
         if !refusals.is_empty() {
             return Err(refusals);
         }
-        let places = lanes.iter().map(|lane| lane.order.as_deref().map(places)).collect();
+        let places = lanes.iter().map(|lane| lane.order.as_deref().map(LineRank::places)).collect();
         let mut group = Group { plan, grid, lanes, places, chunks: chunks as u32, named: Named::default() };
         group.check_number_of_steps().map_err(|refusal| vec![refusal])?;
         group.read_details().map_err(|refusal| vec![refusal])?;
@@ -128,19 +128,16 @@ impl<'a> Group<'a> {
     fn read_details(&mut self) -> Result<(), Refusal> {
         let mut named = Named::default();
         for (Lane { program, .. }, phase) in self.lanes.iter().zip(self.plan.phases()) {
-            for (rank, thread) in (0..phase.ranks).flat_map(|r| (0..program.threads()).map(move |t| (LineRank(r), t))) {
-                for pc in 0..program.steps(rank, thread) {
-                    let at = Slot { thread, pc };
-                    let (op, detail) = (program.step(rank, at).op, program.detail(rank, at));
-                    let refuse = |what: String| {
-                        let message = format!("step {pc} of thread {thread} of rank {rank} {what}");
-                        Err(Refusal::of("plan", message))
-                    };
-                    if op == Op::ResidualAdd {
-                        return refuse(format!("adds a residual, which is nobody's input, in a {}", phase.kind));
-                    }
-                    named.read(op, detail);
+            for (rank, at) in (0..phase.ranks).map(LineRank).flat_map(|r| program.slots(r).map(move |at| (r, at))) {
+                let (op, Slot { thread, pc }) = (program.step(rank, at).op, at);
+                if op == Op::ResidualAdd {
+                    let message = format!(
+                        "step {pc} of thread {thread} of rank {rank} adds a residual, which is nobody's input, in a {}",
+                        phase.kind
+                    );
+                    return Err(Refusal::of("plan", message));
                 }
+                named.read(op, program.detail(rank, at));
             }
         }
         self.named = named;
@@ -313,13 +310,6 @@ impl Named {
             self.output |= place.buffer == Buffer::Output;
         }
     }
-}
-
-/// The place of each rank in an order.
-fn places(order: &[LineRank]) -> Vec<LineRank> {
-    let mut places = vec![LineRank(0); order.len()];
-    order.iter().zip((0..).map(LineRank)).for_each(|(rank, place)| places[rank.index()] = place);
-    places
 }
 
 /// Whether a thread of a program sends several messages of its own in a row.

@@ -20,7 +20,8 @@ pub(super) fn write(
     cuts: &Cuts,
 ) -> Vec<Vec<ThreadBlock>> {
     let waits = vec![Vec::new(); steps.steps.len()];
-    let mut writer = Writer { group, steps, connections, memory, cuts, waits };
+    let pace = group.pacing().pace();
+    let mut writer = Writer { group, steps, connections, memory, cuts, pace, waits };
     group.all().map(|rank| writer.rank(rank)).collect()
 }
 
@@ -31,6 +32,8 @@ struct Writer<'a> {
     memory: &'a Memory,
     /// Where each step is cut into several.
     cuts: &'a Cuts,
+    /// When a message that follows another one is sent, as a rule.
+    pace: Pace,
     /// The steps that each step waits for.
     waits: Vec<Vec<StepId>>,
 }
@@ -106,7 +109,6 @@ impl Writer<'_> {
     /// The pace of each step of a rank that is followed by a message, if it is not that of the schedule; of a step that is
     /// written as several, at the first. Phases do not wait for each other's messages.
     fn paces(&self, of_rank: &[StepId]) -> BTreeMap<StepId, Pace> {
-        let most = self.group.pacing().pace();
         let pace = |pair: &[StepId]| {
             let [step, next] = [pair[0], pair[1]].map(|id| self.steps.step(id));
             let is_followed = step.op.sends() && next.op == Op::Send && step.at.thread == next.at.thread;
@@ -114,7 +116,7 @@ impl Writer<'_> {
                 true => self.group.program(step.phase).pace(self.group.own(step.rank, step.phase), step.at),
                 false => Pace::Free,
             };
-            (is_followed && pace != most).then_some((pair[0], pace))
+            (is_followed && pace != self.pace).then_some((pair[0], pace))
         };
         let firsts: Vec<StepId> = of_rank.iter().copied().filter(|&id| self.steps.step(id).lane == 0).collect();
         firsts.windows(2).filter_map(pace).collect()
