@@ -25,6 +25,15 @@ impl Key {
         assert!(local < 1 << 24, "a key has 24 bits for what is local to a node");
         Key((class as u32) << 24 | local)
     }
+
+    /// The key of the same event in one of several parts of a node, each of which has events like those of the others: the
+    /// uppermost `bits` of what is local to the node tell these apart, and what was in them no longer counts.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_part(self, part: u8, bits: u32) -> Key {
+        let rest = 24 - bits;
+        Key(self.0 & (0xff << 24 | ((1 << rest) - 1)) | (part as u32) << rest)
+    }
 }
 
 /// Where a layer puts its timers.

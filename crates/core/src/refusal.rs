@@ -41,6 +41,16 @@ impl Refusal {
         self
     }
 
+    /// Of what is divided equally among so many: the least number is that of all of them together.
+    #[must_use]
+    pub fn of_share(mut self, shares: u32) -> Refusal {
+        if shares > 1 {
+            self.least = self.least.map(|least| least.saturating_mul(shares.into()));
+            self.message = format!("{}, in each of {shares} equal parts", self.message);
+        }
+        self
+    }
+
     /// Of a line of a text, from one.
     #[must_use]
     pub fn in_line(mut self, line: usize) -> Refusal {

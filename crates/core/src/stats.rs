@@ -121,6 +121,16 @@ impl Windows {
         windows
     }
 
+    /// Adds what other windows have, which began with the same length.
+    pub fn join(&mut self, other: &Windows) {
+        while self.length < other.length {
+            self.coarsen();
+        }
+        let other = other.in_windows_of(Ps(self.length));
+        self.busy.resize(self.busy.len().max(other.busy.len()), 0);
+        self.busy.iter_mut().zip(&other.busy).for_each(|(mine, others)| *mine += others);
+    }
+
     /// The length of a window.
     pub fn length(&self) -> Ps {
         Ps(self.length)

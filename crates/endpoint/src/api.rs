@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!   system                          endpoint                         network
-//!   define(chunk)   once per chunk, in the global order of chunks
-//!   accepts(npu)?, start(npu, seq) ──▶ interprets the plan's programs ──▶ send / open, feed
+//!   define(room, chunk)   once per chunk, in the order of the room's log
+//!   accepts(npu)?, start(npu)      ──▶ interprets the plan's programs ──▶ send / open, feed
 //!          ◀── EpOut::Room{npu}        servers, SRAM, FSMs   arrived ◀── NetOut::Arrived
 //!          ◀── EpOut::Done{npu, seq}
+//!   post(npu, message)             ──▶ what it costs, the message      ──▶ send
+//!          ◀── EpOut::Posted{npu, handle}
 //! ```
 //!
-//! * Chunks are numbered by the order in which every NPU starts them. An endpoint may rely on that
-//!   order: it is the same on all NPUs, which is what makes limited slots free of deadlock.
+//! * A *room* is what an endpoint sets aside for communicators that share a log. Chunks of a room are numbered by the order
+//!   in which every NPU of it starts them. An endpoint may rely on that order: it is the same on all these NPUs, which is
+//!   what makes limited slots free of deadlock. Endpoints have one room; [`Rooms`](crate::rooms::Rooms) makes one with
+//!   several of endpoints with one.
 //! * One value serves all NPUs: per-NPU state lives in flat arrays, and nothing an NPU does depends on
 //!   its number except the bytes that its coordinates give it.
 //! * An NPU may receive data of a chunk that it has not started yet; the endpoint keeps it.
@@ -21,9 +25,19 @@ use syncline_core::{Bytes, Key, NodeId, Peaks, PortId, Ps, Schedule, Wait, Windo
 use syncline_network::{NetOut, Network};
 
 id_type!(
-    /// A chunk by its place in the global order, in which every NPU starts them.
+    /// A chunk by its place in the order of its room, in which every NPU of it starts them.
     ChunkId
 );
+
+id_type!(
+    /// What an endpoint sets aside for communicators that share a log.
+    RoomId: u16
+);
+
+impl RoomId {
+    /// The room of an endpoint that has no more.
+    pub const ONLY: RoomId = RoomId(0);
+}
 
 impl ChunkId {
     /// How many chunks of the global order go before this one from `base` on; `None` if it is older than that.
@@ -66,11 +80,15 @@ pub enum EpOut {
     Room {
         /// The NPU.
         npu: NodeId,
+        /// In which room.
+        room: RoomId,
     },
     /// A phase of a chunk began or ended on an NPU (reported for traced NPUs only).
     Phase {
         /// The NPU.
         npu: NodeId,
+        /// The room of the chunk.
+        room: RoomId,
         /// The chunk.
         seq: ChunkId,
         /// The phase.
@@ -84,8 +102,28 @@ pub enum EpOut {
     Done {
         /// The NPU.
         npu: NodeId,
+        /// The room of the chunk.
+        room: RoomId,
         /// The chunk.
         seq: ChunkId,
+    },
+    /// A message that was posted is sent, or taken in.
+    Posted {
+        /// The NPU.
+        npu: NodeId,
+        /// What it was posted with.
+        handle: u32,
+    },
+    /// A message that was sent and the place that it is received into are not equally long.
+    Unequal {
+        /// The receiving NPU.
+        npu: NodeId,
+        /// What it was posted with there.
+        handle: u32,
+        /// Bytes that were sent.
+        sent: Bytes,
+        /// Bytes that are received.
+        received: Bytes,
     },
     /// A stream of the NPU has computed its kernels ([`Endpoint::compute`]).
     Computed {
@@ -94,6 +132,23 @@ pub enum EpOut {
         /// The stream.
         stream: u8,
     },
+}
+
+/// A message between two ranks, as one of them posts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Post {
+    /// Whether it is sent, or received.
+    pub sends: bool,
+    /// The other NPU, as a number of the whole machine.
+    pub peer: NodeId,
+    /// What both ends know of it, so that they are matched: the family, how many ranks on it goes, and its tag.
+    pub channel: (u8, u32, u32),
+    /// How many messages of the channel its rank has sent, or received, before it.
+    pub number: u32,
+    /// Its length.
+    pub len: Bytes,
+    /// What the endpoint reports it with.
+    pub handle: u32,
 }
 
 /// What endpoints report at the end of a run, summed over NPUs unless said otherwise.
@@ -131,9 +186,42 @@ pub struct Report {
     pub occupancy: Option<Occupancy>,
 }
 
+impl Report {
+    /// Adds what another endpoint did on the same NPUs. Of resources that are `shared`, the first report has all there is.
+    pub fn join(&mut self, other: Report, shared: impl Fn(&str) -> bool) {
+        self.memory_read += other.memory_read;
+        self.memory_written += other.memory_written;
+        self.loaded += other.loaded;
+        self.sent += other.sent;
+        self.sent_by_switches += other.sent_by_switches;
+        self.transit += other.transit;
+        self.messages += other.messages;
+        self.network += other.network;
+        for resource in other.resources.into_iter().filter(|resource| !shared(resource.name)) {
+            match self.resources.iter_mut().find(|mine| mine.name == resource.name) {
+                Some(mine) => mine.join(&resource),
+                None => self.resources.push(resource),
+            }
+        }
+        self.partitions.extend(other.partitions);
+        self.fsm_peak += other.fsm_peak;
+        self.fsms += other.fsms;
+        self.fsms_of_phases.extend(other.fsms_of_phases);
+        self.occupancy = match (self.occupancy.take(), other.occupancy) {
+            (Some(mut mine), Some(others)) => {
+                mine.join(&others);
+                Some(mine)
+            }
+            (mine, others) => mine.or(others),
+        };
+    }
+}
+
 /// FSMs that run a phase of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseFsms {
+    /// The room.
+    pub room: RoomId,
     /// The plan, as [`Chunk::plan`].
     pub plan: PlanId,
     /// The phase.
@@ -147,7 +235,7 @@ pub struct PhaseFsms {
 /// What the engine of the first NPU held over time.
 #[derive(Clone, Debug)]
 pub struct Occupancy {
-    /// Time with at least one chunk.
+    /// Time with at least one chunk; where several engines share an NPU, the sum of theirs.
     pub active: Windows,
     /// SRAM bytes times picoseconds.
     pub sram: Windows,
@@ -157,21 +245,43 @@ pub struct Occupancy {
     pub fsms: Windows,
 }
 
+impl Occupancy {
+    /// Adds what another engine beside it held.
+    fn join(&mut self, other: &Occupancy) {
+        self.active.join(&other.active);
+        self.sram.join(&other.sram);
+        self.partitions.extend(other.partitions.iter().cloned());
+        self.fsms.join(&other.fsms);
+    }
+}
+
 /// An endpoint model, for all NPUs of a run.
 pub trait Endpoint<N: Network> {
     /// Its timers.
     type Event: Copy;
 
-    /// Makes the next chunk of the global order known, before any NPU starts it.
-    fn define(&mut self, chunk: Chunk);
+    /// Makes the next chunk of a room known, before any NPU starts it.
+    fn define(&mut self, room: RoomId, chunk: Chunk);
 
     /// Whether the NPU has room to start a chunk now.
-    fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool;
+    fn accepts(&self, npu: NodeId, room: RoomId, chunk: Chunk) -> bool;
 
-    /// Starts the next chunk of the global order on an NPU; it must have been accepted.
-    fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    /// Starts the next chunk of a room on an NPU; it must have been accepted.
+    fn start<Q>(&mut self, npu: NodeId, room: RoomId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<Self::Event> + Schedule<N::Event>;
+
+    /// Posts a message between two ranks on an NPU. [`EpOut::Posted`] follows when its last byte has left, or when it has
+    /// been taken in.
+    ///
+    /// # Panics
+    /// Of endpoints that have one room, which are never asked.
+    fn post<Q>(&mut self, _npu: NodeId, post: Post, _ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<Self::Event> + Schedule<N::Event>,
+    {
+        unreachable!("messages between two ranks are posted to rooms, not {post:?} to an endpoint that has one");
+    }
 
     /// The network reports.
     fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
@@ -201,7 +311,7 @@ pub trait Endpoint<N: Network> {
     }
 
     /// What the endpoints did until `now`.
-    fn report(&self, now: Ps) -> Report;
+    fn report(&mut self, now: Ps) -> Report;
 }
 
 /// Event classes of this layer in the order key; see [`syncline_core::Key`].
@@ -220,11 +330,11 @@ pub mod class {
 /// Chunks of an NPU, from the oldest unfinished one to the newest, that keys tell apart.
 pub const MAX_IN_FLIGHT: u32 = 1 << 16;
 
-/// Whether an NPU whose oldest unfinished chunk is `base` may start chunk `next`. Nothing waits for ever for one that
+/// Whether an NPU whose oldest unfinished chunk is `base` may start chunk `next`, where keys tell so many `chunks` apart. Nothing waits for ever for one that
 /// may not: NPUs start chunks in the same order, so the oldest needs no newer one.
 #[inline]
-pub const fn told_apart(base: ChunkId, next: ChunkId) -> bool {
-    next.0 - base.0 < MAX_IN_FLIGHT
+pub const fn told_apart(base: ChunkId, next: ChunkId, chunks: u32) -> bool {
+    next.0 - base.0 < chunks
 }
 
 /// The key of an event that concerns a chunk on an NPU: simultaneous events of one NPU are told apart by
@@ -272,7 +382,8 @@ mod tests {
         let keys = keys.map(|(seq, port)| port_key(class::WORK, ChunkId(seq), PortId(port)));
         assert!(keys.is_sorted_by(|one, next| one < next), "{keys:?}");
         assert!(
-            told_apart(ChunkId(7), ChunkId(6 + MAX_IN_FLIGHT)) && !told_apart(ChunkId(7), ChunkId(7 + MAX_IN_FLIGHT))
+            told_apart(ChunkId(7), ChunkId(6 + MAX_IN_FLIGHT), MAX_IN_FLIGHT)
+                && !told_apart(ChunkId(7), ChunkId(7 + MAX_IN_FLIGHT), MAX_IN_FLIGHT)
         );
     }
 

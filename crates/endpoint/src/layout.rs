@@ -347,6 +347,11 @@ impl Layout {
         &*self.fabric
     }
 
+    /// The fabric, for others to hold.
+    pub fn shared_fabric(&self) -> Arc<dyn Fabric> {
+        self.fabric.clone()
+    }
+
     /// Number of simulated NPUs, whether or not they take part.
     pub fn npus(&self) -> u32 {
         self.places.len() as u32
@@ -401,6 +406,19 @@ impl Layout {
     #[inline]
     pub fn takes_part(&self, npu: NodeId) -> bool {
         self.places[npu.index()].0 != u32::MAX
+    }
+
+    /// Ranks of a group.
+    pub fn group_size(&self) -> u32 {
+        self.grid.ranks()
+    }
+
+    /// A member of the group of an NPU, which is in one, as a number of the whole machine.
+    pub fn member(&self, npu: NodeId, rank: Rank) -> NodeId {
+        match &self.members {
+            None => NodeId(rank.0),
+            Some(groups) => groups[self.places[npu.index()].0 as usize][rank.index()],
+        }
     }
 
     /// The number of an NPU in its group.

@@ -32,7 +32,7 @@ mod packets;
 mod tag;
 mod threads;
 
-use crate::api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, Report, told_apart};
+use crate::api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, MAX_IN_FLIGHT, Report, RoomId, told_apart};
 use crate::costs::StepCost;
 use crate::flights::Flights;
 use crate::forwarding::{Forwarding, HopMessage};
@@ -145,6 +145,8 @@ pub struct MessageEndpoint<C> {
     layout: Layout,
     cost: C,
     inflight: u32,
+    /// Chunks that keys tell apart, from the oldest unfinished one of an NPU to its newest.
+    span: u32,
     traced: NodeSet,
     tags: Tags,
     /// Threads that are kept for every chunk; none where only active ones are ([`threads`]).
@@ -188,6 +190,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             layout,
             cost,
             inflight,
+            span: MAX_IN_FLIGHT,
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
             dimension_limit: None,
@@ -210,6 +213,16 @@ impl<C: StepCost> MessageEndpoint<C> {
     pub fn shortest_first(mut self, urgent: Option<u32>) -> Self {
         self.departures = urgent.map(Departures::new);
         self
+    }
+
+    /// What steps cost.
+    pub(crate) fn cost_mut(&mut self) -> &mut C {
+        &mut self.cost
+    }
+
+    /// Keys tell so many chunks of an NPU apart.
+    pub(crate) fn set_span(&mut self, chunks: u32) {
+        self.span = chunks;
     }
 
     #[inline]
@@ -367,7 +380,8 @@ impl<C: StepCost> MessageEndpoint<C> {
         let came = self.dimension_limit.as_mut().and_then(|limit| limit.end(npu, seq));
         if self.traced.contains(npu) {
             let (phase, began) = (chunk.phase, chunk.began);
-            ctx.out.push(EpOut::Phase { npu, seq, phase, ready: came.unwrap_or(began), began });
+            let (room, ready) = (RoomId::ONLY, came.unwrap_or(began));
+            ctx.out.push(EpOut::Phase { npu, room, seq, phase, ready, began });
         }
         chunk.phase = chunk.phase.next();
         self.come_to_phase(npu, seq, ctx);
@@ -518,25 +532,25 @@ impl<C: StepCost> MessageEndpoint<C> {
         while window.chunks.front().is_some_and(|c| c.done) {
             window.pop(self.threads);
         }
-        ctx.out.push(EpOut::Done { npu, seq });
-        ctx.out.push(EpOut::Room { npu });
+        ctx.out.push(EpOut::Done { npu, room: RoomId::ONLY, seq });
+        ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY });
     }
 }
 
 impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     type Event = WorkDone;
 
-    fn define(&mut self, chunk: Chunk) {
+    fn define(&mut self, _: RoomId, chunk: Chunk) {
         assert!(self.chunks.len() < self.tags.chunks(), "more chunks than a tag can name");
         self.chunks.push(chunk);
     }
 
-    fn accepts(&self, npu: NodeId, _: Chunk) -> bool {
+    fn accepts(&self, npu: NodeId, _: RoomId, _: Chunk) -> bool {
         let window = &self.npus[npu.index()];
-        window.running < self.inflight && told_apart(window.base, window.next)
+        window.running < self.inflight && told_apart(window.base, window.next, self.span)
     }
 
-    fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    fn start<Q>(&mut self, npu: NodeId, _: RoomId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
@@ -658,7 +672,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         waits
     }
 
-    fn report(&self, now: Ps) -> Report {
+    fn report(&mut self, now: Ps) -> Report {
         let transit = self.forwarding.as_ref().map_or(0, |f| f.bytes);
         let (messages, network) = (self.flights.count(), self.flights.time(now));
         let mut report = Report { sent: self.sent, transit, messages, network, ..Report::default() };

@@ -31,6 +31,15 @@ impl ResourceUse {
         ResourceUse { name, servers, busy: 0, wait: 0, transfer: 0, served: 0 }
     }
 
+    /// Adds servers beside these, and what they did.
+    pub fn join(&mut self, other: &ResourceUse) {
+        self.servers += other.servers;
+        self.busy += other.busy;
+        self.wait += other.wait;
+        self.transfer += other.transfer;
+        self.served += other.served;
+    }
+
     /// Accounts a piece of work.
     #[inline]
     pub fn serve(&mut self, wait: Ps, busy: Ps) {

@@ -60,6 +60,8 @@ pub struct Admission {
     collectives: Vec<Collective>,
     /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue.
     open: Vec<CollectiveId>,
+    /// By collective, whether it may be entered, if that is not up to who issues it.
+    permitted: Option<Vec<bool>>,
     log: Vec<(CollectiveId, Chunk)>,
     npus: Vec<Follower>,
 }
@@ -82,7 +84,26 @@ impl Admission {
         let loads = balance.as_ref().map_or_else(Vec::new, Balance::idle);
         let npus = vec![Follower::default(); npus as usize];
         let (collectives, open, log) = (Vec::new(), Vec::new(), Vec::new());
-        Admission { policy, priority, balance, loads, collectives, open, log, npus }
+        Admission { policy, priority, balance, loads, collectives, open, permitted: None, log, npus }
+    }
+
+    /// Enters collectives only when that has been [permitted](Admission::permit).
+    pub fn hold(&mut self) {
+        self.permitted = Some(Vec::new());
+    }
+
+    /// Permits that a collective, which is known, is entered; true if it has nothing to enter.
+    pub fn permit(&mut self, id: CollectiveId) -> bool {
+        let permitted = self.permitted.get_or_insert_default();
+        permitted.resize(permitted.len().max(id.index() + 1), false);
+        permitted[id.index()] = true;
+        let c = &mut self.collectives[id.index()];
+        skip_empty(c);
+        c.next == c.pieces.count()
+    }
+
+    fn is_permitted(&self, id: CollectiveId) -> bool {
+        self.permitted.as_ref().is_none_or(|p| p.get(id.index()).copied().unwrap_or(false))
     }
 
     /// Makes the next collective known; `plan` is its first.
@@ -131,7 +152,7 @@ impl Admission {
         if let Some(&(collective, chunk)) = self.log.get(self.npus[npu.index()].started) {
             return self.is_issued(npu, collective).then_some(Next { collective, chunk, new: false });
         }
-        let issued = self.open.iter().copied().filter(|&id| self.is_issued(npu, id));
+        let issued = self.open.iter().copied().filter(|&id| self.is_issued(npu, id) && self.is_permitted(id));
         // The first of those with the least rank.
         let pick = match self.policy {
             Policy::Fifo => issued.min_by_key(|&id| self.rank(id)),
@@ -147,8 +168,8 @@ impl Admission {
         Some(Next { collective, chunk: Chunk { len: Bytes(len), plan, lane }, new: true })
     }
 
-    /// Enters a chunk that [`Admission::next`] proposed.
-    pub fn enter(&mut self, id: CollectiveId, chunk: Chunk) {
+    /// Enters a chunk that [`Admission::next`] proposed; true if it is the last one of its collective.
+    pub fn enter(&mut self, id: CollectiveId, chunk: Chunk) -> bool {
         self.log.push((id, chunk));
         let c = &mut self.collectives[id.index()];
         if let Some(balance) = self.balance.as_ref().filter(|b| b.kinds.contains(&c.kind)) {
@@ -161,9 +182,11 @@ impl Admission {
         c.next += 1;
         c.entered += 1;
         skip_empty(c);
-        if c.next == c.pieces.count() {
+        let is_last = c.next == c.pieces.count();
+        if is_last {
             self.open.retain(|&o| o != id);
         }
+        is_last
     }
 
     /// An NPU has started its next chunk of the log.
@@ -181,9 +204,9 @@ impl Admission {
         (id, *done == c.entered && c.next == c.pieces.count())
     }
 
-    /// Pieces of a collective that entered the log.
-    pub fn pieces(&self, id: CollectiveId) -> u64 {
-        self.collectives[id.index()].entered
+    /// By collective, pieces that entered the log.
+    pub fn all_pieces(&self) -> impl Iterator<Item = u64> {
+        self.collectives.iter().map(|c| c.entered)
     }
 
     /// The collective that a chunk belongs to.

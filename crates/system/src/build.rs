@@ -2,11 +2,13 @@
 
 use crate::attempt::{Attempt, Ending, Limits};
 use crate::balance::Balance;
+use crate::cohorts::{CohortPart, Cohorts};
 use crate::driver::{Failure, Simulation};
-use crate::endpoints::{EndpointEvent, EndpointParts, WithEndpoint};
+use crate::endpoints::{EndpointEvent, EndpointParts, Rooms, WithEndpoint};
 use crate::errors::RunError;
 use crate::event::Queue;
 use crate::executor::Executor;
+use crate::graphs::{Computers, Graphs};
 use crate::networks::{BuildNetwork, NetworkEvent, NetworkNeeds, WithNetwork, conditions};
 use crate::pieces::LaneUse;
 use crate::preview::Preview;
@@ -21,6 +23,7 @@ use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::Network;
 use syncline_topology::Fabric;
+use syncline_workload::ClassId;
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]).
 ///
@@ -172,35 +175,39 @@ impl WithNetwork for OnNetwork<'_> {
 
     fn with<B: BuildNetwork>(self, network: &B) -> Result<Built, RunError> {
         let OnNetwork { spec, plan, goal } = self;
-        let traced = traced(&spec.output.trace_npus, &plan.layout, plan.folding.npus)?;
+        let traced = traced(&spec.output.trace_npus, plan.layout(), plan.folding.npus)?;
         check_stragglers(spec, plan.folding.npus)?;
         start::check(spec, plan.folding.npus)?;
-        let parts = EndpointParts {
-            layout: plan.layout.clone(),
-            largest_chunk: plan.largest_chunk(),
+        let part = |cohort: &CohortPart| EndpointParts {
+            layout: cohort.layout.clone(),
+            share: plan.share,
+            largest_chunk: plan.largest_chunk(cohort),
             packet: network.packet_bytes().map(|n| Bytes(n.into())),
             prevents_deadlock: network.prevents_deadlock(),
             transit: plan.transit,
-            inflight: spec.collectives.inflight,
-            inflight_per_dimension: spec.collectives.inflight_per_dimension,
-            parts: match plan.config.lanes {
+            inflight: cohort.config.inflight,
+            inflight_per_dimension: cohort.config.inflight_per_dimension,
+            parts: match cohort.config.lanes {
                 LaneUse::Split(n) => n,
                 LaneUse::Alternate => 1,
             },
-            urgent: plan.config.balance.as_ref().map(Balance::urgent),
+            urgent: cohort.config.balance.as_ref().map(Balance::urgent),
             contention: plan.contention.clone(),
             window: Ps(spec.output.window_ps),
             traced: &traced,
         };
-        let asked = spec.endpoint.model().needs(&parts)?;
+        let parts: Vec<EndpointParts<'_>> = plan.cohorts.iter().map(part).collect();
+        let rooms = Rooms::new(spec, &plan, parts)?;
+        let asked = rooms.needs(spec.endpoint.model())?;
+        let is_routed = plan.cohorts.iter().any(|cohort| cohort.layout.is_routed()) || rooms.are_several();
         let needs = NetworkNeeds {
             buffer_packets: asked.buffer_packets,
             classes: asked.classes,
             transit: plan.transit,
             // Endpoints that forward send to neighbours only.
-            turns: plan.layout.is_routed() && !plan.transit && !asked.in_order,
+            turns: is_routed && !plan.transit && !asked.in_order,
             in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
-            window: parts.window,
+            window: Ps(spec.output.window_ps),
             seed: spec.seed,
             changes: conditions::changes(spec, &*plan.fabric, network)?,
             attributes: conditions::attributes(spec, &*plan.fabric, network)?,
@@ -208,14 +215,13 @@ impl WithNetwork for OnNetwork<'_> {
         network.check(&needs)?;
         let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
         let run = Run { spec, plan, network: make, traced: &traced, goal };
-        spec.endpoint.build(parts, run).map_err(|refusal| blamed(spec, refusal))?
+        spec.endpoint.build(rooms, run).map_err(|refusal| blamed(spec, refusal))?
     }
 }
 
 /// Refuses stragglers that are none of the machine's `npus` NPUs.
 fn check_stragglers(spec: &Spec, npus: u32) -> Result<(), RunError> {
-    let JobSpec::Training { stragglers, .. } = &spec.job else { return Ok(()) };
-    match stragglers.iter().find(|s| s.0 >= npus) {
+    match spec.job.stragglers().iter().find(|s| s.0 >= npus) {
         Some((npu, _)) => Err(RunError::no_such_npu("job.stragglers", *npu, npus)),
         None => Ok(()),
     }
@@ -241,7 +247,7 @@ fn blamed(spec: &Spec, refusal: Refusal) -> RunError {
     }
     let kind = match spec.job {
         JobSpec::Collective { collective, .. } => Some(collective.kind()),
-        JobSpec::Training { .. } => None,
+        JobSpec::Training { .. } | JobSpec::Graph { .. } => None,
     };
     let another = |field: &str, accepted: &str| {
         Refusal::of(field, refusal.message.clone()).accepting(format!("{accepted}; or another endpoint"))
@@ -285,26 +291,28 @@ where
             Goal::Attempt(_) => (None, false),
             Goal::Run { shuffle, until_settled } => (shuffle, until_settled),
         };
-        let RunPlan { fabric, job, layout, config, contention, folding, .. } = plan;
-        let mut executor =
-            Executor::new(job.source, job.iterations, job.npu, layout.npus(), Ps(spec.output.window_ps), traced);
-        if let Some(npu) = job.background {
-            executor.set_background(npu);
-        }
-        if let JobSpec::Training { stragglers, .. } = &spec.job {
-            let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
-            executor.slow_down(stragglers.iter().filter_map(simulated));
-        }
+        let RunPlan { fabric, job, cohorts, classes, precedence, contention, folding, .. } = plan;
+        let layout = cohorts[0].layout.clone();
+        let whole = |npu: u32| layout.whole(NodeId(npu)).index();
+        let of_npus = (0..layout.npus()).map(|npu| classes.get(whole(npu)).copied().unwrap_or_default());
+        let of_npus: Vec<ClassId> = of_npus.collect();
+        let computers = Computers {
+            main: job.npu,
+            background: job.background.unwrap_or(job.npu),
+            contended: contention.map(|contention| contention.kernel_warps),
+        };
+        let graphs = Graphs::new(job.source, job.iterations);
+        let mut executor = Executor::new(graphs, computers, &of_npus, Ps(spec.output.window_ps), traced);
+        let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
+        executor.slow_down(spec.job.stragglers().iter().filter_map(simulated));
         let late = start::later(spec, folding.npus);
         executor.hold_back(late.filter_map(|(npu, at)| Some((layout.simulated(npu)?, at))));
-        if let Some(contention) = contention {
-            executor.contend(contention.kernel_warps);
-        }
         if until_settled {
             executor.stop_when_settled();
         }
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
-        let mut simulation = Simulation::new(queue, network(fabric), endpoint(), executor, layout, config);
+        let cohorts = Cohorts::new(cohorts, classes, precedence);
+        let mut simulation = Simulation::new(queue, network(fabric), endpoint(), executor, cohorts, job.drain);
         let failed = |failure: Failure| RunError::Simulation(failure.to_string());
         if let Goal::Attempt(limits) = goal {
             return simulation.attempt(limits).map(Built::Attempted).map_err(failed);

@@ -1,26 +1,28 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
-use crate::admission::{Admission, CollectiveId, Next, Policy};
+use crate::admission::{CollectiveId, Next, Policy};
 use crate::attempt::{Attempt, Ending, Limits};
 use crate::balance::Balance;
+use crate::cohorts::{CohortId, Cohorts};
 use crate::endpoints::EndpointEvent;
 use crate::event::{Event, Queue};
-use crate::executor::{Action, Executor};
+use crate::executor::{Action, Executor, WaitEnd};
+use crate::graphs::{Call, NodeWork, Post as GraphPost};
 use crate::networks::NetworkEvent;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
 use std::fmt;
 use syncline_collective::{Kind, PhaseId, Plan, Split};
-use syncline_core::{Books, Bytes, Id, Key, NodeId, Ps, Wait, Wire};
-use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Report};
+use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wait, Wire};
+use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Post, Report};
 use syncline_network::{Loss, NetOut, Network};
-use syncline_workload::Stream;
+use syncline_workload::{NodeIndex, Stream};
 
 /// Event class of the training loop: before everything else at the same time.
 const COMPUTED: u8 = 0;
 
 /// The place in that class of the begin of an NPU, which has no stream that computes.
-const BEGUN: u32 = Stream::ALL.len() as u32;
+const BEGUN: u32 = 1 << u8::BITS;
 
 /// How collectives are carried out.
 #[derive(Clone, Debug)]
@@ -39,8 +41,10 @@ pub struct CollectiveConfig {
     pub padding: bool,
     /// How a chunk's order of dimensions is chosen, if it has a choice.
     pub balance: Option<Balance>,
-    /// Whether the run goes on until all collectives are done.
-    pub drain: bool,
+    /// Chunks that an NPU has in flight at most, unless the endpoint has limits of its own.
+    pub inflight: u32,
+    /// Chunks that an NPU has in one phase along a dimension at most, if that is limited.
+    pub inflight_per_dimension: Option<u32>,
 }
 
 impl CollectiveConfig {
@@ -60,7 +64,8 @@ pub struct CollectiveTimes {
     pub started: Option<Ps>,
     /// Completion on the last NPU.
     pub completed: Option<Ps>,
-    complete_on: u32,
+    /// NPUs on which it is complete.
+    pub(crate) complete_on: u32,
 }
 
 /// A phase of a chunk on a traced NPU.
@@ -68,6 +73,8 @@ pub struct CollectiveTimes {
 pub struct PhaseSlice {
     /// The NPU.
     pub npu: NodeId,
+    /// The cohort of the NPU's communicator.
+    pub cohort: CohortId,
     /// The chunk.
     pub seq: ChunkId,
     /// Its collective.
@@ -106,6 +113,15 @@ pub enum Failure {
         /// Why.
         why: Loss,
     },
+    /// Ranks of a communicator disagree on what they do together.
+    Mismatch {
+        /// When.
+        at: Ps,
+        /// What one of them does.
+        one: String,
+        /// What another one does.
+        other: String,
+    },
     /// The books do not balance.
     NotConserved {
         /// The network's account.
@@ -143,6 +159,9 @@ impl fmt::Display for Failure {
             Failure::MessageLost { at, from, why } => {
                 write!(f, "at {at} the network gave up a message of {from}: {why}")
             }
+            Failure::Mismatch { at, one, other } => {
+                write!(f, "at {at} ranks of a communicator disagree: {one}, but {other}")
+            }
             Failure::NotConserved { books, sent } => write!(
                 f,
                 "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and gave up {}",
@@ -161,10 +180,10 @@ pub struct Outcome {
     pub events: u64,
     /// The endpoints' report.
     pub report: Report,
-    /// Times of every collective.
-    pub collectives: Vec<CollectiveTimes>,
-    /// Chunks of every collective.
-    pub chunks: Vec<u64>,
+    /// By cohort, times of every collective.
+    pub collectives: Vec<Vec<CollectiveTimes>>,
+    /// By cohort, chunks of every collective.
+    pub chunks: Vec<Vec<u64>>,
     /// Chunks that were started on all NPUs, and the picoseconds from the issue of their collectives to their starts.
     pub started: (u64, u128),
     /// Phases of chunks on traced NPUs.
@@ -181,16 +200,15 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     net: N,
     ep: E,
     executor: Executor,
-    admission: Admission,
-    layout: Layout,
-    config: CollectiveConfig,
+    cohorts: Cohorts,
+    drain: bool,
     npus: u32,
-    /// NPUs that run collectives.
-    participants: u32,
-    times: Vec<CollectiveTimes>,
+    /// Collectives and messages that have begun somewhere and are not complete everywhere.
     incomplete: u64,
     started: (u64, u128),
     phases: Vec<PhaseSlice>,
+    /// What ranks disagree on, once they do.
+    mismatch: Option<(String, String)>,
     net_out: Vec<NetOut>,
     ep_out: Vec<EpOut>,
     actions: Vec<Action>,
@@ -203,23 +221,21 @@ where
     N::Event: Timer<Layer = NetworkEvent>,
     E::Event: Timer<Layer = EndpointEvent>,
 {
-    /// A simulation at time zero. `queue` is empty; tests pass one that shuffles ties.
-    pub fn new(queue: Queue, net: N, ep: E, executor: Executor, layout: Layout, config: CollectiveConfig) -> Self {
-        let npus = layout.npus();
+    /// A simulation at time zero, which goes on until all collectives are done if it is to `drain`. `queue` is empty; tests
+    /// pass one that shuffles ties.
+    pub fn new(queue: Queue, net: N, ep: E, executor: Executor, cohorts: Cohorts, drain: bool) -> Self {
         Simulation {
             queue,
             net,
             ep,
             executor,
-            admission: Admission::new(config.policy, config.priority.clone(), config.balance.clone(), npus),
-            participants: (0..npus).filter(|&n| layout.takes_part(NodeId(n))).count() as u32,
-            layout,
-            config,
-            npus,
-            times: Vec::new(),
+            npus: cohorts.layout().npus(),
+            cohorts,
+            drain,
             incomplete: 0,
             started: (0, 0),
             phases: Vec::new(),
+            mismatch: None,
             net_out: Vec::new(),
             ep_out: Vec::new(),
             actions: Vec::new(),
@@ -301,13 +317,18 @@ where
         &self.net
     }
 
-    /// The layout, for results.
+    /// The cohorts, for results.
+    pub fn cohorts(&self) -> &Cohorts {
+        &self.cohorts
+    }
+
+    /// The layout of the first cohort, for results: they are all on the same fabric.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        self.cohorts.layout()
     }
 
     fn is_complete(&self) -> bool {
-        match self.config.drain {
+        match self.drain {
             true => self.executor.is_drained() && self.incomplete == 0,
             false => self.executor.is_finished(),
         }
@@ -339,6 +360,9 @@ where
     #[inline]
     fn carry(&mut self, now: Ps) -> Result<(), Failure> {
         loop {
+            if let Some((one, other)) = self.mismatch.take() {
+                return Err(Failure::Mismatch { at: now, one, other });
+            }
             if !self.net_out.is_empty() {
                 let Self { queue: q, net, ep, ep_out: out, net_out, .. } = self;
                 let mut lost = None;
@@ -354,23 +378,14 @@ where
                 }
             }
             if self.ep_out.is_empty() {
+                if self.enter_what_may(now) {
+                    continue;
+                }
                 return Ok(());
             }
             let mut reports = std::mem::take(&mut self.ep_out);
             for out in reports.drain(..) {
-                match out {
-                    EpOut::Room { npu } => self.offer(npu, now),
-                    EpOut::Done { npu, seq } => self.chunk_done(npu, seq, now),
-                    EpOut::Phase { npu, seq, phase, ready, began } => {
-                        let collective = self.admission.collective_of(seq);
-                        self.phases.push(PhaseSlice { npu, seq, collective, phase, ready, began, ended: now });
-                    }
-                    EpOut::Computed { npu, stream } => {
-                        let stream = Stream::ALL[usize::from(stream)];
-                        self.executor.computed(npu, stream, now, &mut self.actions);
-                        self.act(npu, now);
-                    }
-                }
+                self.report(out, now);
             }
             if self.ep_out.is_empty() {
                 self.ep_out = reports; // keeps its allocation
@@ -378,9 +393,34 @@ where
         }
     }
 
+    /// Hears what an endpoint says.
+    #[inline]
+    fn report(&mut self, out: EpOut, now: Ps) {
+        match out {
+            EpOut::Room { npu, room } => self.offer(npu, CohortId::of(room), now),
+            EpOut::Done { npu, room, seq } => self.chunk_done(npu, CohortId::of(room), seq, now),
+            EpOut::Phase { npu, room, seq, phase, ready, began } => {
+                let cohort = CohortId::of(room);
+                let collective = self.cohorts[cohort].admission.collective_of(seq);
+                self.phases.push(PhaseSlice { npu, cohort, seq, collective, phase, ready, began, ended: now });
+            }
+            EpOut::Computed { npu, stream } => {
+                self.executor.computed(npu, Stream(stream), now, &mut self.actions);
+                self.act(npu, now);
+            }
+            EpOut::Posted { npu, handle } => self.posted(npu, NodeIndex(handle), now),
+            EpOut::Unequal { npu, handle, sent, received } => {
+                let class = self.executor.class(npu);
+                let node = self.executor.graph(npu).node(NodeIndex(handle));
+                let one = format!("NPU {npu} receives {} B by the {}", received.0, self.executor.name(class, node));
+                self.mismatch.get_or_insert((one, format!("{} B were sent", sent.0)));
+            }
+        }
+    }
+
     #[cold]
     fn message_lost(&self, at: Ps, sender: NodeId, why: Loss) -> Failure {
-        Failure::MessageLost { at, from: self.layout.fabric().node_name(sender), why }
+        Failure::MessageLost { at, from: self.layout().fabric().node_name(sender), why }
     }
 
     /// Lets an NPU begin: once, so apart from what is done for every event.
@@ -407,24 +447,72 @@ where
                         self.computes_until(end, npu, stream);
                     }
                 }
-                Action::Issue(id) => {
-                    self.make_known();
-                    if !self.layout.takes_part(npu) {
-                        self.executor.collective_done(npu, id, now, &mut self.actions);
-                        continue;
+                Action::Communicate(node) => match self.executor.graph(npu).node(node).work {
+                    NodeWork::Collective(call) => {
+                        issued |= self.issue(npu, node, call, now);
                     }
-                    self.times[id.index()].issued.get_or_insert(now);
-                    if self.admission.issue(npu, id) {
-                        self.mark_complete(npu, id, now);
-                    }
-                    issued = true;
-                }
+                    NodeWork::Send(post) => self.post(npu, node, post, true, now),
+                    NodeWork::Recv(post) => self.post(npu, node, post, false, now),
+                    NodeWork::Compute(_) => unreachable!("what computes runs on a stream"),
+                },
             }
         }
         self.actions.clear();
         if issued {
-            self.offer(npu, now);
+            self.offer_all(npu, now);
         }
+    }
+
+    /// A collective is issued on an NPU; false if that does not take part.
+    fn issue(&mut self, npu: NodeId, node: NodeIndex, call: Call, now: Ps) -> bool {
+        let Some(id) = self.cohorts.of(call.family, npu) else {
+            self.executor.communicated(npu, node, WaitEnd::Communication(node), now, &mut self.actions);
+            return false;
+        };
+        let cohort = &mut self.cohorts[id];
+        match cohort.make_known(&self.executor, self.executor.class(npu), call.id) {
+            Ok(added) => self.incomplete += added,
+            Err((one, other)) => {
+                self.mismatch.get_or_insert((one, other));
+                return false;
+            }
+        }
+        cohort.times[call.id.index()].issued.get_or_insert(now);
+        if cohort.admission.issue(npu, call.id) {
+            self.mark_complete(npu, id, call.id, now);
+        }
+        true
+    }
+
+    /// Posts a message between two ranks.
+    fn post(&mut self, npu: NodeId, node: NodeIndex, post: GraphPost, sends: bool, now: Ps) {
+        let GraphPost { message, number } = post;
+        let Some((peer, apart)) = self.cohorts.peer(message.family, npu, message.peer, sends) else {
+            let end = WaitEnd::Communication(node);
+            return self.executor.communicated(npu, node, end, now, &mut self.actions);
+        };
+        self.incomplete += 1;
+        let channel = (message.family.0, apart, message.tag);
+        let post = Post { sends, peer, channel, number, len: message.size, handle: node.0 };
+        let Self { queue: q, net, ep, ep_out: out, .. } = self;
+        ep.post(npu, post, &mut Ctx { now, net, q, out });
+    }
+
+    /// A message between two ranks is sent, or received.
+    fn posted(&mut self, npu: NodeId, node: NodeIndex, now: Ps) {
+        self.incomplete -= 1;
+        let end = match self.executor.graph(npu).node(node).work {
+            NodeWork::Send(post) | NodeWork::Recv(post) => {
+                let peer = self.cohorts.peer(post.message.family, npu, post.message.peer, true);
+                match peer.is_some_and(|(peer, _)| self.cohorts.class(peer) != self.executor.class(npu)) {
+                    true => WaitEnd::OtherClass(node),
+                    false => WaitEnd::Communication(node),
+                }
+            }
+            _ => WaitEnd::Communication(node),
+        };
+        self.executor.communicated(npu, node, end, now, &mut self.actions);
+        self.act(npu, now);
     }
 
     fn computes_until(&mut self, end: Ps, npu: NodeId, stream: Stream) {
@@ -433,56 +521,83 @@ where
         self.queue.0.push(end, key, Event::Computed(npu.0, stream));
     }
 
-    /// Tells the admission log of collectives that the graph has been expanded to.
-    fn make_known(&mut self) {
-        for c in &self.executor.collectives()[self.admission.collectives()..] {
-            let mut plans = self.layout.plans().zip(self.layout.plan_ids());
-            let plan = plans
-                .find_map(|(p, i)| (p.kind() == c.kind).then_some(i))
-                .expect("a plan is built for every kind in the graph");
-            self.admission.add(c.kind, plan, self.config.pieces(self.layout.plan(plan), Bytes(c.bytes)));
-            self.times.push(CollectiveTimes::default());
-            self.incomplete += 1;
+    /// Lets an NPU start chunks of all its communicators as long as it accepts them.
+    fn offer_all(&mut self, npu: NodeId, now: Ps) {
+        let mut next = 0; // what it does may not add to its cohorts
+        loop {
+            let Some(cohort) = self.cohorts.of_npu(npu).nth(next) else { return };
+            next += 1;
+            self.offer(npu, cohort, now);
         }
     }
 
-    /// Lets an NPU start chunks as long as it accepts them.
-    fn offer(&mut self, npu: NodeId, now: Ps) {
-        while let Some(Next { collective, chunk, new }) = self.admission.next(npu) {
-            if !self.ep.accepts(npu, chunk) {
+    /// Lets an NPU start chunks of a cohort as long as it accepts them.
+    fn offer(&mut self, npu: NodeId, id: CohortId, now: Ps) {
+        while let Some(Next { collective, chunk, new }) = self.cohorts[id].admission.next(npu) {
+            let cohort = &mut self.cohorts[id];
+            if !self.ep.accepts(npu, id.room(), chunk) {
                 return;
             }
             if new {
-                self.admission.enter(collective, chunk);
-                self.ep.define(chunk);
+                let is_last = cohort.admission.enter(collective, chunk);
+                self.ep.define(id.room(), chunk);
+                if is_last {
+                    self.cohorts.entered(id, collective);
+                }
             }
-            let times = &mut self.times[collective.index()];
+            let cohort = &mut self.cohorts[id];
+            let times = &mut cohort.times[collective.index()];
             times.started.get_or_insert(now);
             self.started.0 += 1;
             self.started.1 += u128::from(now.since(times.issued.unwrap_or(now)).0);
-            self.admission.started(npu);
+            cohort.admission.started(npu);
             let Self { queue: q, net, ep, ep_out: out, .. } = self;
-            ep.start(npu, &mut Ctx { now, net, q, out });
+            ep.start(npu, id.room(), &mut Ctx { now, net, q, out });
         }
     }
 
-    fn chunk_done(&mut self, npu: NodeId, seq: ChunkId, now: Ps) {
-        let (id, complete) = self.admission.done(npu, seq);
+    /// Lets chunks of collectives start that were to wait until others had begun, now that these have; whether there are any
+    /// such collectives.
+    fn enter_what_may(&mut self, now: Ps) -> bool {
+        let mut any = false;
+        loop {
+            let (id, added) = match self.cohorts.permit(&self.executor) {
+                Ok(Some(permitted)) => permitted,
+                Ok(None) => return any,
+                Err(disagree) => {
+                    self.mismatch.get_or_insert(disagree);
+                    return true;
+                }
+            };
+            self.incomplete += added;
+            any = true;
+            for npu in (0..self.npus).map(NodeId) {
+                if self.cohorts[id].layout.takes_part(npu) {
+                    self.offer(npu, id, now);
+                }
+            }
+        }
+    }
+
+    fn chunk_done(&mut self, npu: NodeId, cohort: CohortId, seq: ChunkId, now: Ps) {
+        let (id, complete) = self.cohorts[cohort].admission.done(npu, seq);
         if complete {
-            self.mark_complete(npu, id, now);
+            self.mark_complete(npu, cohort, id, now);
             self.act(npu, now);
         }
     }
 
     /// A collective is complete on an NPU; what its training loop does next is left in `actions`.
-    fn mark_complete(&mut self, npu: NodeId, id: CollectiveId, now: Ps) {
-        let times = &mut self.times[id.index()];
+    fn mark_complete(&mut self, npu: NodeId, cohort: CohortId, id: CollectiveId, now: Ps) {
+        let cohort = &mut self.cohorts[cohort];
+        let times = &mut cohort.times[id.index()];
         times.complete_on += 1;
-        if times.complete_on == self.participants {
+        if times.complete_on == cohort.participants {
             times.completed = Some(now);
             self.incomplete -= 1;
         }
-        self.executor.collective_done(npu, id, now, &mut self.actions);
+        let node = self.executor.graph(npu).calls(cohort.family)[id.index()];
+        self.executor.communicated(npu, node, WaitEnd::Communication(node), now, &mut self.actions);
     }
 
     fn stalled(&self, at: Ps) -> Failure {
@@ -502,13 +617,13 @@ where
         if !balanced || (self.incomplete == 0 && books.accepted != sent) {
             return Err(Failure::NotConserved { books, sent });
         }
-        let ids = (0..self.admission.collectives()).map(CollectiveId::from_index);
+        let cohorts = || self.cohorts.iter();
         Ok(Outcome {
             end,
             events: self.queue.0.popped(),
             report,
-            collectives: self.times.clone(),
-            chunks: ids.map(|id| self.admission.pieces(id)).collect(),
+            collectives: cohorts().map(|cohort| cohort.times.clone()).collect(),
+            chunks: cohorts().map(|cohort| cohort.admission.all_pieces().collect()).collect(),
             started: self.started,
             phases: std::mem::take(&mut self.phases),
             books,
@@ -520,9 +635,11 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cohorts::CohortPart;
+    use crate::graphs::{Computers, Graphs};
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, PlanRequest, Rank};
+    use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest, Rank};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
@@ -530,7 +647,7 @@ mod tests {
     use syncline_topology::{Block, Dimension, Product};
     use syncline_workload::compute::Npu;
     use syncline_workload::data_parallel::DataParallel;
-    use syncline_workload::{Layer, astra_text};
+    use syncline_workload::{ClassId, FamilyId, Layer, astra_text};
 
     /// A network that takes messages and delivers none.
     struct Silent {
@@ -594,7 +711,8 @@ mod tests {
         let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1), own: Ps(1) }, 1, false, &[]);
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let source = Box::new(DataParallel::new(layers(), true));
-        let executor = Executor::new(source, 2, npu, 4, Ps(1000), &[]);
+        let computers = Computers { main: npu, background: npu, contended: None };
+        let executor = Executor::new(Graphs::new(source, 2), computers, &[ClassId(0); 4], Ps(1000), &[]);
         let config = CollectiveConfig {
             policy: Policy::Lifo,
             priority: Vec::new(),
@@ -603,9 +721,13 @@ mod tests {
             split,
             padding: false,
             balance: None,
-            drain: false,
+            inflight: 1,
+            inflight_per_dimension: None,
         };
-        let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, layout, config);
+        let first_plans = vec![(Kind::AllReduce, Rank(0), PlanId(0))];
+        let cohort = CohortPart { family: FamilyId(0), layout, config, first_plans };
+        let cohorts = Cohorts::new(vec![cohort], Arc::default(), None);
+        let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, cohorts, false);
         let Err(failure) = simulation.run() else { panic!("nothing was delivered") };
         let message = failure.to_string();
         assert!(message.starts_with("the simulation stalled at 2.000 us"), "{message}");

@@ -1,72 +1,56 @@
 //! The training loop: executes the graph of every NPU.
 //!
-//! Compute nodes of a stream run one at a time in the order of the graph; a collective is issued when its
-//! dependencies are done. The time that an NPU's main stream is idle because its next node waits is
-//! exposed communication, attributed to the collective whose completion ends the wait; unless a node of the
-//! background stream ends it. An NPU is finished when its main stream is.
+//! Compute nodes of a stream run one at a time, in the order that the stream has; a node that communicates begins when its
+//! dependencies are done. The time that an NPU's main stream is idle because its next node waits belongs to the node that
+//! ends the wait: exposed communication for a collective or a message, bubble for a message of another class, and a wait for
+//! the background for a compute node of another stream. An NPU is finished when its main stream is.
 
-use crate::admission::CollectiveId;
+use crate::graphs::{ClassGraph, Computers, GraphNode, Graphs, NodeWork};
 use crate::steady::{self, IterationEnd};
-use std::collections::BTreeMap;
-use syncline_collective::Kind;
+use std::collections::{BTreeMap, BTreeSet};
 use syncline_core::{Id, NodeId, NodeSet, Ps, Wait, Windows};
 use syncline_endpoint::Kernel;
 use syncline_workload::Cost;
-use syncline_workload::compute::Npu;
-use syncline_workload::graph::{GraphSource, NodeIndex, Pass, Stream, Work};
+use syncline_workload::graph::{ClassId, GraphSource, NodeIndex, Order, Pass, Stream};
 
-/// A node of the expanded graph, shared by all NPUs.
-#[derive(Clone, Debug)]
-pub struct GraphNode {
-    /// Layer it belongs to.
-    pub layer: u32,
-    /// Pass it belongs to.
-    pub pass: Pass,
-    /// Iteration it belongs to.
-    pub iteration: u32,
-    /// Where it computes.
-    pub stream: Stream,
-    /// Duration of a compute node, or the collective's number.
-    pub work: NodeWork,
-    after: Vec<NodeIndex>,
-    before: Vec<NodeIndex>,
-}
-
-/// What a node does.
+/// What ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeWork {
-    /// Computes for this long.
-    Compute(Ps),
-    /// Runs a collective.
-    Collective(CollectiveId),
+pub enum WaitEnd {
+    /// Communication: exposed.
+    Communication(NodeIndex),
+    /// A message of another class: a bubble.
+    OtherClass(NodeIndex),
+    /// A compute node of another stream, or the beginning of an iteration.
+    Compute,
 }
 
-/// A collective that the graph asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct CollectiveNode {
-    /// Its node.
-    pub node: NodeIndex,
-    /// Which collective.
-    pub kind: Kind,
-    /// Bytes of the full vector.
-    pub bytes: u64,
-}
-
-/// Exposed time, by collective.
+/// A wait of an NPU's main stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exposure {
-    /// The collective that ended the wait.
-    pub collective: CollectiveId,
-    /// When the wait began and ended.
+pub struct MainWait {
+    /// What ended it.
+    pub end: WaitEnd,
+    /// When it began.
     pub from: Ps,
     /// When it ended.
     pub to: Ps,
 }
 
+impl MainWait {
+    /// The collective or message that it was exposed to, if it was.
+    pub fn exposed_to(&self) -> Option<NodeIndex> {
+        if let WaitEnd::Communication(node) = self.end { Some(node) } else { None }
+    }
+
+    /// How long it took, in picoseconds.
+    pub fn time(&self) -> u64 {
+        (self.to - self.from).0
+    }
+}
+
 /// A stream of an NPU.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct StreamState {
-    /// Its next compute node, or one before that.
+    /// Its next compute node, or one before that; the one that it computes.
     head: NodeIndex,
     computing: bool,
     /// When its last node ended, or the one that it computes began.
@@ -75,6 +59,17 @@ struct StreamState {
     busy: u64,
     /// What the nodes computed would take beside nothing.
     alone: u64,
+    /// Of a stream that goes by readiness.
+    readiness: Option<Box<Readiness>>,
+}
+
+/// The compute nodes that a stream by readiness knows of.
+#[derive(Clone, Debug, Default)]
+struct Readiness {
+    /// Those whose dependencies are done and that have not begun.
+    ready: BTreeSet<NodeIndex>,
+    /// Those that have not ended.
+    left: u32,
 }
 
 /// The kernels of a pass in an iteration, with what they wait for among them.
@@ -92,18 +87,28 @@ pub struct PassSpan {
 
 #[derive(Clone, Debug, Default)]
 struct NpuState {
+    class: ClassId,
+    /// The first of its streams among those of all NPUs.
+    first: u32,
     /// Dependencies that are not done, per known node; `DONE` once the node itself is.
     open: Vec<u16>,
     /// Busy time of the main stream, by layer.
     by_layer: Vec<u64>,
-    streams: [StreamState; Stream::ALL.len()],
-    exposed: Vec<Exposure>,
-    /// Waits that background compute ended.
-    behind: Vec<(Ps, Ps)>,
+    waits: Vec<MainWait>,
     finished: Option<Ps>,
 }
 
 const DONE: u16 = u16::MAX;
+
+/// What a stream has before it.
+enum Next {
+    /// A node that may start.
+    Node(NodeIndex),
+    /// Nodes that have to wait.
+    Waits,
+    /// Nothing that is known of.
+    Over,
+}
 
 /// What the executor asks the driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,36 +117,28 @@ pub enum Action {
     ComputeUntil(Ps, Stream),
     /// Report back when the [`Executor::kernels`] of this node have been computed.
     Compute(NodeIndex, Stream),
-    /// Issue a collective.
-    Issue(CollectiveId),
+    /// Begin a node that communicates, and report back ([`Executor::communicated`]) when it is done.
+    Communicate(NodeIndex),
 }
 
 /// Executes the graphs of all NPUs.
 pub struct Executor {
-    source: Box<dyn GraphSource + Send>,
-    iterations: u32,
-    expanded: u32,
-    npu_model: Npu,
-    /// What the background stream computes with.
-    background_model: Npu,
+    graphs: Graphs,
+    computers: Computers,
     /// NPUs that take longer, and the factor on their times.
     stragglers: BTreeMap<NodeId, f64>,
     /// NPUs that begin later than the others, and when.
     offsets: BTreeMap<NodeId, Ps>,
-    nodes: Vec<GraphNode>,
-    /// Warps of a kernel on an SM, in thousandths, if the endpoints say how long kernels take.
-    contended: Option<u64>,
-    /// The kernels of each node, if so.
-    kernels: Vec<Vec<Kernel>>,
-    collectives: Vec<CollectiveNode>,
     npus: Vec<NpuState>,
+    /// Those of one NPU follow one another.
+    streams: Vec<StreamState>,
     running: u32,
     /// By iteration: how many NPUs have ended it in their main stream, and what was when the last one did.
     ended: Vec<(u32, IterationEnd)>,
     /// Whether the run is over when iterations take equally long.
     until_settled: bool,
     settled: bool,
-    /// Background nodes that NPUs know of and have not computed.
+    /// Compute nodes beside the main streams that NPUs know of and have not computed.
     background_left: u64,
     /// Busy compute time of the first NPU, in windows.
     pub compute_windows: Windows,
@@ -153,30 +150,26 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor for `npus` NPUs and `iterations` iterations of a graph.
-    pub fn new(
-        source: Box<dyn GraphSource + Send>,
-        iterations: u32,
-        npu_model: Npu,
-        npus: u32,
-        window: Ps,
-        traced: &[NodeId],
-    ) -> Executor {
-        let by_layer = vec![0; source.layers().len()];
+    /// An executor of some graphs, where `classes` says of each NPU which class it is of.
+    pub fn new(graphs: Graphs, computers: Computers, classes: &[ClassId], window: Ps, traced: &[NodeId]) -> Executor {
+        let by_layer = vec![0; graphs.source().layers().len()];
+        let mut streams = Vec::new();
+        let npu = |&class: &ClassId| {
+            let first = u32::try_from(streams.len()).expect("streams of all NPUs have numbers of 32 bits");
+            streams.extend(graphs.of(class).streams().iter().map(|&order| StreamState {
+                readiness: (order == Order::ByReadiness).then(Box::default),
+                ..StreamState::default()
+            }));
+            NpuState { class, first, by_layer: by_layer.clone(), ..NpuState::default() }
+        };
+        let npus: Vec<NpuState> = classes.iter().map(npu).collect();
         Executor {
-            source,
-            iterations,
-            expanded: 0,
-            npu_model,
-            background_model: npu_model,
+            graphs,
+            computers,
             stragglers: BTreeMap::new(),
             offsets: BTreeMap::new(),
-            nodes: Vec::new(),
-            contended: None,
-            kernels: Vec::new(),
-            collectives: Vec::new(),
-            npus: vec![NpuState { by_layer, ..NpuState::default() }; npus as usize],
-            running: npus,
+            running: npus.len() as u32,
+            streams,
             ended: Vec::new(),
             until_settled: false,
             settled: false,
@@ -184,18 +177,9 @@ impl Executor {
             compute_windows: Windows::new(window),
             passes: Vec::new(),
             slices: Vec::new(),
-            traced: NodeSet::new(npus, traced),
+            traced: NodeSet::new(npus.len() as u32, traced),
+            npus,
         }
-    }
-
-    /// Gives the background stream resources of its own.
-    pub fn set_background(&mut self, npu: Npu) {
-        self.background_model = npu;
-    }
-
-    /// Leaves it to the endpoints how long kernels take, which have so many warps on an SM, in thousandths.
-    pub fn contend(&mut self, warps: u64) {
-        self.contended = Some(warps);
     }
 
     /// Ends the run as soon as it is known what one more iteration costs ([`crate::steady`]).
@@ -220,17 +204,24 @@ impl Executor {
 
     /// The graph source.
     pub fn source(&self) -> &dyn GraphSource {
-        &*self.source
+        self.graphs.source()
     }
 
-    /// Expanded nodes.
-    pub fn nodes(&self) -> &[GraphNode] {
-        &self.nodes
+    /// The graphs of all classes.
+    pub fn graphs(&self) -> &Graphs {
+        &self.graphs
     }
 
-    /// Collectives of the expanded nodes, by [`CollectiveId`].
-    pub fn collectives(&self) -> &[CollectiveNode] {
-        &self.collectives
+    /// The class of an NPU.
+    #[inline]
+    pub fn class(&self, npu: NodeId) -> ClassId {
+        self.npus[npu.index()].class
+    }
+
+    /// The graph of an NPU.
+    #[inline]
+    pub fn graph(&self, npu: NodeId) -> &ClassGraph {
+        self.graphs.of(self.class(npu))
     }
 
     /// Whether every NPU has computed the last node of its main stream, or it is known what more would cost.
@@ -254,9 +245,26 @@ impl Executor {
         self.npus[npu.index()].finished
     }
 
-    /// Busy compute time of a stream of an NPU.
-    pub fn compute(&self, npu: NodeId, stream: Stream) -> Ps {
-        Ps(self.npus[npu.index()].streams[stream.index()].busy)
+    /// The streams of an NPU.
+    fn streams_of(&self, npu: NodeId) -> std::ops::Range<usize> {
+        let NpuState { first, class, .. } = self.npus[npu.index()];
+        let first = first as usize;
+        first..first + self.graphs.of(class).streams().len()
+    }
+
+    #[inline]
+    fn stream(&mut self, npu: NodeId, stream: Stream) -> &mut StreamState {
+        &mut self.streams[self.npus[npu.index()].first as usize + stream.index()]
+    }
+
+    /// Busy compute time of the main stream of an NPU.
+    pub fn compute(&self, npu: NodeId) -> Ps {
+        Ps(self.streams[self.streams_of(npu)][0].busy)
+    }
+
+    /// Busy compute time of its other streams.
+    pub fn background_compute(&self, npu: NodeId) -> Ps {
+        Ps(self.streams[self.streams_of(npu)][1..].iter().map(|stream| stream.busy).sum())
     }
 
     /// Busy compute time of the main stream of an NPU, by layer.
@@ -264,15 +272,20 @@ impl Executor {
         &self.npus[npu.index()].by_layer
     }
 
-    /// What its stream has computed would have taken beside nothing.
-    pub fn compute_alone(&self, npu: NodeId, stream: Stream) -> Ps {
-        Ps(self.npus[npu.index()].streams[stream.index()].alone)
+    /// What the main stream of an NPU has computed would have taken beside nothing.
+    pub fn compute_alone(&self, npu: NodeId) -> Ps {
+        Ps(self.streams[self.streams_of(npu)][0].alone)
+    }
+
+    /// What its other streams have computed would have taken beside nothing.
+    pub fn background_compute_alone(&self, npu: NodeId) -> Ps {
+        Ps(self.streams[self.streams_of(npu)][1..].iter().map(|stream| stream.alone).sum())
     }
 
     /// The kernels of a compute node on an NPU, if the endpoints say how long they take.
     pub fn kernels(&self, npu: NodeId, node: NodeIndex) -> Vec<Kernel> {
         let on_npu = |kernel: &Kernel| Kernel { alone: self.on(npu, kernel.alone), ..*kernel };
-        self.kernels[node.index()].iter().map(on_npu).collect()
+        self.graph(npu).kernels(node).iter().map(on_npu).collect()
     }
 
     /// A compute time on an NPU, which may be slower than others.
@@ -283,145 +296,160 @@ impl Executor {
         }
     }
 
-    /// When the main stream of an NPU waited for its background stream.
-    pub fn background_waits(&self, npu: NodeId) -> &[(Ps, Ps)] {
-        &self.npus[npu.index()].behind
-    }
-
     /// The time of a compute node on what its stream has.
     pub fn time(&self, stream: Stream, cost: &Cost) -> Ps {
-        self.model(stream).time(cost)
+        self.computers.of(stream).time(cost)
     }
 
-    fn model(&self, stream: Stream) -> &Npu {
-        match stream {
-            Stream::Main => &self.npu_model,
-            Stream::Background => &self.background_model,
-        }
-    }
-
-    /// Exposed communication of an NPU.
-    pub fn exposures(&self, npu: NodeId) -> &[Exposure] {
-        &self.npus[npu.index()].exposed
+    /// The waits of an NPU's main stream, in the order of time.
+    pub fn waits_of(&self, npu: NodeId) -> &[MainWait] {
+        &self.npus[npu.index()].waits
     }
 
     /// Lets an NPU begin, whose streams have waited for nothing until then.
     pub fn begin(&mut self, npu: NodeId, now: Ps, actions: &mut Vec<Action>) {
-        self.npus[npu.index()].streams.iter_mut().for_each(|stream| stream.since = now);
-        self.go_on(npu, now, None, actions);
+        let streams = self.streams_of(npu);
+        self.streams[streams].iter_mut().for_each(|stream| stream.since = now);
+        self.go_on(npu, now, WaitEnd::Compute, actions);
     }
 
     /// A stream of an NPU has finished its node.
     pub fn computed(&mut self, npu: NodeId, stream: Stream, now: Ps, actions: &mut Vec<Action>) {
-        let state = &mut self.npus[npu.index()].streams[stream.index()];
+        let state = self.stream(npu, stream);
         let (node, began) = (state.head, state.since);
         state.computing = false;
         state.since = now;
-        state.head = node.next();
-        if self.contended.is_some() {
+        match &mut state.readiness {
+            None => state.head = node.next(),
+            Some(readiness) => readiness.left -= 1,
+        }
+        if self.computers.contended.is_some() {
             self.account(npu, stream, node, (began, now));
         }
-        self.background_left -= u64::from(stream == Stream::Background);
+        self.background_left -= u64::from(stream != Stream::MAIN);
         self.done(npu, node, actions);
-        self.go_on(npu, now, None, actions);
+        self.go_on(npu, now, WaitEnd::Compute, actions);
     }
 
-    /// A collective is complete on an NPU.
-    pub fn collective_done(&mut self, npu: NodeId, id: CollectiveId, now: Ps, actions: &mut Vec<Action>) {
-        self.done(npu, self.collectives[id.index()].node, actions);
-        self.go_on(npu, now, Some(id), actions);
+    /// A node that communicates is done on an NPU; `end` says what kind of wait it ends.
+    pub fn communicated(&mut self, npu: NodeId, node: NodeIndex, end: WaitEnd, now: Ps, actions: &mut Vec<Action>) {
+        self.done(npu, node, actions);
+        self.go_on(npu, now, end, actions);
     }
 
-    /// Lets every stream start its next node if it may, now that a collective or a compute node is done.
-    fn go_on(&mut self, npu: NodeId, now: Ps, ended_by: Option<CollectiveId>, actions: &mut Vec<Action>) {
-        for stream in Stream::ALL {
-            self.start_next(npu, stream, now, ended_by, actions);
+    /// Lets every stream start its next node if it may, now that a node is done.
+    fn go_on(&mut self, npu: NodeId, now: Ps, ended_by: WaitEnd, actions: &mut Vec<Action>) {
+        for stream in 0..self.graph(npu).streams().len() {
+            self.start_next(npu, Stream(stream as u8), now, ended_by, actions);
         }
     }
 
     fn done(&mut self, npu: NodeId, node: NodeIndex, actions: &mut Vec<Action>) {
         let state = &mut self.npus[npu.index()];
+        let graph = self.graphs.of(state.class);
         state.open[node.index()] = DONE;
-        for &later in &self.nodes[node.index()].before {
+        for &later in &graph.node(node).before {
             let Some(open) = state.open.get_mut(later.index()) else { continue };
             *open -= 1;
-            if let (0, NodeWork::Collective(id)) = (*open, self.nodes[later.index()].work) {
-                actions.push(Action::Issue(id));
+            if *open > 0 {
+                continue;
+            }
+            let GraphNode { work, stream, .. } = graph.node(later);
+            match work {
+                NodeWork::Compute(_) => {
+                    let state = &mut self.streams[state.first as usize + stream.index()];
+                    if let Some(readiness) = &mut state.readiness {
+                        readiness.ready.insert(later);
+                    }
+                }
+                _ => actions.push(Action::Communicate(later)),
             }
         }
     }
 
     /// Starts the next compute node of a stream if it may start. Only the main stream opens iterations.
-    fn start_next(
-        &mut self,
-        npu: NodeId,
-        stream: Stream,
-        now: Ps,
-        ended_by: Option<CollectiveId>,
-        actions: &mut Vec<Action>,
-    ) {
+    fn start_next(&mut self, npu: NodeId, stream: Stream, now: Ps, ended_by: WaitEnd, actions: &mut Vec<Action>) {
         loop {
-            let state = &mut self.npus[npu.index()];
-            let StreamState { head, computing, since: idle_since, .. } = state.streams[stream.index()];
-            if computing || (stream == Stream::Main && state.finished.is_some()) {
+            let state = &self.npus[npu.index()];
+            let own = &self.streams[state.first as usize + stream.index()];
+            if own.computing || (stream == Stream::MAIN && state.finished.is_some()) {
                 return;
             }
-            if head.index() == state.open.len() {
-                if stream == Stream::Background {
+            let (head, idle_since) = (own.head, own.since);
+            let is_over = match &own.readiness {
+                None => head.index() == state.open.len(),
+                Some(readiness) => readiness.left == 0,
+            };
+            if is_over {
+                if stream != Stream::MAIN {
                     return;
                 }
                 self.end_iteration(npu, now);
                 if !self.extend(npu, actions) {
-                    let state = &mut self.npus[npu.index()];
-                    state.finished = Some(now);
+                    self.npus[npu.index()].finished = Some(now);
                     self.running -= 1;
                     return;
                 }
             }
-            let state = &mut self.npus[npu.index()];
-            let Some(node) = self.nodes.get(head.index()) else { continue };
-            let time = match node.work {
-                NodeWork::Compute(time) if node.stream == stream => time,
-                _ => {
-                    state.streams[stream.index()].head = head.next();
-                    continue;
-                }
+            let next = match self.next_of(npu, stream) {
+                Next::Node(node) => node,
+                Next::Waits => return,
+                Next::Over => continue,
             };
-            if state.open[head.index()] > 0 {
-                return;
+            let NodeWork::Compute(time) = self.graph(npu).node(next).work else { continue };
+            if stream == Stream::MAIN && now > idle_since {
+                let wait = MainWait { end: ended_by, from: idle_since, to: now };
+                self.npus[npu.index()].waits.push(wait);
             }
-            match ended_by {
-                _ if stream == Stream::Background || now == idle_since => {}
-                Some(collective) => {
-                    state.exposed.push(Exposure { collective, from: idle_since, to: now });
-                }
-                None => state.behind.push((idle_since, now)),
-            }
-            let own = &mut state.streams[stream.index()];
-            (own.computing, own.since) = (true, now);
-            if self.contended.is_some() {
-                actions.push(Action::Compute(head, stream));
+            let own = self.stream(npu, stream);
+            (own.head, own.computing, own.since) = (next, true, now);
+            if self.computers.contended.is_some() {
+                actions.push(Action::Compute(next, stream));
             } else {
                 let end = now + self.on(npu, time);
-                self.account(npu, stream, head, (now, end));
+                self.account(npu, stream, next, (now, end));
                 actions.push(Action::ComputeUntil(end, stream));
             }
             return;
         }
     }
 
+    /// The next node of a stream.
+    fn next_of(&mut self, npu: NodeId, stream: Stream) -> Next {
+        let state = &self.npus[npu.index()];
+        let graph = self.graphs.of(state.class);
+        let own = &mut self.streams[state.first as usize + stream.index()];
+        if let Some(readiness) = &mut own.readiness {
+            return match readiness.ready.pop_first() {
+                Some(node) => Next::Node(node),
+                None if readiness.left == 0 => Next::Over,
+                None => Next::Waits,
+            };
+        }
+        loop {
+            let head = own.head;
+            let Some(&open) = state.open.get(head.index()) else { return Next::Over };
+            let node = graph.node(head);
+            if node.stream == stream && matches!(node.work, NodeWork::Compute(_)) {
+                return if open == 0 { Next::Node(head) } else { Next::Waits };
+            }
+            own.head = head.next();
+        }
+    }
+
     /// Notes that the main stream of an NPU has ended an iteration, unless it is about to begin the first.
     fn end_iteration(&mut self, npu: NodeId, now: Ps) {
         let known = self.npus[npu.index()].open.len();
-        let Some(iteration) = known.checked_sub(1).map(|last| self.nodes[last].iteration as usize) else { return };
+        let Some(last) = known.checked_sub(1) else { return };
+        let iteration = self.graph(npu).nodes()[last].iteration as usize;
         self.ended.resize(self.ended.len().max(iteration + 1), (0, IterationEnd::default()));
-        let begun = |npu: &NpuState| {
-            let stream = npu.streams[Stream::Background.index()];
-            if stream.computing { now.since(stream.since).0 } else { 0 }
-        };
         self.ended[iteration].0 += 1;
         if self.ended[iteration].0 as usize == self.npus.len() {
-            let begun = self.npus.iter().map(begun).sum();
+            let begun = |npu: usize| -> u64 {
+                let others = &self.streams[self.streams_of(NodeId(npu as u32))][1..];
+                others.iter().filter(|stream| stream.computing).map(|stream| now.since(stream.since).0).sum()
+            };
+            let begun = (0..self.npus.len()).map(begun).sum();
             self.ended[iteration].1 = IterationEnd { at: now, behind: self.background_left, begun };
             self.settled = self.until_settled && steady::is_settled(&self.iteration_ends());
         }
@@ -429,7 +457,7 @@ impl Executor {
 
     /// Accounts a kernel of the first NPU to its pass.
     fn enter_pass(&mut self, node: NodeIndex, from: Ps, to: Ps) {
-        let GraphNode { iteration, pass, .. } = self.nodes[node.index()];
+        let &GraphNode { iteration, pass, .. } = self.graph(NodeId(0)).node(node);
         let backward = match pass {
             Pass::Forward => false,
             Pass::InputGrad | Pass::WeightGrad => true,
@@ -443,19 +471,18 @@ impl Executor {
 
     /// Notes when a stream of an NPU computes a node.
     fn account(&mut self, npu: NodeId, stream: Stream, node: NodeIndex, (from, to): (Ps, Ps)) {
-        let alone = match self.nodes[node.index()].work {
+        let &GraphNode { work, layer, .. } = self.graph(npu).node(node);
+        let alone = match work {
             NodeWork::Compute(time) => self.on(npu, time),
-            NodeWork::Collective(_) => Ps::ZERO,
+            _ => Ps::ZERO,
         };
-        let layer = self.nodes[node.index()].layer as usize;
-        let state = &mut self.npus[npu.index()];
-        if let (Stream::Main, Some(busy)) = (stream, state.by_layer.get_mut(layer)) {
+        if let (Stream::MAIN, Some(busy)) = (stream, self.npus[npu.index()].by_layer.get_mut(layer as usize)) {
             *busy += (to - from).0;
         }
-        let state = &mut state.streams[stream.index()];
+        let state = self.stream(npu, stream);
         state.busy += (to - from).0;
         state.alone += alone.0;
-        if npu.0 == 0 && stream == Stream::Main {
+        if npu.0 == 0 && stream == Stream::MAIN {
             self.compute_windows.add(from, to);
             self.enter_pass(node, from, to);
         }
@@ -466,84 +493,76 @@ impl Executor {
 
     /// Makes the next iteration known to an NPU; false when there is none.
     fn extend(&mut self, npu: NodeId, actions: &mut Vec<Action>) -> bool {
-        if self.npus[npu.index()].open.len() == self.nodes.len() && !self.expand() {
+        let class = self.class(npu);
+        let first = self.npus[npu.index()].open.len();
+        if first == self.graphs.of(class).nodes().len() && !self.graphs.expand(class, &self.computers) {
             return false;
         }
         let state = &mut self.npus[npu.index()];
-        let first = state.open.len();
-        let iteration = self.nodes[first].iteration;
-        for node in self.nodes[first..].iter().take_while(|n| n.iteration == iteration) {
+        let nodes = &self.graphs.of(class).nodes()[first..];
+        let iteration = nodes[0].iteration;
+        for (node, index) in nodes.iter().zip(first..).take_while(|(node, _)| node.iteration == iteration) {
             let open = open_dependencies(node.after.iter().filter(|&&d| state.open[d.index()] != DONE).count());
             state.open.push(open);
-            let beside = node.stream == Stream::Background && matches!(node.work, NodeWork::Compute(_));
-            self.background_left += u64::from(beside);
-            if let (0, NodeWork::Collective(id)) = (open, node.work) {
-                actions.push(Action::Issue(id));
+            let index = NodeIndex::from_index(index);
+            if let NodeWork::Compute(_) = node.work {
+                self.background_left += u64::from(node.stream != Stream::MAIN);
+                let stream = &mut self.streams[state.first as usize + node.stream.index()];
+                if let Some(readiness) = &mut stream.readiness {
+                    readiness.left += 1;
+                    if open == 0 {
+                        readiness.ready.insert(index);
+                    }
+                }
+            } else if open == 0 {
+                actions.push(Action::Communicate(index));
             }
         }
         true
     }
 
-    /// Expands the next iteration of the graph; false when there is none with a node.
-    fn expand(&mut self) -> bool {
-        let before = self.nodes.len();
-        while self.expanded < self.iterations && self.nodes.len() == before {
-            let iteration = self.expanded;
-            self.expanded += 1;
-            for node in self.source.iteration(iteration) {
-                let index = NodeIndex::from_index(self.nodes.len());
-                for &dependency in &node.after {
-                    self.nodes[dependency.index()].before.push(index);
-                }
-                if let Some(warps) = self.contended {
-                    self.kernels.push(match &node.work {
-                        Work::Compute(cost) => self
-                            .model(node.stream)
-                            .kernels(cost)
-                            .map(|(alone, bytes)| Kernel { alone, bytes, warps })
-                            .collect(),
-                        Work::Collective { .. } => Vec::new(),
-                    });
-                }
-                let work = match node.work {
-                    Work::Compute(cost) => NodeWork::Compute(self.time(node.stream, &cost)),
-                    Work::Collective { kind, size } => {
-                        let id = CollectiveId::from_index(self.collectives.len());
-                        self.collectives.push(CollectiveNode { node: index, kind, bytes: size.0 });
-                        NodeWork::Collective(id)
-                    }
-                };
-                let (layer, pass, stream) = (node.layer, node.pass, node.stream);
-                let (after, before) = (node.after, Vec::new());
-                self.nodes.push(GraphNode { layer, pass, iteration, stream, work, after, before });
-            }
-        }
-        self.nodes.len() > before
-    }
-
     /// What every NPU that has not finished waits for.
     pub fn waits(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
-        for (npu, state) in self.npus.iter().enumerate() {
-            let main = state.streams[Stream::Main.index()];
+        for (npu, state) in (0u32..).map(NodeId).zip(&self.npus) {
+            let main = &self.streams[state.first as usize];
             if state.finished.is_some() || main.computing {
                 continue;
             }
-            let Some(node) = self.nodes.get(main.head.index()) else { continue };
-            let name = |n: &GraphNode| {
-                let layer = self.source.layers().get(n.layer as usize).map_or("?", |l| l.name.as_str());
-                format!("{layer} {} of iteration {}", pass_name(n.pass), n.iteration)
+            let graph = self.graphs.of(state.class);
+            let waiting = match main.readiness {
+                None => (main.head.index() < state.open.len()).then_some(main.head),
+                Some(_) => (0..state.open.len()).map(NodeIndex::from_index).find(|node| {
+                    let GraphNode { stream, work, .. } = graph.node(*node);
+                    state.open[node.index()] != DONE && *stream == Stream::MAIN && matches!(work, NodeWork::Compute(_))
+                }),
             };
+            let Some(node) = waiting.map(|node| graph.node(node)) else { continue };
             for &d in node.after.iter().filter(|&&d| state.open[d.index()] != DONE) {
-                let awaited = &self.nodes[d.index()];
-                let what = match awaited.work {
-                    NodeWork::Collective(_) => format!("the collective of {}", name(awaited)),
-                    NodeWork::Compute(_) => format!("the compute of {}", name(awaited)),
-                };
-                waits.push(Wait { who: format!("NPU {npu}, compute of {}", name(node)), what });
+                let what = self.name(state.class, graph.node(d));
+                waits.push(Wait {
+                    who: format!("NPU {npu}, {}", self.name(state.class, node)),
+                    what: format!("the {what}"),
+                });
             }
         }
         waits
+    }
+
+    /// The name of a node, for people.
+    pub fn name(&self, class: ClassId, node: &GraphNode) -> String {
+        let what = match node.work {
+            NodeWork::Collective(_) => "collective".to_string(),
+            NodeWork::Compute(_) => "compute".to_string(),
+            NodeWork::Send(post) => format!("send to rank {:+}", post.message.peer.0),
+            NodeWork::Recv(post) => format!("receive from rank {:+}", post.message.peer.0),
+        };
+        let layer = self.source().layers().get(node.layer as usize).map_or("?", |l| l.name.as_str());
+        let of_class = match self.graphs.classes() {
+            1 => String::new(),
+            _ => format!(" of class {}", self.source().class_name(class)),
+        };
+        format!("{what} of {layer} {} of iteration {}{of_class}", pass_name(node.pass), node.iteration)
     }
 }
 
@@ -569,8 +588,10 @@ pub fn pass_name(pass: Pass) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use syncline_collective::{Kind, Rank};
     use syncline_core::Bytes;
-    use syncline_workload::{Layer, Node};
+    use syncline_workload::compute::Npu;
+    use syncline_workload::{FamilyId, Layer, Node, Work};
 
     /// Per iteration: 10 ps in the background; 3 ps, and 5 ps that need what the background did, in the main
     /// stream; then an all-reduce, for which 2 ps more wait.
@@ -581,10 +602,11 @@ mod tests {
             &[]
         }
 
-        fn iteration(&mut self, iteration: u32) -> Vec<Node> {
+        fn iteration(&mut self, _: ClassId, iteration: u32) -> Vec<Node> {
             let first = 5 * iteration;
             let compute = |ps| Work::Compute(Cost::Measured(Ps(ps)));
-            let reduce = Work::Collective { kind: Kind::AllReduce, size: Bytes(1) };
+            let (family, kind, root) = (FamilyId(0), Kind::AllReduce, Rank(0));
+            let reduce = Work::Collective { family, kind, root, size: Bytes(1) };
             let node = |stream, work, after: Vec<u32>| Node {
                 layer: 0,
                 pass: Pass::Forward,
@@ -593,11 +615,11 @@ mod tests {
                 after: after.into_iter().map(NodeIndex).collect(),
             };
             vec![
-                node(Stream::Background, compute(10), vec![]),
-                node(Stream::Main, compute(3), vec![]),
-                node(Stream::Main, compute(5), vec![first, first + 1]),
-                node(Stream::Main, reduce, vec![first + 2]),
-                node(Stream::Main, compute(2), vec![first + 3]),
+                node(Stream::BACKGROUND, compute(10), vec![]),
+                node(Stream::MAIN, compute(3), vec![]),
+                node(Stream::MAIN, compute(5), vec![first, first + 1]),
+                node(Stream::MAIN, reduce, vec![first + 2]),
+                node(Stream::MAIN, compute(2), vec![first + 3]),
             ]
         }
     }
@@ -616,34 +638,38 @@ mod tests {
     #[test]
     fn waits_belong_to_what_ends_them() {
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
-        let mut executor = Executor::new(Box::new(Source), 2, npu, 1, Ps(1000), &[]);
+        let computers = Computers { main: npu, background: npu, contended: None };
+        let graphs = Graphs::new(Box::new(Source), 2);
+        let mut executor = Executor::new(graphs, computers, &[ClassId(0)], Ps(1000), &[]);
+        let all_reduce = [NodeIndex(3), NodeIndex(8)];
+        let done = |at: usize| WaitEnd::Communication(all_reduce[at]);
         let (node, mut actions) = (NodeId(0), Vec::new());
         executor.begin(node, Ps(0), &mut actions);
         let until = |ps, stream| Action::ComputeUntil(Ps(ps), stream);
-        assert_eq!(std::mem::take(&mut actions), [until(3, Stream::Main), until(10, Stream::Background)]);
-        executor.computed(node, Stream::Main, Ps(3), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(3, Stream::MAIN), until(10, Stream::BACKGROUND)]);
+        executor.computed(node, Stream::MAIN, Ps(3), &mut actions);
         assert_eq!(actions, []);
-        executor.computed(node, Stream::Background, Ps(10), &mut actions);
-        assert_eq!(std::mem::take(&mut actions), [until(15, Stream::Main)]);
-        executor.computed(node, Stream::Main, Ps(15), &mut actions);
-        assert_eq!(std::mem::take(&mut actions), [Action::Issue(CollectiveId(0))]);
-        executor.collective_done(node, CollectiveId(0), Ps(19), &mut actions);
-        assert_eq!(std::mem::take(&mut actions), [until(21, Stream::Main)]);
-        assert_eq!(executor.background_waits(node), [(Ps(3), Ps(10))]);
-        assert_eq!(executor.exposures(node), [Exposure { collective: CollectiveId(0), from: Ps(15), to: Ps(19) }]);
+        executor.computed(node, Stream::BACKGROUND, Ps(10), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(15, Stream::MAIN)]);
+        executor.computed(node, Stream::MAIN, Ps(15), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [Action::Communicate(all_reduce[0])]);
+        executor.communicated(node, all_reduce[0], done(0), Ps(19), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(21, Stream::MAIN)]);
+        let wait = |end, from, to| MainWait { end, from: Ps(from), to: Ps(to) };
+        assert_eq!(executor.waits_of(node), [wait(WaitEnd::Compute, 3, 10), wait(done(0), 15, 19)]);
         // The next iteration begins in both streams when the main one comes to it.
-        executor.computed(node, Stream::Main, Ps(21), &mut actions);
-        assert_eq!(std::mem::take(&mut actions), [until(24, Stream::Main), until(31, Stream::Background)]);
-        assert_eq!(executor.compute(node, Stream::Main), Ps(13));
-        assert_eq!(executor.compute(node, Stream::Background), Ps(20));
-        for (stream, ps) in [(Stream::Main, 24), (Stream::Background, 31), (Stream::Main, 36)] {
+        executor.computed(node, Stream::MAIN, Ps(21), &mut actions);
+        assert_eq!(std::mem::take(&mut actions), [until(24, Stream::MAIN), until(31, Stream::BACKGROUND)]);
+        assert_eq!(executor.compute(node), Ps(13));
+        assert_eq!(executor.background_compute(node), Ps(20));
+        for (stream, ps) in [(Stream::MAIN, 24), (Stream::BACKGROUND, 31), (Stream::MAIN, 36)] {
             executor.computed(node, stream, Ps(ps), &mut actions);
         }
-        executor.collective_done(node, CollectiveId(1), Ps(36), &mut actions);
-        executor.computed(node, Stream::Main, Ps(38), &mut actions);
+        executor.communicated(node, all_reduce[1], done(1), Ps(36), &mut actions);
+        executor.computed(node, Stream::MAIN, Ps(38), &mut actions);
         assert!(executor.is_finished() && executor.is_drained());
         assert_eq!(executor.finished(node), Some(Ps(38)));
         // Nothing waited for the second all-reduce, which took no time.
-        assert_eq!((executor.exposures(node).len(), executor.background_waits(node).len()), (1, 2));
+        assert_eq!(executor.waits_of(node)[2..], [wait(WaitEnd::Compute, 24, 31)]);
     }
 }

@@ -89,10 +89,10 @@ impl ToWrite {
             Some(written) => written.written().map(|plan| (plan.composition, plan.balanced))?,
             None => (composition(c.algorithm), is_balanced(c.algorithm)),
         };
-        let plan = run.layout.plan(PLAN).clone();
+        let plan = run.layout().plan(PLAN).clone();
         let around =
-            plan.phase_ids().map(|phase| plan.goes_round(phase) && run.layout.goes_round(PLAN, phase)).collect();
-        let (layout, root, grid) = (run.layout.clone(), run.job.root, run.layout.sizes());
+            plan.phase_ids().map(|phase| plan.goes_round(phase) && run.layout().goes_round(PLAN, phase)).collect();
+        let (layout, root, grid) = (run.layout().clone(), run.cohorts[0].first_plans[0].1, run.layout().sizes());
         Ok(ToWrite { layout, plan, around, root, grid, composition, balanced })
     }
 

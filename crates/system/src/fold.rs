@@ -7,7 +7,7 @@
 
 use crate::machine::Machine;
 use crate::place::Placement;
-use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
+use crate::spec::{FabricSpec, FoldSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{PhaseId, Plan, Posting, Program, Way};
@@ -64,8 +64,8 @@ fn try_fold(
     even?;
     let mut colours = colours(product, placement)?;
     mark(&mut colours, spec.start.offsets.iter().copied().filter(|offset| offset.1 > 0));
-    if let JobSpec::Training { stragglers, .. } = &spec.job {
-        mark(&mut colours, stragglers.iter().map(|&(npu, factor)| (npu, factor.to_bits())));
+    if !spec.job.stragglers().is_empty() {
+        mark(&mut colours, spec.job.stragglers().iter().map(|&(npu, factor)| (npu, factor.to_bits())));
     }
     let colours = if product.is_uniform() && colours[..product.npus() as usize].iter().all(|&c| c == colours[0]) {
         classes_of_uniform(product)
@@ -131,12 +131,7 @@ fn oddity(spec: &Spec) -> String {
         }
         FabricSpec::Graph { .. } => None,
     };
-    let straggler = match &spec.job {
-        JobSpec::Training { stragglers, .. } => {
-            stragglers.first().map(|s| format!(" (NPU {} computes more slowly)", s.0))
-        }
-        JobSpec::Collective { .. } => None,
-    };
+    let straggler = spec.job.stragglers().first().map(|s| format!(" (NPU {} computes more slowly)", s.0));
     let late = spec.start.offsets.first().map(|s| format!(" (NPU {} begins later)", s.0));
     link.or(straggler).or(late).unwrap_or_default()
 }

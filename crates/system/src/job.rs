@@ -1,15 +1,18 @@
 //! What is to be run: a graph of compute and collectives, and what it adds up to.
 
+mod graphs;
+
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
 };
+use graphs::{Graphs, graphs};
 use syncline_collective::{Kind, Plan, Rank};
-use syncline_core::{Bytes, Refusal};
+use syncline_core::{Bytes, NodeId, Refusal};
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
-use syncline_workload::graph::{GraphSource, Node, Pass, Stream, Work};
+use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop};
 use syncline_workload::models::{Built, Sizes};
 use syncline_workload::systolic::{Array, Dataflow};
@@ -27,14 +30,36 @@ pub struct Job {
     pub npu: Npu,
     /// What computes in the background, if anything does.
     pub background: Option<Npu>,
-    /// The kinds of its collectives, each once.
-    pub kinds: Vec<Kind>,
-    /// The root of rooted ones.
-    pub root: Rank,
-    /// All collectives of an iteration: kind and bytes.
-    pub collectives: Vec<(Kind, u64)>,
+    /// By family, its collectives.
+    pub demands: Vec<Demand>,
+    /// By class, its NPUs; none if there is one class of all.
+    pub classes: Vec<Vec<NodeId>>,
+    /// By class, the families that its graph names.
+    pub uses: Vec<Vec<FamilyId>>,
+    /// Messages between two ranks of an iteration, as they are sent.
+    pub sends: Vec<Sending>,
+    /// Compute nodes of an iteration on an NPU, about.
+    pub kernels: u64,
     /// Compute of an iteration.
     pub compute_ps: f64,
+}
+
+/// A message that every NPU of a class sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// The class.
+    pub class: ClassId,
+    /// The message.
+    pub message: PointToPoint,
+}
+
+/// The collectives that communicators of a family are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Demand {
+    /// All collectives of an iteration: kind, root and bytes. A kind that has none has root 0.
+    pub collectives: Vec<(Kind, Rank, u64)>,
+    /// Iterations.
+    pub iterations: u32,
 }
 
 /// The job of a description, for groups of `ranks` NPUs.
@@ -45,17 +70,10 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
     match &spec.job {
         JobSpec::Collective { collective, bytes, root, .. } => {
             let kind = collective.kind();
-            Ok(Job {
-                source: Box::new(Single { kind, size: Bytes(*bytes), layers: Vec::new() }),
-                iterations: 1,
-                drain: true,
-                npu: Npu::new(1.0, 1.0, 1.0).map_err(Refusal::from)?,
-                background: None,
-                kinds: vec![kind],
-                root: Rank(*root),
-                collectives: vec![(kind, *bytes)],
-                compute_ps: 0.0,
-            })
+            let source = Box::new(Single { kind, root: Rank(*root), size: Bytes(*bytes), layers: Vec::new() });
+            let npu = Npu::new(1.0, 1.0, 1.0).map_err(Refusal::from)?;
+            let demand = Demand { collectives: vec![(kind, Rank(*root), *bytes)], iterations: 1 };
+            Ok(Job { drain: true, ..Job::of_all(source, demand, npu) })
         }
         JobSpec::Training {
             workload,
@@ -76,18 +94,31 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
             let compute_ps: f64 = passes.map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
             let (source, collectives) = source(model, *strategy, *overlap, background.is_some())?;
-            let mut kinds: Vec<Kind> = collectives.iter().map(|c| c.0).collect();
-            kinds.sort_unstable();
-            kinds.dedup();
-            let slowest = stragglers.iter().map(|s| s.1).fold(1.0, f64::max);
-            if let Some(s) = stragglers.iter().find(|s| !(s.1.is_finite() && s.1 > 0.0)) {
-                let refusal = Refusal::of("job.stragglers", format!("a factor of {}", s.1));
-                return Err(refusal.accepting("a positive number").into());
-            }
-            let (iterations, drain, compute_ps) = (*iterations, *drain, compute_ps * slowest);
-            Ok(Job { source, iterations, drain, npu, background, kinds, root: Rank(0), collectives, compute_ps })
+            let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
+            let demand = Demand { collectives, iterations: *iterations };
+            let compute_ps = compute_ps * slowest(stragglers)?;
+            Ok(Job { drain: *drain, background, compute_ps, ..Job::of_all(source, demand, npu) })
+        }
+        JobSpec::Graph { graph, iterations, drain, stragglers, compute, background } => {
+            let npu = npu(compute)?;
+            let background = background.as_ref().map(self::npu).transpose()?;
+            let Graphs { source, demands, classes, uses, sends, kernels, compute_ps } =
+                graphs(spec, graph, *iterations, &npu)?;
+            let compute_ps = compute_ps * slowest(stragglers)?;
+            let source = Box::new(source);
+            let (iterations, drain) = (*iterations, *drain);
+            Ok(Job { source, iterations, drain, npu, background, demands, classes, uses, sends, kernels, compute_ps })
         }
     }
+}
+
+/// The largest factor on the times of NPUs, at least 1.
+fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
+    if let Some(s) = stragglers.iter().find(|s| !(s.1.is_finite() && s.1 > 0.0)) {
+        let refusal = Refusal::of("job.stragglers", format!("a factor of {}", s.1));
+        return Err(refusal.accepting("a positive number").into());
+    }
+    Ok(stragglers.iter().map(|s| s.1).fold(1.0, f64::max))
 }
 
 fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
@@ -179,9 +210,43 @@ fn source(
 }
 
 impl Job {
+    /// A graph that all NPUs run, which are of one class, with communicators of one family that are asked for `demand`.
+    pub fn of_all(source: Box<dyn GraphSource + Send>, demand: Demand, npu: Npu) -> Job {
+        Job {
+            iterations: demand.iterations,
+            drain: false,
+            npu,
+            background: None,
+            demands: vec![demand],
+            classes: Vec::new(),
+            uses: Vec::new(),
+            sends: Vec::new(),
+            kernels: 3 * source.layers().len() as u64,
+            compute_ps: 0.0,
+            source,
+        }
+    }
+}
+
+impl Demand {
+    /// Every kind of collective and root that is asked for, once.
+    pub fn uses(&self) -> Vec<(Kind, Rank)> {
+        let mut uses: Vec<(Kind, Rank)> = self.collectives.iter().map(|c| (c.0, c.1)).collect();
+        uses.sort_unstable();
+        uses.dedup();
+        uses
+    }
+
+    /// The kinds of collectives, each once.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let mut kinds: Vec<Kind> = self.uses().into_iter().map(|(kind, _)| kind).collect();
+        kinds.dedup();
+        kinds
+    }
+
     /// Bytes of all collectives of a kind in an iteration.
     pub fn sizes(&self, kind: Kind) -> impl Iterator<Item = u64> + '_ {
-        self.collectives.iter().filter(move |c| c.0 == kind).map(|c| c.1)
+        self.collectives.iter().filter(move |c| c.0 == kind).map(|c| c.2)
     }
 
     /// Bytes of the largest collective of a kind.
@@ -191,7 +256,7 @@ impl Job {
 
     /// Bytes of all collectives of an iteration; saturates.
     pub fn total(&self) -> u64 {
-        self.collectives.iter().map(|c| c.1).fold(0, u64::saturating_add)
+        self.collectives.iter().map(|c| c.2).fold(0, u64::saturating_add)
     }
 
     /// Bytes of the largest chunk of a kind of collectives, before padding.
@@ -214,6 +279,7 @@ impl Job {
 /// A graph of a single collective.
 struct Single {
     kind: Kind,
+    root: Rank,
     size: Bytes,
     layers: Vec<Layer>,
 }
@@ -223,8 +289,8 @@ impl GraphSource for Single {
         &self.layers
     }
 
-    fn iteration(&mut self, _: u32) -> Vec<Node> {
-        let work = Work::Collective { kind: self.kind, size: self.size };
-        vec![Node { layer: 0, pass: Pass::WeightGrad, stream: Stream::Main, work, after: Vec::new() }]
+    fn iteration(&mut self, _: ClassId, _: u32) -> Vec<Node> {
+        let work = Work::Collective { family: FamilyId(0), kind: self.kind, root: self.root, size: self.size };
+        vec![Node { layer: 0, pass: Pass::WeightGrad, stream: Stream::MAIN, work, after: Vec::new() }]
     }
 }

@@ -3,7 +3,7 @@
 use crate::driver::CollectiveConfig;
 use crate::endpoints::Contention;
 use crate::errors::RunError;
-use crate::job::Job;
+use crate::job::Demand;
 use crate::machine::Machine;
 use crate::pieces::Chunking;
 use crate::place::Placement;
@@ -24,12 +24,11 @@ fn too_many(field: &str, count: u64, what: &str, most: u64) -> RunError {
 /// Plans that chunks can name.
 const MAX_PLANS: usize = 1 << u8::BITS;
 
-/// Refuses more plans than chunks can name, and programs with more threads or steps than messages can name.
+/// Refuses programs with more threads or steps than messages can name.
 ///
 /// # Errors
 /// [`RunError::Spec`] with the field, the number and the most.
 pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError> {
-    check_plans(placement.plans.len())?;
     if !spec.endpoint.model().numbers_steps() {
         return Ok(());
     }
@@ -52,7 +51,11 @@ pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError
     Ok(())
 }
 
-fn check_plans(plans: usize) -> Result<(), RunError> {
+/// Refuses more plans than chunks can name.
+///
+/// # Errors
+/// [`RunError::Spec`] with the number and the most.
+pub fn check_plans(plans: usize) -> Result<(), RunError> {
     match plans {
         ..=MAX_PLANS => Ok(()),
         _ => Err(too_many("algorithm", plans as u64, "orders of dimensions of all kinds", MAX_PLANS as u64)),
@@ -63,16 +66,16 @@ fn check_plans(plans: usize) -> Result<(), RunError> {
 ///
 /// # Errors
 /// [`RunError::Spec`] with the number and the most.
-pub fn check_chunks(placement: &Placement, job: &Job, config: &CollectiveConfig) -> Result<(), RunError> {
+pub fn check_chunks(placement: &Placement, demand: &Demand, config: &CollectiveConfig) -> Result<(), RunError> {
     let mut chunks = 0u64;
-    for &kind in &job.kinds {
+    for kind in demand.kinds() {
         let Some(plan) = placement.plans.iter().find(|plan| plan.kind() == kind) else { continue };
-        let pieces = job.sizes(kind).map(|size| config.pieces(plan, Bytes(size)).count());
+        let pieces = demand.sizes(kind).map(|size| config.pieces(plan, Bytes(size)).count());
         chunks = chunks.saturating_add(pieces.fold(0, u64::saturating_add));
     }
     let phases = placement.plans.iter().flat_map(|plan| plan.phase_ids().map(|phase| plan.program(phase, true)));
     let most = max_chunks(phases.map(|program| program.threads()).max().unwrap_or(1)) as u64;
-    match chunks.saturating_mul(job.iterations.into()) {
+    match chunks.saturating_mul(demand.iterations.into()) {
         all if all < most => Ok(()),
         all => Err(too_many("chunking", all, "chunks of all collectives", most - 1)),
     }
@@ -153,7 +156,7 @@ pub fn check_span(
     spec: &Spec,
     machine: &Machine,
     placement: &Placement,
-    (job, config): (&Job, &CollectiveConfig),
+    (demand, config, compute_ps): (&Demand, &CollectiveConfig, f64),
     contention: Option<&Contention>,
     (hops, transit): (u32, bool),
 ) -> Result<(), RunError> {
@@ -166,13 +169,13 @@ pub fn check_span(
     let phases = placement.plans.iter().map(|p| p.phases().len()).max().unwrap_or(0) as f64;
     let steps = placement.plans.iter().map(|p| f64::from(p.steps())).fold(0.0, f64::max);
     let latency = links.iter().map(|l| l.1.0).max().unwrap_or(0) as f64 + endpoint.per_hop;
-    let bytes = job.total() as f64 * f64::from(job.iterations);
-    let collectives = f64::from(job.iterations) * job.collectives.len() as f64;
+    let bytes = demand.total() as f64 * f64::from(demand.iterations);
+    let collectives = f64::from(demand.iterations) * demand.collectives.len() as f64;
     let chunks = match config.chunking {
         Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
         Chunking::Count(n) => f64::from(n) * collectives,
     };
-    let compute = job.compute_ps * f64::from(job.iterations) * endpoint.stretch;
+    let compute = compute_ps * f64::from(demand.iterations) * endpoint.stretch;
     let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {
         let refusal = Refusal::of("", format!("the run may move {carried:.2e} bytes"));

@@ -3,7 +3,8 @@
 use crate::balance::{Balance, lane_rates};
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
-use crate::job::Job;
+use crate::job::Demand;
+use crate::limits::check_plans;
 use crate::machine::{Machine, participants};
 use crate::offload::Offload;
 use crate::pipeline::{Pipelined, TryOut};
@@ -14,9 +15,9 @@ use syncline_collective::plan::MAX_PHASES;
 use syncline_collective::plan_file::WrittenPlan;
 use syncline_collective::program::direct::ServingOrder;
 use syncline_collective::{
-    Algorithm, Axis, Composition, Kind, LineRank, Plan, PlanError, PlanRequest, Posting, Rank, Split,
+    Algorithm, Axis, Composition, Kind, LineRank, Plan, PlanError, PlanId, PlanRequest, Posting, Rank, Split,
 };
-use syncline_core::{Bytes, NodeId, PortId, Refusal};
+use syncline_core::{Bytes, Id, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Fabric, Product, Way};
@@ -26,8 +27,10 @@ use syncline_topology::{Block, Fabric, Product, Way};
 pub struct Placement {
     /// Who runs them.
     pub space: Space,
-    /// The plans of each kind: one, or one for every order of dimensions.
+    /// The plans of each kind and root: one, or one for every order of dimensions.
     pub plans: Vec<Plan>,
+    /// The first plan of each kind and root.
+    pub first_plans: Vec<(Kind, Rank, PlanId)>,
     /// How a chunk's order of dimensions is chosen, if it has a choice.
     pub balance: Option<Balance>,
     /// How rings run along each dimension of the space.
@@ -39,11 +42,11 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Where the collectives of a job run; trials say how many slices pipelines have.
+    /// Where the collectives that are asked for run; trials say how many slices pipelines have.
     ///
     /// # Errors
     /// [`RunError::Spec`] if the algorithm does not suit.
-    pub fn new(spec: &Spec, machine: &Machine, job: &Job, try_out: TryOut) -> Result<Placement, RunError> {
+    pub fn new(spec: &Spec, machine: &Machine, demand: &Demand, try_out: TryOut) -> Result<Placement, RunError> {
         let c = &spec.collectives;
         let npus = machine.fabric().npus();
         participants(spec.groups.as_ref(), npus)?;
@@ -57,15 +60,18 @@ impl Placement {
         };
         let ranks = groups.as_ref().map_or(npus, |g| g[0].len() as u32);
         let grid = grid(spec, whole, ranks)?;
-        let written = plans::of_kinds(c, &job.kinds)?;
-        let chosen = job.kinds.iter().map(|&kind| Chosen::new(c, kind, &written, whole, (&grid, job.root)));
+        let kinds = demand.kinds();
+        let written = plans::of_kinds(c, &kinds)?;
+        let uses = demand.uses();
+        let chosen = uses.iter().map(|&(kind, root)| Chosen::new(c, kind, &written, whole, (&grid, root)));
         let chosen = chosen.collect::<Result<Vec<Chosen>, RunError>>()?;
         // Where every algorithm sees a line there is no grid; where only some do, they use the line of all
         // ranks beside the dimensions of the grid.
         let flat = chosen.iter().all(|a| a.flat);
         let beside = !flat && grid.len() > 1 && chosen.iter().any(|a| a.flat);
         let sizes = if flat { vec![ranks] } else { grid.clone() };
-        let balanced: Vec<Kind> = chosen.iter().filter(|a| a.is_balanced()).map(|a| a.kind).collect();
+        let mut balanced: Vec<Kind> = chosen.iter().filter(|a| a.is_balanced()).map(|a| a.kind).collect();
+        balanced.dedup();
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let split = Split { element: c.element_bytes };
         let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
@@ -75,11 +81,14 @@ impl Placement {
             PostingSpec::Sequential => Posting::Sequential,
             PostingSpec::Random => Posting::Random(spec.seed),
         };
-        let plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
+        let mut first_plans = Vec::new();
+        let mut plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
             let mut plans = Vec::new();
+            first_plans.clear();
             for chosen in &chosen {
-                let kind = chosen.kind;
-                let chunk = job.largest_chunk(kind, c);
+                let Chosen { kind, root, .. } = *chosen;
+                first_plans.push((kind, root, plans.len()));
+                let chunk = demand.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
                 let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots };
                 let rings = |product: &Product| -> Vec<bool> {
@@ -107,8 +116,8 @@ impl Placement {
                     let axes = sizes_of.iter().zip(algorithms);
                     let axes: Vec<Axis> = axes.map(|(&size, algorithm)| Axis { size, algorithm }).collect();
                     let composition = chosen.composition();
-                    let mut plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root: job.root, order })
-                        .map_err(|error| unplanned(error, c, &job.kinds))?;
+                    let mut plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root, order })
+                        .map_err(|error| unplanned(error, c, &kinds))?;
                     if let Some(product) = whole.filter(|_| chosen.flat) {
                         plan = plan.on_grid(&grid, &rings(product));
                     }
@@ -117,10 +126,7 @@ impl Placement {
                 };
                 let slices = match c.slices {
                     _ if chosen.written.is_some() => 1,
-                    0 => {
-                        Pipelined { spec, kind, root: job.root, chunk, plan: &plan(1, None)?, ranks: members, try_out }
-                            .slices()
-                    }
+                    0 => Pipelined { spec, kind, root, chunk, plan: &plan(1, None)?, ranks: members, try_out }.slices(),
                     given => given,
                 };
                 let orders = if balanced.contains(&kind) { &orders[..] } else { &[None] };
@@ -132,7 +138,7 @@ impl Placement {
         };
         let mut plans = plans_with(1)?;
         if let Some(offload) = &offload {
-            let chunk = |kind| job.largest_chunk(kind, c);
+            let chunk = |kind| demand.largest_chunk(kind, c);
             plans = plans_with(offload.slots(spec, &plans, chunk, split)?)?;
             offload.check_steps(&plans)?;
         }
@@ -159,7 +165,10 @@ impl Placement {
         });
         let switch_ports = offload.map(Offload::into_ports).unwrap_or_default();
         let space = Space { sizes, groups, representatives: None };
-        Ok(Placement { space, plans, balance, wires, switch_ports, split })
+        check_plans(plans.len())?;
+        let first = |(kind, root, plan): (Kind, Rank, usize)| (kind, root, PlanId::from_index(plan));
+        let first_plans = first_plans.into_iter().map(first).collect();
+        Ok(Placement { space, plans, first_plans, balance, wires, switch_ports, split })
     }
 
     /// Most lanes that any phase has.
@@ -175,14 +184,14 @@ impl Placement {
         lanes.max().unwrap_or(1) as u32
     }
 
-    /// Whether all blocks of all chunks of a job are of equal length on all ranks; if not, why.
+    /// Whether all blocks of all chunks that are asked for are of equal length on all ranks; if not, why.
     ///
     /// # Errors
     /// The reason.
-    pub fn is_even(&self, job: &Job, config: &CollectiveConfig) -> Result<(), String> {
+    pub fn is_even(&self, demand: &Demand, config: &CollectiveConfig) -> Result<(), String> {
         for plan in &self.plans {
             let unit = plan.equal_blocks().saturating_mul(config.split.element.into());
-            for bytes in job.sizes(plan.kind()) {
+            for bytes in demand.sizes(plan.kind()) {
                 let mut lens = config.pieces(plan, Bytes(bytes)).runs().map(|run| run.0);
                 if let Some(len) = lens.find(|len| len % unit != 0) {
                     return Err(format!(
@@ -204,6 +213,7 @@ impl Placement {
 /// The algorithm of a kind of collectives.
 struct Chosen<'a> {
     kind: Kind,
+    root: Rank,
     algorithm: AlgorithmSpec,
     /// The plan that takes the algorithm's place.
     written: Option<(usize, &'a WrittenPlan)>,
@@ -228,7 +238,7 @@ impl<'a> Chosen<'a> {
             None => is_flat(algorithm, whole.is_some()),
             Some((number, plan)) => plans::sees_a_line(number, plan, grid, root)?,
         };
-        Ok(Chosen { kind: of, algorithm, written, per_dimension, flat })
+        Ok(Chosen { kind: of, root, algorithm, written, per_dimension, flat })
     }
 
     fn composition(&self) -> Composition {

@@ -4,12 +4,13 @@
 //! long programs are counted at some of their steps. So the counts are exact where NPUs are alike, and an estimate where
 //! they have different roles.
 
+use crate::cohorts::CohortPart;
 use crate::pipeline::slices_of;
 use crate::setup::RunPlan;
 use crate::spec::Spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use syncline_collective::{Kind, Plan, PlanId, Slot};
+use syncline_collective::{Kind, Plan, PlanId, Rank, Slot};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId};
 use syncline_endpoint::Chunk;
@@ -117,6 +118,7 @@ struct Both {
 /// Looks at programs, and keeps what it has seen.
 struct Counter<'a> {
     plan: &'a RunPlan,
+    cohort: &'a CohortPart,
     packet: Option<u64>,
     /// Steps that were looked at.
     looked_at: u64,
@@ -127,7 +129,7 @@ impl Counter<'_> {
     fn of_npu(&mut self, npu: NodeId) -> Both {
         let mut all = Both::default();
         let mut known: BTreeMap<(PlanId, u64), Both> = BTreeMap::new();
-        for (number, _, len, count) in self.plan.pieces() {
+        for (number, _, len, count) in self.plan.pieces(self.cohort) {
             let chunk = Chunk { len: Bytes(len), plan: number, lane: 0 };
             let of_chunk = *known.entry((number, len)).or_insert_with(|| self.of_chunk(npu, chunk));
             all.sent.add(&of_chunk.sent, count as f64);
@@ -137,7 +139,7 @@ impl Counter<'_> {
     }
 
     fn of_chunk(&mut self, npu: NodeId, chunk: Chunk) -> Both {
-        let layout = &self.plan.layout;
+        let layout = &self.cohort.layout;
         let folded = layout.is_folded();
         let mut both = Both::default();
         for phase in layout.plan(chunk.plan).phase_ids() {
@@ -185,10 +187,11 @@ impl Counter<'_> {
 
     /// What all NPUs send in all collectives of an iteration.
     fn of_all(&mut self, first: Both) -> Traffic {
-        let layout = &self.plan.layout;
+        let layout = &self.cohort.layout;
         let active: Vec<NodeId> = (0..layout.npus()).map(NodeId).filter(|&n| layout.takes_part(n)).collect();
         let rooted = layout.plans().any(|plan| plan.kind().is_rooted());
-        let is_root = |npu: NodeId| rooted && layout.rank(npu) == self.plan.job.root;
+        let roots: Vec<Rank> = self.plan.demand(self.cohort).uses().into_iter().map(|(_, root)| root).collect();
+        let is_root = |npu: NodeId| rooted && roots.contains(&layout.rank(npu));
         let (roots, others): (Vec<NodeId>, Vec<NodeId>) = active.iter().partition(|&&npu| is_root(npu));
         // What is sent somewhere is received somewhere: where it is spread more evenly, the sample sees more of it.
         let mut sent = Traffic::default();
@@ -207,7 +210,7 @@ impl Counter<'_> {
 
     /// What some of these NPUs send and receive; all of them if they are few. The first NPU is known.
     fn sample(&mut self, members: &[NodeId], first: Both) -> Vec<Both> {
-        if self.plan.layout.is_folded() && members.len() == 1 {
+        if self.cohort.layout.is_folded() && members.len() == 1 {
             return vec![first];
         }
         let mut random = SplitMix64(members.len() as u64);
@@ -226,17 +229,14 @@ impl Counter<'_> {
 }
 
 impl RunPlan {
-    /// The pieces of all collectives of an iteration: number of their plan, its first one, length and count.
-    fn pieces(&self) -> Vec<(PlanId, &Plan, u64, u64)> {
+    /// The pieces of all collectives of an iteration of a cohort: number of their plan, its first one, length and count.
+    fn pieces<'a>(&self, cohort: &'a CohortPart) -> Vec<(PlanId, &'a Plan, u64, u64)> {
         let mut found: Vec<(PlanId, &Plan, u64, u64)> = Vec::new();
-        let mut kinds = Vec::new();
-        for (plan, number) in self.layout.plans().zip(self.layout.plan_ids()) {
-            if kinds.contains(&plan.kind()) {
-                continue; // another order of dimensions
-            }
-            kinds.push(plan.kind());
-            for size in self.job.sizes(plan.kind()) {
-                let runs = self.config.pieces(plan, Bytes(size)).runs();
+        for &(kind, root, number) in &cohort.first_plans {
+            let plan = cohort.layout.plan(number);
+            let of_plan = self.demand(cohort).collectives.iter().filter(|c| (c.0, c.1) == (kind, root));
+            for &(_, _, size) in of_plan {
+                let runs = cohort.config.pieces(plan, Bytes(size)).runs();
                 found.extend(runs.map(|(len, count)| (number, plan, len, count)));
             }
         }
@@ -244,37 +244,66 @@ impl RunPlan {
         found
     }
 
+    /// What all NPUs send to single ranks in an iteration, as the first NPU of each class does.
+    fn sends(&self, packet: Option<u64>) -> Traffic {
+        let layout = self.layout();
+        let mut all = Traffic::default();
+        for send in &self.job.sends {
+            let of_class = (0..layout.npus()).map(NodeId).filter(|&npu| {
+                let class = self.classes.get(layout.whole(npu).index()).copied().unwrap_or_default();
+                class == send.class
+            });
+            let npus: Vec<NodeId> = of_class.collect();
+            let Some(&first) = npus.first() else { continue };
+            let cohorts = self.cohorts.iter().filter(|cohort| cohort.family == send.message.family);
+            let Some(cohort) = cohorts.into_iter().find(|cohort| cohort.layout.takes_part(first)) else { continue };
+            let peer = send.message.peer.of(cohort.layout.rank(first), cohort.layout.group_size());
+            let hops = self.fabric.distance(first, cohort.layout.member(first, peer));
+            all.add(&Traffic::of(1.0, send.message.size.0, hops, packet), npus.len() as f64);
+        }
+        all
+    }
+
     /// Looks ahead. How much memory the run takes is found from what this counts ([`crate::run_memory`]).
     pub fn preview(&self, spec: &Spec) -> Preview {
-        let layout = &self.layout;
+        let layout = self.layout();
         let packet = spec.network.model().packet_bytes().map(|bytes| u64::from(bytes.max(1)));
-        let mut counter = Counter { plan: self, packet, looked_at: 0 };
-        let npu = layout.first();
-        let first = counter.of_npu(npu);
-        let all = counter.of_all(first);
+        let mut first = Both::default();
+        let mut all = self.sends(packet);
+        let mut chunks = 0u64;
+        for cohort in &self.cohorts {
+            let mut counter = Counter { plan: self, cohort, packet, looked_at: 0 };
+            let of_first = counter.of_npu(cohort.layout.first());
+            if cohort.layout.takes_part(layout.first()) {
+                first.sent.add(&of_first.sent, 1.0);
+            }
+            all.add(&counter.of_all(of_first), 1.0);
+            chunks = self.pieces(cohort).iter().fold(chunks, |sum, piece| sum.saturating_add(piece.3));
+        }
         let times = f64::from(self.job.iterations);
-        let chunks = self.pieces().iter().fold(0u64, |sum, piece| sum.saturating_add(piece.3));
-        let kernels = 3 * self.job.source.layers().len() as u64 * u64::from(self.job.iterations);
+        let kernels = self.job.kernels * u64::from(self.job.iterations);
         let count = |n: f64| (n * times).round() as u64; // the conversion saturates
+        let plans = || self.cohorts.iter().flat_map(|cohort| cohort.layout.plans());
+        let gradients = |cohort: &CohortPart| self.demand(cohort).sizes(Kind::AllReduce).fold(0, u64::saturating_add);
         Preview {
             npus: self.folding.npus,
-            simulated_npus: layout.npus(),
+            simulated_npus: self.fabric.npus(),
             simulated_links: self.fabric.links(),
             unfolded: self.folding.unfolded.clone(),
-            steps: layout.plans().map(Plan::steps).max().unwrap_or(0),
-            slices: same(layout.plans().flat_map(|plan| plan.phases()).filter_map(slices_of)),
+            steps: plans().map(Plan::steps).max().unwrap_or(0),
+            slices: same(plans().flat_map(|plan| plan.phases()).filter_map(slices_of)),
             chunks: chunks.saturating_mul(self.job.iterations.into()),
-            chunk_bytes: self.largest_chunk().0,
+            chunk_bytes: self.cohorts.iter().map(|cohort| self.largest_chunk(cohort).0).max().unwrap_or(0),
             messages_per_npu: count(first.sent.messages),
             bytes_sent_per_npu: count(first.sent.bytes),
-            gradient_bytes: self.job.sizes(Kind::AllReduce).fold(0, u64::saturating_add),
+            gradient_bytes: self.cohorts.iter().map(gradients).max().unwrap_or(0),
             messages: count(all.messages),
             bytes: count(all.bytes),
             message_hops: count(all.message_hops),
             packets: count(all.packets),
             packet_hops: count(all.packet_hops),
             byte_hops: count(all.byte_hops),
-            kernels: kernels.saturating_mul(layout.npus().into()),
+            kernels: kernels.saturating_mul(self.fabric.npus().into()),
             memory_bytes: 0,
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
             offloaded: self.folding.offloaded.clone(),

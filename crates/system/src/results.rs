@@ -32,7 +32,7 @@ syncline_core::record! {
         /// Time that the main stream of the compute engine waited for communication, over all iterations.
         pub exposed_ps: u64 as Picoseconds,
         /// Time from the end of the main stream to the end of a training run with tail drain, which waits for collectives
-        /// and background compute. Compute, exposed communication, waits for the background and this add up to
+        /// and background compute. Compute, exposed communication, bubbles, waits for the background and this add up to
         /// the total, but for the time before the NPU began.
         pub drain_ps: u64 as Picoseconds,
         /// Time that the background stream of the compute engine was busy, over all iterations.
@@ -41,6 +41,8 @@ syncline_core::record! {
         pub background_compute_alone_ps: u64 as Picoseconds,
         /// Time that the main stream waited for the background stream, over all iterations.
         pub background_wait_ps: u64 as Picoseconds,
+        /// Time that the main stream waited for messages of NPUs of other classes, over all iterations.
+        pub bubble_ps: u64 as Picoseconds,
         /// Exposed communication by the collective that ended the wait.
         pub exposed_by: Vec<Exposed> as Record,
         /// Forward passes and back-propagations of the first NPU's main stream, in the order of time.

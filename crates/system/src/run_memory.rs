@@ -28,13 +28,14 @@ const WINDOW: u64 = 60;
 
 /// Bytes that a run will take.
 pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
-    let layout = &plan.layout;
-    let phases = layout.plans().map(|p| p.phases().len()).max().unwrap_or(0) as u64;
+    let layouts = || plan.cohorts.iter().map(|cohort| &cohort.layout);
+    let phases = layouts().flat_map(|l| l.plans()).map(|p| p.phases().len()).max().unwrap_or(0) as u64;
     let traced = spec.output.trace_npus.len() as u64 + 1;
     let chunks = preview.chunks.saturating_mul(CHUNK + traced * phases * PHASE);
-    let (npus, in_flight) = (u64::from(preview.simulated_npus), in_flight(spec, preview));
-    let running = npus.saturating_mul(in_flight).saturating_mul(RUNNING + u64::from(layout.threads()) * THREAD);
-    let under_way = npus.saturating_mul(in_flight).saturating_mul(under_way(layout));
+    let (npus, in_flight) = (u64::from(preview.simulated_npus), in_flight(spec, plan, preview));
+    let threads = layouts().map(Layout::threads).max().unwrap_or(1);
+    let running = npus.saturating_mul(in_flight).saturating_mul(RUNNING + u64::from(threads) * THREAD);
+    let under_way = npus.saturating_mul(in_flight).saturating_mul(layouts().map(under_way).max().unwrap_or(1));
     let messages = under_way.min(preview.messages).saturating_mul(MESSAGE);
     let series = 16 + plan.fabric.class_names().len() as u64;
     let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
@@ -68,9 +69,10 @@ fn under_way(layout: &Layout) -> u64 {
 }
 
 /// Chunks of an NPU that are in flight at once.
-fn in_flight(spec: &Spec, preview: &Preview) -> u64 {
-    let most = spec.endpoint.model().in_flight(spec.collectives.inflight, preview.chunk_bytes);
-    most.min(preview.chunks)
+fn in_flight(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
+    let inflight = plan.cohorts.iter().map(|cohort| cohort.config.inflight).max().unwrap_or(1);
+    let most = spec.endpoint.model().in_flight(inflight, preview.chunk_bytes);
+    most.saturating_mul(plan.share.into()).min(preview.chunks)
 }
 
 /// Refuses a run that takes more than it may.
@@ -87,7 +89,7 @@ pub fn check(spec: &Spec, plan: &RunPlan, preview: &Preview) -> Result<(), RunEr
         let fits = "an algorithm that sends to neighbours";
         return Err(refused("collectives.algorithm", "routes over many links take", needed, limit, fits));
     }
-    let in_flight = in_flight(spec, preview);
+    let in_flight = in_flight(spec, plan, preview);
     let chunks = (preview.chunks as f64 * limit.saturating_sub(AT_REST) as f64 / needed as f64) as u64;
     let (field, fits) = if in_flight > 1 && preview.chunks > 2 * in_flight {
         ("collectives.chunking", format!("about {chunks} chunks instead of {}", preview.chunks))

@@ -3,11 +3,13 @@
 
 use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
+use crate::cohorts::{CohortPart, Precedence};
 use crate::driver::CollectiveConfig;
 use crate::endpoints::Contention;
 use crate::errors::RunError;
+use crate::families::{Families, FamilyCohort};
 use crate::fold::{Folding, fold};
-use crate::job::{Job, job};
+use crate::job::{Demand, Job, job};
 use crate::limits;
 use crate::machine::Machine;
 use crate::memory;
@@ -21,6 +23,7 @@ use syncline_collective::{Plan, Rank};
 use syncline_core::{Bytes, NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
+use syncline_workload::{ClassId, FamilyId};
 
 /// How a run was folded.
 #[derive(Clone, Debug)]
@@ -45,10 +48,14 @@ pub struct RunPlan {
     pub fabric: Arc<dyn Fabric>,
     /// What is run.
     pub job: Job,
-    /// Where its collectives lead.
-    pub layout: Layout,
-    /// How they are carried out.
-    pub config: CollectiveConfig,
+    /// The communicators that it names: one cohort of them, or several.
+    pub cohorts: Vec<CohortPart>,
+    /// The class of every NPU of the whole machine; none if there is one class.
+    pub classes: Arc<[ClassId]>,
+    /// The order in which collectives may be entered into logs, where it matters.
+    pub precedence: Option<Precedence>,
+    /// Cohorts that the NPU with most of them is in.
+    pub share: u32,
     /// Whether the endpoints forward what is for distant NPUs.
     pub transit: bool,
     /// How communication and compute share an NPU, unless the split is fixed.
@@ -75,12 +82,99 @@ impl RunPlan {
         try_out: TryOut,
         job: impl FnOnce(u32) -> Result<Job, RunError>,
     ) -> Result<RunPlan, RunError> {
-        let endpoint = spec.endpoint.model();
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
         if spec.output.window_ps == 0 {
             return Err(Refusal::of("output.window_ps", "a window must be longer than zero").at_least(1).into());
         }
+        let npus = machine.fabric().npus();
+        let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(npus, |g| g.len() as u32);
+        let job = job(ranks)?;
+        let families = Families::new(spec, &job, npus)?;
+        let share = families.share();
+        let mut remarks = Vec::new();
+        let mut cohorts = Vec::new();
+        let mut contention = None;
+        for cohort in &families.cohorts {
+            let of = OfCohort { machine: &machine, transit, job: &job, family: cohort.family, share };
+            let (placement, config, shared) = of.set_up(&cohort.spec, try_out, &mut remarks)?;
+            cohorts.push((cohort, placement, config));
+            contention = shared;
+        }
+        memory::check_fold(spec, &machine)?;
+        let endpoint = spec.endpoint.model();
+        let (offloaded, bound) = match &cohorts[..] {
+            [(_, placement, _)] => {
+                let offloaded = endpoint.adding_switches().map(|_| offload::summary(&placement.plans));
+                (offloaded, bound(spec, &machine, placement))
+            }
+            _ => (None, None),
+        };
+        let (fabric, multiplicity, unfolded) = match folded(spec, &machine, &job, &mut cohorts) {
+            Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
+            Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
+                let refusal = Refusal::of("fold", format!("the run cannot be folded: {reason}"));
+                return Err(refusal.accepting("auto, off").into());
+            }
+            Folding::Unfolded(reason) => (machine.fabric(), 1, Some(reason)),
+        };
+        memory::check_fabric(spec, &*fabric, unfolded.as_deref())?;
+        let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
+        let part = |(cohort, placement, config): (&FamilyCohort<'_>, Placement, CollectiveConfig)| CohortPart {
+            family: cohort.family,
+            first_plans: placement.first_plans.clone(),
+            layout: placement.layout(fabric.clone()),
+            config,
+        };
+        let cohorts = cohorts.into_iter().map(part).collect();
+        let precedence = families.precedence();
+        let classes = families.classes;
+        Ok(RunPlan { fabric, job, cohorts, classes, precedence, share, transit, contention, folding })
+    }
+
+    /// The layout of the first cohort.
+    pub fn layout(&self) -> &Layout {
+        &self.cohorts[0].layout
+    }
+
+    /// What a cohort is asked for.
+    pub fn demand(&self, cohort: &CohortPart) -> &Demand {
+        &self.job.demands[cohort.family.index()]
+    }
+
+    /// What is made before the first event: NPUs and links.
+    pub fn setup(&self) -> u64 {
+        u64::from(self.fabric.npus()) + u64::from(self.fabric.links())
+    }
+
+    /// No chunk of a cohort is larger.
+    pub fn largest_chunk(&self, cohort: &CohortPart) -> Bytes {
+        Bytes(self.demand(cohort).largest_piece(cohort.layout.plans(), &cohort.config))
+    }
+}
+
+/// What a cohort is set up for.
+struct OfCohort<'a> {
+    machine: &'a Machine,
+    transit: bool,
+    job: &'a Job,
+    family: FamilyId,
+    /// Rooms that the NPU with most of them has at its endpoint.
+    share: u32,
+}
+
+impl OfCohort<'_> {
+    /// Where the collectives of a cohort run, and how; and how an NPU is shared. The groups and the collectives of `spec` are
+    /// those of the cohort.
+    fn set_up(
+        &self,
+        spec: &Spec,
+        try_out: TryOut,
+        remarks: &mut Vec<String>,
+    ) -> Result<(Placement, CollectiveConfig, Option<Contention>), RunError> {
+        let &OfCohort { machine, transit, job, family, .. } = self;
+        let demand = &job.demands[family.index()];
+        let endpoint = spec.endpoint.model();
         let c = &spec.collectives;
         if c.element_bytes == 0 || c.inflight == 0 {
             return Err(Refusal::of("collectives", "element_bytes and inflight must be positive").into());
@@ -95,10 +189,7 @@ impl RunPlan {
                 return Err(refusal.accepting("none, or another endpoint").into());
             }
         }
-        let fabric = machine.fabric();
-        let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(fabric.npus(), |g| g.len() as u32);
-        let job = job(ranks)?;
-        let mut placement = Placement::new(spec, &machine, &job, try_out)?;
+        let placement = Placement::new(spec, machine, demand, try_out)?;
         limits::check_programs(spec, &placement)?;
         let split = placement.split;
         let mut config = CollectiveConfig {
@@ -109,62 +200,54 @@ impl RunPlan {
             split,
             padding: c.padding,
             balance: placement.balance.clone(),
-            drain: job.drain,
+            inflight: c.inflight,
+            inflight_per_dimension: c.inflight_per_dimension,
         };
-        let mut remarks = Vec::new();
-        let pools = if transit { fabric.ports(NodeId(0)).into() } else { 0 };
+        let pools = if transit { machine.fabric().ports(NodeId(0)).into() } else { 0 };
         if let ChunkingSpec::Size { bytes, least_block_bytes } = c.chunking {
             let packet = spec.network.model().packet_bytes();
-            let fits = |chunk: u64| endpoint.holds(&placement.plans, split, Bytes(chunk), packet, pools);
-            let bytes = with_larger_chunks(&placement, &job, (bytes, least_block_bytes), fits, &mut remarks);
+            let fits = |chunk: u64| endpoint.holds(&placement.plans, split, Bytes(chunk), packet, (pools, self.share));
+            let bytes = with_larger_chunks(&placement, demand, (bytes, least_block_bytes), fits, remarks);
             config.chunking = Chunking::Size(bytes);
-            if !fits(job.largest_piece(placement.plans.iter(), &config)) {
+            if !fits(demand.largest_piece(placement.plans.iter(), &config)) {
                 config.chunking = Chunking::AtMost(bytes);
             }
         }
         let beside: &[LoadSpec] = match &spec.job {
             JobSpec::Collective { beside, .. } => beside,
-            JobSpec::Training { .. } => &[],
+            JobSpec::Training { .. } | JobSpec::Graph { .. } => &[],
         };
         let contention = endpoint.contention(beside)?;
-        let hops = limits::longest_way(&machine, &placement);
-        limits::check_span(spec, &machine, &placement, (&job, &config), contention.as_ref(), (hops, transit))?;
-        limits::check_chunks(&placement, &job, &config)?;
-        memory::check_fold(spec, &machine)?;
-        let bound = match spec.job {
-            JobSpec::Collective { bytes, root, collective, .. } => {
-                let task = Task { kind: collective.kind(), bytes, root: Rank(root) };
-                let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
-                let switches_add = endpoint.adding_switches().is_some();
-                Some(lower_bound(&machine, placement.space.groups.as_deref(), grid, switches_add, task))
-            }
-            JobSpec::Training { .. } => None,
-        };
-        let even = placement.is_even(&job, &config);
-        let (fabric, multiplicity, unfolded) = match fold(spec, &machine, &mut placement, even) {
-            Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
-            Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
-                let refusal = Refusal::of("fold", format!("the run cannot be folded: {reason}"));
-                return Err(refusal.accepting("auto, off").into());
-            }
-            Folding::Unfolded(reason) => (fabric, 1, Some(reason)),
-        };
-        memory::check_fabric(spec, &*fabric, unfolded.as_deref())?;
-        let npus = machine.fabric().npus();
-        let offloaded = endpoint.adding_switches().map(|_| offload::summary(&placement.plans));
-        let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
-        let layout = placement.layout(fabric.clone());
-        Ok(RunPlan { fabric, job, layout, config, transit, contention, folding })
+        let hops = limits::longest_way(machine, &placement);
+        let asked = (demand, &config, job.compute_ps);
+        limits::check_span(spec, machine, &placement, asked, contention.as_ref(), (hops, transit))?;
+        limits::check_chunks(&placement, demand, &config)?;
+        Ok((placement, config, contention))
     }
+}
 
-    /// What is made before the first event: NPUs and links.
-    pub fn setup(&self) -> u64 {
-        u64::from(self.layout.npus()) + u64::from(self.fabric.links())
-    }
+/// What no schedule of a single collective can beat.
+fn bound(spec: &Spec, machine: &Machine, placement: &Placement) -> Option<Bound> {
+    let JobSpec::Collective { bytes, root, collective, .. } = spec.job else { return None };
+    let task = Task { kind: collective.kind(), bytes, root: Rank(root) };
+    let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
+    let switches_add = spec.endpoint.model().adding_switches().is_some();
+    Some(lower_bound(machine, placement.space.groups.as_deref(), grid, switches_add, task))
+}
 
-    /// No chunk of the run is larger.
-    pub fn largest_chunk(&self) -> Bytes {
-        Bytes(self.job.largest_piece(self.layout.plans(), &self.config))
+/// Folds a run if it may and can be.
+fn folded(
+    spec: &Spec,
+    machine: &Machine,
+    job: &Job,
+    cohorts: &mut [(&FamilyCohort<'_>, Placement, CollectiveConfig)],
+) -> Folding {
+    match cohorts {
+        [(cohort, placement, config)] if job.classes.is_empty() => {
+            let even = placement.is_even(&job.demands[cohort.family.index()], config);
+            fold(spec, machine, placement, even)
+        }
+        _ => Folding::Unfolded("there are several families of communicators, or classes of NPUs".into()),
     }
 }
 
@@ -172,13 +255,13 @@ impl RunPlan {
 /// more than the largest collective has, padded, or than the endpoints have room for.
 fn with_larger_chunks(
     placement: &Placement,
-    job: &Job,
+    demand: &Demand,
     (bytes, least): (u64, u64),
     fits: impl Fn(u64) -> bool,
     remarks: &mut Vec<String>,
 ) -> u64 {
     let finest = placement.plans.iter().map(Plan::finest).max().unwrap_or(1);
-    let largest = job.kinds.iter().map(|&kind| job.largest(kind)).max().unwrap_or(0);
+    let largest = demand.kinds().into_iter().map(|kind| demand.largest(kind)).max().unwrap_or(0);
     let wanted = least.saturating_mul(finest).min(largest).max(bytes);
     if wanted == bytes {
         return bytes;

@@ -4,6 +4,7 @@
 //! defaults for people live in the Python package, which validates first; the checks of [`crate::build`]
 //! repeat only what would otherwise make the engine panic.
 
+mod graph;
 mod job;
 mod plan;
 
@@ -12,6 +13,9 @@ pub use crate::endpoints::{
     SwitchOffloadSpec, TransitSpec,
 };
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
+pub use graph::{
+    ClassSpec, FamilySpec, GraphNodeSpec, GraphSpec, MembersSpec, MessageSpec, OrderSpec, PassSpec, WorkSpec,
+};
 pub use job::{
     ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, StrategySpec, WorkloadSpec,
 };
@@ -50,6 +54,9 @@ pub struct Spec {
     pub endpoint: EndpointSpec,
     /// How collectives are carried out.
     pub collectives: CollectiveSpec,
+    /// Families of communicators, which take the place of `groups` and `collectives`.
+    #[serde(default)]
+    pub families: Vec<FamilySpec>,
     /// What is run.
     pub job: JobSpec,
     /// When NPUs begin.

@@ -10,9 +10,11 @@ mod summary;
 mod usage;
 mod windows;
 
-use crate::admission::CollectiveId;
-use crate::driver::{Outcome, Simulation};
+use crate::cohorts::{Cohort, CohortId};
+use crate::driver::{CollectiveTimes, Outcome, Simulation};
 use crate::endpoints::EndpointEvent;
+use crate::executor::MainWait;
+use crate::graphs::{Call, GraphNode};
 use crate::networks::NetworkEvent;
 use crate::results::Results;
 use crate::setup::Folded;
@@ -26,6 +28,7 @@ use syncline_core::{NodeId, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_network::Network;
 use syncline_topology::all_links;
+use syncline_workload::{ClassId, NodeIndex};
 use usage::{Links, Resources};
 use windows::{Sram, Utilisation};
 
@@ -132,10 +135,47 @@ where
         if node.0 < layout.npus() { layout.whole(node).0 } else { node.0 }
     }
 
-    fn exposed_of(&self, collective: CollectiveId) -> u64 {
-        let exposures = self.simulation.executor().exposures(self.npu);
-        exposures.iter().filter(|e| e.collective == collective).map(|e| (e.to - e.from).0).sum()
+    /// How long the main stream of the slowest NPU waited for a collective of a cohort, or for a message.
+    fn exposed_to(&self, node: NodeIndex) -> u64 {
+        let waits = self.simulation.executor().waits_of(self.npu);
+        waits.iter().filter(|wait| wait.exposed_to() == Some(node)).map(MainWait::time).sum()
     }
+
+    /// The node of a collective in the graph of a class.
+    fn node(&self, class: ClassId, call: Call) -> (NodeIndex, &GraphNode) {
+        let graph = self.simulation.executor().graphs().of(class);
+        let node = graph.calls(call.family)[call.id.index()];
+        (node, graph.node(node))
+    }
+
+    /// The collectives of which the run knows, cohort by cohort.
+    fn ran(&self) -> Vec<Ran<'_>> {
+        let cohorts = self.simulation.cohorts();
+        let of_cohort = |(cohort, id): (&'_ Cohort, CohortId)| -> Vec<Ran<'_>> {
+            let outcome = (&self.outcome.collectives[id.index()], &self.outcome.chunks[id.index()]);
+            let each = cohort.calls().zip(outcome.0).zip(outcome.1);
+            let ran = |(((class, call), &times), &chunks): ((_, &CollectiveTimes), &u64)| Ran {
+                cohort: id,
+                call,
+                node: self.node(class, call).1,
+                times,
+                chunks,
+            };
+            each.map(ran).collect()
+        };
+        cohorts.iter().zip((0..).map(CohortId)).flat_map(of_cohort).collect()
+    }
+}
+
+/// A collective of a run.
+#[derive(Clone, Copy)]
+struct Ran<'a> {
+    cohort: CohortId,
+    call: Call,
+    /// Its node in the graph of the class that asked for it first.
+    node: &'a GraphNode,
+    times: CollectiveTimes,
+    chunks: u64,
 }
 
 /// A sum that may exceed 64 bits.

@@ -30,7 +30,7 @@
 //! Besides these waits the nodes name their data dependencies on compute nodes (a layer's forward
 //! on the one before, and so on), which the order of compute implies for one engine.
 
-use crate::graph::{GraphSource, Node, NodeIndex, Nodes, Pass};
+use crate::graph::{ClassId, GraphSource, Node, NodeIndex, Nodes, Pass};
 use crate::layer::{Cost, Layer};
 use syncline_collective::Kind;
 use syncline_core::Bytes;
@@ -112,7 +112,7 @@ impl GraphSource for DataParallel {
     /// # Panics
     /// When iterations are not asked for one after the other from zero, or have more nodes in all
     /// than [`NodeIndex`] numbers.
-    fn iteration(&mut self, iteration: u32) -> Vec<Node> {
+    fn iteration(&mut self, _: ClassId, iteration: u32) -> Vec<Node> {
         assert_eq!(iteration, self.iterations, "iterations are produced in order");
         let mut nodes = Nodes::new(self.produced);
         let last_forward = self.forward(&mut nodes);
@@ -152,8 +152,8 @@ mod tests {
     fn brief(nodes: &[Node]) -> Vec<(u32, Pass, u64, Vec<u32>)> {
         let size = |work: &Work| match work {
             Work::Compute(_) => 0,
-            Work::Collective { kind: Kind::AllReduce, size } => size.0,
-            Work::Collective { kind, .. } => panic!("{kind:?} in data parallelism"),
+            Work::Collective { kind: Kind::AllReduce, size, .. } => size.0,
+            other => panic!("{other:?} in data parallelism"),
         };
         nodes.iter().map(|n| (n.layer, n.pass, size(&n.work), n.after.iter().map(|d| d.0).collect())).collect()
     }
@@ -174,22 +174,22 @@ mod tests {
             (0, WeightGrad, 0, vec![8]),
             (0, WeightGrad, 10, vec![9]),
         ];
-        assert_eq!(brief(&training.iteration(0)), expected);
-        let second = brief(&training.iteration(1));
+        assert_eq!(brief(&training.iteration(ClassId(0), 0)), expected);
+        let second = brief(&training.iteration(ClassId(0), 1));
         let forward = [(0, Forward, 0, vec![10]), (1, Forward, 0, vec![7, 11]), (2, Forward, 0, vec![4, 12])];
         assert_eq!(second[..3], forward);
         assert_eq!(second[3], (2, WeightGrad, 0, vec![13]));
         assert_eq!(second[4], (2, WeightGrad, 30, vec![14]));
         // The third waits for the second, not for the first.
-        assert_eq!(training.iteration(2)[0].after, vec![NodeIndex(21)]);
+        assert_eq!(training.iteration(ClassId(0), 2)[0].after, vec![NodeIndex(21)]);
     }
 
     #[test]
     fn an_update_that_costs_something_stands_between_all_reduce_and_forward() {
         let update = Cost::Kernels(vec![Demand::new(7, 7)]);
         let mut training = DataParallel::new(toy(&update), true);
-        assert!(training.iteration(0).iter().all(|n| n.pass != Update));
-        let second = training.iteration(1);
+        assert!(training.iteration(ClassId(0), 0).iter().all(|n| n.pass != Update));
+        let second = training.iteration(ClassId(0), 1);
         let expected = [
             (0, Update, 0, vec![10]),
             (0, Forward, 0, vec![11]),
@@ -207,7 +207,7 @@ mod tests {
         let mut training = DataParallel::new(toy(&Cost::NOTHING), false);
         for iteration in 0..3 {
             let first = iteration * 10;
-            let nodes = brief(&training.iteration(iteration));
+            let nodes = brief(&training.iteration(ClassId(0), iteration));
             assert_eq!(nodes.len(), 10);
             let waits = if iteration == 0 { vec![] } else { vec![first - 1] };
             assert_eq!(nodes[0], (0, Forward, 0, waits));
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(nodes[8], (0, WeightGrad, 60, vec![first + 7]));
             assert_eq!(nodes[9], (0, Update, 0, vec![first + 8]));
         }
-        let barrier = training.iteration(3).pop().unwrap();
+        let barrier = training.iteration(ClassId(0), 3).pop().unwrap();
         assert_eq!(barrier.work, Work::Compute(Cost::NOTHING));
     }
 
@@ -226,19 +226,19 @@ mod tests {
             let layers = vec![layer("a", 0, Cost::NOTHING), layer("b", 0, Cost::NOTHING)];
             let mut training = DataParallel::new(layers, overlap);
             for iteration in 0..2 {
-                let nodes = training.iteration(iteration);
+                let nodes = training.iteration(ClassId(0), iteration);
                 assert_eq!(nodes.len(), 5);
                 assert!(nodes.iter().all(|n| matches!(n.work, Work::Compute(_)) && n.pass != Update));
                 assert!(nodes[0].after.is_empty());
             }
         }
-        assert!(DataParallel::new(Vec::new(), false).iteration(0).is_empty());
+        assert!(DataParallel::new(Vec::new(), false).iteration(ClassId(0), 0).is_empty());
     }
 
     #[test]
     #[should_panic(expected = "in order")]
     fn iterations_cannot_be_skipped() {
-        DataParallel::new(toy(&Cost::NOTHING), true).iteration(1);
+        DataParallel::new(toy(&Cost::NOTHING), true).iteration(ClassId(0), 1);
     }
 
     proptest! {
@@ -256,7 +256,7 @@ mod tests {
             let mut training = DataParallel::new(layers, overlap);
             let mut starts = vec![0u32];
             for iteration in 0..4 {
-                let nodes = training.iteration(iteration);
+                let nodes = training.iteration(ClassId(0), iteration);
                 let first = *starts.last().unwrap();
                 let oldest = starts[starts.len().saturating_sub(2)];
                 for (index, node) in (first..).zip(&nodes) {

@@ -1,18 +1,34 @@
 //! Graphs of compute and communication, produced lazily, one iteration at a time.
 //!
-//! The system layer executes the graph of a class of equal NPUs: compute nodes of a stream run one at a
-//! time in the order in which they appear; a collective is issued as soon as its dependencies are done. The
-//! time an NPU's main stream is idle because its next compute node waits for a collective is
-//! *exposed communication*, attributed to the collective that ends the wait; if a compute node of the
-//! background stream ends it, it is a wait for background compute.
+//! NPUs that do the same are a *class*, which has a graph; the system layer executes it on each of them. Compute nodes run
+//! on streams: one node of a stream at a time, in the order of the graph or as they become ready ([`Order`]). A node that
+//! communicates begins as soon as its dependencies are done. It names a *family* of communicators and its peers relative to
+//! the NPU's own rank, so that all NPUs of a class have the same graph.
+//!
+//! The time that an NPU's main stream is idle because its next compute node waits for communication is *exposed
+//! communication*, attributed to the node that ends the wait; for a message of another class it is *bubble*, and if a compute
+//! node of another stream ends it, it is a wait for background compute.
+//!
+//! Collectives of a communicator are matched by their order: the first of its family in one member's graph is the first in
+//! every other's. Messages between two ranks are matched in the same way among those of equal tag.
 
 use crate::layer::Cost;
-use syncline_collective::Kind;
+use syncline_collective::{Kind, Rank};
 use syncline_core::{Bytes, id_type};
 
 id_type!(
-    /// A node of a graph, by the order of production, from zero, across iterations.
+    /// A node of the graph of a class, by the order of production, from zero, across iterations.
     NodeIndex
+);
+
+id_type!(
+    /// NPUs that run the same graph.
+    ClassId: u16
+);
+
+id_type!(
+    /// A family of communicators.
+    FamilyId: u8
 );
 
 /// The part of a training iteration that a node belongs to.
@@ -28,38 +44,77 @@ pub enum Pass {
     Update,
 }
 
-/// A part of the NPU that computes on its own. Every compute node runs on one.
+/// A part of the NPU that computes on its own, by its number in the class. Every compute node runs on one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
-    /// What the training loop waits for.
-    #[default]
-    Main,
-    /// Beside it, with resources set aside.
-    Background,
-}
+pub struct Stream(pub u8);
 
 impl Stream {
-    /// All streams, in order.
-    pub const ALL: [Stream; 2] = [Stream::Main, Stream::Background];
+    /// What the training loop waits for.
+    pub const MAIN: Stream = Stream(0);
+    /// Beside it, with resources set aside.
+    pub const BACKGROUND: Stream = Stream(1);
 
-    /// Its place among them.
+    /// Its place among the streams of its class.
     pub const fn index(self) -> usize {
-        self as usize
+        self.0 as usize
     }
+}
+
+/// Which of the nodes of a stream runs next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The next one in the order of production, once its dependencies are done.
+    #[default]
+    InOrder,
+    /// Of those whose dependencies are done, the first in the order of production.
+    ByReadiness,
+}
+
+/// Which of several ranks is meant, from the point of view of another one of its communicator: so many ranks on, around
+/// the communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RelativeRank(pub i32);
+
+impl RelativeRank {
+    /// The rank that is meant by a rank of a communicator of `size` ranks.
+    pub fn of(self, rank: Rank, size: u32) -> Rank {
+        Rank((i64::from(rank.0) + i64::from(self.0)).rem_euclid(i64::from(size)) as u32)
+    }
+}
+
+/// A message between two ranks of a communicator, as one of them sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointToPoint {
+    /// The communicator's family.
+    pub family: FamilyId,
+    /// The other rank.
+    pub peer: RelativeRank,
+    /// What messages between the two are told apart by.
+    pub tag: u32,
+    /// Its length.
+    pub size: Bytes,
 }
 
 /// What a node does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Occupies the compute engine.
+    /// Occupies a stream of the compute engine.
     Compute(Cost),
-    /// A collective of the NPU's group over `size` bytes (of the full vector).
+    /// A collective of the NPU's communicator.
     Collective {
+        /// The communicator's family.
+        family: FamilyId,
         /// Which one.
         kind: Kind,
+        /// The root of a rooted one.
+        root: Rank,
         /// Bytes of the full vector on each NPU.
         size: Bytes,
     },
+    /// Sends a message; done when its last byte has left the NPU.
+    Send(PointToPoint),
+    /// Receives a message; done when all of it has been taken in.
+    Recv(PointToPoint),
 }
 
 /// A node of the graph.
@@ -69,7 +124,7 @@ pub struct Node {
     pub layer: u32,
     /// The pass it belongs to.
     pub pass: Pass,
-    /// Where it computes; without meaning for a collective.
+    /// Where it computes; without meaning for communication.
     pub stream: Stream,
     /// What it does.
     pub work: Work,
@@ -77,14 +132,30 @@ pub struct Node {
     pub after: Vec<NodeIndex>,
 }
 
-/// A parallelisation strategy applied to a model, for one class of equal NPUs.
+/// A parallelisation strategy applied to a model, or any other work of NPUs: a graph for each class of NPUs.
 pub trait GraphSource {
     /// The layers that nodes refer to.
     fn layers(&self) -> &[crate::layer::Layer];
 
-    /// The nodes of an iteration, to be numbered on from those of the iterations before. They depend
-    /// only on nodes of this iteration and of the one before.
-    fn iteration(&mut self, iteration: u32) -> Vec<Node>;
+    /// Number of classes.
+    fn classes(&self) -> u16 {
+        1
+    }
+
+    /// The name of a class, for people.
+    fn class_name(&self, class: ClassId) -> String {
+        class.to_string()
+    }
+
+    /// The streams of a class, the main one first. All sources that have not said otherwise have a main stream and one in
+    /// the background, both in order.
+    fn streams(&self, _class: ClassId) -> &[Order] {
+        &[Order::InOrder; 2]
+    }
+
+    /// The nodes of an iteration of a class, to be numbered on from those of the iterations before. They depend
+    /// only on nodes of this iteration and of those before. The iterations of a class are asked for in order.
+    fn iteration(&mut self, class: ClassId, iteration: u32) -> Vec<Node>;
 }
 
 /// The nodes of an iteration in the making.
@@ -128,7 +199,7 @@ impl Nodes {
         cost: &Cost,
         after: impl IntoIterator<Item = NodeIndex>,
     ) -> NodeIndex {
-        self.compute_on(Stream::Main, layer, pass, cost, after)
+        self.compute_on(Stream::MAIN, layer, pass, cost, after)
     }
 
     /// Appends a compute node.
@@ -143,7 +214,7 @@ impl Nodes {
         self.push(layer, pass, stream, Work::Compute(cost.clone()), after.into_iter().collect())
     }
 
-    /// Appends a collective.
+    /// Appends a collective of the first family, whose root, if it has one, is its first rank.
     pub(crate) fn collective(
         &mut self,
         layer: usize,
@@ -151,6 +222,7 @@ impl Nodes {
         (kind, size): (Kind, Bytes),
         after: NodeIndex,
     ) -> NodeIndex {
-        self.push(layer, pass, Stream::Main, Work::Collective { kind, size }, vec![after])
+        let work = Work::Collective { family: FamilyId(0), kind, root: Rank(0), size };
+        self.push(layer, pass, Stream::MAIN, work, vec![after])
     }
 }

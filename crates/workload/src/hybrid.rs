@@ -36,7 +36,7 @@
 //! does not come is.
 
 use crate::dlrm::Recommender;
-use crate::graph::{GraphSource, Node, NodeIndex, Nodes, Pass, Stream};
+use crate::graph::{ClassId, GraphSource, Node, NodeIndex, Nodes, Pass, Stream};
 use crate::layer::Layer;
 use std::ops::Range;
 use syncline_collective::Kind;
@@ -136,15 +136,15 @@ impl Hybrid {
     /// Appends what the tables do beside this iteration, and returns the all-to-all that it waits for.
     fn tables(&mut self, nodes: &mut Nodes) -> NodeIndex {
         if self.order != Loop::BackgroundTables {
-            return self.look_up(nodes, Stream::Main);
+            return self.look_up(nodes, Stream::MAIN);
         }
         let fetched = match self.fetched {
             Some(fetched) => fetched,
-            None => self.look_up(nodes, Stream::Main),
+            None => self.look_up(nodes, Stream::MAIN),
         };
-        self.fetched = Some(self.look_up(nodes, Stream::Background));
+        self.fetched = Some(self.look_up(nodes, Stream::BACKGROUND));
         if let Some(returned) = self.returned {
-            self.apply(nodes, Stream::Background, [returned]);
+            self.apply(nodes, Stream::BACKGROUND, [returned]);
         }
         fetched
     }
@@ -193,7 +193,7 @@ impl GraphSource for Hybrid {
     /// # Panics
     /// When iterations are not asked for one after the other from zero, or have more nodes in all
     /// than [`NodeIndex`] numbers.
-    fn iteration(&mut self, iteration: u32) -> Vec<Node> {
+    fn iteration(&mut self, _: ClassId, iteration: u32) -> Vec<Node> {
         assert_eq!(iteration, self.iterations, "iterations are produced in order");
         let (bottom, top, middle) = (self.bottom.clone(), self.top.clone(), self.interaction());
         let mut nodes = Nodes::new(self.produced);
@@ -212,14 +212,14 @@ impl GraphSource for Hybrid {
                 let returned = nodes.collective(give_back.0, give_back.1, give_back.2, last);
                 let reduce = (Kind::AllReduce, self.gradients());
                 let reduced = nodes.collective(bottom.start, Pass::WeightGrad, reduce, last);
-                let applied = self.apply(&mut nodes, Stream::Main, [returned, reduced]);
+                let applied = self.apply(&mut nodes, Stream::MAIN, [returned, reduced]);
                 self.gradient_done.fill(Some(applied));
                 applied
             }
             Loop::Overlapped => {
                 let returned = nodes.collective(give_back.0, give_back.1, give_back.2, apart);
                 self.backward(&mut nodes, bottom.clone(), Some(bottom.start), apart);
-                self.apply(&mut nodes, Stream::Main, [returned])
+                self.apply(&mut nodes, Stream::MAIN, [returned])
             }
             Loop::BackgroundTables => {
                 self.returned = Some(nodes.collective(give_back.0, give_back.1, give_back.2, apart));
@@ -268,8 +268,8 @@ mod tests {
 
     fn brief(nodes: &[Node]) -> Vec<Brief> {
         let collective = |work: &Work| match work {
-            Work::Compute(_) => None,
-            Work::Collective { kind, size } => Some((*kind, size.0)),
+            Work::Collective { kind, size, .. } => Some((*kind, size.0)),
+            _ => None,
         };
         nodes
             .iter()
@@ -278,19 +278,19 @@ mod tests {
     }
 
     fn main(layer: u32, pass: Pass, after: &[u32]) -> Brief {
-        (layer, pass, Stream::Main, None, after.to_vec())
+        (layer, pass, Stream::MAIN, None, after.to_vec())
     }
 
     fn beside(pass: Pass, after: &[u32]) -> Brief {
-        (0, pass, Stream::Background, None, after.to_vec())
+        (0, pass, Stream::BACKGROUND, None, after.to_vec())
     }
 
     fn reduce(layer: u32, bytes: u64, after: u32) -> Brief {
-        (layer, WeightGrad, Stream::Main, Some((Kind::AllReduce, bytes)), vec![after])
+        (layer, WeightGrad, Stream::MAIN, Some((Kind::AllReduce, bytes)), vec![after])
     }
 
     fn exchange(pass: Pass, after: u32) -> Brief {
-        (0, pass, Stream::Main, Some((Kind::AllToAll, 7)), vec![after])
+        (0, pass, Stream::MAIN, Some((Kind::AllToAll, 7)), vec![after])
     }
 
     #[test]
@@ -315,8 +315,8 @@ mod tests {
             reduce(1, 10, 14),
             main(0, WeightGrad, &[10]), // the gradients have come
         ];
-        assert_eq!(brief(&training.iteration(0)), expected);
-        let second = brief(&training.iteration(1));
+        assert_eq!(brief(&training.iteration(ClassId(0), 0)), expected);
+        let second = brief(&training.iteration(ClassId(0), 1));
         assert_eq!(second[0], main(0, Forward, &[16]));
         assert_eq!(second[2], main(1, Forward, &[15]));
         assert_eq!(second[3], main(2, Forward, &[12, 19]));
@@ -344,8 +344,8 @@ mod tests {
             reduce(1, 60, 11),
             main(0, WeightGrad, &[12, 13]),
         ];
-        assert_eq!(brief(&training.iteration(0)), expected);
-        let second = brief(&training.iteration(1));
+        assert_eq!(brief(&training.iteration(ClassId(0), 0)), expected);
+        let second = brief(&training.iteration(ClassId(0), 1));
         assert_eq!(second[0], main(0, Forward, &[14]));
         assert_eq!(second[2], main(1, Forward, &[14, 16]));
     }
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn background_tables_run_one_iteration_ahead_and_one_behind() {
         let mut training = Hybrid::new(toy(&Cost::NOTHING), Loop::BackgroundTables);
-        let first = brief(&training.iteration(0));
+        let first = brief(&training.iteration(ClassId(0), 0));
         let expected = [
             main(0, Forward, &[]),
             exchange(Forward, 0),
@@ -367,11 +367,11 @@ mod tests {
         assert_eq!(first[12], exchange(WeightGrad, 11));
         assert_eq!(first.len(), 18);
         assert_eq!(first[17], reduce(1, 10, 16)); // nothing is applied here
-        let second = brief(&training.iteration(1));
+        let second = brief(&training.iteration(ClassId(0), 1));
         assert_eq!(second[..3], [beside(Forward, &[16]), exchange(Forward, 18), beside(WeightGrad, &[12])]);
         assert_eq!(second[3], main(1, Forward, &[17]));
         assert_eq!(second[5], main(3, Forward, &[22, 3])); // what the first iteration fetched
-        let third = brief(&training.iteration(2));
+        let third = brief(&training.iteration(ClassId(0), 2));
         assert!(third.iter().any(|n| *n == main(3, Forward, &[third_features(&third), 19])), "{third:?}");
     }
 
@@ -385,8 +385,8 @@ mod tests {
     fn updates_of_the_mlps_stand_before_their_layers() {
         let update = Cost::Kernels(vec![Demand::new(7, 7)]);
         let mut training = Hybrid::new(toy(&update), Loop::Overlapped);
-        assert!(training.iteration(0).iter().all(|n| n.pass != Update));
-        let second = brief(&training.iteration(1));
+        assert!(training.iteration(ClassId(0), 0).iter().all(|n| n.pass != Update));
+        let second = brief(&training.iteration(ClassId(0), 1));
         assert_eq!(second.iter().filter(|n| n.1 == Update).count(), 3);
         assert_eq!(second[2..4], [main(1, Update, &[15]), main(1, Forward, &[19])]);
     }
@@ -396,8 +396,8 @@ mod tests {
         for order in [Loop::Blocking, Loop::Overlapped, Loop::BackgroundTables] {
             let mut training = Hybrid::new(toy(&Cost::NOTHING), order);
             let mut announced: Vec<_> = training.collectives().into_iter().map(|(kind, size)| (kind, size.0)).collect();
-            training.iteration(0);
-            let mut found: Vec<_> = brief(&training.iteration(1)).into_iter().filter_map(|n| n.3).collect();
+            training.iteration(ClassId(0), 0);
+            let mut found: Vec<_> = brief(&training.iteration(ClassId(0), 1)).into_iter().filter_map(|n| n.3).collect();
             announced.sort();
             found.sort();
             assert_eq!(announced, found, "{order:?}");
@@ -410,7 +410,7 @@ mod tests {
             let mut training = Hybrid::new(toy(&Cost::NOTHING), order);
             let mut starts = vec![0u32];
             for iteration in 0..4 {
-                let nodes = training.iteration(iteration);
+                let nodes = training.iteration(ClassId(0), iteration);
                 let first = starts[starts.len() - 1];
                 let oldest = starts[starts.len().saturating_sub(2)];
                 for (index, node) in (first..).zip(&nodes) {

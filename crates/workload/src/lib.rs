@@ -23,20 +23,20 @@
 //!
 //! ```
 //! use syncline_workload::models::{self, Built, Sizes};
-//! use syncline_workload::{Counted, DataParallel, GraphSource, Npu, Work};
+//! use syncline_workload::{ClassId, Counted, DataParallel, GraphSource, Npu, Work};
 //!
 //! let npu = Npu::new(120e12, 900e9, 1.0)?;
 //! let sizes = Sizes { batch: 32, element_bytes: 2, counted: Counted::All, sequence: None, ranks: 1 };
 //! let Built::Chain(layers) = models::build("resnet50", &sizes)? else { panic!("its layers form a chain") };
 //! let mut training = DataParallel::new(layers, true);
-//! let nodes = training.iteration(0);
+//! let nodes = training.iteration(ClassId(0), 0);
 //! let collectives = nodes.iter().filter(|n| matches!(n.work, Work::Collective { .. })).count();
 //! assert_eq!(collectives, 54);
 //! let compute_s: f64 = nodes
 //!     .iter()
 //!     .map(|n| match &n.work {
 //!         Work::Compute(cost) => npu.time(cost).as_s(),
-//!         Work::Collective { .. } => 0.0,
+//!         _ => 0.0,
 //!     })
 //!     .sum();
 //! assert!(compute_s > 32.0 * 24.5e9 / 120e12); // the FLOP bound
@@ -51,6 +51,7 @@ pub mod gnmt;
 pub mod graph;
 pub mod hybrid;
 pub mod layer;
+pub mod listed;
 pub mod models;
 pub mod operators;
 mod parameters;
@@ -63,7 +64,9 @@ pub use astra_text::{FieldError, ImportError};
 pub use compute::{Npu, NpuError};
 pub use data_parallel::DataParallel;
 pub use dlrm::Recommender;
-pub use graph::{GraphSource, Node, NodeIndex, Pass, Stream, Work};
+pub use graph::{
+    ClassId, FamilyId, GraphSource, Node, NodeIndex, Order, Pass, PointToPoint, RelativeRank, Stream, Work,
+};
 pub use hybrid::Hybrid;
 pub use layer::{Cost, Demand, Gemm, Layer};
 pub use models::ModelError;

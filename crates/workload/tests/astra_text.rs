@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::path::Path;
 use syncline_core::{Bytes, Ps, Refusal};
 use syncline_workload::astra_text::{MAX_TOTAL_BYTES, MAX_TOTAL_NS, parse};
-use syncline_workload::{Cost, DataParallel, GraphSource, Layer, Node, Npu, Work};
+use syncline_workload::{ClassId, Cost, DataParallel, GraphSource, Layer, Node, Npu, Work};
 
 fn sample(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/astra").join(name);
@@ -80,7 +80,7 @@ fn resnet50_of_astra_sim() {
     let npu = Npu::new(1.0, 1.0, 1.0).unwrap();
     let mut training = DataParallel::new(layers, true);
     let mut compute_ps = |iteration| {
-        let nodes = training.iteration(iteration);
+        let nodes = training.iteration(ClassId(0), iteration);
         let time = |n: &Node| if let Work::Compute(cost) = &n.work { npu.time(cost).0 } else { 0 };
         nodes.iter().map(time).sum::<u64>()
     };
@@ -94,7 +94,7 @@ fn micro_is_one_collective() {
     texts.extend(sample("microAllReduce.txt"));
     for text in texts {
         let mut training = DataParallel::new(parse(&text).unwrap(), true);
-        let nodes = training.iteration(0);
+        let nodes = training.iteration(ClassId(0), 0);
         let sizes: Vec<u64> = nodes
             .iter()
             .filter_map(|n| match &n.work {
@@ -103,6 +103,7 @@ fn micro_is_one_collective() {
                     assert!(cost.is_nothing());
                     None
                 }
+                other => panic!("{other:?} of a single collective"),
             })
             .collect();
         assert_eq!(sizes, [1_048_576]);

@@ -20,7 +20,7 @@ use super::packet::Packet;
 use super::phase_messages::bytes_of_peers;
 use super::progress::{Progress, State};
 use super::run::PeerBlock;
-use crate::api::{ChunkId, Ctx, EpOut, chunk_key};
+use crate::api::{ChunkId, Ctx, EpOut, RoomId, chunk_key};
 use syncline_collective::{PhaseId, Slot};
 use syncline_core::{NodeId, Ps, Schedule};
 use syncline_network::{Network, Route};
@@ -122,7 +122,7 @@ impl Ace {
         if left == 0 {
             self.sram.free(npu, 0, all);
             self.record_levels(npu, ctx.now);
-            ctx.out.push(EpOut::Room { npu });
+            ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY });
             if !self.turn_to_peer(npu, seq, pc + 1) {
                 return self.end_sending(npu, seq, ctx);
             }
@@ -156,10 +156,10 @@ impl Ace {
         }
         self.receipts.forget(npu, seq);
         if self.traced.contains(npu) {
-            ctx.out.push(EpOut::Phase { npu, seq, phase: PhaseId(0), ready, began });
+            ctx.out.push(EpOut::Phase { npu, room: RoomId::ONLY, seq, phase: PhaseId(0), ready, began });
         }
         self.complete(npu, seq, ctx);
-        ctx.out.push(EpOut::Room { npu });
+        ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY });
     }
 
     /// What an unfinished chunk waits for, given what it still sends.

@@ -4,7 +4,7 @@ use super::engine::Ace;
 use super::event::AceEvent;
 use super::packet::{Packet, is_of_all_to_all, packet_bytes};
 use super::sram_division::partition_name;
-use crate::api::{Chunk, Ctx, Endpoint, PhaseFsms, Report, told_apart};
+use crate::api::{Chunk, Ctx, Endpoint, PhaseFsms, Report, RoomId, told_apart};
 use syncline_collective::{PhaseId, PlanId};
 use syncline_core::{Id, NodeId, Ps, Schedule, Wait};
 use syncline_network::{LINKS_OF_AN_EVENT, NetOut, Network};
@@ -12,17 +12,17 @@ use syncline_network::{LINKS_OF_AN_EVENT, NetOut, Network};
 impl<N: Network> Endpoint<N> for Ace {
     type Event = AceEvent;
 
-    fn define(&mut self, chunk: Chunk) {
+    fn define(&mut self, _: RoomId, chunk: Chunk) {
         self.enlist(chunk);
     }
 
-    fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool {
+    fn accepts(&self, npu: NodeId, _: RoomId, chunk: Chunk) -> bool {
         let window = &self.windows[npu.index()];
-        told_apart(window.base(), window.next())
+        told_apart(window.base(), window.next(), self.span)
             && (self.layout.phases(chunk.plan) == 0 || self.sram.fits(npu, 0, self.bytes_loaded(npu, chunk)))
     }
 
-    fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    fn start<Q>(&mut self, npu: NodeId, _: RoomId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
@@ -90,7 +90,7 @@ impl<N: Network> Endpoint<N> for Ace {
         self.list_waits()
     }
 
-    fn report(&self, now: Ps) -> Report {
+    fn report(&mut self, now: Ps) -> Report {
         let own = [self.fsms.usage(), self.sram.usage(), self.ports.usage()];
         let transit = self.has_all_to_alls().then(|| self.pools.usage());
         let resources = self.dmas.usage().into_iter().chain(self.banks.usage()).chain(own).chain(transit);
@@ -125,7 +125,7 @@ impl Ace {
             (0..self.layout.phases(plan)).map(move |phase| {
                 let queue = if self.is_all_to_all(plan) { self.phases } else { phase };
                 let (fsms, peak) = (self.fsms.serving(queue), self.fsms.peak_in_queue(queue));
-                PhaseFsms { plan, phase: PhaseId::from_index(phase), fsms, peak }
+                PhaseFsms { room: RoomId::ONLY, plan, phase: PhaseId::from_index(phase), fsms, peak }
             })
         };
         self.layout.plan_ids().flat_map(of_plan).collect()

@@ -15,7 +15,7 @@ use super::receipts::Receipts;
 use super::sram::Sram;
 use super::sram_division::{self, PassingPackets};
 use super::transit_pools::TransitPools;
-use crate::api::{Chunk, ChunkId, MAX_PORTS};
+use crate::api::{Chunk, ChunkId, MAX_IN_FLIGHT, MAX_PORTS};
 use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use std::collections::BTreeMap;
@@ -30,6 +30,8 @@ pub struct Ace {
     pub(super) config: AceConfig,
     /// Bytes of a full packet: on a network without packets, of a message.
     pub(super) packet: u32,
+    /// Chunks that keys tell apart, from the oldest unfinished one of an NPU to its newest.
+    pub(super) span: u32,
     pub(super) chunks: Vec<Chunk>,
     pub(super) windows: Vec<Window>,
     /// Most phases of a plan. Chunks stand in a queue for each phase, direct all-to-alls in one behind them.
@@ -111,6 +113,7 @@ impl Ace {
         let per_phase = fsm_split::per_phase(&layout, &config, Bytes(unit.into()), chunk);
         Ok(Ace {
             packet: unit,
+            span: MAX_IN_FLIGHT,
             chunks: Vec::new(),
             windows: vec![Window::default(); npus as usize],
             phases,

@@ -8,7 +8,7 @@ use super::phase_messages::{self as messages, Pattern};
 use super::progress::{Blocked, Progress, State};
 use super::run::{Around, Direct, InHand, PhaseRun, Shape};
 use super::sram::Reservation;
-use crate::api::{Chunk, ChunkId, Ctx, EpOut, chunk_key};
+use crate::api::{Chunk, ChunkId, Ctx, EpOut, RoomId, chunk_key};
 use crate::loggp::Train;
 use syncline_collective::PhaseId;
 use syncline_core::{Bytes, Id, NodeId, Ps, Schedule};
@@ -144,7 +144,7 @@ impl Ace {
         self.sram.free(npu, phase.index(), bytes);
         self.record_levels(npu, ctx.now);
         match phase.0 {
-            0 => ctx.out.push(EpOut::Room { npu }),
+            0 => ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY }),
             later => self.room_freed(npu, PhaseId(later - 1), ctx),
         }
     }
@@ -285,7 +285,7 @@ impl Ace {
         assert!(chunk.run().room.is_complete(), "a phase ends with its results stored");
         if traced {
             let Progress { phase, ready, began, .. } = *chunk;
-            ctx.out.push(EpOut::Phase { npu, seq, phase, ready, began });
+            ctx.out.push(EpOut::Phase { npu, room: RoomId::ONLY, seq, phase, ready, began });
         }
         if chunk.phase.index() + 1 == phases {
             self.drain(npu, seq, ctx);
@@ -341,13 +341,13 @@ impl Ace {
         if had_phases {
             self.terminal_freed(npu, ctx);
         }
-        ctx.out.push(EpOut::Room { npu });
+        ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY });
     }
 
     /// A chunk is complete.
     pub(super) fn complete<N, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) {
         self.windows[npu.index()].finish(seq);
         self.record_levels(npu, ctx.now);
-        ctx.out.push(EpOut::Done { npu, seq });
+        ctx.out.push(EpOut::Done { npu, room: RoomId::ONLY, seq });
     }
 }

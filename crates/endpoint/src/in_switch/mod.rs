@@ -35,7 +35,7 @@ mod switches;
 pub use dma::{Dma, DmaConfig, needs_sms};
 pub use switches::{SwitchConfig, Switches};
 
-use crate::api::{Chunk, Ctx, Endpoint, Report};
+use crate::api::{Chunk, Ctx, Endpoint, Report, RoomId};
 use crate::layout::Layout;
 use crate::message::MessageEndpoint;
 use crate::work_done::WorkDone;
@@ -67,20 +67,20 @@ impl SwitchOffload {
 impl<N: Network> Endpoint<N> for SwitchOffload {
     type Event = WorkDone;
 
-    fn define(&mut self, chunk: Chunk) {
+    fn define(&mut self, room: RoomId, chunk: Chunk) {
         self.switches.define(chunk);
-        Endpoint::<N>::define(&mut self.npus, chunk);
+        Endpoint::<N>::define(&mut self.npus, room, chunk);
     }
 
-    fn accepts(&self, npu: NodeId, chunk: Chunk) -> bool {
-        Endpoint::<N>::accepts(&self.npus, npu, chunk)
+    fn accepts(&self, npu: NodeId, room: RoomId, chunk: Chunk) -> bool {
+        Endpoint::<N>::accepts(&self.npus, npu, room, chunk)
     }
 
-    fn start<Q>(&mut self, npu: NodeId, ctx: &mut Ctx<'_, N, Q>)
+    fn start<Q>(&mut self, npu: NodeId, room: RoomId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        self.npus.start(npu, ctx);
+        self.npus.start(npu, room, ctx);
     }
 
     fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
@@ -115,8 +115,8 @@ impl<N: Network> Endpoint<N> for SwitchOffload {
         waits
     }
 
-    fn report(&self, now: Ps) -> Report {
-        let mut report = Endpoint::<N>::report(&self.npus, now);
+    fn report(&mut self, now: Ps) -> Report {
+        let mut report = Endpoint::<N>::report(&mut self.npus, now);
         self.switches.report(&mut report);
         report
     }

@@ -1,13 +1,13 @@
 //! [`syncline_endpoint::Ace`].
 
 use super::{
-    BuildEndpoint, BusSpec, Contention, EndpointModel, EndpointNeeds, EndpointParts, TransitSpec, WithEndpoint,
+    BuildEndpoint, BusSpec, Contention, EndpointModel, EndpointNeeds, EndpointParts, Rooms, TransitSpec, WithEndpoint,
     WorstCase, rate, zero,
 };
 use serde::Deserialize;
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Clock, Refusal};
-use syncline_endpoint::ace::{FsmSplit, Transit};
+use syncline_endpoint::ace::{AceHardware, FsmSplit, Transit};
 use syncline_endpoint::{Ace, AceConfig};
 use syncline_network::Network;
 
@@ -90,23 +90,25 @@ impl AceSpec {
             0 => Err(zero(field)),
             n => Ok(n),
         };
+        // Every room of an NPU has as much; what does not divide is nobody's.
+        let share = parts.share.max(1);
         Ok(AceConfig {
             memory: rate("memory_bytes_per_s", self.memory_bytes_per_s)?,
             bus: rate("bus_bytes_per_s", self.bus_bytes_per_s)?,
             charge_writes: self.charge_writes,
             protocol: self.buses.protocol()?,
             clock: Clock::new(self.clock_hz).ok_or_else(|| zero("clock_hz"))?,
-            sram: Bytes(self.sram_bytes),
+            sram: Bytes(self.sram_bytes / u64::from(share)),
             banks: positive("sram_banks", self.sram_banks)?,
             port_bytes: positive("port_bytes_per_cycle", self.port_bytes_per_cycle)?,
             alus: positive("alus", self.alus)?,
-            fsms: positive("fsms", self.fsms)?,
+            fsms: positive("fsms", self.fsms)? / share,
             fsm_split: match self.fsm_split {
                 FsmSplitSpec::Even => FsmSplit::Even,
                 FsmSplitSpec::Need => FsmSplit::Need,
             },
             message: Bytes(positive("message_bytes", self.message_bytes)?.into()),
-            port_buffer: Bytes(self.port_buffer_bytes),
+            port_buffer: Bytes(self.port_buffer_bytes / u64::from(share)),
             transit: match parts.transit {
                 true => Transit::Endpoint { bubble: parts.prevents_deadlock },
                 false => Transit::Network,
@@ -144,9 +146,14 @@ impl EndpointModel for AceSpec {
         true
     }
 
-    fn holds(&self, plans: &[Plan], split: Split, chunk: Bytes, packet: Option<u32>, pools: u32) -> bool {
+    fn pushes_back(&self) -> bool {
+        true
+    }
+
+    fn holds(&self, plans: &[Plan], split: Split, chunk: Bytes, packet: Option<u32>, room: (u32, u32)) -> bool {
+        let (pools, share) = room;
         let packet = packet.map_or(self.message_bytes, |packet| packet.min(self.message_bytes));
-        Ace::sram_needed(plans, split, chunk, packet, pools) <= self.sram_bytes
+        Ace::sram_needed(plans, split, chunk, packet, pools) <= self.sram_bytes / u64::from(share.max(1))
     }
 
     fn at_worst(&self, _contention: Option<&Contention>) -> Result<WorstCase, Refusal> {
@@ -168,13 +175,26 @@ impl EndpointModel for AceSpec {
 }
 
 impl BuildEndpoint for AceSpec {
-    fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
-        let config = self.config(&parts)?;
-        let EndpointParts { layout, packet, largest_chunk, window, traced, .. } = parts;
-        let ace = Ace::new(layout, config, packet, largest_chunk, window, traced).map_err(|error| {
-            let refusal = Refusal::from(error);
-            if refusal.field.is_empty() { refusal } else { refusal.within("endpoint") }
-        })?;
-        Ok(then.with(|| ace))
+    fn build<N: Network + 'static, W: WithEndpoint<N>>(&self, rooms: Rooms<'_>, then: W) -> Result<W::Output, Refusal> {
+        let config = self.config(&rooms.parts()[0])?;
+        let mut engines = Vec::new();
+        let mut refusals = Vec::new();
+        for part in rooms.parts() {
+            let EndpointParts { layout, packet, largest_chunk, window, traced, share, .. } = part.clone();
+            match Ace::new(layout, config, packet, largest_chunk, window, traced) {
+                Ok(ace) => engines.push(ace),
+                Err(error) => refusals.push(Refusal::from(error).of_share(share)),
+            }
+        }
+        // The one that needs most says what would do for all.
+        if let Some(refusal) = refusals.into_iter().rev().max_by_key(|refusal| refusal.least) {
+            return Err(if refusal.field.is_empty() { refusal } else { refusal.within("endpoint") });
+        }
+        let hardware = |part: &EndpointParts<'_>| {
+            let packet = part.packet.unwrap_or(config.message).0.min(u64::from(u32::MAX)) as u32;
+            AceHardware::new(&config, packet, part.layout.npus())
+        };
+        let mut engines = engines.into_iter();
+        rooms.build(self, |_| engines.next().expect("an engine is made for each room"), hardware, then)
     }
 }

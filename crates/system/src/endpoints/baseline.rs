@@ -1,11 +1,12 @@
 //! [`syncline_endpoint::Baseline`], and [`Contended`] where it shares the NPU with compute.
 
 use super::{
-    BuildEndpoint, BusSpec, Contention, ContentionSpec, EndpointModel, EndpointParts, LoadSpec, TransitSpec,
+    BuildEndpoint, BusSpec, Contention, ContentionSpec, EndpointModel, EndpointParts, LoadSpec, Rooms, TransitSpec,
     WithEndpoint, WorstCase, contention, rate,
 };
 use serde::Deserialize;
 use syncline_core::Refusal;
+use syncline_endpoint::costs::StepCost;
 use syncline_endpoint::{Baseline, BaselineConfig, Contended, MessageEndpoint};
 use syncline_network::Network;
 
@@ -86,22 +87,25 @@ impl EndpointModel for BaselineSpec {
 }
 
 impl BuildEndpoint for BaselineSpec {
-    fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
+    fn build<N: Network + 'static, W: WithEndpoint<N>>(&self, rooms: Rooms<'_>, then: W) -> Result<W::Output, Refusal> {
         let config = self.config()?;
-        let (inflight, per_dimension) = (parts.parts_in_flight(), parts.parts_per_dimension());
-        let EndpointParts { layout, transit, urgent, contention, traced, .. } = parts;
-        let npus = layout.npus();
-        Ok(match contention {
-            None => then.with(|| {
-                let cost = Baseline::new(config, npus);
-                let endpoint = MessageEndpoint::new(layout, cost, inflight, transit, traced);
-                endpoint.shortest_first(urgent).along_each_dimension(per_dimension)
-            }),
-            Some(Contention { config: shared, loads, .. }) => then.with(|| {
-                let cost = Contended::new(config, shared, loads, npus);
-                let endpoint = MessageEndpoint::new(layout, cost, inflight, transit, traced);
-                endpoint.shortest_first(urgent).along_each_dimension(per_dimension)
-            }),
-        })
+        fn engine<C: StepCost>(parts: EndpointParts<'_>, cost: C) -> MessageEndpoint<C> {
+            let (inflight, per_dimension) = (parts.parts_in_flight(), parts.parts_per_dimension());
+            let EndpointParts { layout, transit, urgent, traced, .. } = parts;
+            let endpoint = MessageEndpoint::new(layout, cost, inflight, transit, traced);
+            endpoint.shortest_first(urgent).along_each_dimension(per_dimension)
+        }
+        match rooms.contention() {
+            None => {
+                let cost = |parts: &EndpointParts<'_>| Baseline::new(config, parts.layout.npus());
+                rooms.build(self, |parts| engine::<Baseline>(parts.clone(), cost(&parts)), cost, then)
+            }
+            Some(Contention { config: shared, loads, .. }) => {
+                let cost = |parts: &EndpointParts<'_>| {
+                    Contended::new(config, shared.clone(), loads.clone(), parts.layout.npus())
+                };
+                rooms.build(self, |parts| engine::<Contended>(parts.clone(), cost(&parts)), cost, then)
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! [`syncline_endpoint::Ideal`].
 
-use super::{BuildEndpoint, Contention, EndpointModel, EndpointParts, TransitSpec, WithEndpoint, WorstCase};
+use super::{BuildEndpoint, Contention, EndpointModel, EndpointParts, Rooms, TransitSpec, WithEndpoint, WorstCase};
 use serde::Deserialize;
 use syncline_core::{Ps, Refusal};
 use syncline_endpoint::{Ideal, MessageEndpoint};
@@ -49,16 +49,18 @@ impl EndpointModel for IdealSpec {
 }
 
 impl BuildEndpoint for IdealSpec {
-    fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
+    fn build<N: Network + 'static, W: WithEndpoint<N>>(&self, rooms: Rooms<'_>, then: W) -> Result<W::Output, Refusal> {
         let step = Ps(self.step_latency_ps);
-        let (own, packet) = match self.forwarding {
-            ForwardingSpec::Messages => (step, None),
-            ForwardingSpec::Packets => (Ps::ZERO, parts.packet),
+        let costs = |parts: &EndpointParts<'_>| match self.forwarding {
+            ForwardingSpec::Messages => (Ideal { step, own: step }, None),
+            ForwardingSpec::Packets => (Ideal { step, own: Ps::ZERO }, parts.packet),
         };
-        Ok(then.with(|| {
+        let engine = |parts: EndpointParts<'_>| {
             let (inflight, per_dimension) = (parts.parts_in_flight(), parts.parts_per_dimension());
-            let ideal = MessageEndpoint::new(parts.layout, Ideal { step, own }, inflight, parts.transit, parts.traced);
+            let (cost, packet) = costs(&parts);
+            let ideal = MessageEndpoint::new(parts.layout, cost, inflight, parts.transit, parts.traced);
             ideal.packet_by_packet(packet).shortest_first(parts.urgent).along_each_dimension(per_dimension)
-        }))
+        };
+        rooms.build(self, engine, |parts| costs(parts).0, then)
     }
 }

@@ -7,6 +7,7 @@ mod baseline;
 mod buses;
 mod contention;
 mod ideal;
+mod rooms;
 mod switch_offload;
 
 pub use ace::{AceSpec, FsmSplitSpec};
@@ -14,6 +15,7 @@ pub use baseline::BaselineSpec;
 pub use buses::BusSpec;
 pub use contention::{Contention, ContentionSpec, LoadSpec};
 pub use ideal::{ForwardingSpec, IdealSpec};
+pub use rooms::Rooms;
 pub use switch_offload::SwitchOffloadSpec;
 
 use crate::timer::{Timer, timers};
@@ -67,8 +69,8 @@ pub trait EndpointModel {
     }
 
     /// Whether it has room for a chunk of plans, cut like this, in a network of such packets, where transit takes so many
-    /// pools.
-    fn holds(&self, _plans: &[Plan], _split: Split, _chunk: Bytes, _packet: Option<u32>, _pools: u32) -> bool {
+    /// pools, and an NPU has so many rooms.
+    fn holds(&self, _plans: &[Plan], _split: Split, _chunk: Bytes, _packet: Option<u32>, _room: (u32, u32)) -> bool {
         true
     }
 
@@ -98,6 +100,11 @@ pub trait EndpointModel {
     fn needs(&self, _parts: &EndpointParts<'_>) -> Result<EndpointNeeds, Refusal> {
         Ok(EndpointNeeds::default())
     }
+
+    /// Whether what arrives may wait in buffers of the network, so that every room needs traffic classes of its own.
+    fn pushes_back(&self) -> bool {
+        false
+    }
 }
 
 /// An endpoint that can be built.
@@ -106,7 +113,7 @@ pub trait BuildEndpoint: EndpointModel {
     ///
     /// # Errors
     /// A [`Refusal`] of a field of the description, or one without a field where it cannot carry out the collectives.
-    fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal>;
+    fn build<N: Network + 'static, W: WithEndpoint<N>>(&self, rooms: Rooms<'_>, then: W) -> Result<W::Output, Refusal>;
 }
 
 /// Does something with an endpoint, of whatever type.
@@ -118,11 +125,13 @@ pub trait WithEndpoint<N: Network> {
     fn with<E: Endpoint<N, Event: Timer<Layer = EndpointEvent>>>(self, endpoint: impl FnOnce() -> E) -> Self::Output;
 }
 
-/// What an endpoint is built of.
+/// What an endpoint is built of, or a room of one.
 #[derive(Clone, Debug)]
 pub struct EndpointParts<'a> {
     /// Where programs lead.
     pub layout: Layout,
+    /// The rooms that the NPU with most of them has.
+    pub share: u32,
     /// The largest chunk.
     pub largest_chunk: Bytes,
     /// Payload of a packet; `None` in a network without packets.
@@ -251,13 +260,13 @@ macro_rules! endpoints {
             ///
             /// # Errors
             /// As there.
-            pub fn build<N: Network, W: WithEndpoint<N>>(
+            pub fn build<N: Network + 'static, W: WithEndpoint<N>>(
                 &self,
-                parts: EndpointParts<'_>,
+                rooms: Rooms<'_>,
                 then: W,
             ) -> Result<W::Output, Refusal> {
                 match self {
-                    $(EndpointSpec::$name(spec) => spec.build(parts, then)),+
+                    $(EndpointSpec::$name(spec) => spec.build(rooms, then)),+
                 }
             }
 

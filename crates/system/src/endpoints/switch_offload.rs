@@ -1,7 +1,9 @@
 //! [`syncline_endpoint::SwitchOffload`]. Which lines have a switch, and in how many pieces they use it, is found in
 //! [`crate::offload`].
 
-use super::{AddingSwitches, BuildEndpoint, Contention, EndpointModel, EndpointParts, WithEndpoint, WorstCase, rate};
+use super::{
+    AddingSwitches, BuildEndpoint, Contention, EndpointModel, EndpointParts, Rooms, WithEndpoint, WorstCase, rate,
+};
 use serde::Deserialize;
 use syncline_core::{Bytes, Ps, Rate, Refusal};
 use syncline_endpoint::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
@@ -83,10 +85,10 @@ impl EndpointModel for SwitchOffloadSpec {
 }
 
 impl BuildEndpoint for SwitchOffloadSpec {
-    fn build<N: Network, W: WithEndpoint<N>>(&self, parts: EndpointParts<'_>, then: W) -> Result<W::Output, Refusal> {
+    fn build<N: Network + 'static, W: WithEndpoint<N>>(&self, rooms: Rooms<'_>, then: W) -> Result<W::Output, Refusal> {
         let (dma, switch) = self.config()?;
         // Slots of switches are for so many chunks, whether or not these are parts of split ones.
-        let EndpointParts { layout, inflight, inflight_per_dimension, traced, .. } = parts;
+        let EndpointParts { layout, inflight, inflight_per_dimension, traced, .. } = rooms.only()?;
         let npus = layout.npus();
         Ok(then.with(|| {
             let endpoint = SwitchOffload::new(layout, Dma::new(dma, npus), switch, inflight, traced);

@@ -79,7 +79,7 @@ pub trait NetworkModel {
 /// A backend that can be built.
 pub trait BuildNetwork: NetworkModel {
     /// The backend.
-    type Network: Network<Event: Timer<Layer = NetworkEvent>>;
+    type Network: Network<Event: Timer<Layer = NetworkEvent>> + 'static;
 
     /// Whether it can be what a run needs, without building it.
     ///

@@ -1,5 +1,6 @@
 //! What is run: a collective, or the training of a model.
 
+use super::graph::GraphSpec;
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
 use syncline_collective::Kind;
@@ -46,6 +47,41 @@ pub enum JobSpec {
         #[serde(default)]
         background: Option<ComputeSpec>,
     },
+    /// Iterations of graphs that are written out.
+    Graph {
+        /// The graphs.
+        graph: GraphSpec,
+        /// Iterations.
+        iterations: u32,
+        /// Whether the run waits for communication that is still under way when the last main stream ends.
+        drain: bool,
+        /// NPUs that take longer to compute: the NPU, and the factor on its times.
+        #[serde(default)]
+        stragglers: Vec<(u32, f64)>,
+        /// The NPU as compute sees it.
+        compute: ComputeSpec,
+        /// What streams beside the main one compute with; the same if left out.
+        #[serde(default)]
+        background: Option<ComputeSpec>,
+    },
+}
+
+impl JobSpec {
+    /// NPUs that take longer to compute, and the factor on their times.
+    pub fn stragglers(&self) -> &[(u32, f64)] {
+        match self {
+            JobSpec::Collective { .. } => &[],
+            JobSpec::Training { stragglers, .. } | JobSpec::Graph { stragglers, .. } => stragglers,
+        }
+    }
+
+    /// Iterations of a training loop; none of a single collective.
+    pub fn iterations(&self) -> Option<u32> {
+        match self {
+            JobSpec::Collective { .. } => None,
+            JobSpec::Training { iterations, .. } | JobSpec::Graph { iterations, .. } => Some(*iterations),
+        }
+    }
 }
 
 /// How a model is distributed over the NPUs.

@@ -1,14 +1,15 @@
 //! The collectives of a run, and the phases that their chunks go through.
 
-use super::{View, ints, optional_ints, total, wide};
-use crate::admission::CollectiveId;
+use super::{Ran, View, ints, optional_ints, total, wide};
+use crate::cohorts::{Cohort, CohortId};
 use crate::driver::PhaseSlice;
 use crate::endpoints::EndpointEvent;
 use crate::executor::pass_name;
+use crate::graphs::Call;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
 use syncline_collective::{Kind, PhaseId, PlanId};
-use syncline_core::{Id, Ps};
+use syncline_core::Ps;
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::PhaseFsms;
 use syncline_network::Network;
@@ -71,54 +72,66 @@ where
     E::Event: Timer<Layer = EndpointEvent>,
 {
     pub(super) fn collectives(&self) -> Collectives {
-        let executor = self.simulation.executor();
-        let ids: Vec<CollectiveId> = (0..self.outcome.collectives.len()).map(CollectiveId::from_index).collect();
-        let node = |id: CollectiveId| &executor.nodes()[executor.collectives()[id.index()].node.index()];
-        let times = |id: CollectiveId| self.outcome.collectives[id.index()];
-        let text = |f: &dyn Fn(CollectiveId) -> String| ids.iter().map(|&id| f(id)).collect();
-        let at = |f: &dyn Fn(CollectiveId) -> Option<Ps>| optional_ints(&ids, |id| f(id).map(|t| t.0));
+        let ran = self.ran();
+        let text = |f: &dyn Fn(&Ran<'_>) -> String| ran.iter().map(f).collect();
+        let at = |f: &dyn Fn(&Ran<'_>) -> Option<Ps>| optional_ints(&ran, |r| f(&r).map(|t| t.0));
         Collectives {
-            id: ints(&ids, |id| id.0.into()),
-            layer: text(&|id| self.layer_name(node(id).layer)),
-            pass: text(&|id| pass_name(node(id).pass).to_string()),
-            iteration: ints(&ids, |id| node(id).iteration.into()),
-            kind: text(&|id| executor.collectives()[id.index()].kind.to_string()),
-            bytes: ints(&ids, |id| executor.collectives()[id.index()].bytes),
-            chunks: ints(&ids, |id| self.outcome.chunks[id.index()]),
-            issued_ps: at(&|id| times(id).issued),
-            started_ps: at(&|id| times(id).started),
-            completed_ps: at(&|id| times(id).completed),
-            exposed_ps: ints(&ids, |id| self.exposed_of(id)),
+            id: (0..ran.len() as i64).collect(),
+            layer: text(&|r| self.layer_name(r.node.layer)),
+            pass: text(&|r| pass_name(r.node.pass).to_string()),
+            iteration: ints(&ran, |r| r.node.iteration.into()),
+            kind: text(&|r| r.call.kind.to_string()),
+            bytes: ints(&ran, |r| r.call.bytes),
+            chunks: ints(&ran, |r| r.chunks),
+            issued_ps: at(&|r| r.times.issued),
+            started_ps: at(&|r| r.times.started),
+            completed_ps: at(&|r| r.times.completed),
+            exposed_ps: ints(&ran, |r| self.exposed_of(&r)),
         }
     }
 
-    /// The phases that results list, each by its plan.
-    pub(super) fn listed_phases(&self) -> Vec<(PlanId, PhaseId)> {
-        let layout = self.simulation.layout();
-        let plans = || layout.plan_ids().zip(layout.plans());
-        let mut kinds: Vec<Kind> = plans().map(|(_, p)| p.kind()).collect();
-        kinds.dedup(); // plans of a kind follow one another
-        // Of each kind of collectives, the plan with the most phases.
-        let longest = |kind: &Kind| {
-            let of_kind = plans().filter(|(_, p)| p.kind() == *kind);
-            of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(PlanId(0), |(number, _)| number)
-        };
-        let each = |plan: PlanId| layout.plan(plan).phase_ids().map(move |phase| (plan, phase));
-        kinds.iter().map(longest).flat_map(each).collect()
+    /// How long the main stream of the slowest NPU waited for a collective, which it may have no part in.
+    fn exposed_of(&self, ran: &Ran<'_>) -> u64 {
+        match self.simulation.cohorts().of(ran.call.family, self.npu) == Some(ran.cohort) {
+            true => self.exposed_to(self.node(self.simulation.executor().class(self.npu), ran.call).0),
+            false => 0,
+        }
+    }
+
+    /// The phases that results list, each by its cohort and plan.
+    pub(super) fn listed_phases(&self) -> Vec<(CohortId, PlanId, PhaseId)> {
+        let mut listed = Vec::new();
+        for (cohort, id) in self.simulation.cohorts().iter().zip((0..).map(CohortId)) {
+            let layout = &cohort.layout;
+            let plans = || layout.plan_ids().zip(layout.plans());
+            let mut kinds: Vec<Kind> = plans().map(|(_, p)| p.kind()).collect();
+            kinds.dedup(); // plans of a kind follow one another
+            // Of each kind of collectives, the plan with the most phases.
+            let longest = |kind: &Kind| {
+                let of_kind = plans().filter(|(_, p)| p.kind() == *kind);
+                of_kind.max_by_key(|(_, p)| p.phases().len()).map_or(PlanId(0), |(number, _)| number)
+            };
+            for plan in kinds.iter().map(longest) {
+                listed.extend(layout.plan(plan).phase_ids().map(|phase| (id, plan, phase)));
+            }
+        }
+        listed
     }
 
     pub(super) fn phases(&self) -> Phases {
-        let layout = self.simulation.layout();
+        let cohorts = self.simulation.cohorts();
+        let layout = |cohort: CohortId| &cohorts[cohort].layout;
         let phases = self.listed_phases();
-        let of = |(plan, phase): (PlanId, PhaseId)| {
-            let kind = layout.plan(plan).kind();
-            let mine = move |s: &&PhaseSlice| s.npu.0 == 0 && s.phase == phase && self.kind(s.collective) == kind;
+        let of = |(cohort, plan, phase): (CohortId, PlanId, PhaseId)| {
+            let kind = layout(cohort).plan(plan).kind();
+            let mine =
+                move |s: &&PhaseSlice| s.npu.0 == 0 && s.cohort == cohort && s.phase == phase && self.kind(s) == kind;
             self.outcome.phases.iter().filter(mine)
         };
         Phases {
-            phase: ints(&phases, |(_, p)| p.0.into()),
-            name: phases.iter().map(|&(plan, p)| layout.phase_name(plan, p)).collect(),
-            dim: ints(&phases, |(plan, p)| layout.plan(plan).phases()[p.index()].dim.into()),
+            phase: ints(&phases, |(_, _, p)| p.0.into()),
+            name: phases.iter().map(|&(cohort, plan, p)| self.phase_name(cohort, plan, p)).collect(),
+            dim: ints(&phases, |(cohort, plan, p)| layout(cohort).plan(plan).phases()[p.index()].dim.into()),
             chunks: ints(&phases, |p| of(p).count() as u64),
             queue_ps: wide(&phases, |p| total(of(p).map(|s| (s.began - s.ready).0))),
             active_ps: wide(&phases, |p| total(of(p).map(|s| (s.ended - s.began).0))),
@@ -127,12 +140,29 @@ where
         }
     }
 
-    pub(super) fn fsms_of(&self, (plan, phase): (PlanId, PhaseId)) -> Option<PhaseFsms> {
-        let mut all = self.outcome.report.fsms_of_phases.iter();
-        all.find(|p| (p.plan, p.phase) == (plan, phase)).copied()
+    /// The name of a phase, with that of the family if there are several.
+    pub(super) fn phase_name(&self, cohort: CohortId, plan: PlanId, phase: PhaseId) -> String {
+        let Cohort { layout, family, .. } = &self.simulation.cohorts()[cohort];
+        let name = layout.phase_name(plan, phase);
+        match self.spec.families.get(family.index()) {
+            Some(family) => format!("{} {name}", family.name),
+            None => name,
+        }
     }
 
-    pub(super) fn kind(&self, collective: CollectiveId) -> Kind {
-        self.simulation.executor().collectives()[collective.index()].kind
+    pub(super) fn fsms_of(&self, (cohort, plan, phase): (CohortId, PlanId, PhaseId)) -> Option<PhaseFsms> {
+        let mut all = self.outcome.report.fsms_of_phases.iter();
+        all.find(|p| (p.room, p.plan, p.phase) == (cohort.room(), plan, phase)).copied()
+    }
+
+    /// The kind of the collective of a phase.
+    pub(super) fn kind(&self, slice: &PhaseSlice) -> Kind {
+        self.call(slice).kind
+    }
+
+    /// The collective of a phase.
+    pub(super) fn call(&self, slice: &PhaseSlice) -> Call {
+        let known = self.simulation.cohorts()[slice.cohort].calls().nth(slice.collective.index());
+        known.expect("a chunk is of a collective that is known").1
     }
 }

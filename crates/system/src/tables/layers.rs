@@ -1,8 +1,9 @@
 //! The layers of a model: what each computes and communicates, and what of that is waited for.
 
 use super::{View, ints, optional_ints, total, wide};
-use crate::admission::CollectiveId;
+use crate::driver::CollectiveTimes;
 use crate::endpoints::EndpointEvent;
+use crate::graphs::{Call, NodeWork};
 use crate::networks::NetworkEvent;
 use crate::spec::JobSpec;
 use crate::timer::Timer;
@@ -56,29 +57,33 @@ where
         let layers = executor.source().layers();
         let updates = match &self.spec.job {
             JobSpec::Training { update, .. } => *update,
-            JobSpec::Collective { .. } => false,
+            JobSpec::Collective { .. } | JobSpec::Graph { .. } => false,
         };
-        // A layer that runs in both streams runs in the main one only to begin with.
-        let mut streams = vec![Stream::Main; layers.len()];
-        for node in executor.nodes().iter().filter(|n| n.stream == Stream::Background) {
-            if let Some(stream) = streams.get_mut(node.layer as usize) {
-                *stream = Stream::Background;
+        // A layer that runs in several streams runs in the main one only to begin with.
+        let graph = executor.graph(self.npu);
+        let mut streams = vec![Stream::MAIN; layers.len()];
+        let mut of_layer: Vec<Vec<Call>> = vec![Vec::new(); layers.len()];
+        for node in graph.nodes() {
+            if let (Some(stream), true) = (streams.get_mut(node.layer as usize), node.stream != Stream::MAIN) {
+                *stream = node.stream;
+            }
+            if let (Some(calls), NodeWork::Collective(call)) = (of_layer.get_mut(node.layer as usize), node.work) {
+                calls.push(call);
             }
         }
-        let mut of_layer: Vec<Vec<CollectiveId>> = vec![Vec::new(); layers.len()];
-        for (id, c) in (0u32..).map(CollectiveId).zip(executor.collectives()) {
-            if let Some(ids) = of_layer.get_mut(executor.nodes()[c.node.index()].layer as usize) {
-                ids.push(id);
-            }
-        }
+        let cohorts = self.simulation.cohorts();
         // Collectives of an iteration of which nothing was issued are not known to the driver.
-        let times = |id: &CollectiveId| self.outcome.collectives.get(id.index()).copied().unwrap_or_default();
-        let mean = |ids: &Vec<CollectiveId>, f: &dyn Fn(&CollectiveId) -> Option<u64>| {
-            let known: Vec<u64> = ids.iter().filter_map(f).collect();
+        let times = |call: &Call| -> CollectiveTimes {
+            let cohort = cohorts.of(call.family, self.npu).map(|id| &cohorts[id].times);
+            cohort.and_then(|times| times.get(call.id.index())).copied().unwrap_or_default()
+        };
+        let mean = |calls: &Vec<Call>, f: &dyn Fn(&Call) -> Option<u64>| {
+            let known: Vec<u64> = calls.iter().filter_map(f).collect();
             total(known.iter().copied()).checked_div(known.len() as u128).map(|mean| mean as u64) // no more than the largest
         };
-        let raw = |id: &CollectiveId| Some((times(id).completed? - times(id).issued?).0);
-        let queued = |id: &CollectiveId| Some((times(id).started? - times(id).issued?).0);
+        let raw = |call: &Call| Some((times(call).completed? - times(call).issued?).0);
+        let queued = |call: &Call| Some((times(call).started? - times(call).issued?).0);
+        let exposed = |call: &Call| self.exposed_to(graph.calls(call.family)[call.id.index()]);
         let all: Vec<_> = layers.iter().zip(&of_layer).collect();
         let timed: Vec<_> = layers.iter().zip(streams).collect();
         Layers {
@@ -91,11 +96,11 @@ where
             weight_grad_ps: ints(&timed, |(l, s)| executor.time(s, &l.weight_grad).0),
             update_ps: ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 }),
             compute_ps: ints(executor.compute_by_layer(self.npu), |busy| busy),
-            collectives: ints(&all, |(_, ids)| ids.len() as u64),
-            comm_bytes: wide(&all, |(_, ids)| total(ids.iter().map(|&i| executor.collectives()[i.index()].bytes))),
-            raw_latency_ps: optional_ints(&all, |(_, ids)| mean(ids, &raw)),
-            queue_ps: optional_ints(&all, |(_, ids)| mean(ids, &queued)),
-            exposed_ps: wide(&all, |(_, ids)| total(ids.iter().map(|&id| self.exposed_of(id)))),
+            collectives: ints(&all, |(_, calls)| calls.len() as u64),
+            comm_bytes: wide(&all, |(_, calls)| total(calls.iter().map(|call| call.bytes))),
+            raw_latency_ps: optional_ints(&all, |(_, calls)| mean(calls, &raw)),
+            queue_ps: optional_ints(&all, |(_, calls)| mean(calls, &queued)),
+            exposed_ps: wide(&all, |(_, calls)| total(calls.iter().map(exposed))),
         }
     }
 }

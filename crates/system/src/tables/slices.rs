@@ -1,9 +1,10 @@
 //! What traced NPUs did, and when.
 
-use super::View;
+use super::{Ran, View};
+use crate::cohorts::CohortId;
 use crate::driver::PhaseSlice;
 use crate::endpoints::EndpointEvent;
-use crate::executor::pass_name;
+use crate::executor::{WaitEnd, pass_name};
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use syncline_collective::{Kind, PhaseId, PlanId};
 use syncline_core::{NodeId, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_network::Network;
+use syncline_workload::NodeIndex;
 use syncline_workload::Stream;
-use syncline_workload::graph::NodeIndex;
 
 syncline_core::table! {
     /// A row for every span of time on a track of a traced NPU; those of a track are disjoint.
@@ -51,40 +52,44 @@ where
         let executor = self.simulation.executor();
         let end = self.outcome.end;
         let title = |node: NodeIndex| {
-            let n = &executor.nodes()[node.index()];
+            let n = executor.graph(npu).node(node);
             format!("{} {}", self.layer_name(n.layer), pass_name(n.pass))
         };
         for &(_, node, from, to) in executor.slices.iter().filter(|s| s.0 == npu) {
-            let track = match executor.nodes()[node.index()].stream {
-                Stream::Main => "compute",
-                Stream::Background => "background compute",
+            let track = match executor.graph(npu).node(node).stream {
+                Stream::MAIN => "compute".to_string(),
+                Stream::BACKGROUND => "background compute".to_string(),
+                Stream(number) => format!("compute of stream {number}"),
             };
-            slices.push(npu, track.into(), title(node), from, to.min(end));
+            slices.push(npu, track, title(node), from, to.min(end));
         }
-        for &(from, to) in executor.background_waits(npu) {
-            slices.push(npu, "exposed".into(), "waits for background compute".into(), from, to);
+        let of = |end: fn(&WaitEnd) -> bool| executor.waits_of(npu).iter().filter(move |wait| end(&wait.end));
+        for wait in of(|end| *end == WaitEnd::Compute) {
+            slices.push(npu, "exposed".into(), "waits for background compute".into(), wait.from, wait.to);
         }
-        for e in executor.exposures(npu) {
-            let node = executor.collectives()[e.collective.index()].node;
-            slices.push(npu, "exposed".into(), format!("waits for {}", title(node)), e.from, e.to);
+        for wait in of(|end| *end != WaitEnd::Compute) {
+            if let WaitEnd::Communication(node) | WaitEnd::OtherClass(node) = wait.end {
+                slices.push(npu, "exposed".into(), format!("waits for {}", title(node)), wait.from, wait.to);
+            }
         }
-        for (id, times) in self.outcome.collectives.iter().enumerate() {
+        let cohorts = self.simulation.cohorts();
+        let takes_part = |cohort: CohortId| cohorts.iter().len() == 1 || cohorts[cohort].layout.takes_part(npu);
+        for Ran { call, node, times, .. } in self.ran().into_iter().filter(|ran| takes_part(ran.cohort)) {
             if let Some(issued) = times.issued {
-                let node = &executor.nodes()[executor.collectives()[id].node.index()];
                 let track = format!("collective {}", self.layer_name(node.layer));
-                let mut name = format!("{} of iteration {}", executor.collectives()[id].kind, node.iteration);
+                let mut name = format!("{} of iteration {}", call.kind, node.iteration);
                 if times.completed.is_none() {
                     name += ", in flight at the end";
                 }
                 slices.push(npu, track, name, issued, times.completed.unwrap_or(end));
             }
         }
-        let layout = self.simulation.layout();
-        let mut by_phase: BTreeMap<(Kind, PhaseId), Vec<&PhaseSlice>> = BTreeMap::new();
+        let mut by_phase: BTreeMap<(CohortId, Kind, PhaseId), Vec<&PhaseSlice>> = BTreeMap::new();
         for s in self.outcome.phases.iter().filter(|s| s.npu == npu) {
-            by_phase.entry((self.kind(s.collective), s.phase)).or_default().push(s);
+            by_phase.entry((s.cohort, self.kind(s), s.phase)).or_default().push(s);
         }
-        for ((kind, phase), mut of_phase) in by_phase {
+        for ((cohort, kind, phase), mut of_phase) in by_phase {
+            let layout = &cohorts[cohort].layout;
             let plan = layout
                 .plan_ids()
                 .zip(layout.plans())
@@ -96,9 +101,8 @@ where
                 let slot = free.iter().position(|&f| f <= s.began).unwrap_or(free.len());
                 free.resize(free.len().max(slot + 1), Ps::ZERO);
                 free[slot] = s.ended;
-                let name =
-                    self.layer_name(executor.nodes()[executor.collectives()[s.collective.index()].node.index()].layer);
-                let track = format!("phase {phase} {} slot {slot:02}", layout.phase_name(plan, phase));
+                let name = self.layer_name(self.node(executor.class(npu), self.call(s)).1.layer);
+                let track = format!("phase {phase} {} slot {slot:02}", self.phase_name(cohort, plan, phase));
                 slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
             }
         }

@@ -2,8 +2,9 @@
 
 use super::{View, share};
 use crate::bound::Bound;
+use crate::cohorts::CohortId;
 use crate::endpoints::EndpointEvent;
-use crate::executor::{PassSpan, pass_name};
+use crate::executor::{MainWait, PassSpan, WaitEnd, pass_name};
 use crate::networks::NetworkEvent;
 use crate::results::{
     Breakdown, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, PhaseFsmsSummary,
@@ -12,12 +13,11 @@ use crate::results::{
 use crate::spec::JobSpec;
 use crate::steady;
 use crate::timer::Timer;
-use syncline_collective::{PhaseId, PlanId};
+use syncline_collective::{PhaseId, Plan, PlanId};
 use syncline_endpoint::api::PhaseFsms;
 use syncline_endpoint::{Endpoint, Report};
 use syncline_network::Network;
 use syncline_topology::all_links;
-use syncline_workload::Stream;
 
 fn pass_summary(span: &PassSpan, report: &Report) -> PassSummary {
     PassSummary {
@@ -39,7 +39,7 @@ where
     /// How long a training run went on after the last node of the main stream; a collective has nothing but its wait.
     fn drained(&self) -> u64 {
         match self.spec.job {
-            JobSpec::Training { .. } => {
+            JobSpec::Training { .. } | JobSpec::Graph { .. } => {
                 let finished = self.simulation.executor().finished(self.npu);
                 self.outcome.end.since(finished.unwrap_or(self.outcome.end)).0
             }
@@ -57,19 +57,22 @@ where
         let m = self.folded.multiplicity;
         let end = self.outcome.end.0;
         let mut exposed: Vec<Exposed> = Vec::new();
-        for e in executor.exposures(self.npu) {
-            let node = &executor.nodes()[executor.collectives()[e.collective.index()].node.index()];
+        for wait in executor.waits_of(self.npu) {
+            let Some(node) = wait.exposed_to() else { continue };
+            let node = executor.graph(self.npu).node(node);
             let (layer, pass) = (self.layer_name(node.layer), pass_name(node.pass).to_string());
-            let time = (e.to - e.from).0;
+            let time = wait.time();
             match exposed.iter_mut().find(|x| x.layer == layer && x.pass == pass) {
                 Some(x) => x.exposed_ps += time,
                 None => exposed.push(Exposed { layer, pass, exposed_ps: time }),
             }
         }
         let report = &self.outcome.report;
-        let ends = match self.spec.job {
-            JobSpec::Training { .. } => executor.iteration_ends(),
-            JobSpec::Collective { .. } => Vec::new(),
+        let cohorts = || self.simulation.cohorts().iter();
+        let iterations = self.spec.job.iterations();
+        let ends = if iterations.is_some() { executor.iteration_ends() } else { Vec::new() };
+        let waits = |end: fn(&WaitEnd) -> bool| -> u64 {
+            executor.waits_of(self.npu).iter().filter(|wait| end(&wait.end)).map(MainWait::time).sum()
         };
         Summary {
             npus: self.folded.npus,
@@ -77,23 +80,21 @@ where
             unfolded: self.folded.unfolded.clone(),
             npu: self.simulation.layout().whole(self.npu).0,
             total_ps: end,
-            iterations: match self.spec.job {
-                JobSpec::Training { iterations, .. } => iterations,
-                JobSpec::Collective { .. } => 0,
-            },
+            iterations: iterations.unwrap_or(0),
             iteration_ends_ps: ends.iter().map(|end| end.at.0).collect(),
             steady: steady::steady(&ends),
-            compute_ps: executor.compute(self.npu, Stream::Main).0,
-            compute_alone_ps: executor.compute_alone(self.npu, Stream::Main).0,
-            background_compute_ps: executor.compute(self.npu, Stream::Background).0,
-            background_compute_alone_ps: executor.compute_alone(self.npu, Stream::Background).0,
-            background_wait_ps: executor.background_waits(self.npu).iter().map(|&(from, to)| (to - from).0).sum(),
+            compute_ps: executor.compute(self.npu).0,
+            compute_alone_ps: executor.compute_alone(self.npu).0,
+            background_compute_ps: executor.background_compute(self.npu).0,
+            background_compute_alone_ps: executor.background_compute_alone(self.npu).0,
+            background_wait_ps: waits(|end| *end == WaitEnd::Compute),
+            bubble_ps: waits(|end| matches!(end, WaitEnd::OtherClass(_))),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
             drain_ps: self.drained(),
             exposed_by: exposed,
             passes: executor.passes.iter().map(|span| pass_summary(span, report)).collect(),
-            steps: self.simulation.layout().plans().map(syncline_collective::Plan::steps).max().unwrap_or(0),
-            chunks: self.outcome.chunks.iter().sum(),
+            steps: cohorts().flat_map(|cohort| cohort.layout.plans()).map(Plan::steps).max().unwrap_or(0),
+            chunks: self.outcome.chunks.iter().flatten().sum(),
             network: NetworkSummary {
                 link_bytes: each().map(|(l, n)| u128::from(usage.bytes(l).0) * u128::from(n)).sum(),
                 injected_bytes: self.outcome.books.accepted * m,
@@ -160,10 +161,9 @@ where
     }
 
     fn fsms_of_phases(&self) -> Vec<PhaseFsmsSummary> {
-        let layout = self.simulation.layout();
-        let named = |place: (PlanId, PhaseId)| {
+        let named = |place: (CohortId, PlanId, PhaseId)| {
             let PhaseFsms { fsms, peak, .. } = self.fsms_of(place)?;
-            Some(PhaseFsmsSummary { phase: layout.phase_name(place.0, place.1), fsms, fsm_peak: peak })
+            Some(PhaseFsmsSummary { phase: self.phase_name(place.0, place.1, place.2), fsms, fsm_peak: peak })
         };
         self.listed_phases().into_iter().filter_map(named).collect()
     }
@@ -172,7 +172,7 @@ where
     fn contention(&self) -> Option<String> {
         let (fabric, usage) = (self.simulation.layout().fabric(), self.simulation.network().usage());
         let end = self.outcome.end;
-        let finished = self.outcome.collectives.iter().all(|c| c.completed.is_some());
+        let finished = self.outcome.collectives.iter().flatten().all(|c| c.completed.is_some());
         let (link, busy) =
             (0..fabric.links()).map(|l| (l, usage.busy(l))).max_by_key(|&(l, busy)| (busy, u32::MAX - l))?;
         let bound = self.folded.bound.as_ref().filter(|bound| bound.time > end);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use syncline_collective::{Kind, Rank};
 use syncline_core::{Bytes, Ps};
 use syncline_system::build::{run_plan, try_out};
-use syncline_system::job::Job;
+use syncline_system::job::{Demand, Job};
 use syncline_system::setup::RunPlan;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, CollectiveKindSpec, ComputeSpec, DimSpec, EndpointSpec, FabricSpec, FoldSpec, JobSpec,
@@ -16,7 +16,7 @@ use syncline_system::spec::{
 };
 use syncline_system::{Results, RunError};
 use syncline_workload::compute::Npu;
-use syncline_workload::graph::{GraphSource, Node, NodeIndex, Pass, Stream, Work};
+use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, NodeIndex, Pass, Stream, Work};
 use syncline_workload::{Cost, Layer, astra_text};
 
 /// A collective, and how long the NPU computes before it issues it; whether it waits for that first.
@@ -39,15 +39,16 @@ impl GraphSource for Mix {
         &self.layers
     }
 
-    fn iteration(&mut self, _: u32) -> Vec<Node> {
-        let node = |work, after| Node { layer: 0, pass: Pass::WeightGrad, stream: Stream::Main, work, after };
+    fn iteration(&mut self, _: ClassId, _: u32) -> Vec<Node> {
+        let node = |work, after| Node { layer: 0, pass: Pass::WeightGrad, stream: Stream::MAIN, work, after };
         let mut nodes = Vec::new();
         for step in &self.steps {
             // Nodes alternate: compute, collective.
             let before = (nodes.len() as u32).checked_sub(1).filter(|_| step.waits).map(NodeIndex);
             nodes.push(node(Work::Compute(Cost::Measured(Ps(step.compute))), before.into_iter().collect()));
             let size = Bytes(step.bytes);
-            nodes.push(node(Work::Collective { kind: step.kind, size }, vec![NodeIndex(nodes.len() as u32 - 1)]));
+            let work = Work::Collective { family: FamilyId(0), kind: step.kind, root: Rank(0), size };
+            nodes.push(node(work, vec![NodeIndex(nodes.len() as u32 - 1)]));
         }
         nodes
     }
@@ -55,21 +56,11 @@ impl GraphSource for Mix {
 
 fn job(steps: &[Step]) -> Job {
     let text = "DATA\n1\na -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n";
-    let collectives: Vec<(Kind, u64)> = steps.iter().map(|s| (s.kind, s.bytes)).collect();
-    let mut kinds: Vec<Kind> = collectives.iter().map(|c| c.0).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    Job {
-        source: Box::new(Mix { steps: steps.to_vec(), layers: astra_text::parse(text).expect("a layer") }),
-        iterations: 1,
-        drain: true,
-        npu: Npu::new(1.0, 1.0, 1.0).expect("an NPU"),
-        background: None,
-        kinds,
-        root: Rank(0),
-        collectives,
-        compute_ps: steps.iter().map(|s| s.compute as f64).sum(),
-    }
+    let collectives = steps.iter().map(|s| (s.kind, Rank(0), s.bytes)).collect();
+    let source = Box::new(Mix { steps: steps.to_vec(), layers: astra_text::parse(text).expect("a layer") });
+    let npu = Npu::new(1.0, 1.0, 1.0).expect("an NPU");
+    let compute_ps = steps.iter().map(|s| s.compute as f64).sum();
+    Job { drain: true, compute_ps, ..Job::of_all(source, Demand { collectives, iterations: 1 }, npu) }
 }
 
 fn outcome(spec: &Spec, steps: &[Step], shuffle: Option<u64>) -> Result<Results, RunError> {

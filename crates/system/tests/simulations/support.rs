@@ -134,6 +134,7 @@ pub fn dims(spec: &mut Spec) -> &mut Vec<DimSpec> {
 /// A single all-reduce: 64 KiB chunks, 32 in flight, on the packet backend.
 pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spec {
     Spec {
+        families: Vec::new(),
         fabric: FabricSpec::Product { dims, odd_links: vec![] },
         groups: None,
         fold: FoldSpec::Off,

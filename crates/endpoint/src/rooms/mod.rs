@@ -1,0 +1,272 @@
+//! Several endpoints of a kind on the same NPUs, one for each log of communicators.
+//!
+//! Communicators that share a log ([`RoomId`]) have an endpoint of their own, with chunk slots, SRAM, FSMs and pools in
+//! transit of their own, and in the network with traffic classes and connections of their own. What the endpoints of an NPU
+//! share is its hardware ([`Engine::Hardware`]): servers of memory, buses, SMs, SRAM ports and ALUs, each of which serves one
+//! piece of work after the other. So work of one room never waits for another room to do anything but to finish a piece of
+//! work that is under way, and a room makes progress as it would alone.
+//!
+//! Messages between two ranks are [posted](Post) beside them ([`point_to_point`]).
+
+mod engine;
+mod net;
+mod point_to_point;
+mod timers;
+
+pub use engine::{Engine, PostWork};
+pub use net::RoomNet;
+pub use timers::{MAX_NPUS, MAX_NUMBERS, MAX_ROOMS, RoomQueue, RoomTimer};
+
+use crate::api::{Chunk, Ctx, Endpoint, EpOut, MAX_IN_FLIGHT, Post, Report, RoomId};
+use crate::kernel::Kernel;
+use net::Marks;
+use point_to_point::Posts;
+use std::sync::Arc;
+use syncline_core::{NodeId, Ps, Schedule, Wait};
+use syncline_network::{NetOut, Network};
+use syncline_topology::Fabric;
+use timers::unmarked;
+
+/// What a room is made of.
+#[derive(Debug)]
+pub struct RoomPart<E> {
+    /// Its endpoint.
+    pub engine: E,
+    /// What tells it from the other rooms of an NPU, below [`POSTS`].
+    pub number: u8,
+    /// The first of its traffic classes.
+    pub class: u8,
+}
+
+/// What tells messages between two ranks from the rooms of an NPU.
+pub const POSTS: u8 = MAX_NUMBERS - 1;
+
+/// Endpoints of all rooms.
+#[derive(Debug)]
+pub struct Rooms<E: Engine> {
+    rooms: Vec<RoomPart<E>>,
+    hardware: E::Hardware,
+    marks: Marks,
+    posts: Posts,
+    /// The traffic class of messages between two ranks.
+    posts_class: u8,
+    /// By NPU, and the number among its rooms, the room.
+    by_number: Vec<RoomId>,
+    fabric: Arc<dyn Fabric>,
+    /// The numbers of NPUs in the whole machine, where they stand for others.
+    whole: Option<Arc<[NodeId]>>,
+}
+
+/// The machine on which rooms are.
+#[derive(Clone, Debug)]
+pub struct RoomsOn {
+    /// The fabric that is simulated.
+    pub fabric: Arc<dyn Fabric>,
+    /// The numbers of its NPUs in the whole machine, where they stand for others.
+    pub whole: Option<Arc<[NodeId]>>,
+    /// The rooms of each NPU.
+    pub rooms: Vec<Vec<RoomId>>,
+}
+
+impl<E: Engine> Rooms<E> {
+    /// The endpoints of rooms, on the hardware of `first`, which has no other use; messages between two ranks have a traffic
+    /// class of their own.
+    ///
+    /// # Panics
+    /// If there are more rooms or NPUs than timers and keys tell apart.
+    pub fn new(mut rooms: Vec<RoomPart<E>>, mut hardware: E::Hardware, on: RoomsOn, posts_class: u8) -> Rooms<E> {
+        let npus = on.fabric.npus();
+        assert!(rooms.len() < MAX_ROOMS && npus <= MAX_NPUS, "{} rooms on {npus} NPUs", rooms.len());
+        let mut by_number = vec![RoomId(u16::MAX); npus as usize * usize::from(MAX_NUMBERS)];
+        for (npu, of_npu) in on.rooms.iter().enumerate() {
+            for &room in of_npu {
+                let number = rooms[room.index()].number;
+                assert!(number < POSTS, "room {number} of an NPU, of which keys tell {POSTS} apart");
+                let place = &mut by_number[npu * usize::from(MAX_NUMBERS) + usize::from(number)];
+                assert_eq!(*place, RoomId(u16::MAX), "rooms of an NPU are told apart by their numbers");
+                *place = room;
+            }
+        }
+        for room in &mut rooms {
+            room.engine.tell_apart(MAX_IN_FLIGHT / u32::from(MAX_NUMBERS));
+        }
+        if let Some(first) = rooms.first_mut() {
+            // What one of them was made with is what all of them use.
+            first.engine.exchange(&mut hardware);
+        }
+        let RoomsOn { fabric, whole, .. } = on;
+        let (marks, posts) = (Marks::default(), Posts::new(npus));
+        Rooms { rooms, hardware, marks, posts, posts_class, by_number, fabric, whole }
+    }
+
+    /// The room of messages between two ranks.
+    fn of_posts(&self) -> RoomId {
+        RoomId(self.rooms.len() as u16)
+    }
+
+    /// Lets the endpoint of a room do something.
+    fn inside<N: Network, Q, R>(
+        &mut self,
+        room: RoomId,
+        ctx: &mut Ctx<'_, N, Q>,
+        act: impl for<'a, 'b> FnOnce(&mut E, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
+    ) -> R {
+        let RoomPart { engine, number, class } = &mut self.rooms[room.index()];
+        let before = ctx.out.len();
+        engine.exchange(&mut self.hardware);
+        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number: *number, class: *class };
+        let mut queue = RoomQueue { queue: &mut *ctx.q, room, number: *number };
+        let mut inner = Ctx { now: ctx.now, net: &mut net, q: &mut queue, out: &mut *ctx.out };
+        let result = act(engine, &mut inner);
+        engine.exchange(&mut self.hardware);
+        for out in &mut ctx.out[before..] {
+            if let EpOut::Room { room: of, .. } | EpOut::Phase { room: of, .. } | EpOut::Done { room: of, .. } = out {
+                *of = room;
+            }
+        }
+        result
+    }
+
+    /// Lets messages between two ranks do something.
+    fn with_posts<N: Network, Q, R>(
+        &mut self,
+        ctx: &mut Ctx<'_, N, Q>,
+        act: impl for<'a, 'b> FnOnce(&mut Posts, &mut E::Hardware, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
+    ) -> R {
+        let (room, number, class) = (self.of_posts(), POSTS, self.posts_class);
+        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number, class };
+        let mut queue = RoomQueue { queue: &mut *ctx.q, room, number };
+        let mut inner = Ctx { now: ctx.now, net: &mut net, q: &mut queue, out: &mut *ctx.out };
+        act(&mut self.posts, &mut self.hardware, &mut inner)
+    }
+
+    fn whole(&self, npu: NodeId) -> NodeId {
+        self.whole.as_ref().map_or(npu, |whole| whole[npu.index()])
+    }
+}
+
+impl<E, N> Endpoint<N> for Rooms<E>
+where
+    N: Network + 'static,
+    E: Engine + for<'b> Endpoint<RoomNet<'b, N>, Event = <E as Engine>::Timer>,
+{
+    type Event = E::Timer;
+
+    fn define(&mut self, room: RoomId, chunk: Chunk) {
+        self.rooms[room.index()].engine.define(RoomId::ONLY, chunk);
+    }
+
+    fn accepts(&self, npu: NodeId, room: RoomId, chunk: Chunk) -> bool {
+        self.rooms[room.index()].engine.accepts(npu, RoomId::ONLY, chunk)
+    }
+
+    fn start<Q>(&mut self, npu: NodeId, room: RoomId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        self.inside(room, ctx, |engine, ctx| engine.start(npu, RoomId::ONLY, ctx));
+    }
+
+    fn post<Q>(&mut self, npu: NodeId, post: Post, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        self.with_posts(ctx, |posts, hardware, ctx| posts.post::<E, _, _>(npu, post, hardware, ctx));
+    }
+
+    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        match *report {
+            NetOut::Arrived { at, port, tag, segment, last } => {
+                let (room, tag) = self.marks.read(tag, last);
+                if room == self.of_posts() {
+                    self.posts.flights.end(ctx.now);
+                    return self.with_posts(ctx, |posts, hardware, ctx| {
+                        posts.arrived::<E, _, _>(at, tag, segment.len, hardware, ctx);
+                    });
+                }
+                let report = NetOut::Arrived { at, port, tag, segment, last };
+                self.inside(room, ctx, |engine, ctx| engine.network(&report, ctx));
+            }
+            NetOut::Left { at, receipt } => {
+                let (room, receipt) = self.marks.read(receipt, true);
+                if room == self.of_posts() {
+                    return self.with_posts(ctx, |posts, _, ctx| posts.left(at, receipt, ctx));
+                }
+                self.inside(room, ctx, |engine, ctx| engine.network(&NetOut::Left { at, receipt }, ctx));
+            }
+            NetOut::Takes { connection } => {
+                let (number, connection) = net::of_room(connection);
+                if number == POSTS {
+                    return self.with_posts(ctx, |posts, _, ctx| posts.serve(connection, ctx));
+                }
+                let npu = connection.src.index() * usize::from(MAX_NUMBERS);
+                let room = self.by_number[npu + usize::from(number)];
+                self.inside(room, ctx, |engine, ctx| engine.network(&NetOut::Takes { connection }, ctx));
+            }
+            // A port has space: whoever waits for it asks again.
+            NetOut::Room { .. } => {
+                for room in (0..self.rooms.len() as u16).map(RoomId) {
+                    self.inside(room, ctx, |engine, ctx| engine.network(report, ctx));
+                }
+            }
+            NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
+        }
+    }
+
+    fn compute<Q>(&mut self, npu: NodeId, stream: u8, kernels: &[Kernel], ctx: &mut Ctx<'_, N, Q>) -> Option<Ps>
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        self.inside(RoomId::ONLY, ctx, |engine, ctx| engine.compute(npu, stream, kernels, ctx))
+    }
+
+    fn handle<Q>(&mut self, event: E::Timer, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        let (room, event) = unmarked(event);
+        if room == self.of_posts() {
+            let worked = E::worked(event);
+            let itself = self.whole(worked.0);
+            return self.with_posts(ctx, |posts, hardware, ctx| {
+                posts.worked::<E, _, _>(worked, itself, hardware, ctx);
+            });
+        }
+        self.inside(room, ctx, |engine, ctx| engine.handle(event, ctx));
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        let mut waits = self.posts.waits(&*self.fabric);
+        waits.extend(self.rooms.iter().flat_map(|room| room.engine.waits()));
+        waits
+    }
+
+    fn further_work(&self) -> u64 {
+        self.rooms.iter().map(|room| room.engine.further_work()).sum()
+    }
+
+    fn report(&mut self, now: Ps) -> Report {
+        let mut all = Report::default();
+        for (i, room) in self.rooms.iter_mut().enumerate() {
+            // The hardware is reported once.
+            if i == 0 {
+                room.engine.exchange(&mut self.hardware);
+            }
+            let mut report = room.engine.report(now);
+            report.fsms_of_phases.iter_mut().for_each(|phase| phase.room = RoomId(i as u16));
+            if i == 0 {
+                room.engine.exchange(&mut self.hardware);
+                all = report;
+            } else {
+                all.join(report, E::is_shared);
+            }
+        }
+        all.sent += self.posts.sent;
+        all.messages += self.posts.flights.count();
+        all.network += self.posts.flights.time(now);
+        all
+    }
+}

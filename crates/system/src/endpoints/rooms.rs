@@ -1,0 +1,149 @@
+//! What the endpoints of several rooms are built of.
+
+use super::{Contention, EndpointModel, EndpointNeeds, EndpointParts, WithEndpoint};
+use crate::endpoints::EndpointEvent;
+use crate::errors::RunError;
+use crate::setup::RunPlan;
+use crate::spec::{JobSpec, Spec};
+use crate::timer::Timer;
+use syncline_core::{NodeId, Refusal};
+use syncline_endpoint::rooms::{Engine, MAX_NPUS, MAX_ROOMS, POSTS, RoomNet};
+use syncline_endpoint::{Endpoint, RoomId, RoomPart, RoomsOn};
+use syncline_network::Network;
+
+/// The rooms of endpoints: one for each cohort of communicators.
+#[derive(Debug)]
+pub struct Rooms<'a> {
+    parts: Vec<EndpointParts<'a>>,
+    /// What tells the rooms of an NPU apart; none if there is one room and nothing beside it.
+    numbers: Option<Vec<u8>>,
+}
+
+impl<'a> Rooms<'a> {
+    /// Those of a run, of such parts.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if there are more than timers and keys tell apart.
+    pub fn new(spec: &Spec, plan: &RunPlan, parts: Vec<EndpointParts<'a>>) -> Result<Rooms<'a>, RunError> {
+        // Only graphs that are written out have messages between two ranks.
+        if parts.len() == 1 && !matches!(spec.job, JobSpec::Graph { .. }) {
+            return Ok(Rooms { parts, numbers: None });
+        }
+        let npus = plan.fabric.npus();
+        if parts.len() >= MAX_ROOMS || npus > MAX_NPUS {
+            let refusal = Refusal::of("families", format!("{} cohorts of communicators on {npus} NPUs", parts.len()));
+            return Err(refusal.accepting(format!("up to {} on {MAX_NPUS}", MAX_ROOMS - 1)).into());
+        }
+        let mut numbers: Vec<u8> = Vec::new();
+        let mut taken = vec![0u16; npus as usize];
+        for part in &parts {
+            let members = || (0..npus).map(NodeId).filter(|&npu| part.layout.takes_part(npu));
+            // Endpoints that forward have timers of rooms that they are not in.
+            let used = match plan.transit {
+                true => taken.iter().fold(0, |all, one| all | one),
+                false => members().fold(0, |all, npu| all | taken[npu.index()]),
+            };
+            let number = used.trailing_ones() as u8;
+            if number >= POSTS {
+                let refusal = Refusal::of("families", "an NPU is in too many communicators");
+                return Err(refusal.accepting(format!("up to {POSTS} of an NPU")).into());
+            }
+            members().for_each(|npu| taken[npu.index()] |= 1 << number);
+            numbers.push(number);
+        }
+        Ok(Rooms { parts, numbers: Some(numbers) })
+    }
+
+    /// Whether there are several, or messages between two ranks beside one.
+    pub fn are_several(&self) -> bool {
+        self.numbers.is_some()
+    }
+
+    /// What each is built of.
+    pub fn parts(&self) -> &[EndpointParts<'a>] {
+        &self.parts
+    }
+
+    /// How communication and compute share an NPU.
+    pub fn contention(&self) -> Option<Contention> {
+        self.parts[0].contention.clone()
+    }
+
+    /// What they need of the network.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of a field of the description.
+    pub fn needs(&self, model: &dyn EndpointModel) -> Result<EndpointNeeds, Refusal> {
+        let each = self.parts.iter().map(|part| model.needs(part)).collect::<Result<Vec<_>, Refusal>>()?;
+        let classes = if self.are_several() && model.pushes_back() {
+            each.iter().map(|needs| needs.classes).sum::<u8>() + 1 // that of messages between two ranks
+        } else {
+            each.iter().map(|needs| needs.classes).max().unwrap_or(1)
+        };
+        Ok(EndpointNeeds {
+            buffer_packets: each.iter().map(|needs| needs.buffer_packets).max().unwrap_or(0),
+            classes,
+            in_order: each.iter().any(|needs| needs.in_order),
+        })
+    }
+
+    /// The only room.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if there are several.
+    pub fn only(self) -> Result<EndpointParts<'a>, Refusal> {
+        match <[EndpointParts<'a>; 1]>::try_from(self.parts) {
+            Ok([part]) if self.numbers.is_none() => Ok(part),
+            _ => {
+                let refusal = Refusal::of("endpoint.kind", "this endpoint has no room for several families");
+                Err(refusal.accepting("one family of communicators, or another endpoint"))
+            }
+        }
+    }
+
+    /// Builds an endpoint in each room, all on hardware that `hardware` makes.
+    pub fn build<N, E, W>(
+        self,
+        model: &dyn EndpointModel,
+        mut engine: impl FnMut(EndpointParts<'a>) -> E,
+        hardware: impl FnOnce(&EndpointParts<'a>) -> E::Hardware,
+        then: W,
+    ) -> Result<W::Output, Refusal>
+    where
+        N: Network + 'static,
+        W: WithEndpoint<N>,
+        E: Engine<Timer: Timer<Layer = EndpointEvent>>
+            + Endpoint<N, Event: Timer<Layer = EndpointEvent>>
+            + for<'b> Endpoint<RoomNet<'b, N>, Event = <E as Engine>::Timer>,
+    {
+        let Rooms { parts, numbers } = self;
+        let Some(numbers) = numbers else {
+            let part = parts.into_iter().next().expect("there is a room");
+            return Ok(then.with(|| engine(part)));
+        };
+        let apart = model.pushes_back();
+        let mut class = 0;
+        let mut classes = Vec::new();
+        for part in &parts {
+            classes.push(class);
+            class += if apart { model.needs(part)?.classes } else { 0 };
+        }
+        Ok(then.with(|| {
+            let layout = parts[0].layout.clone();
+            let npus = layout.npus();
+            let rooms_of = |npu: u32| {
+                let of = |room: &usize| parts[*room].layout.takes_part(NodeId(npu));
+                (0..parts.len()).filter(of).map(|room| RoomId(room as u16)).collect()
+            };
+            let on = RoomsOn {
+                fabric: layout.shared_fabric(),
+                whole: layout.is_folded().then(|| (0..npus).map(|npu| layout.whole(NodeId(npu))).collect()),
+                rooms: (0..npus).map(rooms_of).collect(),
+            };
+            let hardware = hardware(&parts[0]);
+            let each = parts.into_iter().zip(numbers).zip(classes);
+            let room = |((part, number), class)| RoomPart { engine: engine(part), number, class };
+            syncline_endpoint::Rooms::new(each.map(room).collect(), hardware, on, class)
+        }))
+    }
+}

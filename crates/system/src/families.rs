@@ -1,0 +1,199 @@
+//! The communicators of a description, sorted into cohorts.
+
+use crate::cohorts::{Group, Members, Precedence, Signed, sign};
+use crate::errors::RunError;
+use crate::job::Job;
+use crate::spec::{GroupsSpec, MembersSpec, Spec};
+use std::borrow::Cow;
+use std::sync::Arc;
+use syncline_core::{Grid, Id, NodeId, Refusal};
+use syncline_workload::{ClassId, FamilyId};
+
+/// A cohort of a description.
+#[derive(Debug)]
+pub struct FamilyCohort<'a> {
+    /// Its family.
+    pub family: FamilyId,
+    /// The description with the groups of the cohort, and with the collectives of its family.
+    pub spec: Cow<'a, Spec>,
+}
+
+/// The cohorts of a description.
+#[derive(Debug)]
+pub struct Families<'a> {
+    /// In the order of families; at least one.
+    pub cohorts: Vec<FamilyCohort<'a>>,
+    /// The class of every NPU; none if there is one class of all.
+    pub classes: Arc<[ClassId]>,
+    signed: Option<(Signed, Vec<Group>)>,
+}
+
+impl<'a> Families<'a> {
+    /// Those of a description for `npus` NPUs.
+    ///
+    /// # Errors
+    /// [`RunError::Spec`] if families or classes are none of these NPUs.
+    pub fn new(spec: &'a Spec, job: &Job, npus: u32) -> Result<Families<'a>, RunError> {
+        let classes = classes(job, npus)?;
+        if spec.families.is_empty() {
+            let cohorts = vec![FamilyCohort { family: FamilyId(0), spec: Cow::Borrowed(spec) }];
+            return Ok(Families { cohorts, classes, signed: None });
+        }
+        if spec.groups.is_some() {
+            return Err(Refusal::of("groups", "families have groups of their own").accepting("none").into());
+        }
+        let mut groups = Vec::new();
+        for (number, family) in spec.families.iter().enumerate() {
+            let members = members(&family.members, number, npus)?;
+            let family = FamilyId(u8::try_from(number).map_err(|_| too_many(spec.families.len()))?);
+            groups.extend(members.into_iter().map(|members| Group { family, members }));
+        }
+        check_uses(spec, job, &groups)?;
+        let all = if classes.is_empty() { vec![ClassId(0); npus as usize] } else { classes.to_vec() };
+        let signed = sign(&groups, &all);
+        let cohort = |(family, numbers): &(FamilyId, Vec<usize>)| {
+            let described = &spec.families[family.index()];
+            let members: Vec<&Vec<NodeId>> = numbers.iter().map(|&group| &groups[group].members).collect();
+            let everybody = members.len() == 1 && members[0].iter().map(|npu| npu.0).eq(0..npus);
+            let grid = match &described.members {
+                MembersSpec::Grid { sizes, along, .. } if along.len() > 1 => {
+                    Some(along.iter().map(|&dim| sizes[usize::from(dim)]).collect())
+                }
+                MembersSpec::Grid { .. } => None,
+                MembersSpec::List { grid, .. } => grid.clone(),
+            };
+            let numbers = |group: &&Vec<NodeId>| group.iter().map(|npu| npu.0).collect();
+            let mut of_cohort = spec.clone();
+            of_cohort.families = Vec::new();
+            of_cohort.collectives = described.collectives.clone();
+            of_cohort.groups = (!everybody || grid.is_some())
+                .then(|| GroupsSpec { members: members.iter().map(numbers).collect(), grid });
+            FamilyCohort { family: *family, spec: Cow::Owned(of_cohort) }
+        };
+        let cohorts = signed.cohorts.iter().map(cohort).collect();
+        Ok(Families { cohorts, classes, signed: Some((signed, groups)) })
+    }
+
+    /// Cohorts that the NPU with most of them is in.
+    pub fn share(&self) -> u32 {
+        let roles = self.signed.iter().flat_map(|(signed, _)| &signed.roles);
+        roles.map(|(_, cohorts)| cohorts.len() as u32).max().unwrap_or(1).max(1)
+    }
+
+    /// The order in which collectives may be entered into logs; none where there is one class, with one cohort of each
+    /// family.
+    pub fn precedence(&self) -> Option<Precedence> {
+        let (signed, groups) = self.signed.as_ref()?;
+        let alone = signed.cohorts.windows(2).all(|pair| pair[0].0 != pair[1].0);
+        if alone && self.classes.is_empty() {
+            return None;
+        }
+        let members = |(family, numbers): &(FamilyId, Vec<usize>)| {
+            let members = &groups[numbers[0]].members;
+            Members { family: *family, roles: members.iter().map(|npu| signed.colours[npu.index()] as usize).collect() }
+        };
+        let classes: Vec<ClassId> = signed.roles.iter().map(|role| role.0).collect();
+        Some(Precedence::new(&classes, signed.cohorts.iter().map(members).collect()))
+    }
+}
+
+fn too_many(families: usize) -> Refusal {
+    Refusal::of("families", format!("{families} families")).accepting(format!("up to {}", u8::MAX))
+}
+
+/// The class of every NPU; none if there is one class of all.
+fn classes(job: &Job, npus: u32) -> Result<Arc<[ClassId]>, RunError> {
+    if job.classes.is_empty() {
+        return Ok(Arc::default());
+    }
+    // NPUs of no class are of the last one, which does nothing.
+    let idle = ClassId::from_index(job.classes.len());
+    let mut classes = vec![idle; npus as usize];
+    for (number, members) in job.classes.iter().enumerate() {
+        for npu in members {
+            let field = format!("job.graph.classes.{number}.npus");
+            let Some(class) = classes.get_mut(npu.index()) else {
+                return Err(RunError::no_such_npu(&field, npu.0, npus));
+            };
+            if *class != idle {
+                let refusal = Refusal::of(&field, format!("NPU {npu} is of two classes"));
+                return Err(refusal.accepting("each NPU in at most one class").into());
+            }
+            *class = ClassId::from_index(number);
+        }
+    }
+    Ok(classes.into())
+}
+
+/// Refuses NPUs whose class names a family in which they have no communicator.
+fn check_uses(spec: &Spec, job: &Job, groups: &[Group]) -> Result<(), RunError> {
+    for (class, uses) in job.uses.iter().enumerate() {
+        for &family in uses {
+            let known = |npu: &&NodeId| groups.iter().any(|g| g.family == family && g.members.contains(npu));
+            if let Some(npu) = job.classes[class].iter().find(|npu| !known(npu)) {
+                let name = &spec.families[family.index()].name;
+                let message = format!("NPU {npu} has no communicator of family {name}, which its graph names");
+                let refusal = Refusal::of(&format!("job.graph.classes.{class}.npus"), message);
+                return Err(refusal.accepting("NPUs that are in a communicator of every family that is named").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The communicators of a family.
+fn members(spec: &MembersSpec, family: usize, npus: u32) -> Result<Vec<Vec<NodeId>>, RunError> {
+    let field = |name: &str| format!("families.{family}.members.{name}");
+    let groups = match spec {
+        MembersSpec::List { groups, .. } => {
+            groups.iter().map(|members| members.iter().map(|&npu| NodeId(npu)).collect()).collect()
+        }
+        MembersSpec::Grid { sizes, along, first } => on_grid(sizes, along, *first, npus, &field)?,
+    };
+    let mut seen = vec![false; npus as usize];
+    if groups.is_empty() || groups.iter().any(Vec::is_empty) {
+        let refusal = Refusal::of(&field("groups"), "a communicator without members, or no communicator");
+        return Err(refusal.accepting("at least one communicator, each of at least one NPU").into());
+    }
+    for npu in groups.iter().flatten() {
+        let Some(seen) = seen.get_mut(npu.index()) else {
+            return Err(RunError::no_such_npu(&field("groups"), npu.0, npus));
+        };
+        if std::mem::replace(seen, true) {
+            let refusal = Refusal::of(&field("groups"), format!("NPU {npu} is listed twice"));
+            return Err(refusal.accepting("each NPU in at most one communicator of a family").into());
+        }
+    }
+    Ok(groups)
+}
+
+/// NPUs that stand on a grid and differ along some of its dimensions only.
+fn on_grid(
+    sizes: &[u32],
+    along: &[u8],
+    first: u32,
+    npus: u32,
+    field: &impl Fn(&str) -> String,
+) -> Result<Vec<Vec<NodeId>>, RunError> {
+    let count = sizes.iter().try_fold(1u32, |count, &size| count.checked_mul(size)).filter(|&count| count > 0);
+    let Some(count) = count.filter(|&count| u64::from(first) + u64::from(count) <= u64::from(npus)) else {
+        let refusal = Refusal::of(&field("sizes"), format!("a grid of {sizes:?} NPUs from NPU {first} on"));
+        return Err(refusal.accepting(format!("positive sizes, for {npus} NPUs in all")).into());
+    };
+    let mut once = along.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    if once.len() != along.len() || once.last().is_some_and(|&dim| usize::from(dim) >= sizes.len()) {
+        let refusal = Refusal::of(&field("along"), format!("along dimensions {along:?}"));
+        return Err(refusal.accepting(format!("each of the dimensions 0 to {} once at most", sizes.len() - 1)).into());
+    }
+    let grid = Grid::new(sizes.iter().copied());
+    let inside = Grid::new(along.iter().map(|&dim| sizes[usize::from(dim)]));
+    let at_origin = |npu: &u32| along.iter().all(|&dim| grid.coordinate(*npu, dim.into()) == 0);
+    let member = |origin: u32, rank: u32| {
+        let moved = along.iter().zip(inside.coordinates(rank));
+        NodeId(first + moved.fold(origin, |npu, (&dim, to)| grid.moved(npu, dim.into(), 0, to)))
+    };
+    let group = |origin: u32| (0..inside.ranks()).map(|rank| member(origin, rank)).collect();
+    Ok((0..count).filter(at_origin).map(group).collect())
+}

@@ -1,0 +1,172 @@
+//! Graphs that a description writes out.
+
+use super::{Demand, Sending};
+use crate::errors::RunError;
+use crate::spec::{ClassSpec, GraphNodeSpec, GraphSpec, MessageSpec, OrderSpec, PassSpec, Spec, WorkSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_collective::{Kind, Rank};
+use syncline_core::{Bytes, Id, NodeId, Ps, Refusal};
+use syncline_workload::compute::Npu;
+use syncline_workload::layer::Demand as KernelDemand;
+use syncline_workload::listed::{Listed, ListedClass, ListedNode};
+use syncline_workload::{ClassId, Cost, FamilyId, Order, Pass, PointToPoint, RelativeRank, Stream, Work};
+
+/// What graphs add up to.
+pub(super) struct Graphs {
+    pub source: Listed,
+    /// By family, its collectives.
+    pub demands: Vec<Demand>,
+    /// By class, its NPUs.
+    pub classes: Vec<Vec<NodeId>>,
+    /// By class, the families that its graph names.
+    pub uses: Vec<Vec<FamilyId>>,
+    /// Messages as they are sent.
+    pub sends: Vec<Sending>,
+    /// Compute nodes of the class that has most.
+    pub kernels: u64,
+    /// Compute of an iteration, of the class that has most.
+    pub compute_ps: f64,
+}
+
+/// Where a node of a description is.
+struct Place<'a> {
+    spec: &'a Spec,
+    class: usize,
+    node: usize,
+}
+
+impl Place<'_> {
+    fn refuse(&self, field: &str, message: String, accepted: String) -> RunError {
+        let field = format!("job.graph.classes.{}.nodes.{}.{field}", self.class, self.node);
+        Refusal::of(&field, message).accepting(accepted).into()
+    }
+
+    fn family(&self, family: u8) -> Result<FamilyId, RunError> {
+        match usize::from(family) < self.spec.families.len() {
+            true => Ok(FamilyId(family)),
+            false => {
+                let accepted = format!("the number of one of {} families", self.spec.families.len());
+                Err(self.refuse("work.family", format!("there is no family {family}"), accepted))
+            }
+        }
+    }
+
+    fn message(&self, message: &MessageSpec) -> Result<PointToPoint, RunError> {
+        let MessageSpec { family, peer, tag, bytes } = *message;
+        Ok(PointToPoint { family: self.family(family)?, peer: RelativeRank(peer), tag, size: Bytes(bytes) })
+    }
+
+    fn work(&self, work: &WorkSpec) -> Result<Work, RunError> {
+        let collective = |family, kind, root, size| Work::Collective { family, kind, root, size };
+        Ok(match work {
+            WorkSpec::Time { time_ps } => Work::Compute(Cost::Measured(Ps(*time_ps))),
+            WorkSpec::Compute { flops, bytes } => Work::Compute(Cost::Kernels(vec![KernelDemand::new(*flops, *bytes)])),
+            WorkSpec::Collective { family, kind, bytes, root } => {
+                let kind = kind.kind();
+                let root = if kind.is_rooted() { Rank(*root) } else { Rank(0) };
+                collective(self.family(*family)?, kind, root, Bytes(*bytes))
+            }
+            WorkSpec::Barrier { family } => {
+                let element = self.spec.families.get(usize::from(*family)).map_or(1, |f| f.collectives.element_bytes);
+                collective(self.family(*family)?, Kind::AllReduce, Rank(0), Bytes(element.into()))
+            }
+            WorkSpec::Send(message) => Work::Send(self.message(message)?),
+            WorkSpec::Recv(message) => Work::Recv(self.message(message)?),
+        })
+    }
+}
+
+/// The graphs of a description.
+///
+/// # Errors
+/// [`RunError::Spec`] if a node names what there is not.
+pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu) -> Result<Graphs, RunError> {
+    if graph.classes.is_empty() || graph.classes.len() >= usize::from(u16::MAX) {
+        let refusal = Refusal::of("job.graph.classes", format!("{} classes", graph.classes.len()));
+        return Err(refusal.accepting(format!("1 to {}", u16::MAX - 1)).into());
+    }
+    let mut names: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut layers: Vec<String> = Vec::new();
+    let mut classes = Vec::new();
+    let (mut uses, mut sends) = (Vec::new(), Vec::new());
+    let mut kernels = 0;
+    let mut demands = vec![Demand { iterations, ..Demand::default() }; spec.families.len().max(1)];
+    let mut compute_ps: f64 = 0.0;
+    for (number, class) in graph.classes.iter().enumerate() {
+        let mut nodes = Vec::new();
+        let mut compute = 0.0;
+        let mut computing = 0;
+        let mut used = BTreeSet::new();
+        for (node, n) in class.nodes.iter().enumerate() {
+            let place = Place { spec, class: number, node };
+            check(&place, class, n)?;
+            let layer = *names.entry(&n.layer).or_insert_with(|| {
+                layers.push(n.layer.clone());
+                layers.len() as u32 - 1
+            });
+            let work = place.work(&n.work)?;
+            match &work {
+                Work::Compute(cost) => {
+                    compute += npu.time(cost).0 as f64;
+                    computing += 1;
+                }
+                Work::Collective { family, kind, root, size } => {
+                    used.insert(*family);
+                    demands[family.index()].collectives.push((*kind, *root, size.0));
+                }
+                Work::Send(message) => {
+                    used.insert(message.family);
+                    sends.push(Sending { class: ClassId::from_index(number), message: *message });
+                }
+                Work::Recv(message) => {
+                    used.insert(message.family);
+                }
+            }
+            let (after, after_previous) = (n.after.clone(), n.after_previous.clone());
+            nodes.push(ListedNode { layer, pass: pass(n.pass), stream: Stream(n.stream), work, after, after_previous });
+        }
+        compute_ps = compute_ps.max(compute);
+        kernels = kernels.max(computing);
+        uses.push(used.into_iter().collect());
+        let order = |order: &OrderSpec| match order {
+            OrderSpec::InOrder => Order::InOrder,
+            OrderSpec::ByReadiness => Order::ByReadiness,
+        };
+        classes.push(ListedClass {
+            name: class.name.clone(),
+            streams: class.streams.iter().map(order).collect(),
+            nodes,
+        });
+    }
+    let npus_of = |class: &ClassSpec| class.npus.iter().map(|&npu| NodeId(npu)).collect();
+    let of_classes = graph.classes.iter().map(npus_of).collect();
+    let (name, streams) = ("idle".to_string(), vec![Order::InOrder]);
+    classes.push(ListedClass { name, streams, nodes: Vec::new() }); // of NPUs that are of no class
+    Ok(Graphs { source: Listed::new(layers, classes), demands, classes: of_classes, uses, sends, kernels, compute_ps })
+}
+
+/// Refuses a node that names a stream or a node that there is not.
+fn check(place: &Place<'_>, class: &ClassSpec, node: &GraphNodeSpec) -> Result<(), RunError> {
+    if usize::from(node.stream) >= class.streams.len() {
+        let accepted = format!("the number of one of {} streams", class.streams.len());
+        return Err(place.refuse("stream", format!("there is no stream {}", node.stream), accepted));
+    }
+    if let Some(n) = node.after.iter().find(|&&n| n as usize >= place.node) {
+        let accepted = "numbers of nodes before this one".to_string();
+        return Err(place.refuse("after", format!("node {n} does not come before node {}", place.node), accepted));
+    }
+    if let Some(n) = node.after_previous.iter().find(|&&n| n as usize >= class.nodes.len()) {
+        let accepted = format!("0 to {}", class.nodes.len() - 1);
+        return Err(place.refuse("after_previous", format!("there is no node {n}"), accepted));
+    }
+    Ok(())
+}
+
+fn pass(pass: PassSpec) -> Pass {
+    match pass {
+        PassSpec::Forward => Pass::Forward,
+        PassSpec::InputGrad => Pass::InputGrad,
+        PassSpec::WeightGrad => Pass::WeightGrad,
+        PassSpec::Update => Pass::Update,
+    }
+}
