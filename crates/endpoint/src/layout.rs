@@ -24,6 +24,8 @@ pub struct Space {
     /// The members of each group by rank, as numbers of the whole machine; `None` for one group of all
     /// NPUs, whose ranks are their numbers.
     pub groups: Option<Vec<Vec<NodeId>>>,
+    /// The classes of the links along each dimension; its number if left out.
+    pub classes: Option<Vec<u8>>,
     /// Of a folded fabric: the NPU of the whole machine that each simulated NPU stands for.
     pub representatives: Option<Vec<NodeId>>,
 }
@@ -31,7 +33,7 @@ pub struct Space {
 impl Space {
     /// All NPUs of a fabric, on a grid.
     pub fn whole(sizes: Vec<u32>) -> Space {
-        Space { sizes, groups: None, representatives: None }
+        Space { sizes, groups: None, classes: None, representatives: None }
     }
 }
 
@@ -120,6 +122,8 @@ pub struct Layout {
     places: Arc<[(u32, Rank)]>,
     coordinates: Arc<[u32]>,
     members: Option<Arc<[Vec<NodeId>]>>,
+    /// The classes of the links along each dimension, if they are not numbered like dimensions.
+    classes: Option<Vec<u8>>,
     /// Per NPU the one of the whole machine that it stands for; `None` for itself.
     representatives: Option<Arc<[NodeId]>>,
     plans: Vec<PlanLayout>,
@@ -293,7 +297,7 @@ impl Layout {
     /// The layout of `plans` on a fabric; `wires` are those of each dimension of the grid, and of the line
     /// of all ranks if plans have phases along it; blocks are cut by `split`.
     pub fn new(fabric: Arc<dyn Fabric>, space: Space, plans: Vec<Plan>, wires: &[Wires], split: Split) -> Layout {
-        let Space { sizes, groups, representatives } = space;
+        let Space { sizes, groups, classes, representatives } = space;
         let grid = Grid::new(sizes);
         let grid = if wires.len() > grid.dims() { grid.with_line_of_all() } else { grid };
         let whole = |npu: u32| representatives.as_ref().map_or(NodeId(npu), |r| r[npu as usize]);
@@ -322,7 +326,7 @@ impl Layout {
         let plans = plans.into_iter().map(layout).collect();
         let representatives = representatives.map(Into::into);
         let switch_ports = vec![None; grid.dims()];
-        Layout { fabric, grid, places, coordinates, members, representatives, plans, switch_ports, split }
+        Layout { fabric, grid, places, coordinates, members, classes, representatives, plans, switch_ports, split }
     }
 
     /// The same where lines have switches that take part in programs: per dimension, the port of each NPU of the
@@ -383,6 +387,11 @@ impl Layout {
     /// Dimensions of a group's grid.
     pub fn dimensions(&self) -> usize {
         self.grid.dims()
+    }
+
+    /// The class of the links along a dimension.
+    pub fn link_class(&self, dim: u8) -> u8 {
+        self.classes.as_ref().and_then(|classes| classes.get(usize::from(dim)).copied()).unwrap_or(dim)
     }
 
     /// The port of an NPU that leads to the switch of its line, if there is one that takes part.

@@ -10,7 +10,7 @@
 use crate::balance::{Balance, Loads};
 use crate::pieces::Pieces;
 use syncline_collective::{Kind, PlanId};
-use syncline_core::{Bytes, Id, NodeId, id_type};
+use syncline_core::{Bytes, Id, NodeId, Ps, id_type};
 use syncline_endpoint::{Chunk, ChunkId};
 
 id_type!(
@@ -58,8 +58,8 @@ pub struct Admission {
     /// With a balance, how busy the dimensions are.
     loads: Loads,
     collectives: Vec<Collective>,
-    /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue.
-    open: Vec<CollectiveId>,
+    /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue, and when that was.
+    open: Vec<(Ps, CollectiveId)>,
     /// By collective, whether it may be entered, if that is not up to who issues it.
     permitted: Option<Vec<bool>>,
     log: Vec<(CollectiveId, Chunk)>,
@@ -117,7 +117,7 @@ impl Admission {
     }
 
     /// An NPU issues a collective; true if there is nothing to do for it.
-    pub fn issue(&mut self, npu: NodeId, id: CollectiveId) -> bool {
+    pub fn issue(&mut self, npu: NodeId, id: CollectiveId, now: Ps) -> bool {
         let follower = &mut self.npus[npu.index()];
         follower.issued.resize(self.collectives.len(), false);
         follower.done.resize(self.collectives.len(), 0);
@@ -125,8 +125,12 @@ impl Admission {
         let c = &mut self.collectives[id.index()];
         if c.entered == 0 {
             skip_empty(c);
-            if c.next < c.pieces.count() && !self.open.contains(&id) {
-                self.open.push(id);
+            if c.next < c.pieces.count() && self.open.iter().all(|open| open.1 != id) {
+                self.open.push((now, id));
+                if self.permitted.is_some() {
+                    // Several NPUs may issue different ones in an instant, in no order.
+                    self.open.sort_unstable();
+                }
             }
         }
         c.entered == 0 && c.next == c.pieces.count()
@@ -152,7 +156,18 @@ impl Admission {
         if let Some(&(collective, chunk)) = self.log.get(self.npus[npu.index()].started) {
             return self.is_issued(npu, collective).then_some(Next { collective, chunk, new: false });
         }
-        let issued = self.open.iter().copied().filter(|&id| self.is_issued(npu, id) && self.is_permitted(id));
+        self.choice(|id| self.is_issued(npu, id))
+    }
+
+    /// The chunk that is entered next if it is up to some NPUs.
+    pub fn next_of(&self, npus: &[NodeId]) -> Option<Next> {
+        self.choice(|id| npus.iter().any(|&npu| self.is_issued(npu, id)))
+    }
+
+    /// The next chunk of the collectives that have been issued.
+    fn choice(&self, is_issued: impl Fn(CollectiveId) -> bool) -> Option<Next> {
+        let open = self.open.iter().map(|open| open.1);
+        let issued = open.filter(|&id| is_issued(id) && self.is_permitted(id));
         // The first of those with the least rank.
         let pick = match self.policy {
             Policy::Fifo => issued.min_by_key(|&id| self.rank(id)),
@@ -184,7 +199,7 @@ impl Admission {
         skip_empty(c);
         let is_last = c.next == c.pieces.count();
         if is_last {
-            self.open.retain(|&o| o != id);
+            self.open.retain(|open| open.1 != id);
         }
         is_last
     }
@@ -235,7 +250,7 @@ mod tests {
         let mut a = Admission::new(policy, vec![], None, 1);
         sizes.iter().for_each(|&s| a.add(Kind::AllReduce, PlanId(0), pieces(s, Chunking::Size(10))));
         issue.iter().for_each(|&id| {
-            a.issue(NodeId(0), CollectiveId(id));
+            a.issue(NodeId(0), CollectiveId(id), Ps(0));
         });
         let mut order = Vec::new();
         while let Some(next) = a.next(NodeId(0)) {
@@ -267,10 +282,10 @@ mod tests {
                     order.push(next.collective.0);
                 }
             };
-            a.issue(NodeId(0), CollectiveId(0));
+            a.issue(NodeId(0), CollectiveId(0), Ps(0));
             start(&mut a, 1); // in flight, and stays
             for id in [1, 2, 3] {
-                a.issue(NodeId(0), CollectiveId(id));
+                a.issue(NodeId(0), CollectiveId(id), Ps(0));
             }
             start(&mut a, 9);
             let exchanges = if policy == Policy::Lifo { [3, 3, 1, 1] } else { [1, 1, 3, 3] };
@@ -283,14 +298,14 @@ mod tests {
         let mut a = Admission::new(Policy::Lifo, vec![], None, 2);
         a.add(Kind::AllReduce, PlanId(0), pieces(5, Chunking::Size(10)));
         a.add(Kind::AllReduce, PlanId(0), pieces(5, Chunking::Size(10)));
-        a.issue(NodeId(0), CollectiveId(1));
+        a.issue(NodeId(0), CollectiveId(1), Ps(0));
         let first = a.next(NodeId(0)).expect("it has issued 1");
         assert!(first.new);
         a.enter(first.collective, first.chunk);
         a.started(NodeId(0));
-        a.issue(NodeId(1), CollectiveId(0));
+        a.issue(NodeId(1), CollectiveId(0), Ps(0));
         assert_eq!(a.next(NodeId(1)), None);
-        a.issue(NodeId(1), CollectiveId(1));
+        a.issue(NodeId(1), CollectiveId(1), Ps(0));
         assert_eq!(a.next(NodeId(1)), Some(Next { new: false, ..first }));
     }
 
@@ -298,7 +313,7 @@ mod tests {
     fn nothing_is_complete_at_once() {
         let mut a = Admission::new(Policy::Lifo, vec![], None, 1);
         a.add(Kind::AllReduce, PlanId(0), pieces(0, Chunking::Size(10)));
-        assert!(a.issue(NodeId(0), CollectiveId(0)));
+        assert!(a.issue(NodeId(0), CollectiveId(0), Ps(0)));
         assert_eq!(a.next(NodeId(0)), None);
     }
 }

@@ -1,11 +1,12 @@
 //! Orders of dimensions that keep all of them busy: what Themis knows of a fabric, and the loads that it keeps.
 
+use crate::along::Along;
 use std::collections::BTreeSet;
 use syncline_collective::themis::next_order;
 use syncline_collective::{Kind, PhaseId, Plan};
 use syncline_core::{Bytes, NodeId, PortId, Rate};
 use syncline_endpoint::{RingOrder, Wires};
-use syncline_topology::{Fabric, Product};
+use syncline_topology::Fabric;
 
 /// How every chunk gets an order of dimensions of its own.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl Balance {
 /// Per dimension, what a rank sends in a second over each of the lanes that chunks of a kind take in turn: the port of
 /// each lane of a ring, all ports together that lead to peers where chunks go to each of them.
 pub fn lane_rates(
-    whole: Option<&Product>,
+    whole: Option<&Along<'_>>,
     fabric: &dyn Fabric,
     plans: &[Plan],
     wires: &[Wires],
@@ -73,24 +74,12 @@ pub fn lane_rates(
             lanes.iter().map(|lane| rate(port(lane))).collect()
         }
         _ => {
-            let ports: BTreeSet<PortId> =
-                whole.map_or_else(|| (0..fabric.ports(node)).map(PortId).collect(), |p| first_ports(p, node, dim));
+            let ports: BTreeSet<PortId> = whole
+                .map_or_else(|| (0..fabric.ports(node)).map(PortId).collect(), |along| along.first_ports(node, dim));
             let sum = ports.iter().map(|&port| rate(port).bytes_per_s()).fold(0, u64::saturating_add);
             let lanes = if let (Wires::Orders(lanes), true) = (wires, goes_round(dim)) { lanes.len() } else { 1 };
             vec![Rate::new(sum / lanes as u64).unwrap_or(Rate::UNLIMITED); lanes]
         }
     };
     wires.iter().enumerate().map(lanes).collect()
-}
-
-/// The ports by which messages of an NPU to the others of its line along a dimension leave: of parallel links, those that
-/// routes take.
-fn first_ports(product: &Product, npu: NodeId, dim: usize) -> BTreeSet<PortId> {
-    let mut path = Vec::new();
-    let first = |peer: u32| {
-        path.clear();
-        product.route(npu, NodeId(peer), &mut path);
-        path.first().copied()
-    };
-    product.grid().line(npu.0, dim).filter_map(first).collect()
 }

@@ -76,6 +76,8 @@ pub struct Cohort {
     pub participants: u32,
     first_plans: Vec<(Kind, Rank, PlanId)>,
     known: Vec<Known>,
+    /// Whether an NPU has asked, in this instant, to enter a chunk into the log.
+    asked: bool,
 }
 
 impl Cohort {
@@ -91,6 +93,7 @@ impl Cohort {
             times: Vec::new(),
             first_plans,
             known: Vec::new(),
+            asked: false,
         }
     }
 
@@ -220,6 +223,25 @@ impl Cohorts {
         let other = peer.of(rank, size);
         let (from, to) = if sends { (rank, other) } else { (other, rank) };
         Some((layout.member(npu, other), (to.0 + size - from.0) % size))
+    }
+
+    /// Whether chunks are entered into logs at the end of an instant only. Where all NPUs run one graph and a
+    /// family is one cohort, those that choose in an instant choose alike, and the first of them need not wait.
+    pub fn waits_for_instant(&self) -> bool {
+        self.precedence.is_some()
+    }
+
+    /// An NPU asks to enter a chunk at the end of the instant; true if it is the first to do so in any cohort.
+    pub fn ask_to_enter(&mut self, id: CohortId) -> bool {
+        let first = !self.cohorts.iter().any(|cohort| cohort.asked);
+        self.cohorts[id.index()].asked = true;
+        first
+    }
+
+    /// The cohorts in which an NPU has asked, none of which is one afterwards.
+    pub fn that_asked(&mut self) -> Vec<CohortId> {
+        let cohorts = self.cohorts.iter_mut().zip((0..).map(CohortId));
+        cohorts.filter_map(|(cohort, id)| std::mem::take(&mut cohort.asked).then_some(id)).collect()
     }
 
     /// A collective has been entered into the log of a cohort to its end.

@@ -24,6 +24,10 @@ const COMPUTED: u8 = 0;
 /// The place in that class of the begin of an NPU, which has no stream that computes.
 const BEGUN: u32 = 1 << u8::BITS;
 
+/// Event class of entering chunks into logs that wait for the end of an instant: what all NPUs have issued by then counts,
+/// whichever of them comes first.
+const ENTER: u8 = 199;
+
 /// How collectives are carried out.
 #[derive(Clone, Debug)]
 pub struct CollectiveConfig {
@@ -349,6 +353,7 @@ where
                 }
             }
             Event::Begun(npu) => self.begin(NodeId(npu), now),
+            Event::Enter => self.enter_all(now),
             Event::Computed(npu, stream) => {
                 self.executor.computed(NodeId(npu), stream, now, &mut self.actions);
                 self.act(NodeId(npu), now);
@@ -478,7 +483,7 @@ where
             }
         }
         cohort.times[call.id.index()].issued.get_or_insert(now);
-        if cohort.admission.issue(npu, call.id) {
+        if cohort.admission.issue(npu, call.id, now) {
             self.mark_complete(npu, id, call.id, now);
         }
         true
@@ -533,26 +538,63 @@ where
 
     /// Lets an NPU start chunks of a cohort as long as it accepts them.
     fn offer(&mut self, npu: NodeId, id: CohortId, now: Ps) {
-        while let Some(Next { collective, chunk, new }) = self.cohorts[id].admission.next(npu) {
-            let cohort = &mut self.cohorts[id];
-            if !self.ep.accepts(npu, id.room(), chunk) {
+        while let Some(next) = self.cohorts[id].admission.next(npu) {
+            if !self.ep.accepts(npu, id.room(), next.chunk) {
                 return;
             }
-            if new {
-                let is_last = cohort.admission.enter(collective, chunk);
-                self.ep.define(id.room(), chunk);
-                if is_last {
-                    self.cohorts.entered(id, collective);
+            if next.new {
+                if self.cohorts.waits_for_instant() {
+                    if self.cohorts.ask_to_enter(id) {
+                        self.queue.0.push(now, Key::new(ENTER, 0), Event::Enter);
+                    }
+                    return;
+                }
+                self.enter(id, next);
+            }
+            self.start(npu, id, next.collective, now);
+        }
+    }
+
+    /// Enters a chunk into the log of a cohort.
+    fn enter(&mut self, id: CohortId, Next { collective, chunk, .. }: Next) {
+        let is_last = self.cohorts[id].admission.enter(collective, chunk);
+        self.ep.define(id.room(), chunk);
+        if is_last {
+            self.cohorts.entered(id, collective);
+        }
+    }
+
+    /// Starts the next chunk of the log of a cohort on an NPU that accepts it.
+    fn start(&mut self, npu: NodeId, id: CohortId, collective: CollectiveId, now: Ps) {
+        let cohort = &mut self.cohorts[id];
+        let times = &mut cohort.times[collective.index()];
+        times.started.get_or_insert(now);
+        self.started.0 += 1;
+        self.started.1 += u128::from(now.since(times.issued.unwrap_or(now)).0);
+        cohort.admission.started(npu);
+        let Self { queue: q, net, ep, ep_out: out, .. } = self;
+        ep.start(npu, id.room(), &mut Ctx { now, net, q, out });
+    }
+
+    /// Enters chunks into all logs in which any NPU has asked for that, one after the other, as long as one does.
+    fn enter_all(&mut self, now: Ps) {
+        for id in self.cohorts.that_asked() {
+            let npus: Vec<NodeId> = (0..self.npus).map(NodeId).collect();
+            let takes_part = |npu: &NodeId| self.cohorts[id].layout.takes_part(*npu);
+            let members: Vec<NodeId> = npus.into_iter().filter(takes_part).collect();
+            loop {
+                let admission = &self.cohorts[id].admission;
+                let wants = |npu: &&NodeId| {
+                    let next = admission.next(**npu);
+                    next.is_some_and(|next| next.new && self.ep.accepts(**npu, id.room(), next.chunk))
+                };
+                let wanting: Vec<NodeId> = members.iter().filter(wants).copied().collect();
+                let Some(next) = admission.next_of(&wanting) else { break };
+                self.enter(id, next);
+                for &npu in &members {
+                    self.offer(npu, id, now);
                 }
             }
-            let cohort = &mut self.cohorts[id];
-            let times = &mut cohort.times[collective.index()];
-            times.started.get_or_insert(now);
-            self.started.0 += 1;
-            self.started.1 += u128::from(now.since(times.issued.unwrap_or(now)).0);
-            cohort.admission.started(npu);
-            let Self { queue: q, net, ep, ep_out: out, .. } = self;
-            ep.start(npu, id.room(), &mut Ctx { now, net, q, out });
         }
     }
 

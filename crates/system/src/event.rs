@@ -15,6 +15,8 @@ pub enum Event {
     Computed(u32, Stream),
     /// An NPU begins.
     Begun(u32),
+    /// Chunks are entered into logs that are written at the end of an instant.
+    Enter,
     /// A timer of the network.
     Network(NetworkEvent),
     /// A timer of the endpoint.

@@ -3,7 +3,7 @@
 use crate::cohorts::{Group, Members, Precedence, Signed, sign};
 use crate::errors::RunError;
 use crate::job::Job;
-use crate::spec::{GroupsSpec, MembersSpec, Spec};
+use crate::spec::{FabricSpec, GroupsSpec, MembersSpec, Spec};
 use std::borrow::Cow;
 use std::sync::Arc;
 use syncline_core::{Grid, Id, NodeId, Refusal};
@@ -55,6 +55,7 @@ impl<'a> Families<'a> {
             let described = &spec.families[family.index()];
             let members: Vec<&Vec<NodeId>> = numbers.iter().map(|&group| &groups[group].members).collect();
             let everybody = members.len() == 1 && members[0].iter().map(|npu| npu.0).eq(0..npus);
+            let everybody = everybody && along(spec, &described.members).is_none();
             let grid = match &described.members {
                 MembersSpec::Grid { sizes, along, .. } if along.len() > 1 => {
                     Some(along.iter().map(|&dim| sizes[usize::from(dim)]).collect())
@@ -66,8 +67,11 @@ impl<'a> Families<'a> {
             let mut of_cohort = spec.clone();
             of_cohort.families = Vec::new();
             of_cohort.collectives = described.collectives.clone();
-            of_cohort.groups = (!everybody || grid.is_some())
-                .then(|| GroupsSpec { members: members.iter().map(numbers).collect(), grid });
+            of_cohort.groups = (!everybody || grid.is_some()).then(|| GroupsSpec {
+                members: members.iter().map(numbers).collect(),
+                grid,
+                along: along(spec, &described.members),
+            });
             FamilyCohort { family: *family, spec: Cow::Owned(of_cohort) }
         };
         let cohorts = signed.cohorts.iter().map(cohort).collect();
@@ -139,6 +143,15 @@ fn check_uses(spec: &Spec, job: &Job, groups: &[Group]) -> Result<(), RunError> 
         }
     }
     Ok(())
+}
+
+/// The dimensions of a product along which the communicators of a family extend, if they are described like that.
+fn along(spec: &Spec, members: &MembersSpec) -> Option<Vec<u8>> {
+    let (FabricSpec::Product { dims, .. }, MembersSpec::Grid { sizes, along, first: 0 }) = (&spec.fabric, members)
+    else {
+        return None;
+    };
+    (!along.is_empty() && dims.iter().map(|dim| dim.size).eq(sizes.iter().copied())).then(|| along.clone())
 }
 
 /// The communicators of a family.

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod admission;
+mod along;
 pub mod attempt;
 pub mod balance;
 pub mod bound;

@@ -1,5 +1,6 @@
 //! Where the collectives of a description run on a fabric, and how.
 
+use crate::along::Along;
 use crate::balance::{Balance, lane_rates};
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
@@ -9,7 +10,7 @@ use crate::machine::{Machine, participants};
 use crate::offload::Offload;
 use crate::pipeline::{Pipelined, TryOut};
 use crate::plans;
-use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, LanesSpec, PostingSpec, Spec};
+use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, GroupsSpec, LanesSpec, PostingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
 use syncline_collective::plan_file::WrittenPlan;
@@ -20,7 +21,7 @@ use syncline_collective::{
 use syncline_core::{Bytes, Id, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
 use syncline_topology::rings::rings;
-use syncline_topology::{Block, Fabric, Product, Way};
+use syncline_topology::{Block, Fabric};
 
 /// How collectives run on a machine, before it is folded.
 #[derive(Debug)]
@@ -54,10 +55,14 @@ impl Placement {
             let nodes = |members: &Vec<u32>| members.iter().map(|&m| NodeId(m)).collect();
             g.members.iter().map(nodes).collect::<Vec<Vec<NodeId>>>()
         });
-        let whole = match machine {
-            Machine::Product(product) if groups.is_none() => Some(&**product),
+        let whole = match (machine, &spec.groups) {
+            (Machine::Product(product), None) => Some(Along::all(product)),
+            (Machine::Product(product), Some(GroupsSpec { along: Some(dims), members, .. })) => {
+                Some(Along::some(product, dims, members.len()))
+            }
             _ => None,
         };
+        let whole = whole.as_ref();
         let ranks = groups.as_ref().map_or(npus, |g| g[0].len() as u32);
         let grid = grid(spec, whole, ranks)?;
         let kinds = demand.kinds();
@@ -74,7 +79,8 @@ impl Placement {
         balanced.dedup();
         let orders = if balanced.is_empty() { vec![None] } else { orders_of(&sizes)? };
         let split = Split { element: c.element_bytes };
-        let offload = Offload::new(spec, machine, whole.filter(|_| !flat), groups.as_deref(), &sizes);
+        let product = whole.map(Along::product).filter(|_| !flat && groups.is_none());
+        let offload = Offload::new(spec, machine, product, groups.as_deref(), &sizes);
         let members = groups.as_ref().map_or(1, |g| g.len() as u64) * u64::from(ranks);
         let posting = match c.posting {
             PostingSpec::Rotated => Posting::Rotated,
@@ -91,14 +97,14 @@ impl Placement {
                 let chunk = demand.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
                 let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots };
-                let rings = |product: &Product| -> Vec<bool> {
+                let rings = |along: &Along<'_>| -> Vec<bool> {
                     // Two halves of a share are that share only where blocks are padded to be equal.
                     let halves = spec.collectives.padding || kind == Kind::AllReduce;
-                    product.dims().iter().map(|d| halves && d.block == Block::Ring).collect()
+                    along.dims().map(|d| halves && d.block == Block::Ring).collect()
                 };
                 let plan = |slices: u32, order: Option<&[u8]>| -> Result<Plan, RunError> {
                     if let Some((number, written)) = chosen.written {
-                        let serving = whole.and_then(|product| ServingOrder::new(&grid, &rings(product)));
+                        let serving = whole.and_then(|along| ServingOrder::new(&grid, &rings(along)));
                         let place = plans::Place {
                             fabric: &*machine.fabric(),
                             groups: groups.as_deref(),
@@ -118,8 +124,8 @@ impl Placement {
                     let composition = chosen.composition();
                     let mut plan = Plan::new(PlanRequest { kind, composition, axes: &axes, root, order })
                         .map_err(|error| unplanned(error, c, &kinds))?;
-                    if let Some(product) = whole.filter(|_| chosen.flat) {
-                        plan = plan.on_grid(&grid, &rings(product));
+                    if let Some(along) = whole.filter(|_| chosen.flat) {
+                        plan = plan.on_grid(&grid, &rings(along));
                     }
                     let plan = plan.posted(posting);
                     Ok(if chosen.flat && beside { plan.along(grid.len() as u8) } else { plan })
@@ -143,8 +149,8 @@ impl Placement {
             offload.check_steps(&plans)?;
         }
         let mut wires: Vec<Wires> = match (whole, flat) {
-            (Some(product), false) => (0..sizes.len()).map(|dim| wires_of(product, dim)).collect(),
-            (Some(product), true) if product.dims().len() == 1 => vec![wires_of(product, 0)],
+            (Some(along), false) => (0..sizes.len()).map(|dim| along.wires(dim)).collect(),
+            (Some(along), true) if along.dims().len() == 1 => vec![along.wires(0)],
             (None, true) => vec![ring_orders(&*machine.fabric(), groups.as_deref(), &grid)],
             _ => vec![Wires::Routed; sizes.len()],
         };
@@ -164,7 +170,8 @@ impl Placement {
             sizes: sizes.clone(),
         });
         let switch_ports = offload.map(Offload::into_ports).unwrap_or_default();
-        let space = Space { sizes, groups, representatives: None };
+        let classes = whole.filter(|_| groups.is_some()).map(|along| along.classes().to_vec());
+        let space = Space { sizes, groups, classes, representatives: None };
         check_plans(plans.len())?;
         let first = |(kind, root, plan): (Kind, Rank, usize)| (kind, root, PlanId::from_index(plan));
         let first_plans = first_plans.into_iter().map(first).collect();
@@ -227,7 +234,7 @@ impl<'a> Chosen<'a> {
         c: &'a CollectiveSpec,
         of: Kind,
         plans: &'a [(usize, Arc<WrittenPlan>)],
-        whole: Option<&Product>,
+        whole: Option<&Along<'_>>,
         (grid, root): (&[u32], Rank),
     ) -> Result<Chosen<'a>, RunError> {
         let own = c.algorithms.iter().find(|a| a.0.kind() == of).map(|a| a.1);
@@ -292,9 +299,9 @@ pub(crate) fn along(dimension: DimAlgorithmSpec, kind: Kind, slices: u32) -> Opt
 }
 
 /// The ranks of a group as a grid.
-fn grid(spec: &Spec, whole: Option<&Product>, ranks: u32) -> Result<Vec<u32>, RunError> {
-    if let Some(product) = whole {
-        return Ok(product.dims().iter().map(|d| d.size).collect());
+fn grid(spec: &Spec, whole: Option<&Along<'_>>, ranks: u32) -> Result<Vec<u32>, RunError> {
+    if let Some(along) = whole {
+        return Ok(along.dims().map(|d| d.size).collect());
     }
     let Some(grid) = spec.groups.as_ref().and_then(|g| g.grid.clone()) else { return Ok(vec![ranks]) };
     let cells = grid.iter().try_fold(1u32, |n, &size| n.checked_mul(size));
@@ -394,19 +401,18 @@ impl SwitchPlans<'_> {
 /// What phases along each dimension do.
 fn algorithms(
     chosen: &Chosen<'_>,
-    whole: Option<&Product>,
+    whole: Option<&Along<'_>>,
     (slices, chunk): (u32, u64),
     through: &SwitchPlans<'_>,
 ) -> Result<Vec<Algorithm>, RunError> {
     let kind = chosen.kind;
     let dims = through.sizes.len();
-    let product = whole.map(Product::dims);
     let algorithm = |(dim, a): (usize, DimAlgorithmSpec)| match along(a, kind, slices) {
         Some(algorithm) => Ok(algorithm),
         None => through.algorithm(dim, chosen.composition(), chunk),
     };
     let everywhere = everywhere(chosen.algorithm);
-    let suits = |dim: usize| match product.map(|dims| dims[dim].block) {
+    let suits = |dim: usize| match whole.map(|along| along.dim(dim).block) {
         _ if through.offload.is_some_and(|o| o.takes(dim, kind)) => DimAlgorithmSpec::InSwitch,
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
@@ -425,35 +431,6 @@ fn algorithms(
         }
     };
     each.into_iter().enumerate().map(algorithm).collect()
-}
-
-/// How rings run along a dimension of a product.
-fn wires_of(product: &Product, dim: usize) -> Wires {
-    let d = product.dims()[dim];
-    match d.block {
-        _ if d.size == 1 => Wires::Routed,
-        Block::Switch => Wires::Routed,
-        Block::Ring => {
-            let ports = (0u16..).zip(product.port_uses()).filter(|(_, u)| usize::from(u.dim) == dim);
-            Wires::Ports(ports.map(|(port, u)| (PortId(port), u.way == Way::Up)).collect())
-        }
-        // Steps of every size that is coprime to the number of ranks go round: rings that share no link.
-        Block::FullyConnected => {
-            let strides = (1..d.size).filter(|&k| greatest_common_divisor(k, d.size) == 1);
-            let lane = |(stride, parallel): (u32, u16)| {
-                let ranks = (0..d.size).map(|place| (u64::from(place) * u64::from(stride) % u64::from(d.size)) as u32);
-                let ranks = ranks.map(LineRank);
-                let port = product.port(dim, Way::Across(stride), parallel);
-                let ports = port.map(|port| vec![port; d.size as usize]);
-                vec![RingOrder { ranks: ranks.collect(), ports }]
-            };
-            Wires::Orders(strides.flat_map(|k| (0..d.links).map(move |p| (k, p))).map(lane).collect())
-        }
-    }
-}
-
-fn greatest_common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// Rings through groups of any shape: over direct links where there are such rings; on a grid of servers

@@ -233,6 +233,9 @@ pub struct GroupsSpec {
     /// The ranks of a group as a grid, the first dimension innermost; a line if left out.
     #[serde(default)]
     pub grid: Option<Vec<u32>>,
+    /// The dimensions of a product along which the groups extend, if that is what they are.
+    #[serde(skip)]
+    pub along: Option<Vec<u8>>,
 }
 
 /// Whether equal NPUs are simulated once.

@@ -43,7 +43,7 @@ pub(super) fn per_phase(layout: &Layout, config: &AceConfig, packet: Bytes, chun
 fn busy(layout: &Layout, config: &AceConfig, packet: Bytes, chunk: Chunk, phase: PhaseId) -> u128 {
     let (fabric, npu) = (layout.fabric(), layout.first());
     let view = layout.view(npu, chunk, phase);
-    let dim = layout.plan(chunk.plan).phases()[phase.index()].dim;
+    let dim = layout.link_class(layout.plan(chunk.plan).phases()[phase.index()].dim);
     let links = (0..fabric.ports(npu)).map(|port| fabric.link(npu, PortId(port))).filter(|link| link.class == dim);
     let slowest = |(rate, latency): (Rate, Ps), link: syncline_topology::LinkSpec| {
         (rate.min(link.rate), latency.max(link.latency))

@@ -61,7 +61,8 @@ pub(super) fn divide_sram(
             continue;
         }
         for (phase, p) in layout.plan(plan).phases().iter().enumerate() {
-            let links = (0..ports).map(|q| fabric.link(NodeId(0), PortId(q))).filter(|l| l.class == p.dim);
+            let links =
+                (0..ports).map(|q| fabric.link(NodeId(0), PortId(q))).filter(|l| l.class == layout.link_class(p.dim));
             let bandwidth: u128 = links.map(|l| u128::from(l.rate.bytes_per_s())).sum();
             weights[phase] += bandwidth * u128::from(bytes_before(phase).max(1));
             if phase == 0 {

@@ -1,7 +1,8 @@
 //! Several endpoints of a kind on the same NPUs, one for each log of communicators.
 //!
 //! Communicators that share a log ([`RoomId`]) have an endpoint of their own, with chunk slots, SRAM, FSMs and pools in
-//! transit of their own, and in the network with traffic classes and connections of their own. What the endpoints of an NPU
+//! transit of their own, in the network with connections of their own, and with input buffers that hold what each of them may
+//! keep waiting there. What the endpoints of an NPU
 //! share is its hardware ([`Engine::Hardware`]): servers of memory, buses, SMs, SRAM ports and ALUs, each of which serves one
 //! piece of work after the other. So work of one room never waits for another room to do anything but to finish a piece of
 //! work that is under way, and a room makes progress as it would alone.
@@ -34,8 +35,6 @@ pub struct RoomPart<E> {
     pub engine: E,
     /// What tells it from the other rooms of an NPU, below [`POSTS`].
     pub number: u8,
-    /// The first of its traffic classes.
-    pub class: u8,
 }
 
 /// What tells messages between two ranks from the rooms of an NPU.
@@ -48,8 +47,6 @@ pub struct Rooms<E: Engine> {
     hardware: E::Hardware,
     marks: Marks,
     posts: Posts,
-    /// The traffic class of messages between two ranks.
-    posts_class: u8,
     /// By NPU, and the number among its rooms, the room.
     by_number: Vec<RoomId>,
     fabric: Arc<dyn Fabric>,
@@ -69,12 +66,11 @@ pub struct RoomsOn {
 }
 
 impl<E: Engine> Rooms<E> {
-    /// The endpoints of rooms, on the hardware of `first`, which has no other use; messages between two ranks have a traffic
-    /// class of their own.
+    /// The endpoints of rooms, on `hardware` that has no other use.
     ///
     /// # Panics
     /// If there are more rooms or NPUs than timers and keys tell apart.
-    pub fn new(mut rooms: Vec<RoomPart<E>>, mut hardware: E::Hardware, on: RoomsOn, posts_class: u8) -> Rooms<E> {
+    pub fn new(mut rooms: Vec<RoomPart<E>>, mut hardware: E::Hardware, on: RoomsOn) -> Rooms<E> {
         let npus = on.fabric.npus();
         assert!(rooms.len() < MAX_ROOMS && npus <= MAX_NPUS, "{} rooms on {npus} NPUs", rooms.len());
         let mut by_number = vec![RoomId(u16::MAX); npus as usize * usize::from(MAX_NUMBERS)];
@@ -96,7 +92,7 @@ impl<E: Engine> Rooms<E> {
         }
         let RoomsOn { fabric, whole, .. } = on;
         let (marks, posts) = (Marks::default(), Posts::new(npus));
-        Rooms { rooms, hardware, marks, posts, posts_class, by_number, fabric, whole }
+        Rooms { rooms, hardware, marks, posts, by_number, fabric, whole }
     }
 
     /// The room of messages between two ranks.
@@ -111,10 +107,10 @@ impl<E: Engine> Rooms<E> {
         ctx: &mut Ctx<'_, N, Q>,
         act: impl for<'a, 'b> FnOnce(&mut E, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
     ) -> R {
-        let RoomPart { engine, number, class } = &mut self.rooms[room.index()];
+        let RoomPart { engine, number } = &mut self.rooms[room.index()];
         let before = ctx.out.len();
         engine.exchange(&mut self.hardware);
-        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number: *number, class: *class };
+        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number: *number };
         let mut queue = RoomQueue { queue: &mut *ctx.q, room, number: *number };
         let mut inner = Ctx { now: ctx.now, net: &mut net, q: &mut queue, out: &mut *ctx.out };
         let result = act(engine, &mut inner);
@@ -133,8 +129,8 @@ impl<E: Engine> Rooms<E> {
         ctx: &mut Ctx<'_, N, Q>,
         act: impl for<'a, 'b> FnOnce(&mut Posts, &mut E::Hardware, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
     ) -> R {
-        let (room, number, class) = (self.of_posts(), POSTS, self.posts_class);
-        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number, class };
+        let (room, number) = (self.of_posts(), POSTS);
+        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number };
         let mut queue = RoomQueue { queue: &mut *ctx.q, room, number };
         let mut inner = Ctx { now: ctx.now, net: &mut net, q: &mut queue, out: &mut *ctx.out };
         act(&mut self.posts, &mut self.hardware, &mut inner)

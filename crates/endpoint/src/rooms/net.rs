@@ -1,4 +1,4 @@
-//! The network as a room sees it: with traffic classes and connections of its own.
+//! The network as a room sees it: with connections of its own.
 //!
 //! What a room names its messages by means nothing to others. So a message has a number of its own in the network, under
 //! which its name is kept until it has arrived.
@@ -48,8 +48,6 @@ pub struct RoomNet<'a, N> {
     pub(super) room: RoomId,
     /// What tells the rooms of an NPU apart in connections.
     pub(super) number: u8,
-    /// The first of its traffic classes.
-    pub(super) class: u8,
 }
 
 /// The number among the rooms of an NPU of the room that a connection belongs to, and the connection as that names it.
@@ -59,10 +57,6 @@ pub(super) fn of_room(connection: Connection) -> (u8, Connection) {
 }
 
 impl<N: Network> RoomNet<'_, N> {
-    fn class(&self, class: TrafficClass) -> TrafficClass {
-        TrafficClass(self.class + class.0)
-    }
-
     fn queue(&self, queue: u16) -> u16 {
         assert!(queue >> QUEUE_BITS == 0, "connection {queue} to a place, of which a room has {}", 1 << QUEUE_BITS);
         u16::from(self.number) << QUEUE_BITS | queue
@@ -72,7 +66,6 @@ impl<N: Network> RoomNet<'_, N> {
     fn outside(&mut self, message: Message) -> Message {
         Message {
             queue: self.queue(message.queue),
-            class: self.class(message.class),
             tag: self.marks.keep(message.tag, self.room),
             receipt: message.receipt.map(|receipt| self.marks.keep(receipt, self.room)),
             ..message
@@ -98,7 +91,7 @@ impl<N: Network> Network for RoomNet<'_, N> {
     }
 
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, capacity: Bytes) -> Room {
-        self.net.room(now, at, port, self.class(class), capacity)
+        self.net.room(now, at, port, class, capacity)
     }
 
     const BOUNDS_CONNECTIONS: bool = N::BOUNDS_CONNECTIONS;
@@ -109,7 +102,7 @@ impl<N: Network> Network for RoomNet<'_, N> {
     }
 
     fn release<Q: Schedule<Self::Event>>(&mut self, now: Ps, at: NodeId, port: PortId, class: TrafficClass, q: &mut Q) {
-        self.net.release(now, at, port, self.class(class), &mut Lower(q));
+        self.net.release(now, at, port, class, &mut Lower(q));
     }
 
     fn handle<Q: Schedule<Self::Event>>(&mut self, _: Ps, _: Self::Event, _: &mut Q, _: &mut Vec<NetOut>) {

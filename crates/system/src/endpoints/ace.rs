@@ -108,7 +108,7 @@ impl AceSpec {
                 FsmSplitSpec::Need => FsmSplit::Need,
             },
             message: Bytes(positive("message_bytes", self.message_bytes)?.into()),
-            port_buffer: Bytes(self.port_buffer_bytes / u64::from(share)),
+            port_buffer: Bytes(self.port_buffer_bytes),
             transit: match parts.transit {
                 true => Transit::Endpoint { bubble: parts.prevents_deadlock },
                 false => Transit::Network,
@@ -143,10 +143,6 @@ impl EndpointModel for AceSpec {
     }
 
     fn has_packets(&self) -> bool {
-        true
-    }
-
-    fn pushes_back(&self) -> bool {
         true
     }
 
@@ -195,6 +191,6 @@ impl BuildEndpoint for AceSpec {
             AceHardware::new(&config, packet, part.layout.npus())
         };
         let mut engines = engines.into_iter();
-        rooms.build(self, |_| engines.next().expect("an engine is made for each room"), hardware, then)
+        rooms.build(|_| engines.next().expect("an engine is made for each room"), hardware, then)
     }
 }

@@ -98,13 +98,13 @@ impl BuildEndpoint for BaselineSpec {
         match rooms.contention() {
             None => {
                 let cost = |parts: &EndpointParts<'_>| Baseline::new(config, parts.layout.npus());
-                rooms.build(self, |parts| engine::<Baseline>(parts.clone(), cost(&parts)), cost, then)
+                rooms.build(|parts| engine::<Baseline>(parts.clone(), cost(&parts)), cost, then)
             }
             Some(Contention { config: shared, loads, .. }) => {
                 let cost = |parts: &EndpointParts<'_>| {
                     Contended::new(config, shared.clone(), loads.clone(), parts.layout.npus())
                 };
-                rooms.build(self, |parts| engine::<Contended>(parts.clone(), cost(&parts)), cost, then)
+                rooms.build(|parts| engine::<Contended>(parts.clone(), cost(&parts)), cost, then)
             }
         }
     }

@@ -61,6 +61,6 @@ impl BuildEndpoint for IdealSpec {
             let ideal = MessageEndpoint::new(parts.layout, cost, inflight, parts.transit, parts.traced);
             ideal.packet_by_packet(packet).shortest_first(parts.urgent).along_each_dimension(per_dimension)
         };
-        rooms.build(self, engine, |parts| costs(parts).0, then)
+        rooms.build(engine, |parts| costs(parts).0, then)
     }
 }

@@ -100,11 +100,6 @@ pub trait EndpointModel {
     fn needs(&self, _parts: &EndpointParts<'_>) -> Result<EndpointNeeds, Refusal> {
         Ok(EndpointNeeds::default())
     }
-
-    /// Whether what arrives may wait in buffers of the network, so that every room needs traffic classes of its own.
-    fn pushes_back(&self) -> bool {
-        false
-    }
 }
 
 /// An endpoint that can be built.

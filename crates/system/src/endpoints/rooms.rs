@@ -17,7 +17,12 @@ pub struct Rooms<'a> {
     parts: Vec<EndpointParts<'a>>,
     /// What tells the rooms of an NPU apart; none if there is one room and nothing beside it.
     numbers: Option<Vec<u8>>,
+    /// Whether there are messages between two ranks.
+    posts: bool,
 }
+
+/// Packets of an input buffer that are left to messages between two ranks: what a router's rule against deadlock needs.
+const LEFT_TO_POSTS: u32 = 2;
 
 impl<'a> Rooms<'a> {
     /// Those of a run, of such parts.
@@ -27,7 +32,7 @@ impl<'a> Rooms<'a> {
     pub fn new(spec: &Spec, plan: &RunPlan, parts: Vec<EndpointParts<'a>>) -> Result<Rooms<'a>, RunError> {
         // Only graphs that are written out have messages between two ranks.
         if parts.len() == 1 && !matches!(spec.job, JobSpec::Graph { .. }) {
-            return Ok(Rooms { parts, numbers: None });
+            return Ok(Rooms { parts, numbers: None, posts: false });
         }
         let npus = plan.fabric.npus();
         if parts.len() >= MAX_ROOMS || npus > MAX_NPUS {
@@ -51,7 +56,7 @@ impl<'a> Rooms<'a> {
             members().for_each(|npu| taken[npu.index()] |= 1 << number);
             numbers.push(number);
         }
-        Ok(Rooms { parts, numbers: Some(numbers) })
+        Ok(Rooms { parts, numbers: Some(numbers), posts: !plan.job.sends.is_empty() })
     }
 
     /// Whether there are several, or messages between two ranks beside one.
@@ -75,14 +80,12 @@ impl<'a> Rooms<'a> {
     /// A [`Refusal`] of a field of the description.
     pub fn needs(&self, model: &dyn EndpointModel) -> Result<EndpointNeeds, Refusal> {
         let each = self.parts.iter().map(|part| model.needs(part)).collect::<Result<Vec<_>, Refusal>>()?;
-        let classes = if self.are_several() && model.pushes_back() {
-            each.iter().map(|needs| needs.classes).sum::<u8>() + 1 // that of messages between two ranks
-        } else {
-            each.iter().map(|needs| needs.classes).max().unwrap_or(1)
-        };
+        // What arrives for one room may wait for it in an input buffer that another room's messages need, too.
+        let buffer = each.iter().map(|needs| needs.buffer_packets).fold(0, u32::saturating_add);
+        let passing = if self.posts && buffer > 0 { LEFT_TO_POSTS } else { 0 };
         Ok(EndpointNeeds {
-            buffer_packets: each.iter().map(|needs| needs.buffer_packets).max().unwrap_or(0),
-            classes,
+            buffer_packets: buffer.saturating_add(passing),
+            classes: each.iter().map(|needs| needs.classes).max().unwrap_or(1),
             in_order: each.iter().any(|needs| needs.in_order),
         })
     }
@@ -104,7 +107,6 @@ impl<'a> Rooms<'a> {
     /// Builds an endpoint in each room, all on hardware that `hardware` makes.
     pub fn build<N, E, W>(
         self,
-        model: &dyn EndpointModel,
         mut engine: impl FnMut(EndpointParts<'a>) -> E,
         hardware: impl FnOnce(&EndpointParts<'a>) -> E::Hardware,
         then: W,
@@ -116,18 +118,11 @@ impl<'a> Rooms<'a> {
             + Endpoint<N, Event: Timer<Layer = EndpointEvent>>
             + for<'b> Endpoint<RoomNet<'b, N>, Event = <E as Engine>::Timer>,
     {
-        let Rooms { parts, numbers } = self;
+        let Rooms { parts, numbers, .. } = self;
         let Some(numbers) = numbers else {
             let part = parts.into_iter().next().expect("there is a room");
             return Ok(then.with(|| engine(part)));
         };
-        let apart = model.pushes_back();
-        let mut class = 0;
-        let mut classes = Vec::new();
-        for part in &parts {
-            classes.push(class);
-            class += if apart { model.needs(part)?.classes } else { 0 };
-        }
         Ok(then.with(|| {
             let layout = parts[0].layout.clone();
             let npus = layout.npus();
@@ -141,9 +136,8 @@ impl<'a> Rooms<'a> {
                 rooms: (0..npus).map(rooms_of).collect(),
             };
             let hardware = hardware(&parts[0]);
-            let each = parts.into_iter().zip(numbers).zip(classes);
-            let room = |((part, number), class)| RoomPart { engine: engine(part), number, class };
-            syncline_endpoint::Rooms::new(each.map(room).collect(), hardware, on, class)
+            let room = |(part, number)| RoomPart { engine: engine(part), number };
+            syncline_endpoint::Rooms::new(parts.into_iter().zip(numbers).map(room).collect(), hardware, on)
         }))
     }
 }

@@ -184,17 +184,17 @@ fn six_rings_of_a_dgx1() {
     let expected = 14 * (240_000_000u64 / 48 * 40 + 500_000);
     assert!(s.total_ps.abs_diff(expected) < 20 * 1000, "{} {expected}", s.total_ps);
     // Blink, figure 2: three GPUs in a triangle have rings, two groups of four run at the same time.
-    let triangle = GroupsSpec { members: vec![vec![0, 1, 3]], grid: None };
+    let triangle = GroupsSpec { members: vec![vec![0, 1, 3]], grid: None, along: None };
     let s = run(&dgx1v(Some(triangle))).summary;
     assert_eq!(s.npus, 8);
     let expected = 4 * (240_000_000u64 / 6 * 40 + 500_000);
     assert!(s.total_ps.abs_diff(expected) < 20 * 1000, "{} {expected}", s.total_ps);
-    let two = GroupsSpec { members: vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]], grid: None };
+    let two = GroupsSpec { members: vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]], grid: None, along: None };
     assert!(run(&dgx1v(Some(two))).summary.total_ps > 0);
     // 1 and 4 have no link, and GPU 0 between them forwards.
-    let line = GroupsSpec { members: vec![vec![0, 1, 4]], grid: None };
+    let line = GroupsSpec { members: vec![vec![0, 1, 4]], grid: None, along: None };
     assert!(run(&dgx1v(Some(line))).summary.total_ps > 0);
-    let apart = GroupsSpec { members: vec![vec![1, 4]], grid: None };
+    let apart = GroupsSpec { members: vec![vec![1, 4]], grid: None, along: None };
     let error = run_spec(&dgx1v(Some(apart)), None).expect_err("not connected").to_string();
     assert_eq!(error, "fabric.links: there is no route from GPU 4 to GPU 1");
 }
@@ -202,7 +202,7 @@ fn six_rings_of_a_dgx1() {
 #[test]
 fn groups_that_are_none_are_refused() {
     let refused = |members: Vec<Vec<u32>>, grid| {
-        let spec = dgx1v(Some(GroupsSpec { members, grid }));
+        let spec = dgx1v(Some(GroupsSpec { members, grid, along: None }));
         run_spec(&spec, None).expect_err("no groups").to_string()
     };
     assert!(refused(vec![], None).contains("accepted: at least one"));

@@ -89,7 +89,7 @@ fn a_way_of_many_links_is_as_long_as_all_of_them() {
     spec.collectives.algorithm = AlgorithmSpec::Direct;
     dims(&mut spec)[1].latency_ps = 3_000_000 * 1_000_000_000_000;
     assert!(refusal(&spec).contains("days of simulated time; accepted: up to 106 days"), "four links in a row");
-    spec.groups = Some(GroupsSpec { members: vec![vec![0, 2]], grid: None });
+    spec.groups = Some(GroupsSpec { members: vec![vec![0, 2]], grid: None, along: None });
     assert!(run(&spec).summary.total_ps > 6_000_000 * 1_000_000_000_000, "one link, twice");
 }
 

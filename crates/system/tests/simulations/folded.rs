@@ -109,15 +109,17 @@ fn groups_that_look_alike() {
     let lines: Vec<Vec<u32>> = (0..8).map(|g| (3 * g..3 * g + 3).collect()).collect();
     let mut spec = spec(&RINGS, ideal());
     spec.collectives.algorithm = AlgorithmSpec::Ring;
-    spec.groups = Some(GroupsSpec { members: lines, grid: None });
+    spec.groups = Some(GroupsSpec { members: lines, grid: None, along: None });
     same_both_ways(&spec);
     let mut pairs = crate::folded::spec(&[(BlockSpec::Ring, 8)], ideal());
     pairs.collectives.algorithm = AlgorithmSpec::Ring;
-    pairs.groups = Some(GroupsSpec { members: (0..4).map(|g| vec![2 * g, 2 * g + 1]).collect(), grid: None });
+    pairs.groups =
+        Some(GroupsSpec { members: (0..4).map(|g| vec![2 * g, 2 * g + 1]).collect(), grid: None, along: None });
     same_both_ways(&pairs);
-    pairs.groups = Some(GroupsSpec { members: vec![vec![0, 1], vec![2, 4], vec![3, 5], vec![6, 7]], grid: None });
+    pairs.groups =
+        Some(GroupsSpec { members: vec![vec![0, 1], vec![2, 4], vec![3, 5], vec![6, 7]], grid: None, along: None });
     assert!(refused(&pairs).contains("no two NPUs are alike"), "{}", refused(&pairs));
-    pairs.groups = Some(GroupsSpec { members: vec![vec![0, 1, 2]], grid: None });
+    pairs.groups = Some(GroupsSpec { members: vec![vec![0, 1, 2]], grid: None, along: None });
     assert!(refused(&pairs).contains("fold: the run cannot be folded"));
 }
 

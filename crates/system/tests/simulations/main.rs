@@ -11,6 +11,7 @@ mod closed_forms;
 mod contention;
 mod dimension_limits;
 mod failures;
+mod families;
 mod folded;
 mod hybrid;
 mod layers;

@@ -253,7 +253,7 @@ fn two_switches(class: &str, members: Vec<Vec<u32>>) -> Spec {
     let links = ends.flat_map(|(a, b)| [link(a, b), link(b, a)]).collect();
     let mut spec = spec(&[(SWITCH, 6)], KINDS[0], 64 << 10);
     spec.fabric = FabricSpec::Graph { npus: 6, nodes, classes: vec![class.into()], links };
-    spec.groups = Some(GroupsSpec { members, grid: None });
+    spec.groups = Some(GroupsSpec { members, grid: None, along: None });
     spec
 }
 

@@ -76,7 +76,7 @@ fn an_ace_touches_memory_only_at_the_ends() {
 /// Two NPUs of a ring that lie `hops` apart; the others only forward.
 pub fn pair(hops: u32, endpoint: EndpointSpec, kind: CollectiveKindSpec, bytes: u64) -> Spec {
     let mut spec = all_to_all(torus(&[2 * hops + 1]), endpoint, bytes);
-    spec.groups = Some(GroupsSpec { members: vec![vec![0, hops]], grid: None });
+    spec.groups = Some(GroupsSpec { members: vec![vec![0, hops]], grid: None, along: None });
     spec.job = JobSpec::Collective { collective: kind, bytes, root: 0, beside: vec![] };
     spec
 }

@@ -1,0 +1,361 @@
+//! Families of communicators, and classes of NPUs with graphs of their own.
+
+use crate::support::{ace, all_reduce, baseline, chunks_of, dim, forwarding, ideal, packet, run, streaming};
+use proptest::prelude::*;
+use syncline_system::spec::{
+    AlgorithmSpec, BlockSpec, ChunkingSpec, ClassSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec, DimSpec,
+    EndpointSpec, FamilySpec, FlowSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec, MessageSpec,
+    NetworkSpec, OrderSpec, PassSpec, SchedulingSpec, Spec, WorkSpec,
+};
+use syncline_system::{Results, RunError, Values, run_spec};
+
+pub fn node(work: WorkSpec, after: &[u32]) -> GraphNodeSpec {
+    named("a", work, after)
+}
+
+pub fn named(layer: &str, work: WorkSpec, after: &[u32]) -> GraphNodeSpec {
+    let (layer, after) = (layer.to_string(), after.to_vec());
+    GraphNodeSpec { layer, pass: PassSpec::Forward, stream: 0, after, after_previous: vec![], work }
+}
+
+pub fn time(time_ps: u64) -> WorkSpec {
+    WorkSpec::Time { time_ps }
+}
+
+pub fn reduce(family: u8, bytes: u64) -> WorkSpec {
+    WorkSpec::Collective { family, kind: CollectiveKindSpec::AllReduce, bytes, root: 0 }
+}
+
+fn message(peer: i32, tag: u32, bytes: u64) -> MessageSpec {
+    MessageSpec { family: 0, peer, tag, bytes }
+}
+
+pub fn class(name: &str, npus: impl IntoIterator<Item = u32>, nodes: Vec<GraphNodeSpec>) -> ClassSpec {
+    let (name, npus) = (name.to_string(), npus.into_iter().collect());
+    ClassSpec { name, npus, streams: vec![OrderSpec::InOrder], nodes }
+}
+
+pub fn compute() -> ComputeSpec {
+    ComputeSpec { flops_per_s: 1e12, memory_bytes_per_s: 1e12, scale: 1.0, array: None, tile: None }
+}
+
+pub fn collectives() -> CollectiveSpec {
+    let spec = all_reduce(vec![dim(2, 1, 1)], ideal(), 1).collectives;
+    CollectiveSpec { algorithm: AlgorithmSpec::Ring, ..spec }
+}
+
+pub fn list(name: &str, groups: &[&[u32]]) -> FamilySpec {
+    let groups = groups.iter().map(|group| group.to_vec()).collect();
+    FamilySpec { name: name.into(), members: MembersSpec::List { groups, grid: None }, collectives: collectives() }
+}
+
+pub fn on_grid(name: &str, sizes: &[u32], along: &[u8]) -> FamilySpec {
+    let members = MembersSpec::Grid { sizes: sizes.to_vec(), along: along.to_vec(), first: 0 };
+    FamilySpec { name: name.into(), members, collectives: collectives() }
+}
+
+/// Graphs on a fabric.
+pub fn graph(
+    dims: Vec<DimSpec>,
+    endpoint: EndpointSpec,
+    network: NetworkSpec,
+    families: Vec<FamilySpec>,
+    classes: Vec<ClassSpec>,
+) -> Spec {
+    let mut spec = all_reduce(dims, endpoint, 0);
+    spec.network = network;
+    spec.families = families;
+    spec.job = JobSpec::Graph {
+        graph: GraphSpec { classes },
+        iterations: 1,
+        drain: true,
+        stragglers: vec![],
+        compute: compute(),
+        background: None,
+    };
+    spec
+}
+
+pub fn flow() -> NetworkSpec {
+    NetworkSpec::Flow(FlowSpec::default())
+}
+
+fn switch(size: u32, rate_gbs: u64, latency_ps: u64) -> DimSpec {
+    DimSpec { block: BlockSpec::Switch, ..dim(size, rate_gbs, latency_ps) }
+}
+
+/// GPipe on `stages` stages with `micro` micro-batches, forward of `f` and backward of `b`, with messages of no bytes.
+fn pipeline(stages: u32, micro: u32, replicas: u32, (f, b): (u64, u64)) -> Spec {
+    let first = |stage: u32| stage == 0;
+    let last = |stage: u32| stage == stages - 1;
+    let stage_of = |stage: u32| {
+        let mut nodes = Vec::new();
+        for i in 0..micro {
+            let mut after = vec![];
+            if !first(stage) {
+                nodes.push(named(&format!("r{i}"), WorkSpec::Recv(message(-1, 0, 0)), &[]));
+                after.push(nodes.len() as u32 - 1);
+            }
+            nodes.push(named(&format!("f{i}"), time(f), &after));
+            if !last(stage) {
+                let done = nodes.len() as u32 - 1;
+                nodes.push(named(&format!("s{i}"), WorkSpec::Send(message(1, 0, 0)), &[done]));
+            }
+        }
+        for i in 0..micro {
+            let mut after = vec![];
+            if !last(stage) {
+                nodes.push(named(&format!("rb{i}"), WorkSpec::Recv(message(1, 1, 0)), &[]));
+                after.push(nodes.len() as u32 - 1);
+            }
+            nodes.push(named(&format!("b{i}"), time(b), &after));
+            if !first(stage) {
+                let done = nodes.len() as u32 - 1;
+                nodes.push(named(&format!("sb{i}"), WorkSpec::Send(message(-1, 1, 0)), &[done]));
+            }
+        }
+        class(&format!("stage {stage}"), (0..replicas).map(|r| r * stages + stage), nodes)
+    };
+    let family = on_grid("pipeline", &[stages, replicas], &[0]);
+    let free = syncline_system::spec::IdealSpec { step_latency_ps: 0, ..Default::default() };
+    let dims = vec![switch(stages * replicas, 1, 0)];
+    graph(dims, EndpointSpec::Ideal(free), flow(), vec![family], (0..stages).map(stage_of).collect())
+}
+
+#[test]
+fn the_bubble_of_a_pipeline_is_exact_when_communication_is_free() {
+    for (stages, micro, replicas) in [(4, 8, 2), (2, 1, 1), (3, 7, 3), (1, 4, 2)] {
+        let (f, b) = (1000, 2000);
+        let results = run(&pipeline(stages, micro, replicas, (f, b)));
+        let summary = &results.summary;
+        let (p, m) = (u64::from(stages), u64::from(micro));
+        assert_eq!(summary.total_ps, (m + p - 1) * (f + b));
+        assert_eq!((summary.compute_ps, summary.bubble_ps), (m * (f + b), (p - 1) * (f + b)), "{stages} {micro}");
+        assert_eq!(summary.exposed_ps + summary.background_wait_ps + summary.drain_ps, 0);
+    }
+}
+
+#[test]
+fn two_stages_that_wait_for_each_other_are_both_named() {
+    let stage = |name: &str, npu: u32, peer: i32| {
+        let nodes = vec![
+            named("in", WorkSpec::Recv(message(peer, 0, 8)), &[]),
+            named("work", time(10), &[0]),
+            named("out", WorkSpec::Send(message(peer, 0, 8)), &[1]),
+        ];
+        class(name, [npu], nodes)
+    };
+    let classes = vec![stage("one", 0, 1), stage("two", 1, -1)];
+    let spec = graph(vec![switch(2, 1, 0)], ideal(), flow(), vec![list("pair", &[&[0, 1]])], classes);
+    let error = run_spec(&spec, None).expect_err("a deadlock").to_string();
+    for part in [
+        "NPU 0, compute of work forward of iteration 0 of class one waits for the receive from rank +1 of in",
+        "NPU 1, compute of work forward of iteration 0 of class two waits for the receive from rank -1 of in",
+    ] {
+        assert!(error.contains(part), "{part:?} is not in {error}");
+    }
+}
+
+/// A single collective as a graph runs as it does without, whatever carries it out.
+#[test]
+fn a_room_is_as_good_as_an_endpoint_of_its_own() {
+    let torus = || crate::support::ace_torus([4, 2, 2]);
+    let networks = || [NetworkSpec::all(), vec![packet(false)]].concat();
+    for endpoint in [ideal(), streaming(804), baseline(), ace()] {
+        for network in networks() {
+            for (kind, algorithm) in [
+                (CollectiveKindSpec::AllReduce, AlgorithmSpec::AceFourPhase),
+                (CollectiveKindSpec::AllReduce, AlgorithmSpec::Ring),
+                (CollectiveKindSpec::ReduceScatter, AlgorithmSpec::Ring),
+                (CollectiveKindSpec::AllToAll, AlgorithmSpec::Direct),
+            ] {
+                let endpoint = match kind {
+                    CollectiveKindSpec::AllToAll => forwarding(endpoint.clone()),
+                    _ => endpoint.clone(),
+                };
+                let mut alone = all_reduce(torus(), endpoint.clone(), 0);
+                alone.network = network.clone();
+                alone.collectives.algorithm = algorithm;
+                alone.job = JobSpec::Collective { collective: kind, bytes: 1_000_000, root: 0, beside: vec![] };
+                let mut family = list("all", &[&(0..16).collect::<Vec<u32>>()]);
+                family.collectives = alone.collectives.clone();
+                let work = WorkSpec::Collective { family: 0, kind, bytes: 1_000_000, root: 0 };
+                let classes = vec![class("all", 0..16, vec![node(work, &[])])];
+                let graph = graph(torus(), endpoint.clone(), network.clone(), vec![family], classes);
+                let times = |results: &Results| {
+                    let summary = &results.summary;
+                    let network = (summary.network.link_bytes, summary.network.packet_hops);
+                    (summary.total_ps, network, summary.endpoint.sent_bytes, summary.endpoint.breakdown.network_ps)
+                };
+                assert_eq!(times(&run(&alone)), times(&run(&graph)), "{kind:?} {algorithm:?} {endpoint:?} {network:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_of_three_and_of_five_take_the_time_of_their_rings() {
+    // On a switch, one chunk of S bytes around a ring of n: 2 (n - 1) steps of S/n bytes over two links.
+    let mut family = list("data", &[&[0, 1, 2], &[3, 4, 5, 6, 7]]);
+    family.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+    family.collectives.lanes = LanesSpec::One;
+    let free = syncline_system::spec::IdealSpec { step_latency_ps: 0, ..Default::default() };
+    let classes = vec![class("all", 0..8, vec![node(reduce(0, 30_000), &[]), node(time(1), &[0])])];
+    let spec = graph(vec![switch(8, 1, 500)], EndpointSpec::Ideal(free), flow(), vec![family], classes);
+    let results = run(&spec);
+    let ring = |n: u64| 2 * (n - 1) * (30_000 / n * 1000 + 2 * 500);
+    let table = results.tables.iter().find(|table| table.name == "collectives").expect("a table");
+    let completed = table.columns.iter().find(|column| column.0.name == "completed_ps").expect("a column");
+    let Values::OptionalInt(completed) = &completed.1 else { panic!("times may be missing") };
+    assert_eq!(*completed, [Some(ring(3) as i64), Some(ring(5) as i64)]);
+    assert_eq!(results.summary.total_ps, ring(5) + 1);
+}
+
+#[test]
+fn streams_by_readiness_take_what_is_ready() {
+    // In order, the second node keeps the third waiting, which is ready at once; by readiness it does not.
+    let nodes = || {
+        vec![named("wait", reduce(0, 1_000), &[]), named("late", time(5), &[0]), named("soon", time(7_000_000), &[])]
+    };
+    let spec = |order: OrderSpec| {
+        let all = ClassSpec { streams: vec![order], ..class("all", 0..2, nodes()) };
+        graph(vec![switch(2, 1, 500_000)], ideal(), flow(), vec![list("pair", &[&[0, 1]])], vec![all])
+    };
+    let (in_order, ready) = (run(&spec(OrderSpec::InOrder)).summary, run(&spec(OrderSpec::ByReadiness)).summary);
+    assert_eq!(ready.total_ps, 7_000_005);
+    assert_eq!((ready.exposed_ps, ready.compute_ps), (0, 7_000_005));
+    assert_eq!(in_order.total_ps, in_order.exposed_ps + 7_000_005);
+    assert!(in_order.exposed_ps > 2_000_000);
+}
+
+#[test]
+fn ranks_that_disagree_are_named() {
+    let of = |name: &str, npu: u32, bytes| class(name, [npu], vec![named("grad", reduce(0, bytes), &[])]);
+    let classes = vec![of("one", 0, 100), of("two", 1, 200)];
+    let spec = graph(vec![switch(2, 1, 0)], ideal(), flow(), vec![list("pair", &[&[0, 1]])], classes);
+    let error = run_spec(&spec, None).expect_err("a mismatch").to_string();
+    assert!(error.contains("all-reduce of 100 B") && error.contains("all-reduce of 200 B"), "{error}");
+    assert!(error.contains("class one") && error.contains("class two"), "{error}");
+
+    let send = class("one", [0], vec![node(WorkSpec::Send(message(1, 0, 10)), &[])]);
+    let receive = class("two", [1], vec![node(WorkSpec::Recv(message(1, 0, 11)), &[])]);
+    let spec = graph(vec![switch(2, 1, 0)], ideal(), flow(), vec![list("pair", &[&[0, 1]])], vec![send, receive]);
+    let error = run_spec(&spec, None).expect_err("unequal lengths").to_string();
+    assert!(error.contains("receives 11 B") && error.contains("10 B were sent"), "{error}");
+}
+
+#[test]
+fn what_there_is_not_is_refused_by_field() {
+    let refused = |change: fn(&mut Spec)| {
+        let classes = vec![class("all", 0..4, vec![node(reduce(0, 100), &[])])];
+        let mut spec = graph(vec![switch(4, 1, 0)], ideal(), flow(), vec![list("pair", &[&[0, 1], &[2, 3]])], classes);
+        change(&mut spec);
+        match run_spec(&spec, None) {
+            Err(RunError::Spec(refusals)) => refusals[0].field.join("."),
+            other => panic!("{:?}", other.map(|results| results.summary)),
+        }
+    };
+    fn classes(spec: &mut Spec) -> &mut Vec<ClassSpec> {
+        match &mut spec.job {
+            JobSpec::Graph { graph, .. } => &mut graph.classes,
+            other => panic!("{other:?}"),
+        }
+    }
+    let cases: [(fn(&mut Spec), &str); 9] = [
+        (|spec| classes(spec)[0].nodes[0].work = reduce(1, 1), "job.graph.classes.0.nodes.0.work.family"),
+        (|spec| classes(spec)[0].nodes[0].after = vec![0], "job.graph.classes.0.nodes.0.after"),
+        (|spec| classes(spec)[0].nodes[0].after_previous = vec![9], "job.graph.classes.0.nodes.0.after_previous"),
+        (|spec| classes(spec)[0].nodes[0].stream = 1, "job.graph.classes.0.nodes.0.stream"),
+        (|spec| classes(spec)[0].npus = vec![4], "job.graph.classes.0.npus"),
+        (|spec| classes(spec)[0].npus = vec![1, 1], "job.graph.classes.0.npus"),
+        (|spec| spec.families = vec![list("pair", &[&[0, 1]])], "job.graph.classes.0.npus"),
+        (|spec| spec.families = vec![list("pair", &[&[0, 1], &[1, 2]])], "families.0.members.groups"),
+        (|spec| spec.families = vec![on_grid("pair", &[4, 2], &[0])], "families.0.members.sizes"),
+    ];
+    for (change, field) in cases {
+        assert_eq!(refused(change), field);
+    }
+}
+
+/// Random NPUs in random communicators, which call for collectives in any order without waiting for them.
+#[derive(Clone, Debug)]
+struct Crowd {
+    npus: u32,
+    /// By family, which group an NPU is in; groups of one are left out.
+    families: Vec<Vec<u32>>,
+    /// By NPU, the order in which it issues the collectives.
+    orders: Vec<Vec<usize>>,
+    /// By collective, family and bytes.
+    collectives: Vec<(usize, u64)>,
+    inflight: u32,
+    chunk: u64,
+    lifo: bool,
+}
+
+fn crowd() -> impl Strategy<Value = Crowd> {
+    (2u32..9, 1usize..4, 1usize..7).prop_flat_map(|(npus, families, collectives)| {
+        let groups = prop::collection::vec(prop::collection::vec(0u32..3, npus as usize), families);
+        let orders =
+            prop::collection::vec(Just((0..collectives).collect::<Vec<usize>>()).prop_shuffle(), npus as usize);
+        let collectives = prop::collection::vec((0..families, 1u64..5_000), collectives);
+        (Just(npus), groups, orders, collectives, 1u32..3, 100u64..3_000, any::<bool>()).prop_map(
+            |(npus, families, orders, collectives, inflight, chunk, lifo)| Crowd {
+                npus,
+                families,
+                orders,
+                collectives,
+                inflight,
+                chunk,
+                lifo,
+            },
+        )
+    })
+}
+
+impl Crowd {
+    fn groups(&self, family: usize) -> Vec<Vec<u32>> {
+        let of = |group: u32| (0..self.npus).filter(|&n| self.families[family][n as usize] == group).collect();
+        (0..3).map(of).filter(|group: &Vec<u32>| !group.is_empty()).collect()
+    }
+
+    /// Every NPU is a class of its own, which computes a little before it issues each of its collectives.
+    fn spec(&self, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
+        let family = |family: usize| {
+            let groups = self.groups(family);
+            let mut spec = list(&format!("f{family}"), &groups.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            spec.collectives.inflight = self.inflight;
+            spec.collectives.chunking = chunks_of(self.chunk);
+            spec.collectives.scheduling = if self.lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };
+            spec
+        };
+        let class_of = |npu: u32| {
+            // Collectives are matched by their order in the graph, which is the same on all; that of their issue is not.
+            let count = self.collectives.len() as u32;
+            let order = &self.orders[npu as usize];
+            let mut nodes: Vec<GraphNodeSpec> = (0..count).map(|i| node(time(1_000 + u64::from(i)), &[])).collect();
+            for (number, &(family, bytes)) in self.collectives.iter().enumerate() {
+                let place = order.iter().position(|&n| n == number).expect("each has a place") as u32;
+                nodes.push(node(reduce(family as u8, bytes), &[place]));
+            }
+            class(&format!("{npu}"), [npu], nodes)
+        };
+        let families = (0..self.families.len()).map(family).collect();
+        graph(vec![switch(self.npus, 1, 500)], endpoint, network, families, (0..self.npus).map(class_of).collect())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn overlapping_communicators_always_finish(crowd in crowd(), shuffle in any::<u64>()) {
+        for endpoint in [ideal(), baseline()] {
+            for network in [flow(), packet(true)] {
+                let spec = crowd.spec(endpoint.clone(), network);
+                let results = run(&spec);
+                let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
+                prop_assert_eq!(crate::support::fingerprint(&results), crate::support::fingerprint(&shuffled));
+            }
+        }
+    }
+}
