@@ -441,7 +441,7 @@ impl Layout {
     }
 
     /// The numbers of all plans.
-    pub fn plan_ids(&self) -> impl Iterator<Item = PlanId> + Clone + use<> {
+    pub fn plan_ids(&self) -> impl ExactSizeIterator<Item = PlanId> + Clone + use<> {
         (0..self.plans.len()).map(PlanId::from_index)
     }
 

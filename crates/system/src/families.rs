@@ -1,6 +1,6 @@
 //! The communicators of a description, sorted into cohorts.
 
-use crate::cohorts::{Group, Members, Precedence, Signed, sign};
+use crate::cohorts::{CohortId, Group, Members, Precedence, Signed, sign};
 use crate::errors::RunError;
 use crate::job::Job;
 use crate::spec::{FabricSpec, GroupsSpec, MembersSpec, Spec};
@@ -78,10 +78,15 @@ impl<'a> Families<'a> {
         Ok(Families { cohorts, classes, signed: Some((signed, groups)) })
     }
 
-    /// Cohorts that the NPU with most of them is in.
-    pub fn share(&self) -> u32 {
-        let roles = self.signed.iter().flat_map(|(signed, _)| &signed.roles);
-        roles.map(|(_, cohorts)| cohorts.len() as u32).max().unwrap_or(1).max(1)
+    /// Cohorts in which collectives are asked for, of the NPU that is in most of them.
+    pub fn share(&self, job: &Job) -> u32 {
+        let Some((signed, _)) = &self.signed else { return 1 };
+        let asked = |cohort: &&CohortId| {
+            let family = signed.cohorts[cohort.index()].0;
+            !job.demands[family.index()].collectives.is_empty()
+        };
+        let of_role = |(_, cohorts): &(ClassId, Vec<CohortId>)| cohorts.iter().filter(asked).count() as u32;
+        signed.roles.iter().map(of_role).max().unwrap_or(1).max(1)
     }
 
     /// The order in which collectives may be entered into logs; none where there is one class, with one cohort of each

@@ -54,7 +54,7 @@ pub struct RunPlan {
     pub classes: Arc<[ClassId]>,
     /// The order in which collectives may be entered into logs, where it matters.
     pub precedence: Option<Precedence>,
-    /// Cohorts that the NPU with most of them is in.
+    /// Cohorts in which collectives are asked for, of the NPU that is in most of them.
     pub share: u32,
     /// Whether the endpoints forward what is for distant NPUs.
     pub transit: bool,
@@ -91,7 +91,7 @@ impl RunPlan {
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(npus, |g| g.len() as u32);
         let job = job(ranks)?;
         let families = Families::new(spec, &job, npus)?;
-        let share = families.share();
+        let share = families.share(&job);
         let mut remarks = Vec::new();
         let mut cohorts = Vec::new();
         let mut contention = None;

@@ -109,11 +109,14 @@ impl<N: Network> Endpoint<N> for Ace {
             network: self.flights.time(now),
             buses: &["memory", "bus_tx", "bus_rx"],
             resources: resources.cloned().collect(),
-            partitions: self.sram.partitions().map(partition).collect(),
+            // An engine that is asked for nothing has a room in name only.
+            partitions: self.sram.partitions().filter(|_| self.layout.plan_ids().len() > 0).map(partition).collect(),
             fsm_peak: self.fsms.peak(),
-            fsms: self.config.fsms,
+            fsms: if self.layout.plan_ids().len() > 0 { self.config.fsms } else { 0 },
             fsms_of_phases: self.fsms_of_phases(),
-            occupancy: Some(self.levels.until(now, self.sram.partitions())),
+            occupancy: Some(
+                self.levels.until(now, self.sram.partitions().filter(|_| self.layout.plan_ids().len() > 0)),
+            ),
         }
     }
 }

@@ -102,7 +102,7 @@ impl BuildEndpoint for BaselineSpec {
             }
             Some(Contention { config: shared, loads, .. }) => {
                 let cost = |parts: &EndpointParts<'_>| {
-                    Contended::new(config, shared.clone(), loads.clone(), parts.layout.npus())
+                    Contended::new(config, shared, loads.clone(), parts.layout.npus())
                 };
                 rooms.build(|parts| engine::<Contended>(parts.clone(), cost(&parts)), cost, then)
             }

@@ -3,9 +3,9 @@
 use crate::support::{ace, all_reduce, baseline, chunks_of, dim, forwarding, ideal, packet, run, streaming};
 use proptest::prelude::*;
 use syncline_system::spec::{
-    AlgorithmSpec, BlockSpec, ChunkingSpec, ClassSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec, DimSpec,
-    EndpointSpec, FamilySpec, FlowSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec, MessageSpec,
-    NetworkSpec, OrderSpec, PassSpec, SchedulingSpec, Spec, WorkSpec,
+    AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, ClassSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
+    DimSpec, EndpointSpec, FamilySpec, FlowSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec,
+    MessageSpec, NetworkSpec, OrderSpec, PacketSpec, PassSpec, SchedulingSpec, Spec, WorkSpec,
 };
 use syncline_system::{Results, RunError, Values, run_spec};
 
@@ -277,7 +277,7 @@ fn what_there_is_not_is_refused_by_field() {
     }
 }
 
-/// Random NPUs in random communicators, which call for collectives in any order without waiting for them.
+/// Random NPUs in random communicators, which call for collectives in any order, and wait for some of them.
 #[derive(Clone, Debug)]
 struct Crowd {
     npus: u32,
@@ -285,6 +285,8 @@ struct Crowd {
     families: Vec<Vec<u32>>,
     /// By NPU, the order in which it issues the collectives.
     orders: Vec<Vec<usize>>,
+    /// By NPU and collective, an earlier collective for which it waits before it issues that one, if it is not negative.
+    waits: Vec<Vec<i32>>,
     /// By collective, family and bytes.
     collectives: Vec<(usize, u64)>,
     inflight: u32,
@@ -297,12 +299,14 @@ fn crowd() -> impl Strategy<Value = Crowd> {
         let groups = prop::collection::vec(prop::collection::vec(0u32..3, npus as usize), families);
         let orders =
             prop::collection::vec(Just((0..collectives).collect::<Vec<usize>>()).prop_shuffle(), npus as usize);
+        let waits = prop::collection::vec(prop::collection::vec(-8i32..6, collectives), npus as usize);
         let collectives = prop::collection::vec((0..families, 1u64..5_000), collectives);
-        (Just(npus), groups, orders, collectives, 1u32..3, 100u64..3_000, any::<bool>()).prop_map(
-            |(npus, families, orders, collectives, inflight, chunk, lifo)| Crowd {
+        (Just(npus), groups, (orders, waits), collectives, 1u32..3, 100u64..3_000, any::<bool>()).prop_map(
+            |(npus, families, (orders, waits), collectives, inflight, chunk, lifo)| Crowd {
                 npus,
                 families,
                 orders,
+                waits,
                 collectives,
                 inflight,
                 chunk,
@@ -335,7 +339,10 @@ impl Crowd {
             let mut nodes: Vec<GraphNodeSpec> = (0..count).map(|i| node(time(1_000 + u64::from(i)), &[])).collect();
             for (number, &(family, bytes)) in self.collectives.iter().enumerate() {
                 let place = order.iter().position(|&n| n == number).expect("each has a place") as u32;
-                nodes.push(node(reduce(family as u8, bytes), &[place]));
+                let earlier = self.waits[npu as usize][number];
+                let waits = u32::try_from(earlier).ok().filter(|&earlier| (earlier as usize) < number);
+                let after: Vec<u32> = [place].into_iter().chain(waits.map(|earlier| count + earlier)).collect();
+                nodes.push(node(reduce(family as u8, bytes), &after));
             }
             class(&format!("{npu}"), [npu], nodes)
         };
@@ -345,7 +352,7 @@ impl Crowd {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(2_500))]
 
     #[test]
     fn overlapping_communicators_always_finish(crowd in crowd(), shuffle in any::<u64>()) {
@@ -356,6 +363,115 @@ proptest! {
                 let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
                 prop_assert_eq!(crate::support::fingerprint(&results), crate::support::fingerprint(&shuffled));
             }
+        }
+    }
+}
+
+/// Communicators along the dimensions of a torus, which call for collectives in any order without waiting for them.
+#[derive(Clone, Debug)]
+struct Lattice {
+    sizes: [u32; 3],
+    /// By family, the dimensions along which it extends.
+    along: Vec<Vec<u8>>,
+    /// By NPU, the order in which it issues the collectives.
+    orders: Vec<Vec<usize>>,
+    /// By collective, family, kind and bytes.
+    collectives: Vec<(usize, CollectiveKindSpec, u64)>,
+    chunk: u64,
+    inflight: u32,
+    lifo: bool,
+    /// Whether families of one dimension exchange with each other directly.
+    direct: bool,
+}
+
+fn lattice() -> impl Strategy<Value = Lattice> {
+    let dims = prop::sample::subsequence(vec![0u8, 1, 2], 1..=2).prop_shuffle();
+    let kinds = prop::sample::select(vec![
+        CollectiveKindSpec::AllReduce,
+        CollectiveKindSpec::ReduceScatter,
+        CollectiveKindSpec::AllGather,
+    ]);
+    let sizes = prop::array::uniform3(2u32..4);
+    (sizes, prop::collection::vec((dims, kinds), 1..4), 1usize..6).prop_flat_map(|(sizes, families, count)| {
+        let npus = sizes.iter().product::<u32>() as usize;
+        let orders = prop::collection::vec(Just((0..count).collect::<Vec<usize>>()).prop_shuffle(), npus);
+        let of = 0..families.len();
+        let collectives = prop::collection::vec((of, 1u64..20_000), count);
+        let rest = (512u64..4_096, 1u32..3, any::<bool>(), any::<bool>());
+        (Just(sizes), Just(families), orders, collectives, rest).prop_map(
+            |(sizes, families, orders, collectives, (chunk, inflight, lifo, direct))| {
+                // An ACE carries out collectives of equally many phases, so each family has one kind.
+                let kinds: Vec<CollectiveKindSpec> = families.iter().map(|family| family.1).collect();
+                let of_family = |(family, bytes): (usize, u64)| (family, kinds[family], bytes);
+                let collectives = collectives.into_iter().map(of_family).collect();
+                let along = families.into_iter().map(|family| family.0).collect();
+                Lattice { sizes, along, orders, collectives, chunk, inflight, lifo, direct }
+            },
+        )
+    })
+}
+
+impl Lattice {
+    fn spec(&self, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
+        let family = |(number, along): (usize, &Vec<u8>)| {
+            let mut spec = on_grid(&format!("f{number}"), &self.sizes, along);
+            spec.collectives.algorithm = match self.direct && along.len() == 1 {
+                true => AlgorithmSpec::Direct,
+                false => AlgorithmSpec::Ring,
+            };
+            spec.collectives.inflight = self.inflight;
+            spec.collectives.chunking = chunks_of(self.chunk);
+            spec.collectives.padding = true;
+            spec.collectives.scheduling = if self.lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };
+            spec
+        };
+        let class_of = |(npu, order): (usize, &Vec<usize>)| {
+            let count = self.collectives.len() as u64;
+            let mut nodes: Vec<GraphNodeSpec> = (0..count).map(|i| node(time(1_000 + i), &[])).collect();
+            for (number, &(family, kind, bytes)) in self.collectives.iter().enumerate() {
+                let place = order.iter().position(|&n| n == number).expect("each has a place") as u32;
+                let work = WorkSpec::Collective { family: family as u8, kind, bytes, root: 0 };
+                nodes.push(node(work, &[place]));
+            }
+            class(&format!("{npu}"), [npu as u32], nodes)
+        };
+        let families = self.along.iter().enumerate().map(family).collect();
+        let dims = self.sizes.iter().map(|&size| dim(size, 1, 500)).collect();
+        graph(dims, endpoint, network, families, self.orders.iter().enumerate().map(class_of).collect())
+    }
+}
+
+/// An ACE with the smallest SRAM and the smallest input buffers that it is not refused with.
+fn smallest(lattice: &Lattice, network: impl Fn(Option<u32>) -> NetworkSpec) -> Spec {
+    let with = |sram_bytes: u64, buffer: Option<u32>| {
+        let ace = AceSpec { sram_bytes, message_bytes: 512, ..crate::support::ace_spec() };
+        lattice.spec(EndpointSpec::Ace(ace), network(buffer))
+    };
+    let refused = |spec: &Spec| run_spec(spec, None).err().map(|error| crate::support::least(&error));
+    let sram = refused(&with(1, None)).expect("an SRAM of one byte is too small");
+    let spec = with(sram, Some(1));
+    match refused(&spec) {
+        Some(buffer) => with(sram, Some(buffer as u32)),
+        None => spec,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn communicators_along_a_torus_always_finish(lattice in lattice(), shuffle in any::<u64>()) {
+        let packets = |buffer_packets| NetworkSpec::Packet(PacketSpec { buffer_packets, ..PacketSpec::DEFAULT });
+        let specs = [
+            lattice.spec(ideal(), flow()),
+            lattice.spec(baseline(), packets(None)),
+            smallest(&lattice, |_| flow()),
+            smallest(&lattice, packets),
+        ];
+        for spec in specs {
+            let results = run(&spec);
+            let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
+            prop_assert_eq!(crate::support::fingerprint(&results), crate::support::fingerprint(&shuffled));
         }
     }
 }
