@@ -101,9 +101,8 @@ impl BuildEndpoint for BaselineSpec {
                 rooms.build(|parts| engine::<Baseline>(parts.clone(), cost(&parts)), cost, then)
             }
             Some(Contention { config: shared, loads, .. }) => {
-                let cost = |parts: &EndpointParts<'_>| {
-                    Contended::new(config, shared, loads.clone(), parts.layout.npus())
-                };
+                let cost =
+                    |parts: &EndpointParts<'_>| Contended::new(config, shared, loads.clone(), parts.layout.npus());
                 rooms.build(|parts| engine::<Contended>(parts.clone(), cost(&parts)), cost, then)
             }
         }

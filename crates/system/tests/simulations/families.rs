@@ -261,7 +261,8 @@ fn what_there_is_not_is_refused_by_field() {
             other => panic!("{other:?}"),
         }
     }
-    let cases: [(fn(&mut Spec), &str); 9] = [
+    type Change = fn(&mut Spec);
+    let cases: [(Change, &str); 9] = [
         (|spec| classes(spec)[0].nodes[0].work = reduce(1, 1), "job.graph.classes.0.nodes.0.work.family"),
         (|spec| classes(spec)[0].nodes[0].after = vec![0], "job.graph.classes.0.nodes.0.after"),
         (|spec| classes(spec)[0].nodes[0].after_previous = vec![9], "job.graph.classes.0.nodes.0.after_previous"),
