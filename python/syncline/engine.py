@@ -18,9 +18,10 @@ from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     Algorithm,
+    Collective,
     Experiment,
 )
-from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, ModelWorkload
+from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, GraphWorkload, ModelWorkload
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -176,6 +177,10 @@ def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> 
         if planned is not None:
             yield planned
             continue
+        of_graph = refusal.of_graph(variant)
+        if of_graph is not None:
+            yield of_graph
+            continue
         path = refusal.path(variant.experiment)
         fit = _that_fit(variant, path) if suggest and path[:2] in ALGORITHMS else []
         yield refusal.problem(variant, one_of(fit) if fit else None)
@@ -239,7 +244,8 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         "fold": experiment.fold,
         "network": experiment.network.specification(),
         "endpoint": experiment.endpoint.specification(experiment.npu, experiment.transit),
-        "collectives": _collectives(experiment),
+        "collectives": _collectives(experiment, experiment.collective),
+        **({"families": _families(experiment)} if isinstance(experiment.workload, GraphWorkload) else {}),
         **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
         "job": _job(experiment, astra_text),
         "output": {
@@ -312,9 +318,35 @@ def _groups(experiment: Experiment) -> dict[str, Any] | None:
     return {"members": [list(group) for group in members], "grid": grid if shaped else None}
 
 
-def _collectives(experiment: Experiment) -> dict[str, Any]:
-    collective = experiment.collective
+def _families(experiment: Experiment) -> list[dict[str, Any]]:
+    """The families of communicators of a graph, in the order in which its nodes number them."""
+    assert isinstance(experiment.workload, GraphWorkload)
+    file, npus = experiment.workload.file, experiment.topology.npus
+    return [
+        {
+            "name": name,
+            "members": file.engine_members(name, npus),
+            "collectives": _collectives(experiment, _of_family(experiment.collective, family.collective)),
+        }
+        for name, family in file.graph.families.items()
+    ]
+
+
+def _of_family(usual: Collective, own: dict[str, Any]) -> Collective:
+    """How the collectives of a family are carried out: as those of the experiment, but for what is its own."""
+    read = Collective.model_validate(own)
+    changes = {name: getattr(read, name) for name in read.model_fields_set}
+    if "chunks" in changes:
+        changes.setdefault("chunk", None)
+    if "chunk" in changes:
+        changes.setdefault("chunks", None)
+    return usual.model_copy(update=changes)
+
+
+def _collectives(experiment: Experiment, collective: Collective) -> dict[str, Any]:
     assert not experiment.has_open_algorithms, "auto is settled before a run"
+    algorithm = "ring" if collective.algorithm == "ring-unidirectional" else collective.algorithm
+    one_way = collective.algorithm == "ring-unidirectional" and not experiment.is_all_planned
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
@@ -327,7 +359,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         **({} if limit is None else {"inflight_per_dimension": limit}),
         **({} if collective.loops == 1 else {"loops": collective.loops}),
         **({} if posting == "rotated" else {"posting": posting}),
-        "algorithm": experiment.composition,
+        "algorithm": algorithm,
         "algorithms": list(collective.algorithms.items()),
         "per_dimension": collective.per_dimension,
         "slices": collective.slices or 0,
@@ -336,7 +368,7 @@ def _collectives(experiment: Experiment) -> dict[str, Any]:
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
         "priority": collective.priority,
-        "lanes": experiment.lanes,
+        "lanes": "one" if one_way else collective.lanes,
         "element_bytes": experiment.workload.element,
     }
 
@@ -353,6 +385,15 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         job = {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
         return {**job, "beside": beside} if beside else job
     training = experiment.training
+    if isinstance(workload, GraphWorkload):
+        return {
+            "kind": "graph",
+            "graph": {"classes": workload.file.engine_classes(experiment.topology.npus)},
+            "iterations": training.iterations,
+            "drain": training.tail == "drain",
+            "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
+            "compute": _compute(experiment, *compute_share(experiment)),
+        }
     background = None
     if training.background_embedding:
         given = (training.background_sms, training.background_memory_bandwidth)

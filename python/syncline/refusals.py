@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.errors import Problem
 from syncline.quantities import SIZE
-from syncline.schema.workloads import AstraWorkload
+from syncline.schema.workloads import AstraWorkload, GraphWorkload
 
 if TYPE_CHECKING:
     from syncline.schema.experiment import Experiment
@@ -22,6 +22,9 @@ Path = tuple[str, ...]
 
 PLANS: Final = ("collectives", "plans")
 """The plans of an experiment; their numbers follow, and then what is in their files."""
+CLASSES: Final = ("job", "graph", "classes")
+FAMILIES: Final = ("families",)
+"""The classes and the families of a graph; their numbers follow, and then what is in the file."""
 TEXT: Final = ("job", "workload", "text")
 """The file of an imported workload; the name within it follows."""
 PARTS: Final[dict[Path, Path]] = {
@@ -68,6 +71,19 @@ class Refusal:
         if self.field[: len(PLANS)] != PLANS or not number.isdecimal() or int(number) >= len(plans):
             return None
         found = plans[int(number)].problem(self.field[len(PLANS) + 1 :], self)
+        return replace(found, message=f"{found.message}{_which(variant)}")
+
+    def of_graph(self, variant: Variant) -> Problem | None:
+        """The problem at its place in the file of a graph, if it is one of a graph."""
+        workload = variant.experiment.workload
+        prefix = next((p for p in (CLASSES, FAMILIES) if self.field[: len(p)] == p and len(self.field) > len(p)), None)
+        if not isinstance(workload, GraphWorkload) or prefix is None:
+            return None
+        file, (number, *rest) = workload.file, self.field[len(prefix) :]
+        names = list(file.graph.classes if prefix == CLASSES else file.graph.families)
+        within = ["collective" if step == "collectives" else step for step in rest]
+        path = (prefix[-1], names[int(number)], *within)
+        found = file.problem(path, self.message, None, self._accepted(variant))
         return replace(found, message=f"{found.message}{_which(variant)}")
 
     def path(self, experiment: Experiment) -> Path:

@@ -93,7 +93,7 @@ def fidelity(experiment: Experiment, summary: Summary | None) -> Document:
 
 NO_TRAINING: Final = (
     *("compute_time_s", "compute_time_alone_s", "exposed_comm_s", "exposed_comm_share", "drain_s"),
-    *("background_compute_time_s", "background_compute_time_alone_s", "background_wait_s"),
+    *("background_compute_time_s", "background_compute_time_alone_s", "background_wait_s", "bubble_s"),
 )
 """What an entry of `run` says of a training loop; nothing of a collective on its own."""
 
@@ -112,6 +112,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         **fields,
         **dict.fromkeys(NO_TRAINING),
         "exposed_by_collective": [],
+        "classes": [],
         **_where(variant, result.summary),
         "fidelity": fidelity(variant.experiment, result.summary),
         "warnings": result.summary["warnings"],
@@ -160,6 +161,8 @@ def _training_entry(variant: Variant, result: Result) -> Document:
         "background_compute_time_s": seconds(summary["background_compute_ps"]),
         "background_compute_time_alone_s": seconds(summary["background_compute_alone_ps"]),
         "background_wait_s": seconds(summary["background_wait_ps"]),
+        "bubble_s": seconds(summary["bubble_ps"]),
+        "classes": [_class(entry) for entry in summary["classes"]],
         "exposed_by_collective": [
             {"layer": e["layer"], "pass": e["pass"], "exposed_s": seconds(e["exposed_ps"])}
             for e in summary["exposed_by"]
@@ -174,6 +177,15 @@ def _training_entry(variant: Variant, result: Result) -> Document:
         **_cost_model(variant.experiment, total_s, summary["iterations"]),
         "fidelity": fidelity(variant.experiment, summary),
         "warnings": summary["warnings"],
+    }
+
+
+def _class(entry: Summary) -> Document:
+    """What the NPUs of a class did, of which the slowest stands for all."""
+    times = ("total", "compute", "exposed", "bubble", "background_wait", "drain")
+    return {
+        **{name: entry[name] for name in ("name", "npus", "npu")},
+        **{f"{name}_s": seconds(entry[f"{name}_ps"]) for name in times},
     }
 
 

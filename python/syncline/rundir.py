@@ -35,7 +35,9 @@ from syncline.errors import InputError, Problem, shown
 from syncline.results import Document, dumps
 from syncline.schedules.planned import PlanFile
 from syncline.schema import documents
+from syncline.schema.graph_file import GraphFile
 from syncline.schema.load import Study, Variant
+from syncline.schema.workloads import GraphWorkload
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,6 +176,8 @@ def resolved(study: Study) -> dict[str, Any]:
         calibration = values.pop("calibration")
         if variant.astra_text is not None:
             values["workload"]["astra_text"] = _input_name(variant.astra_text.encode(), ".txt")
+        if isinstance(variant.experiment.workload, GraphWorkload):
+            values["workload"]["graph"] = _graph_name(variant.experiment.workload.file)
         if variant.experiment.topology.file is not None:
             values["topology"] = {"file": _topology_name(variant)}
         values["collective"].pop("plan")
@@ -269,12 +273,18 @@ def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
     texts = [v.astra_text.encode() for v in variants if v.astra_text is not None]
     found = {_input_name(text, ".txt"): text for text in texts}
     found |= {_plan_name(plan): plan.content for v in variants for plan in v.experiment.collective.plan}
+    graphs = [v.experiment.workload.file for v in variants if isinstance(v.experiment.workload, GraphWorkload)]
+    found |= {_graph_name(graph): graph.content for graph in graphs}
     return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}
 
 
 def _topology_name(variant: Variant) -> str:
     fabric = variant.experiment.topology
     return _input_name(fabric.content, Path(fabric.file or "").suffix)
+
+
+def _graph_name(graph: GraphFile) -> str:
+    return _input_name(graph.content, ".json")
 
 
 def _plan_name(plan: PlanFile) -> str:

@@ -15,6 +15,7 @@ use crate::admission::{Admission, CollectiveId};
 use crate::driver::{CollectiveConfig, CollectiveTimes};
 use crate::executor::Executor;
 use crate::graphs::Call;
+use crate::job::Demand;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use syncline_collective::{Kind, PlanId, Rank};
@@ -44,6 +45,8 @@ impl CohortId {
 pub struct CohortPart {
     /// Its family.
     pub family: FamilyId,
+    /// What its communicators are asked for.
+    pub demand: Demand,
     /// Where its plans lead.
     pub layout: Layout,
     /// How its collectives are carried out.
@@ -82,7 +85,7 @@ pub struct Cohort {
 
 impl Cohort {
     fn new(part: CohortPart) -> Cohort {
-        let CohortPart { family, layout, config, first_plans } = part;
+        let CohortPart { family, layout, config, first_plans, .. } = part;
         let npus = layout.npus();
         Cohort {
             family,

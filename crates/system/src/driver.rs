@@ -679,6 +679,7 @@ mod tests {
     use super::*;
     use crate::cohorts::CohortPart;
     use crate::graphs::{Computers, Graphs};
+    use crate::job::Demand;
     use crate::spec::Spec;
     use std::sync::Arc;
     use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest, Rank};
@@ -767,7 +768,7 @@ mod tests {
             inflight_per_dimension: None,
         };
         let first_plans = vec![(Kind::AllReduce, Rank(0), PlanId(0))];
-        let cohort = CohortPart { family: FamilyId(0), layout, config, first_plans };
+        let cohort = CohortPart { family: FamilyId(0), demand: Demand::default(), layout, config, first_plans };
         let cohorts = Cohorts::new(vec![cohort], Arc::default(), None);
         let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, cohorts, false);
         let Err(failure) = simulation.run() else { panic!("nothing was delivered") };

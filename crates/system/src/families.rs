@@ -2,7 +2,7 @@
 
 use crate::cohorts::{CohortId, Group, Members, Precedence, Signed, sign};
 use crate::errors::RunError;
-use crate::job::Job;
+use crate::job::{Demand, Job};
 use crate::spec::{FabricSpec, GroupsSpec, MembersSpec, Spec};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use syncline_workload::{ClassId, FamilyId};
 pub struct FamilyCohort<'a> {
     /// Its family.
     pub family: FamilyId,
+    /// What its communicators are asked for.
+    pub demand: Demand,
     /// The description with the groups of the cohort, and with the collectives of its family.
     pub spec: Cow<'a, Spec>,
 }
@@ -36,7 +38,8 @@ impl<'a> Families<'a> {
     pub fn new(spec: &'a Spec, job: &Job, npus: u32) -> Result<Families<'a>, RunError> {
         let classes = classes(job, npus)?;
         if spec.families.is_empty() {
-            let cohorts = vec![FamilyCohort { family: FamilyId(0), spec: Cow::Borrowed(spec) }];
+            let demand = job.demands[0][0].clone();
+            let cohorts = vec![FamilyCohort { family: FamilyId(0), demand, spec: Cow::Borrowed(spec) }];
             return Ok(Families { cohorts, classes, signed: None });
         }
         if spec.groups.is_some() {
@@ -72,19 +75,17 @@ impl<'a> Families<'a> {
                 grid,
                 along: along(spec, &described.members),
             });
-            FamilyCohort { family: *family, spec: Cow::Owned(of_cohort) }
+            let demand = demand(job, *family, members[0].iter().map(|npu| all[npu.index()]));
+            FamilyCohort { family: *family, demand, spec: Cow::Owned(of_cohort) }
         };
         let cohorts = signed.cohorts.iter().map(cohort).collect();
         Ok(Families { cohorts, classes, signed: Some((signed, groups)) })
     }
 
     /// Cohorts in which collectives are asked for, of the NPU that is in most of them.
-    pub fn share(&self, job: &Job) -> u32 {
+    pub fn share(&self) -> u32 {
         let Some((signed, _)) = &self.signed else { return 1 };
-        let asked = |cohort: &&CohortId| {
-            let family = signed.cohorts[cohort.index()].0;
-            !job.demands[family.index()].collectives.is_empty()
-        };
+        let asked = |cohort: &&CohortId| !self.cohorts[cohort.index()].demand.collectives.is_empty();
         let of_role = |(_, cohorts): &(ClassId, Vec<CohortId>)| cohorts.iter().filter(asked).count() as u32;
         signed.roles.iter().map(of_role).max().unwrap_or(1).max(1)
     }
@@ -104,6 +105,13 @@ impl<'a> Families<'a> {
         let classes: Vec<ClassId> = signed.roles.iter().map(|role| role.0).collect();
         Some(Precedence::new(&classes, signed.cohorts.iter().map(members).collect()))
     }
+}
+
+/// What communicators are asked for whose members are of some classes: all that have part in them ask for the same.
+fn demand(job: &Job, family: FamilyId, classes: impl Iterator<Item = ClassId>) -> Demand {
+    let of_class = |class: ClassId| job.demands.get(class.index())?.get(family.index());
+    let most = classes.filter_map(of_class).max_by_key(|demand| demand.collectives.len());
+    most.cloned().unwrap_or_else(|| Demand { iterations: job.iterations, ..Demand::default() })
 }
 
 fn too_many(families: usize) -> Refusal {

@@ -30,8 +30,8 @@ pub struct Job {
     pub npu: Npu,
     /// What computes in the background, if anything does.
     pub background: Option<Npu>,
-    /// By family, its collectives.
-    pub demands: Vec<Demand>,
+    /// By class and family, the collectives that its NPUs ask for; families of which there are none may be left out.
+    pub demands: Vec<Vec<Demand>>,
     /// By class, its NPUs; none if there is one class of all.
     pub classes: Vec<Vec<NodeId>>,
     /// By class, the families that its graph names.
@@ -217,7 +217,7 @@ impl Job {
             drain: false,
             npu,
             background: None,
-            demands: vec![demand],
+            demands: vec![vec![demand]],
             classes: Vec::new(),
             uses: Vec::new(),
             sends: Vec::new(),

@@ -190,7 +190,7 @@ impl Counter<'_> {
         let layout = &self.cohort.layout;
         let active: Vec<NodeId> = (0..layout.npus()).map(NodeId).filter(|&n| layout.takes_part(n)).collect();
         let rooted = layout.plans().any(|plan| plan.kind().is_rooted());
-        let roots: Vec<Rank> = self.plan.demand(self.cohort).uses().into_iter().map(|(_, root)| root).collect();
+        let roots: Vec<Rank> = self.cohort.demand.uses().into_iter().map(|(_, root)| root).collect();
         let is_root = |npu: NodeId| rooted && roots.contains(&layout.rank(npu));
         let (roots, others): (Vec<NodeId>, Vec<NodeId>) = active.iter().partition(|&&npu| is_root(npu));
         // What is sent somewhere is received somewhere: where it is spread more evenly, the sample sees more of it.
@@ -234,7 +234,7 @@ impl RunPlan {
         let mut found: Vec<(PlanId, &Plan, u64, u64)> = Vec::new();
         for &(kind, root, number) in &cohort.first_plans {
             let plan = cohort.layout.plan(number);
-            let of_plan = self.demand(cohort).collectives.iter().filter(|c| (c.0, c.1) == (kind, root));
+            let of_plan = cohort.demand.collectives.iter().filter(|c| (c.0, c.1) == (kind, root));
             for &(_, _, size) in of_plan {
                 let runs = cohort.config.pieces(plan, Bytes(size)).runs();
                 found.extend(runs.map(|(len, count)| (number, plan, len, count)));
@@ -284,7 +284,7 @@ impl RunPlan {
         let kernels = self.job.kernels * u64::from(self.job.iterations);
         let count = |n: f64| (n * times).round() as u64; // the conversion saturates
         let plans = || self.cohorts.iter().flat_map(|cohort| cohort.layout.plans());
-        let gradients = |cohort: &CohortPart| self.demand(cohort).sizes(Kind::AllReduce).fold(0, u64::saturating_add);
+        let gradients = |cohort: &CohortPart| cohort.demand.sizes(Kind::AllReduce).fold(0, u64::saturating_add);
         Preview {
             npus: self.folding.npus,
             simulated_npus: self.fabric.npus(),

@@ -43,6 +43,8 @@ syncline_core::record! {
         pub background_wait_ps: u64 as Picoseconds,
         /// Time that the main stream waited for messages of NPUs of other classes, over all iterations.
         pub bubble_ps: u64 as Picoseconds,
+        /// What the NPUs of each class did, if there are several classes; the slowest of each stands for it.
+        pub classes: Vec<ClassSummary> as Record,
         /// Exposed communication by the collective that ended the wait.
         pub exposed_by: Vec<Exposed> as Record,
         /// Forward passes and back-propagations of the first NPU's main stream, in the order of time.
@@ -78,6 +80,31 @@ syncline_core::record! {
         pub iterations: u32 as Count,
         /// Whether the last iterations took equally long; if not, the time of one more is a mean.
         pub settled: bool as Truth,
+    }
+}
+
+syncline_core::record! {
+    /// What the NPUs of a class did.
+    #[derive(Clone, Debug, Default, Serialize)]
+    pub struct ClassSummary {
+        /// Name of the class.
+        pub name: String as Text,
+        /// NPUs of the class.
+        pub npus: u64 as Count,
+        /// Number of the NPU of the class that ended its main stream last, from which the times are taken.
+        pub npu: u32 as Index,
+        /// Length of the run, from the time when the NPU began.
+        pub total_ps: u64 as Picoseconds,
+        /// Time that the main stream was busy.
+        pub compute_ps: u64 as Picoseconds,
+        /// Time that the main stream waited for collectives, and for messages of its own class.
+        pub exposed_ps: u64 as Picoseconds,
+        /// Time that the main stream waited for messages of other classes.
+        pub bubble_ps: u64 as Picoseconds,
+        /// Time that the main stream waited for other streams.
+        pub background_wait_ps: u64 as Picoseconds,
+        /// Time from the end of the main stream to the end of the run. The times before add up to the length with this.
+        pub drain_ps: u64 as Picoseconds,
     }
 }
 

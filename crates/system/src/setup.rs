@@ -23,7 +23,7 @@ use syncline_collective::{Plan, Rank};
 use syncline_core::{Bytes, NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
-use syncline_workload::{ClassId, FamilyId};
+use syncline_workload::ClassId;
 
 /// How a run was folded.
 #[derive(Clone, Debug)]
@@ -91,12 +91,12 @@ impl RunPlan {
         let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(npus, |g| g.len() as u32);
         let job = job(ranks)?;
         let families = Families::new(spec, &job, npus)?;
-        let share = families.share(&job);
+        let share = families.share();
         let mut remarks = Vec::new();
         let mut cohorts = Vec::new();
         let mut contention = None;
         for cohort in &families.cohorts {
-            let of = OfCohort { machine: &machine, transit, job: &job, family: cohort.family, share };
+            let of = OfCohort { machine: &machine, transit, job: &job, demand: &cohort.demand, share };
             let (placement, config, shared) = of.set_up(&cohort.spec, try_out, &mut remarks)?;
             cohorts.push((cohort, placement, config));
             contention = shared;
@@ -122,6 +122,7 @@ impl RunPlan {
         let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
         let part = |(cohort, placement, config): (&FamilyCohort<'_>, Placement, CollectiveConfig)| CohortPart {
             family: cohort.family,
+            demand: cohort.demand.clone(),
             first_plans: placement.first_plans.clone(),
             layout: placement.layout(fabric.clone()),
             config,
@@ -137,11 +138,6 @@ impl RunPlan {
         &self.cohorts[0].layout
     }
 
-    /// What a cohort is asked for.
-    pub fn demand(&self, cohort: &CohortPart) -> &Demand {
-        &self.job.demands[cohort.family.index()]
-    }
-
     /// What is made before the first event: NPUs and links.
     pub fn setup(&self) -> u64 {
         u64::from(self.fabric.npus()) + u64::from(self.fabric.links())
@@ -149,7 +145,7 @@ impl RunPlan {
 
     /// No chunk of a cohort is larger.
     pub fn largest_chunk(&self, cohort: &CohortPart) -> Bytes {
-        Bytes(self.demand(cohort).largest_piece(cohort.layout.plans(), &cohort.config))
+        Bytes(cohort.demand.largest_piece(cohort.layout.plans(), &cohort.config))
     }
 }
 
@@ -158,7 +154,7 @@ struct OfCohort<'a> {
     machine: &'a Machine,
     transit: bool,
     job: &'a Job,
-    family: FamilyId,
+    demand: &'a Demand,
     /// Rooms that the NPU with most of them has at its endpoint.
     share: u32,
 }
@@ -172,8 +168,7 @@ impl OfCohort<'_> {
         try_out: TryOut,
         remarks: &mut Vec<String>,
     ) -> Result<(Placement, CollectiveConfig, Option<Contention>), RunError> {
-        let &OfCohort { machine, transit, job, family, .. } = self;
-        let demand = &job.demands[family.index()];
+        let &OfCohort { machine, transit, job, demand, .. } = self;
         let endpoint = spec.endpoint.model();
         let c = &spec.collectives;
         if c.element_bytes == 0 || c.inflight == 0 {
@@ -244,7 +239,7 @@ fn folded(
 ) -> Folding {
     match cohorts {
         [(cohort, placement, config)] if job.classes.is_empty() => {
-            let even = placement.is_even(&job.demands[cohort.family.index()], config);
+            let even = placement.is_even(&cohort.demand, config);
             fold(spec, machine, placement, even)
         }
         _ => Folding::Unfolded("there are several families of communicators, or classes of NPUs".into()),

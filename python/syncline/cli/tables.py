@@ -34,6 +34,7 @@ def runs(document: dict[str, Any]) -> list[Table]:
     training = [entry for entry in entries if entry["iterations"]]
     single = [entry for entry in entries if not entry["iterations"]]
     tables = ([_training(document, training)] if training else []) + ([_single(document, single)] if single else [])
+    tables += [_classes(entry) for entry in training if entry["classes"]]
     if tables:
         tables[0].title = headline(document)
     return tables
@@ -42,6 +43,7 @@ def runs(document: dict[str, Any]) -> list[Table]:
 def _training(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Table:
     """Training loops: everything but the bytes is of one iteration."""
     beside = any(e["background_compute_time_s"] for e in entries)
+    bubbles = any(e["bubble_s"] for e in entries)
     stretched = any(e["compute_time_s"] != e["compute_time_alone_s"] for e in entries)
     steady = any(e["steady_iteration_because"] for e in entries)
     compared = _compared(document)
@@ -56,6 +58,7 @@ def _training(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Ta
             *([duration(e["compute_time_alone_s"] / iterations)] if stretched else []),
             duration(e["exposed_comm_s"] / iterations),
             percent(e["exposed_comm_share"]),
+            *([duration(e["bubble_s"] / iterations)] if bubbles else []),
             *(duration(e[name] / iterations) for name in BACKGROUND if beside),
             *(written(e[name]) for _, name, written in compared),
             size(e["network"]["bytes_sent_per_npu"] / iterations),
@@ -69,12 +72,28 @@ def _training(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Ta
         *(["alone"] if stretched else []),
         "exposed",
         "exposed %",
+        *(["bubble"] if bubbles else []),
         *(["background", "waits for it"] if beside else []),
         *(heading for heading, _, _ in compared),
         "sent per NPU",
         "bandwidth",
     ]
     return _of_systems(headings, [cells(e) for e in entries])
+
+
+def _classes(entry: dict[str, Any]) -> Table:
+    """What the NPUs of each class did, over all iterations."""
+    parts = ("compute", "exposed", "bubble", "background_wait", "drain")
+    shown = [part for part in parts if any(of[f"{part}_s"] for of in entry["classes"])]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=f"{entry['name']}: classes of NPUs", title_justify="left")
+    table.add_column("class")
+    for heading in ("NPUs", "total", *(part.replace("_", " ") for part in shown)):
+        table.add_column(heading, justify="right")
+    for of in entry["classes"]:
+        table.add_row(
+            of["name"], str(of["npus"]), duration(of["total_s"]), *(duration(of[f"{part}_s"]) for part in shown)
+        )
+    return table
 
 
 def _single(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Table:

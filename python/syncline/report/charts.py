@@ -52,6 +52,7 @@ def _rest(study: Study) -> str:
     if not study.is_training:
         return "communication"
     waits = {
+        "waiting for messages of other classes (bubble)": any(v.bubble_s for v in study.variants),
         "waiting for background compute": any(v.background_wait_s for v in study.variants),
         "waiting after the last kernel": any(v.drain_s for v in study.variants),
     }

@@ -192,6 +192,11 @@ class Variant:
         return self._number("drain_s")
 
     @cached_property
+    def bubble_s(self) -> float | None:
+        """Waits for messages of other classes over all iterations; documents of old do not say."""
+        return self._number("bubble_s")
+
+    @cached_property
     def background_wait_s(self) -> float | None:
         """Waits for background compute over all iterations."""
         return self._number("background_wait_s")

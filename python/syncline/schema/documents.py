@@ -164,6 +164,21 @@ class Hardware(_Part):
     """All of it in a line."""
 
 
+class NpuClass(_Part):
+    """What the NPUs of a class did over all iterations, as the slowest of them has it. Times add up to `total_s`."""
+
+    name: str
+    npus: Count = None
+    npu: Count = None
+    """The NPU whose times these are."""
+    total_s: Amount = None
+    compute_s: Amount = None
+    exposed_s: Amount = None
+    bubble_s: Amount = None
+    background_wait_s: Amount = None
+    drain_s: Amount = None
+
+
 class Run(_Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
@@ -208,6 +223,10 @@ class Run(_Part):
     background_compute_time_s: Amount = None
     background_compute_time_alone_s: Amount = None
     background_wait_s: Amount = None
+    bubble_s: Amount = None
+    """Waits for messages of other classes of NPUs, over all iterations."""
+    classes: list[NpuClass] = []
+    """Where NPUs run several graphs, what those of each did."""
     exposed_by_collective: list[Exposure] = []
     engine_utilisation_forward: Amount = None
     engine_utilisation_backward: Amount = None

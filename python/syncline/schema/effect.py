@@ -193,7 +193,7 @@ def _charges_memory(e: Experiment) -> bool:
 
 
 MODEL: Final = "workload.model"
-TRAINING: Final = "a workload with a training loop (workload.model or workload.astra_text)"
+TRAINING: Final = "a workload with a training loop (workload.model, workload.astra_text or workload.graph)"
 _FILE: Final = "compute times come from the workload file, or the run has no compute"
 _ALONE: Final = "a single collective has no training loop"
 _ROOFLINE: Final = "a roofline has no array"

@@ -38,6 +38,7 @@ from syncline.schema.fields import (
     Size,
     Time,
     TimeOrZero,
+    Unread,
     refused,
     said_elsewhere,
 )
@@ -47,6 +48,7 @@ from syncline.schema.workloads import (
     DISTRIBUTED,
     AstraWorkload,
     CollectiveWorkload,
+    GraphWorkload,
     ModelWorkload,
     Training,
     kinds_of,
@@ -90,10 +92,6 @@ class SlowLink(Section):
     """Payload rate."""
     latency: TimeOrZero | None = None
     """Latency; that of the dimension if not given."""
-
-
-class Unread:
-    """In place of a file that cannot be read, which is said elsewhere."""
 
 
 PLANS_ACCEPTED: Final = "the path of a file with a plan, relative to the experiment file, or a list of such paths"
@@ -222,7 +220,7 @@ class Output(Section):
 
 
 def _workload_tag(value: Any) -> str | None:
-    known = ("model", "astra_text", "collective")
+    known = ("model", "astra_text", "collective", "graph")
     return next((k for k in known if (k in value if isinstance(value, dict) else hasattr(value, k))), None)
 
 
@@ -323,7 +321,8 @@ TopologyField = Annotated[
 Workload = Annotated[
     Annotated[ModelWorkload, Tag("model")]
     | Annotated[AstraWorkload, Tag("astra_text")]
-    | Annotated[CollectiveWorkload, Tag("collective")],
+    | Annotated[CollectiveWorkload, Tag("collective")]
+    | Annotated[GraphWorkload, Tag("graph")],
     Discriminator(_workload_tag),
 ]
 
@@ -423,7 +422,9 @@ class Experiment(Section):
     @property
     def contents(self) -> list[str]:
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
-        return [self.topology.content.hex(), *(sha256(plan.content).hexdigest() for plan in self.collective.plan)]
+        graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
+        files = [*(plan.content for plan in self.collective.plan), *graphs]
+        return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property
     def transit(self) -> Transit:

@@ -20,7 +20,7 @@ from syncline.networks import NETWORKS, USUAL
 from syncline.schema import experiment, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 
-WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text or collective"
+WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective or graph"
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
@@ -30,6 +30,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "model": workloads.ModelWorkload,
         "astra_text": workloads.AstraWorkload,
         "collective": workloads.CollectiveWorkload,
+        "graph": workloads.GraphWorkload,
     },
 }
 LATER = {
@@ -70,7 +71,7 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     value = document.plain(node)
     if kind == "extra_forbidden":
         known = _keys_at(path[:-1], root)
-        message = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"
+        said = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"
         return node.origin.problem(message, value, f"the keys {one_of(known)}")
     if kind == "union_tag_not_found":
         return node.origin.problem(*_untagged(key, value))
@@ -91,7 +92,7 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
             name, said = ("kind", path[-1]) if is_key else (str(path[-2]), value)
             return node.origin.problem(*_not_one_of(name, said, choices))
         return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
-    return node.origin.problem(_message(kind, value, details["msg"]), value, _accepted_at(path, root))
+    return node.origin.problem(message(kind, value, details["msg"]), value, _accepted_at(path, root))
 
 
 def _name(path: list[int | str]) -> str:
@@ -116,7 +117,8 @@ def _untagged(section: str, value: object) -> tuple[str, object, str]:
     return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
 
 
-def _message(kind: str, value: object, fallback: str) -> str:
+def message(kind: str, value: object, fallback: str) -> str:
+    """What is wrong with a value, by the kind of the error."""
     match kind:
         case "bool_type" | "bool_parsing" if isinstance(value, str) and value.lower() in TRUTH_WORDS:
             return "this is text, not a truth value"
@@ -274,7 +276,7 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     if path and path[0] == "calibration" and len(path) == 2:
         return "a mapping with fitted_on, and note if you like"
     for info in _fields_at(path, root) if path else []:
-        return _describe(info)
+        return describe(info)
     return None
 
 
@@ -284,7 +286,7 @@ def accepted_text(info: FieldInfo) -> str | None:
     return next((item.text for item in metadata if isinstance(item, Accepted)), None)
 
 
-def _describe(info: FieldInfo) -> str | None:
+def describe(info: FieldInfo) -> str | None:
     """What a field accepts, from its annotation."""
     metadata = [*info.metadata, *_metadata(info.annotation)]
     if (text := accepted_text(info)) is not None:

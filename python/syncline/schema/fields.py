@@ -28,6 +28,10 @@ SAID_ERROR: Final = "said"
 """What is wrong with a value is said elsewhere."""
 
 
+class Unread:
+    """In place of a file that cannot be read, which is said elsewhere."""
+
+
 @dataclass(frozen=True)
 class Accepted:
     """Metadata of a field: what it accepts, in words, and its form in the JSON Schema."""

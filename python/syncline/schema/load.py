@@ -19,20 +19,21 @@ from syncline.fabric.topologies import Wired
 from syncline.schedules import load as plan_files
 from syncline.schedules import planned
 from syncline.schedules.planned import PlanFile
-from syncline.schema import merge, rules
+from syncline.schema import graph_file, merge, rules
 from syncline.schema.effect import Uses
 from syncline.schema.experiment import (
     NAME_ACCEPTED,
     NAME_PATTERN,
     PLANS_ACCEPTED,
     Experiment,
-    Unread,
 )
 from syncline.schema.explain import explain
+from syncline.schema.fields import Unread
+from syncline.schema.graph_file import GraphFile
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
 from syncline.schema.section import Violation
-from syncline.schema.workloads import AstraWorkload
+from syncline.schema.workloads import GRAPH_ACCEPTED, AstraWorkload, GraphWorkload
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
@@ -119,6 +120,7 @@ class _Loading:
     fabrics: dict[Path, Wired] = field(default_factory=dict)
     plans: dict[Path, PlanFile | None] = field(default_factory=dict)
     """Those that were read; None for what is no plan, which has been said."""
+    graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -296,6 +298,9 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     plans = _plans(tree, loading)
     if plans is not None:
         values["collective"]["plan"] = plans
+    graph = _graph(tree, loading)
+    if graph is not None:
+        values["workload"]["graph"] = graph
     experiment: Experiment | None = None
     try:
         experiment = Experiment.model_validate(values)
@@ -310,6 +315,8 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     for plan in plans if isinstance(plans, tuple) else ():
         loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
     text = _astra_text(parts.workload, tree, loading)
+    if isinstance(parts.workload, GraphWorkload) and parts.topology is not None:
+        loading.problems += parts.workload.file.violations(parts.topology.npus)
     if experiment is None or len(loading.problems) > before:
         return None
     return Variant(name or experiment.name, experiment, text, tree=tree)
@@ -380,6 +387,29 @@ def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | Non
             origin.problem(message, workload.astra_text, "the path of a file, relative to the experiment file")
         )
         return None
+
+
+def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:
+    """The graph in the file that `workload.graph` names, if it names one. It is looked for beside the file that names
+    it.
+    """
+    section = tree.entries.get("workload")
+    node = section.entries.get("graph") if isinstance(section, Mapping) else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
+        return None
+    path = loading.folders.get(node.origin.file, Path()) / node.value
+    if path not in loading.graphs:
+        loading.graphs[path] = Unread()
+        try:
+            content = inputs.read_bytes(path, node.value, graph_file.MAX_BYTES)
+        except InputError as error:
+            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, GRAPH_ACCEPTED))
+            return loading.graphs[path]
+        try:
+            loading.graphs[path] = graph_file.read(content, node.value)
+        except InputError as error:
+            loading.problems += error.problems
+    return loading.graphs[path]
 
 
 def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:

@@ -36,6 +36,7 @@ from syncline.schema.workloads import (
     DISTRIBUTED,
     ROOTED,
     CollectiveWorkload,
+    GraphWorkload,
     ModelWorkload,
     Training,
     kinds_of,
@@ -43,6 +44,7 @@ from syncline.schema.workloads import (
 from syncline.topology import Topology
 
 PS_PER_S: Final = 10**12
+GRAPH: Final = "workload.graph"
 U32_MAX: Final = 2**32 - 1
 MAX_CHUNKS: Final = 2**24
 MAX_SECONDS: Final = 100_000
@@ -77,6 +79,7 @@ class Parts:
 def violations(parts: Parts) -> Iterator[Violation]:
     """Every rule that the sections break."""
     yield from _who(parts)
+    yield from _graph(parts)
     yield from _root(parts)
     yield from _per_dimension(parts)
     yield from _strategy(parts)
@@ -120,6 +123,20 @@ def _who(parts: Parts) -> Iterator[Violation]:
             yield Violation(("gpus",), error.message, error.accepted)
         except GroupError as error:
             yield Violation(("groups",), error.message, error.accepted)
+
+
+def _graph(parts: Parts) -> Iterator[Violation]:
+    """What a graph says itself."""
+    if not isinstance(parts.workload, GraphWorkload):
+        return
+    for name, given in (("gpus", parts.gpus), ("groups", parts.groups)):
+        if given is not None:
+            yield Violation((name,), "a graph says itself who communicates with whom", f"none, with {GRAPH}")
+    collective = parts.collective
+    if collective is not None and collective.plan:
+        yield Violation(("collective", "plan"), "families of communicators have no plans", f"none, with {GRAPH}")
+    if collective is not None and "auto" in (collective.algorithm, *collective.algorithms.values()):
+        yield Violation(("collective", "algorithm"), "algorithms of families are not chosen", "the name of an algorithm")
 
 
 def _root(parts: Parts) -> Iterator[Violation]:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from syncline import facts
 from syncline.fabric.gpus import WIDTHS, Precision
-from syncline.schema.fields import Count, Rate, Size, SizeOrZero, SmallCount, Warps
+from syncline.schema.fields import (
+    Accepted,
+    Count,
+    Rate,
+    Size,
+    SizeOrZero,
+    SmallCount,
+    Unread,
+    Warps,
+    refused,
+    said_elsewhere,
+)
 from syncline.schema.section import Section
+
+if TYPE_CHECKING:
+    from syncline.schema.graph_file import GraphFile
 
 DEFAULT_ELEMENT: Final = 2
 
@@ -48,6 +62,38 @@ class AstraWorkload(Section):
     """The file, relative to the experiment file."""
     element: Size = 4
     """Bytes of a gradient element; collectives are never cut finer."""
+
+
+GRAPH_ACCEPTED: Final = "the path of a JSON file with classes, families and nodes, relative to the experiment file"
+
+
+def _graph(value: object) -> Any:
+    if hasattr(value, "engine_classes"):
+        return value
+    if isinstance(value, Unread):
+        raise said_elsewhere()
+    raise refused("this names no file", GRAPH_ACCEPTED)
+
+
+class GraphWorkload(Section):
+    """Graphs of compute and communication, for classes of NPUs, with families of communicators."""
+
+    graph: Annotated[
+        Any,
+        PlainValidator(_graph),
+        PlainSerializer(lambda graph: graph.file, return_type=str),
+        Accepted(GRAPH_ACCEPTED),
+        WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 4096}),
+    ]
+    """The file, relative to the experiment file; `syncline schema graph` prints its schema."""
+    element: Size = DEFAULT_ELEMENT
+    """Bytes of an element; collectives are never cut finer."""
+
+    @property
+    def file(self) -> GraphFile:
+        """The file, read."""
+        graph: GraphFile = self.graph
+        return graph
 
 
 SEQUENCES: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.has_sequence))
@@ -89,8 +135,10 @@ class CollectiveWorkload(Section):
     """Kernels that run beside the collective; only if the endpoint's `contention` is dynamic."""
 
 
-def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload) -> list[str]:
+def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload) -> list[str]:
     """The kinds of collectives that a run has."""
+    if isinstance(workload, GraphWorkload):
+        return workload.file.kinds
     if isinstance(workload, CollectiveWorkload):
         return [workload.collective]
     distributed = isinstance(workload, ModelWorkload) and workload.model in DISTRIBUTED

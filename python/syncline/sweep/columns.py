@@ -64,6 +64,7 @@ TRAINING: Final[tuple[Measure, ...]] = (
     Measure("background_compute_time_s", of="background_compute_ps"),
     Measure("background_compute_time_alone_s", of="background_compute_alone_ps"),
     Measure("background_wait_s", of="background_wait_ps"),
+    Measure("bubble_s", of="bubble_ps"),
 )
 COLLECTIVE: Final[tuple[Measure, ...]] = (
     Measure("time_s", of="total_ps"),

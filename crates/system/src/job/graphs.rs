@@ -14,8 +14,8 @@ use syncline_workload::{ClassId, Cost, FamilyId, Order, Pass, PointToPoint, Rela
 /// What graphs add up to.
 pub(super) struct Graphs {
     pub source: Listed,
-    /// By family, its collectives.
-    pub demands: Vec<Demand>,
+    /// By class and family, the collectives that its NPUs ask for.
+    pub demands: Vec<Vec<Demand>>,
     /// By class, its NPUs.
     pub classes: Vec<Vec<NodeId>>,
     /// By class, the families that its graph names.
@@ -90,11 +90,13 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu)
     let mut classes = Vec::new();
     let (mut uses, mut sends) = (Vec::new(), Vec::new());
     let mut kernels = 0;
-    let mut demands = vec![Demand { iterations, ..Demand::default() }; spec.families.len().max(1)];
+    let nothing = vec![Demand { iterations, ..Demand::default() }; spec.families.len().max(1)];
+    let mut demands = Vec::new();
     let mut compute_ps: f64 = 0.0;
     for (number, class) in graph.classes.iter().enumerate() {
         let mut nodes = Vec::new();
         let mut compute = 0.0;
+        let mut asked = nothing.clone();
         let mut computing = 0;
         let mut used = BTreeSet::new();
         for (node, n) in class.nodes.iter().enumerate() {
@@ -112,7 +114,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu)
                 }
                 Work::Collective { family, kind, root, size } => {
                     used.insert(*family);
-                    demands[family.index()].collectives.push((*kind, *root, size.0));
+                    asked[family.index()].collectives.push((*kind, *root, size.0));
                 }
                 Work::Send(message) => {
                     used.insert(message.family);
@@ -128,6 +130,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu)
         compute_ps = compute_ps.max(compute);
         kernels = kernels.max(computing);
         uses.push(used.into_iter().collect());
+        demands.push(asked);
         let order = |order: &OrderSpec| match order {
             OrderSpec::InOrder => Order::InOrder,
             OrderSpec::ByReadiness => Order::ByReadiness,
@@ -142,6 +145,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu)
     let of_classes = graph.classes.iter().map(npus_of).collect();
     let (name, streams) = ("idle".to_string(), vec![Order::InOrder]);
     classes.push(ListedClass { name, streams, nodes: Vec::new() }); // of NPUs that are of no class
+    demands.push(nothing);
     Ok(Graphs { source: Listed::new(layers, classes), demands, classes: of_classes, uses, sends, kernels, compute_ps })
 }
 

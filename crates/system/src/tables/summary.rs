@@ -7,17 +7,19 @@ use crate::endpoints::EndpointEvent;
 use crate::executor::{MainWait, PassSpan, WaitEnd, pass_name};
 use crate::networks::NetworkEvent;
 use crate::results::{
-    Breakdown, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, PhaseFsmsSummary,
+    Breakdown, ClassSummary, EndpointSummary, Exposed, NetworkSummary, PartitionSummary, PassSummary, PhaseFsmsSummary,
     ResourceSummary, Summary,
 };
 use crate::spec::JobSpec;
 use crate::steady;
 use crate::timer::Timer;
 use syncline_collective::{PhaseId, Plan, PlanId};
+use syncline_core::{Id, NodeId};
 use syncline_endpoint::api::PhaseFsms;
 use syncline_endpoint::{Endpoint, Report};
 use syncline_network::Network;
 use syncline_topology::all_links;
+use syncline_workload::ClassId;
 
 fn pass_summary(span: &PassSpan, report: &Report) -> PassSummary {
     PassSummary {
@@ -45,6 +47,38 @@ where
             }
             JobSpec::Collective { .. } => 0,
         }
+    }
+
+    /// What the NPUs of each class did, if there are several classes with a graph.
+    fn classes(&self) -> Vec<ClassSummary> {
+        let executor = self.simulation.executor();
+        let layout = self.simulation.layout();
+        let busy = (0..executor.graphs().classes()).map(ClassId::from_index);
+        let busy: Vec<ClassId> = busy.filter(|&class| !executor.graphs().of(class).nodes().is_empty()).collect();
+        if busy.len() < 2 {
+            return Vec::new();
+        }
+        let of = |class: ClassId| {
+            let npus = (0..layout.npus()).map(NodeId).filter(|&npu| executor.class(npu) == class);
+            let npus: Vec<NodeId> = npus.collect();
+            let ended = |npu: NodeId| executor.finished(npu).unwrap_or(self.outcome.end);
+            let slowest = npus.iter().copied().rev().max_by_key(|&npu| ended(npu)).unwrap_or(NodeId(0));
+            let waits = |end: fn(&WaitEnd) -> bool| -> u64 {
+                executor.waits_of(slowest).iter().filter(|wait| end(&wait.end)).map(MainWait::time).sum()
+            };
+            ClassSummary {
+                name: executor.source().class_name(class),
+                npus: npus.len() as u64 * self.folded.multiplicity,
+                npu: layout.whole(slowest).0,
+                total_ps: self.outcome.end.since(executor.start(slowest)).0,
+                compute_ps: executor.compute(slowest).0,
+                exposed_ps: waits(|end| matches!(end, WaitEnd::Communication(_))),
+                bubble_ps: waits(|end| matches!(end, WaitEnd::OtherClass(_))),
+                background_wait_ps: waits(|end| *end == WaitEnd::Compute),
+                drain_ps: self.outcome.end.since(ended(slowest)).0,
+            }
+        };
+        busy.into_iter().map(of).collect()
     }
 
     pub(super) fn summary(&self) -> Summary {
@@ -89,6 +123,7 @@ where
             background_compute_alone_ps: executor.background_compute_alone(self.npu).0,
             background_wait_ps: waits(|end| *end == WaitEnd::Compute),
             bubble_ps: waits(|end| matches!(end, WaitEnd::OtherClass(_))),
+            classes: self.classes(),
             exposed_ps: exposed.iter().map(|e| e.exposed_ps).sum(),
             drain_ps: self.drained(),
             exposed_by: exposed,
