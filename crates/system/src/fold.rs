@@ -5,16 +5,18 @@
 //! Then they are in the same state at every time, and one stands for all, exactly. This module colours
 //! the NPUs by what they do; refinement by the machine around them does the rest.
 
+use crate::job::Sending;
 use crate::machine::Machine;
 use crate::place::Placement;
 use crate::spec::{FabricSpec, FoldSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use syncline_collective::{PhaseId, Plan, Posting, Program, Way};
+use syncline_collective::{PhaseId, Plan, Posting, Program, Rank, Way};
 use syncline_core::{Grid, NodeId, NodeSet};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
 use syncline_topology::{Fabric, Product, Quotient};
+use syncline_workload::{ClassId, FamilyId};
 
 /// What comes of an attempt to fold.
 #[derive(Debug)]
@@ -28,11 +30,33 @@ pub enum Folding {
 /// Displacements that are looked at before a check is called too long.
 const MOST_PEERS: u64 = 20_000_000;
 
-/// Folds a run if it may and can be; on success the placement's space names the representatives.
-/// `even` says why blocks are of different lengths, if they are.
-pub fn fold(spec: &Spec, machine: &Machine, placement: &mut Placement, even: Result<(), String>) -> Folding {
-    match try_fold(spec, machine, placement, even) {
-        Ok((fabric, multiplicity)) => Folding::Folded(fabric, multiplicity),
+/// What NPUs do, as far as it decides which of them are alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Doings<'a> {
+    /// The class of every NPU; none if there is one class.
+    pub classes: &'a [ClassId],
+    /// Messages between two ranks.
+    pub sends: &'a [Sending],
+    /// By cohort, its family.
+    pub families: &'a [FamilyId],
+}
+
+/// Folds a run if it may and can be; on success the spaces of the placements, one for each cohort of communicators, name the
+/// representatives. `even` says why blocks are of different lengths, if they are.
+pub fn fold(
+    spec: &Spec,
+    machine: &Machine,
+    placements: &mut [&mut Placement],
+    doings: Doings<'_>,
+    even: Result<(), String>,
+) -> Folding {
+    match try_fold(spec, machine, placements, doings, even) {
+        Ok((quotient, multiplicity)) => {
+            for placement in placements {
+                placement.space.representatives = Some(quotient.representatives().to_vec());
+            }
+            Folding::Folded(Arc::new(quotient), multiplicity)
+        }
         Err(reason) => Folding::Unfolded(reason),
     }
 }
@@ -40,9 +64,10 @@ pub fn fold(spec: &Spec, machine: &Machine, placement: &mut Placement, even: Res
 fn try_fold(
     spec: &Spec,
     machine: &Machine,
-    placement: &mut Placement,
+    placements: &[&mut Placement],
+    doings: Doings<'_>,
     even: Result<(), String>,
-) -> Result<(Arc<dyn Fabric>, u64), String> {
+) -> Result<(Quotient, u64), String> {
     if spec.fold == FoldSpec::Off {
         return Err("folding is turned off".into());
     }
@@ -62,7 +87,17 @@ fn try_fold(
         return Err(reason.into());
     }
     even?;
-    let mut colours = colours(product, placement)?;
+    let (first, others) = placements.split_first().ok_or("there are no communicators")?;
+    let mut colours = colours(product, first)?;
+    for placement in others {
+        combine(&mut colours, &self::colours(product, placement)?);
+    }
+    let everybody = product.npus() as usize;
+    if !doings.classes.is_empty() {
+        let classes: Vec<u32> = doings.classes.iter().map(|class| u32::from(class.0)).collect();
+        combine(&mut colours[..everybody], &classes);
+        combine(&mut colours[..everybody], &by_sends(product, placements, doings));
+    }
     mark(&mut colours, spec.start.offsets.iter().copied().filter(|offset| offset.1 > 0));
     if !spec.job.stragglers().is_empty() {
         mark(&mut colours, spec.job.stragglers().iter().map(|&(npu, factor)| (npu, factor.to_bits())));
@@ -76,11 +111,13 @@ fn try_fold(
     if quotient.npus() == product.npus() && product.npus() > 1 {
         return Err(format!("no two NPUs are alike{}", oddity(spec)));
     }
-    let taking_part = placement
-        .space
-        .groups
-        .as_ref()
-        .map(|groups| NodeSet::new(product.npus(), &groups.iter().flatten().copied().collect::<Vec<_>>()));
+    // Where all NPUs are a group of some cohort, all of them take part.
+    let groups = placements.iter().map(|placement| placement.space.groups.as_deref());
+    let members = groups.collect::<Option<Vec<&[Vec<NodeId>]>>>();
+    let taking_part = members.map(|groups| {
+        let members: Vec<NodeId> = groups.into_iter().flatten().flatten().copied().collect();
+        NodeSet::new(product.npus(), &members)
+    });
     let active = |&n: &u32| {
         let representative = quotient.representatives()[n as usize];
         taking_part.as_ref().is_none_or(|members| members.contains(representative))
@@ -101,8 +138,49 @@ fn try_fold(
     if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {
         return Err(format!("NPU {n} is to be traced, but another NPU would represent it"));
     }
-    placement.space.representatives = Some(quotient.representatives().to_vec());
-    Ok((Arc::new(quotient), multiplicity))
+    Ok((quotient, multiplicity))
+}
+
+/// Tells apart what other colours tell apart, too.
+fn combine(colours: &mut [u32], others: &[u32]) {
+    let mut seen: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for (colour, &other) in colours.iter_mut().zip(others) {
+        let next = seen.len() as u32;
+        *colour = *seen.entry((*colour, other)).or_insert(next);
+    }
+}
+
+/// Colours by the displacements of all whom an NPU sends messages to.
+fn by_sends(product: &Product, placements: &[&mut Placement], doings: Doings<'_>) -> Vec<u32> {
+    let grid = product.grid();
+    let displacement = |from: u32, to: u32| grid.rank((0..grid.dims()).map(|d| grid.displacement(from, to, d)));
+    let mut all = vec![Vec::new(); product.npus() as usize];
+    for (placement, family) in placements.iter().zip(doings.families) {
+        let everybody: [Vec<NodeId>; 1];
+        let groups = match &placement.space.groups {
+            Some(groups) => groups.as_slice(),
+            None => {
+                everybody = [(0..product.npus()).map(NodeId).collect()];
+                &everybody
+            }
+        };
+        for send in doings.sends.iter().filter(|send| send.message.family == *family) {
+            for members in groups {
+                for (rank, &member) in (0..).map(Rank).zip(members) {
+                    if doings.classes[member.index()] == send.class {
+                        let peer = members[send.message.peer.of(rank, members.len() as u32).index()];
+                        all[member.index()].push(displacement(member.0, peer.0));
+                    }
+                }
+            }
+        }
+    }
+    let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+    let mut colour = |peers: Vec<u32>| {
+        let next = seen.len() as u32;
+        *seen.entry(peers).or_insert(next)
+    };
+    all.into_iter().map(&mut colour).collect()
 }
 
 fn incomparable(product: &Product) -> String {

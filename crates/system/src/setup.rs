@@ -8,7 +8,7 @@ use crate::driver::CollectiveConfig;
 use crate::endpoints::Contention;
 use crate::errors::RunError;
 use crate::families::{Families, FamilyCohort};
-use crate::fold::{Folding, fold};
+use crate::fold::{Doings, Folding, fold};
 use crate::job::{Demand, Job, job};
 use crate::limits;
 use crate::machine::Machine;
@@ -23,7 +23,7 @@ use syncline_collective::{Plan, Rank};
 use syncline_core::{Bytes, NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
-use syncline_workload::ClassId;
+use syncline_workload::{ClassId, FamilyId};
 
 /// How a run was folded.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ impl RunPlan {
             }
             _ => (None, None),
         };
-        let (fabric, multiplicity, unfolded) = match folded(spec, &machine, &job, &mut cohorts) {
+        let (fabric, multiplicity, unfolded) = match folded(spec, &machine, (&job, &families.classes), &mut cohorts) {
             Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
             Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
                 let refusal = Refusal::of("fold", format!("the run cannot be folded: {reason}"));
@@ -234,16 +234,13 @@ fn bound(spec: &Spec, machine: &Machine, placement: &Placement) -> Option<Bound>
 fn folded(
     spec: &Spec,
     machine: &Machine,
-    job: &Job,
+    (job, classes): (&Job, &[ClassId]),
     cohorts: &mut [(&FamilyCohort<'_>, Placement, CollectiveConfig)],
 ) -> Folding {
-    match cohorts {
-        [(cohort, placement, config)] if job.classes.is_empty() => {
-            let even = placement.is_even(&cohort.demand, config);
-            fold(spec, machine, placement, even)
-        }
-        _ => Folding::Unfolded("there are several families of communicators, or classes of NPUs".into()),
-    }
+    let even = cohorts.iter().try_for_each(|(cohort, placement, config)| placement.is_even(&cohort.demand, config));
+    let families: Vec<FamilyId> = cohorts.iter().map(|(cohort, ..)| cohort.family).collect();
+    let mut placements: Vec<&mut Placement> = cohorts.iter_mut().map(|(_, placement, _)| placement).collect();
+    fold(spec, machine, &mut placements, Doings { classes, sends: &job.sends, families: &families }, even)
 }
 
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no

@@ -15,7 +15,8 @@ Json = Annotated[bool, typer.Option("--json", help="Has no effect: a schema is a
 
 def schema(
     of: Annotated[
-        str, typer.Argument(metavar="experiment|sweep|figure|run|plan|graph", help="The format whose schema is printed.")
+        str,
+        typer.Argument(metavar="experiment|sweep|figure|run|plan|graph", help="The format whose schema is printed."),
     ] = "experiment",
     json: Json = False,  # noqa: ARG001
 ) -> int:

@@ -72,7 +72,7 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
     if kind == "extra_forbidden":
         known = _keys_at(path[:-1], root)
         said = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"
-        return node.origin.problem(message, value, f"the keys {one_of(known)}")
+        return node.origin.problem(said, value, f"the keys {one_of(known)}")
     if kind == "union_tag_not_found":
         return node.origin.problem(*_untagged(key, value))
     if kind == "union_tag_invalid":
@@ -89,8 +89,8 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
         is_key = details["loc"][-1] == "[key]"
         choices = _entry_choices(path, root, is_key=is_key)
         if choices is not None:
-            name, said = ("kind", path[-1]) if is_key else (str(path[-2]), value)
-            return node.origin.problem(*_not_one_of(name, said, choices))
+            name, given = ("kind", path[-1]) if is_key else (str(path[-2]), value)
+            return node.origin.problem(*_not_one_of(name, given, choices))
         return node.origin.problem(*_not_one_of(key, value, _choices_at(path, root)))
     return node.origin.problem(message(kind, value, details["msg"]), value, _accepted_at(path, root))
 

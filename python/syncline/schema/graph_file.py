@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from syncline.document import decode
-from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
+from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.schedules.positions import Positions
 from syncline.schema.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
 from syncline.schema.section import Section, Violation
@@ -104,7 +104,7 @@ class Recv(Section):
 
 
 class Node(Section):
-    """What NPUs of a class do at some point: exactly one of `time`, `compute`, `collective`, `barrier`, `send`, `recv`."""
+    """What NPUs of a class do at some point: one of `time`, `compute`, `collective`, `barrier`, `send` and `recv`."""
 
     name: Name
     """What other nodes of the class call it."""
@@ -312,7 +312,7 @@ def _value(values: Any, path: Sequence[str]) -> object:
 
 def _problem(file: str, positions: Positions, detail: ErrorDetails) -> Problem:
     """A problem of a value's form."""
-    from syncline.schema.explain import UNKNOWN_KEY, accepted_text, describe, message
+    from syncline.schema.explain import accepted_text, describe, message
 
     path = [step for step in detail["loc"] if step != "[key]"]
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
@@ -402,7 +402,9 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
         for detail in error.errors(include_url=False):
             at = (*path, "collective", *(str(step) for step in detail["loc"]))
             context = detail.get("ctx", {})
-            said = context["message"] if detail["type"] == QUANTITY_ERROR else message(detail["type"], None, detail["msg"])
+            said = (
+                context["message"] if detail["type"] == QUANTITY_ERROR else message(detail["type"], None, detail["msg"])
+            )
             yield Violation(at, said, context.get("accepted"))
         return
     if collective.algorithm == "auto" or "auto" in collective.algorithms.values():
@@ -422,7 +424,11 @@ def _broken_node(
         yield Violation((*path, "stream"), "there is no such stream", f"0 to {len(of.streams) - 1}")
     for number, name in enumerate(node.after):
         if name not in known:
-            said = "this node does not come before" if name in every else f"there is no such node{did_you_mean(name, every)}"
+            said = (
+                "this node does not come before"
+                if name in every
+                else f"there is no such node{did_you_mean(name, every)}"
+            )
             yield Violation((*path, "after", str(number)), said, "the name of an earlier node of the class")
     for number, name in enumerate(node.after_previous):
         if name not in every:

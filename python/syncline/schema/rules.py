@@ -136,7 +136,9 @@ def _graph(parts: Parts) -> Iterator[Violation]:
     if collective is not None and collective.plan:
         yield Violation(("collective", "plan"), "families of communicators have no plans", f"none, with {GRAPH}")
     if collective is not None and "auto" in (collective.algorithm, *collective.algorithms.values()):
-        yield Violation(("collective", "algorithm"), "algorithms of families are not chosen", "the name of an algorithm")
+        yield Violation(
+            ("collective", "algorithm"), "algorithms of families are not chosen", "the name of an algorithm"
+        )
 
 
 def _root(parts: Parts) -> Iterator[Violation]:

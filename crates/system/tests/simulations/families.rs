@@ -4,7 +4,7 @@ use crate::support::{ace, all_reduce, baseline, chunks_of, dim, forwarding, idea
 use proptest::prelude::*;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, ClassSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
-    DimSpec, EndpointSpec, FamilySpec, FlowSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec,
+    DimSpec, EndpointSpec, FamilySpec, FlowSpec, FoldSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec,
     MessageSpec, NetworkSpec, OrderSpec, PacketSpec, PassSpec, SchedulingSpec, Spec, WorkSpec,
 };
 use syncline_system::{Results, RunError, Values, run_spec};
@@ -473,6 +473,51 @@ proptest! {
             let results = run(&spec);
             let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
             prop_assert_eq!(crate::support::fingerprint(&results), crate::support::fingerprint(&shuffled));
+        }
+    }
+}
+
+/// The same of one class, or of two that are told apart by the coordinate along a dimension, and messages around it.
+fn alike(lattice: &Lattice, two: bool, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
+    let mut spec = lattice.spec(endpoint, network);
+    let JobSpec::Graph { graph, .. } = &mut spec.job else { panic!("a graph") };
+    let npus = lattice.sizes.iter().product::<u32>();
+    let count = graph.classes[0].nodes.len() as u32;
+    let mut classes = Vec::new();
+    for part in 0u32..if two { 2 } else { 1 } {
+        let own = |npu: &u32| !two || (npu % lattice.sizes[0] == 0) == (part == 0);
+        let mut nodes = graph.classes[0].nodes.clone();
+        nodes.push(node(time(5_000 * u64::from(part + 1)), &[count - 1]));
+        let family = spec.families.len() as u8;
+        let message = |peer| MessageSpec { family, peer, tag: 0, bytes: 3_000 };
+        nodes.push(node(WorkSpec::Send(message(1)), &[count]));
+        nodes.push(node(WorkSpec::Recv(message(-1)), &[]));
+        nodes.push(node(time(1), &[count + 2]));
+        classes.push(class(&format!("{part}"), (0..npus).filter(own), nodes));
+    }
+    graph.classes = classes;
+    spec.families.push(on_grid("around", &lattice.sizes, &[0]));
+    spec.fold = FoldSpec::Off;
+    spec
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_folded_run_is_the_whole_one(lattice in lattice(), two in any::<bool>()) {
+        // Along a dimension of three, the two classes are of different sizes.
+        let two = two && lattice.sizes[0] == 2;
+        for endpoint in [ideal(), baseline(), ace()] {
+            for network in [flow(), packet(true), NetworkSpec::Analytical(Default::default())] {
+                let whole = alike(&lattice, two, endpoint.clone(), network);
+                let folded = Spec { fold: FoldSpec::On, ..whole.clone() };
+                let (whole, folded) = (run(&whole), run(&folded));
+                prop_assert!(folded.summary.simulated_npus < whole.summary.simulated_npus);
+                prop_assert_eq!(
+                    crate::support::summary_but_fold(&whole), crate::support::summary_but_fold(&folded)
+                );
+            }
         }
     }
 }
