@@ -44,7 +44,7 @@
 //! layer 4. A top layer has to follow it. What checkpoints mean is said at [`Parallelism::HybridTransformerFwdInBckwd`].
 //!
 //! # Two entries
-//! [`read`] accepts every parallelism and any collective in every pass; a graph can be made of
+//! [`read`] accepts every parallelism and any collective in every pass; [`crate::astra_parallel`] makes a graph of
 //! the result. Under `MICRO` only the weight gradient may communicate, since ASTRA-sim looks at no other column.
 //!
 //! [`parse`] is for [`crate::data_parallel`], which communicates weight gradients only, by all-reduce. It accepts `DATA`
