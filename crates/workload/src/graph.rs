@@ -219,10 +219,22 @@ impl Nodes {
         &mut self,
         layer: usize,
         pass: Pass,
+        collective: (Kind, Bytes),
+        after: NodeIndex,
+    ) -> NodeIndex {
+        self.collective_of(FamilyId(0), layer, pass, collective, after)
+    }
+
+    /// Appends a collective of a family, whose root, if it has one, is its first rank.
+    pub(crate) fn collective_of(
+        &mut self,
+        family: FamilyId,
+        layer: usize,
+        pass: Pass,
         (kind, size): (Kind, Bytes),
         after: NodeIndex,
     ) -> NodeIndex {
-        let work = Work::Collective { family: FamilyId(0), kind, root: Rank(0), size };
+        let work = Work::Collective { family, kind, root: Rank(0), size };
         self.push(layer, pass, Stream::MAIN, work, vec![after])
     }
 }

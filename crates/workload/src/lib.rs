@@ -3,7 +3,7 @@
 //! ```text
 //!   models (resnet50, ...) ─┐                    ┌─▶ compute::Npu: Cost ─▶ Ps
 //!   astra_text (importer)  ─┴─▶ layers ─▶ graph ─┘
-//!                                data_parallel, hybrid: nodes of one iteration, with dependencies
+//!                                data_parallel, hybrid, astra_parallel: nodes of one iteration, with dependencies
 //! ```
 //!
 //! A layer carries demand (FLOPs and bytes), never a duration, unless the duration was measured; the
@@ -20,6 +20,7 @@
 //! | [`data_parallel`] | training with a copy of the model on every NPU |
 //! | [`hybrid`] | training with copies of the MLPs and distributed tables |
 //! | [`astra_text`] | text workloads of ASTRA-sim 1.0 |
+//! | [`astra_parallel`] | training as such a workload describes it, of every parallelism |
 //!
 //! ```
 //! use syncline_workload::models::{self, Built, Sizes};
@@ -43,6 +44,7 @@
 //! # Ok::<(), syncline_core::Refusal>(())
 //! ```
 
+pub mod astra_parallel;
 pub mod astra_text;
 pub mod compute;
 pub mod data_parallel;
@@ -60,6 +62,7 @@ pub mod resnet;
 mod sizes;
 pub mod systolic;
 
+pub use astra_parallel::Parallel;
 pub use astra_text::{FieldError, ImportError};
 pub use compute::{Npu, NpuError};
 pub use data_parallel::DataParallel;

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use std::path::Path;
 use syncline_core::{Bytes, Ps, Refusal};
-use syncline_workload::astra_text::{MAX_TOTAL_BYTES, MAX_TOTAL_NS, parse};
-use syncline_workload::{ClassId, Cost, DataParallel, GraphSource, Layer, Node, Npu, Work};
+use syncline_workload::astra_text::{MAX_TOTAL_BYTES, MAX_TOTAL_NS, parse, read};
+use syncline_workload::{ClassId, Cost, DataParallel, GraphSource, Layer, Node, Npu, Parallel, Work};
 
 fn sample(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/astra").join(name);
@@ -221,6 +221,16 @@ fn write(rows: &[Row], blank: &str, end: &str) -> String {
     text
 }
 
+/// First lines, many of them legal for files of some layers.
+fn first_lines() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "DATA|MODEL|HYBRID_DATA_MODEL|HYBRID_MODEL_DATA|HYBRID_CUSTOMIZED",
+        "HYBRID_DLRM(_ENHANCED)?( [0-9]){0,2}",
+        "HYBRID_TRANSFORMER model_parallel_NPU_group: [0-3]",
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: [1-3] checkpoints: 2 [0-2] [0-9] checkpoint_initiates: [12] [0-9]( [0-9])?",
+    ]
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(rows in rows(), blank in "[ \t]{1,3}", end in "[ \t]{0,2}\r?\n") {
@@ -239,8 +249,24 @@ proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in any::<String>(), body in "(DATA|MICRO|MODEL)\n[ -~\n\t]{0,200}") {
         for text in [text, body] {
-            if let Err(error) = parse(&text) {
+            for error in [parse(&text).err(), read(&text).err()].into_iter().flatten() {
                 prop_assert!(!error.errors.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_read_can_be_trained(first in first_lines(), rows in rows()) {
+        let text = write(&rows, " ", "\n").replacen("DATA", &first, 1);
+        match read(&text) {
+            Ok(imported) => {
+                let mut training = Parallel::new(imported);
+                let found = (0..2).map(|i| training.iteration(ClassId(0), i).len());
+                prop_assert!(found.min() > Some(rows.len()), "{}", text);
+            }
+            Err(error) => {
+                prop_assert!(!error.errors.is_empty());
+                prop_assert!(error.errors.is_sorted_by_key(|e| e.line));
             }
         }
     }
