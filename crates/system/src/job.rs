@@ -6,10 +6,13 @@ use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
+    parallel,
 };
 use graphs::{Graphs, graphs};
 use syncline_collective::{Kind, Plan, Rank};
-use syncline_core::{Bytes, NodeId, Refusal};
+use syncline_core::{Bytes, NodeId, Ps, Refusal};
+use syncline_workload::Parallel;
+use syncline_workload::astra_text::Imported;
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::DataParallel;
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
@@ -86,8 +89,13 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             background,
             stragglers,
         } => {
-            let model = model(workload, ranks, *update)?;
             let npu = npu(compute)?;
+            if let Some(imported) = parallel(workload) {
+                let job = imported_job(imported, *update, *overlap, *iterations, npu)?;
+                let compute_ps = job.compute_ps * slowest(stragglers)?;
+                return Ok(Job { drain: *drain, compute_ps, ..job });
+            }
+            let model = model(workload, ranks, *update)?;
             let background = background.as_ref().map(self::npu).transpose()?;
             let slower = background.unwrap_or(npu);
             let layers = model.layers();
@@ -110,6 +118,32 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             Ok(Job { source, iterations, drain, npu, background, demands, classes, uses, sends, kernels, compute_ps })
         }
     }
+}
+
+/// The job of a text workload with families of communicators, which has a parallelism of its own.
+fn imported_job(
+    mut imported: Imported,
+    update: bool,
+    overlap: bool,
+    iterations: u32,
+    npu: Npu,
+) -> Result<Job, RunError> {
+    if !overlap {
+        let message = "a workload of this parallelism says itself what it waits for";
+        return Err(Refusal::of("job.overlap", message).accepting("true").into());
+    }
+    if !update {
+        imported.layers.iter_mut().for_each(|layer| layer.update = Ps::ZERO);
+    }
+    let source = Parallel::new(imported);
+    let mut demands = vec![Demand { iterations, ..Demand::default() }; 3];
+    for (family, kind, size) in source.demands() {
+        demands[family.index()].collectives.push((kind, Rank(0), size.0));
+    }
+    let passes = source.layers().iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
+    let compute_ps = passes.map(|cost| npu.time(cost).0 as f64).sum();
+    let all = Demand { iterations, ..Demand::default() };
+    Ok(Job { compute_ps, demands: vec![demands], ..Job::of_all(Box::new(source), all, npu) })
 }
 
 /// The largest factor on the times of NPUs, at least 1.
@@ -148,6 +182,8 @@ fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, Run
             models::build(name, &Sizes { batch, element_bytes, counted, sequence, ranks }).map_err(Refusal::from)?
         }
         WorkloadSpec::AstraText { text } => Built::Chain(astra_text::parse(text).map_err(|wrong| {
+            // What is wrong with a workload of any parallelism is said of that.
+            let wrong = astra_text::read(text).err().unwrap_or(wrong);
             RunError::Spec(wrong.errors.into_iter().map(|e| Refusal::from(e).within("job.workload.text")).collect())
         })?),
     };

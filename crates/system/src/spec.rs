@@ -5,6 +5,7 @@
 //! repeat only what would otherwise make the engine panic.
 
 mod graph;
+mod imported;
 mod job;
 mod plan;
 
@@ -20,6 +21,7 @@ pub use job::{
     ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, StrategySpec, WorkloadSpec,
 };
 
+pub(crate) use imported::parallel;
 pub use plan::PlanSpec;
 pub(crate) use plan::refusals;
 
@@ -80,8 +82,9 @@ impl Spec {
             let field = error.path().to_string();
             Refusal::of(if field == "." { "" } else { &field }, error.into_inner().to_string())
         };
-        let spec = serde_path_to_error::deserialize(&mut input).map_err(wrong)?;
+        let mut spec: Spec = serde_path_to_error::deserialize(&mut input).map_err(wrong)?;
         input.end().map_err(|error| Refusal::of("", error.to_string()))?;
+        spec.take_families();
         Ok(spec)
     }
 }

@@ -33,10 +33,11 @@ from syncline.schema.graph_file import GraphFile
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
 from syncline.schema.section import Violation
-from syncline.schema.workloads import GRAPH_ACCEPTED, AstraWorkload, GraphWorkload
+from syncline.schema.workloads import GRAPH_ACCEPTED, TEXT_ACCEPTED, AstraWorkload, GraphWorkload, TextFile
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
+MAX_PATH: Final = 4096
 RESERVED_NAMES: Final = frozenset({"inputs"})
 SHARED_KEYS: Final = frozenset({"variants", "baseline"})
 """Keys that are about the whole file."""
@@ -298,6 +299,9 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     plans = _plans(tree, loading)
     if plans is not None:
         values["collective"]["plan"] = plans
+    text = _astra_text(tree, loading)
+    if text is not None:
+        values["workload"]["astra_text"] = text[0]
     graph = _graph(tree, loading)
     if graph is not None:
         values["workload"]["graph"] = graph
@@ -314,12 +318,12 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         loading.warnings += [w for w in parts.topology.graph.warnings if w not in loading.warnings]
     for plan in plans if isinstance(plans, tuple) else ():
         loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
-    text = _astra_text(parts.workload, tree, loading)
     if isinstance(parts.workload, GraphWorkload) and parts.topology is not None:
         loading.problems += parts.workload.file.violations(parts.topology.npus)
     if experiment is None or len(loading.problems) > before:
         return None
-    return Variant(name or experiment.name, experiment, text, tree=tree)
+    described = text[1] if text is not None and isinstance(experiment.workload, AstraWorkload) else None
+    return Variant(name or experiment.name, experiment, described, tree=tree)
 
 
 def _expand(tree: Mapping) -> None:
@@ -371,22 +375,19 @@ def _place(violation: Violation, tree: Mapping) -> Problem:
     return node.origin.problem(violation.message, document.plain(node), violation.accepted)
 
 
-def _astra_text(workload: object, tree: Mapping, loading: _Loading) -> str | None:
-    """The content of the workload file, which is looked for beside the file that names it."""
-    if not isinstance(workload, AstraWorkload):
+def _astra_text(tree: Mapping, loading: _Loading) -> tuple[TextFile | Unread, str] | None:
+    """The text workload that the file names, and what is in it. It is looked for beside the file that names it."""
+    section = tree.entries.get("workload")
+    node = section.entries.get("astra_text") if isinstance(section, Mapping) else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
         return None
-    section = tree.entries["workload"]
-    assert isinstance(section, Mapping)
-    origin = section.entries["astra_text"].origin
-    folder = loading.folders.get(origin.file, Path())
+    folder = loading.folders.get(node.origin.file, Path())
     try:
-        return document.read_text(folder / workload.astra_text, workload.astra_text, MAX_WORKLOAD_BYTES)
+        text = document.read_text(folder / node.value, node.value, MAX_WORKLOAD_BYTES)
     except InputError as error:
-        message = f"{error.problems[0].message}"
-        loading.problems.append(
-            origin.problem(message, workload.astra_text, "the path of a file, relative to the experiment file")
-        )
-        return None
+        loading.problems.append(node.origin.problem(error.problems[0].message, node.value, TEXT_ACCEPTED))
+        return Unread(), ""
+    return TextFile.of(node.value, text), text
 
 
 def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:

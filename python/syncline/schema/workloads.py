@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from syncline.schema.graph_file import GraphFile
 
 DEFAULT_ELEMENT: Final = 2
+TEXT_ACCEPTED: Final = "the path of a file, relative to the experiment file"
 
 
 class ModelWorkload(Section):
@@ -55,11 +57,43 @@ class ModelWorkload(Section):
         return self
 
 
+class TextFile(str):
+    """The path of a text workload that has been read."""
+
+    kinds: tuple[str, ...] = ("all-reduce",)
+    """The kinds of its collectives."""
+
+    @classmethod
+    def of(cls, path: str, text: str) -> TextFile:
+        """The path of a file with this text."""
+        words = {"ALLREDUCE": "all-reduce", "ALLGATHER": "all-gather"}
+        words |= {"ALLTOALL": "all-to-all", "REDUCESCATTER": "reduce-scatter"}
+        found = {kind for word, kind in words.items() if re.search(rf"\s{word}\s", text)}
+        file = cls(path)
+        file.kinds = tuple(sorted(found)) or ("all-reduce",)
+        return file
+
+
+def _text_file(value: object) -> str:
+    if isinstance(value, Unread):
+        raise said_elsewhere()
+    if not isinstance(value, str) or not 0 < len(value) <= 4096:
+        raise refused("this names no file", TEXT_ACCEPTED)
+    return value
+
+
 class AstraWorkload(Section):
     """Training as an ASTRA-sim 1.0 text workload describes it, with that file's own compute times."""
 
-    astra_text: Annotated[str, Field(min_length=1, max_length=4096)]
-    """The file, relative to the experiment file."""
+    astra_text: Annotated[
+        str,
+        PlainValidator(_text_file),
+        PlainSerializer(str, return_type=str),
+        Accepted("text of up to 4096 characters"),
+        WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 4096}),
+    ]
+    """The file, relative to the experiment file. Of other parallelism than that of data, it names model groups and data
+    groups of NPUs, which follow from the topology."""
     element: Size = 4
     """Bytes of a gradient element; collectives are never cut finer."""
 
@@ -141,6 +175,8 @@ def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload | Grap
         return workload.file.kinds
     if isinstance(workload, CollectiveWorkload):
         return [workload.collective]
+    if isinstance(workload, AstraWorkload) and isinstance(workload.astra_text, TextFile):
+        return list(workload.astra_text.kinds)
     distributed = isinstance(workload, ModelWorkload) and workload.model in DISTRIBUTED
     return ["all-reduce", "all-to-all"] if distributed else ["all-reduce"]
 

@@ -147,7 +147,7 @@ impl Keyword {
             None => errors.add(line, "parallelism", name, Keyword::accepted(entry)),
             Some(known) if !known.is_accepted(entry) => {
                 let accepted = Keyword::accepted(entry);
-                let accepted = format!("{accepted}; model and hybrid parallelism are not supported");
+                let accepted = format!("{accepted}; other parallelism has families of communicators");
                 errors.add(line, "parallelism", name, accepted);
             }
             Some(_) => {}
