@@ -44,8 +44,8 @@ impl Refusal {
     /// Of what is divided equally among so many: the least number is that of all of them together.
     #[must_use]
     pub fn of_share(mut self, shares: u32) -> Refusal {
-        if shares > 1 {
-            self.least = self.least.map(|least| least.saturating_mul(shares.into()));
+        if let Some(least) = self.least.as_mut().filter(|_| shares > 1) {
+            *least = least.saturating_mul(shares.into());
             self.message = format!("{}, in each of {shares} equal parts", self.message);
         }
         self

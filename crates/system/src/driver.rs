@@ -7,16 +7,17 @@ use crate::cohorts::{CohortId, Cohorts};
 use crate::endpoints::EndpointEvent;
 use crate::event::{Event, Queue};
 use crate::executor::{Action, Executor, WaitEnd};
-use crate::graphs::{Call, NodeWork, Post as GraphPost};
+use crate::graphs::{Call, Exchange, NodeWork, Post as GraphPost};
 use crate::networks::NetworkEvent;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
+use std::collections::BTreeMap;
 use std::fmt;
-use syncline_collective::{Kind, PhaseId, Plan, Split};
+use syncline_collective::{Kind, PhaseId, Plan, Rank, Split};
 use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wait, Wire};
 use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Post, Report};
 use syncline_network::{Loss, NetOut, Network};
-use syncline_workload::{NodeIndex, Stream};
+use syncline_workload::{NodeIndex, PointToPoint, Stream};
 
 /// Event class of the training loop: before everything else at the same time.
 const COMPUTED: u8 = 0;
@@ -211,6 +212,8 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     incomplete: u64,
     started: (u64, u128),
     phases: Vec<PhaseSlice>,
+    /// By NPU and node, messages of exchanges that are not done.
+    exchanging: BTreeMap<(NodeId, NodeIndex), usize>,
     /// What ranks disagree on, once they do.
     mismatch: Option<(String, String)>,
     net_out: Vec<NetOut>,
@@ -239,6 +242,7 @@ where
             incomplete: 0,
             started: (0, 0),
             phases: Vec::new(),
+            exchanging: BTreeMap::new(),
             mismatch: None,
             net_out: Vec::new(),
             ep_out: Vec::new(),
@@ -458,6 +462,7 @@ where
                     }
                     NodeWork::Send(post) => self.post(npu, node, post, true, now),
                     NodeWork::Recv(post) => self.post(npu, node, post, false, now),
+                    NodeWork::Exchange(exchange) => self.exchange(npu, node, exchange, now),
                     NodeWork::Compute(_) => unreachable!("what computes runs on a stream"),
                 },
             }
@@ -496,16 +501,57 @@ where
             let end = WaitEnd::Communication(node);
             return self.executor.communicated(npu, node, end, now, &mut self.actions);
         };
-        self.incomplete += 1;
         let channel = (message.family.0, apart, message.tag);
-        let post = Post { sends, peer, channel, number, len: message.size, handle: node.0 };
+        self.hand_over(npu, Post { sends, peer, channel, number, len: message.size, handle: node.0 }, now);
+    }
+
+    fn hand_over(&mut self, npu: NodeId, post: Post, now: Ps) {
+        self.incomplete += 1;
         let Self { queue: q, net, ep, ep_out: out, .. } = self;
         ep.post(npu, post, &mut Ctx { now, net, q, out });
+    }
+
+    /// Posts all messages of an all-to-all with a size for each pair, the nearest rank first. Messages of no bytes are none.
+    fn exchange(&mut self, npu: NodeId, node: NodeIndex, exchange: Exchange, now: Ps) {
+        let sizes = self.executor.graph(npu).sizes(exchange).clone();
+        let mut posts = Vec::new();
+        if let Some(id) = self.cohorts.of(exchange.family, npu) {
+            let layout = &self.cohorts[id].layout;
+            let (ranks, rank) = (layout.group_size(), layout.rank(npu).0);
+            if sizes.len() as u64 != u64::from(ranks) * u64::from(ranks) {
+                let name = self.executor.name(self.executor.class(npu), self.executor.graph(npu).node(node));
+                let one = format!("the {name} has {} sizes", sizes.len());
+                self.mismatch.get_or_insert((one, format!("NPU {npu} is one of {ranks} ranks")));
+                return;
+            }
+            let len = |from: u32, to: u32| sizes[(from * ranks + to) as usize];
+            for on in 1..ranks {
+                let (to, from) = ((rank + on) % ranks, (rank + ranks - on) % ranks);
+                let channel = (exchange.family.0, on, PointToPoint::OF_EXCHANGES);
+                for (sends, other, len) in [(true, to, len(rank, to)), (false, from, len(from, rank))] {
+                    let peer = layout.member(npu, Rank(other));
+                    posts.push(Post { sends, peer, channel, number: exchange.number, len, handle: node.0 });
+                }
+            }
+        }
+        posts.retain(|post| post.len > Bytes::ZERO);
+        if posts.is_empty() {
+            return self.executor.communicated(npu, node, WaitEnd::Communication(node), now, &mut self.actions);
+        }
+        self.exchanging.insert((npu, node), posts.len());
+        posts.into_iter().for_each(|post| self.hand_over(npu, post, now));
     }
 
     /// A message between two ranks is sent, or received.
     fn posted(&mut self, npu: NodeId, node: NodeIndex, now: Ps) {
         self.incomplete -= 1;
+        if let Some(left) = self.exchanging.get_mut(&(npu, node)) {
+            *left -= 1;
+            if *left > 0 {
+                return;
+            }
+            self.exchanging.remove(&(npu, node));
+        }
         let end = match self.executor.graph(npu).node(node).work {
             NodeWork::Send(post) | NodeWork::Recv(post) => {
                 let peer = self.cohorts.peer(post.message.family, npu, post.message.peer, true);
@@ -682,7 +728,7 @@ mod tests {
     use crate::job::Demand;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest, Rank};
+    use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest};
     use syncline_core::{EventQueue, PortId, Rate, Schedule};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;

@@ -554,6 +554,7 @@ impl Executor {
         let what = match node.work {
             NodeWork::Collective(_) => "collective".to_string(),
             NodeWork::Compute(_) => "compute".to_string(),
+            NodeWork::Exchange(_) => "exchange".to_string(),
             NodeWork::Send(post) => format!("send to rank {:+}", post.message.peer.0),
             NodeWork::Recv(post) => format!("receive from rank {:+}", post.message.peer.0),
         };

@@ -2,12 +2,13 @@
 
 use crate::admission::CollectiveId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use syncline_collective::{Kind, Rank};
-use syncline_core::{Id, Ps};
+use syncline_core::{Bytes, Id, Ps};
 use syncline_endpoint::Kernel;
 use syncline_workload::compute::Npu;
 use syncline_workload::graph::{
-    ClassId, FamilyId, GraphSource, Node, NodeIndex, Order, Pass, PointToPoint, Stream, Work,
+    ClassId, FamilyId, GraphSource, Node, NodeIndex, Order, Pass, PointToPoint, RelativeRank, Stream, Work,
 };
 
 /// A node of the expanded graph of a class, shared by all its NPUs.
@@ -40,6 +41,19 @@ pub enum NodeWork {
     Send(Post),
     /// Receives a message.
     Recv(Post),
+    /// Exchanges messages with all ranks.
+    Exchange(Exchange),
+}
+
+/// An all-to-all with a size for each pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The family of the communicator.
+    pub family: FamilyId,
+    /// How many of these the graph has of that family before it.
+    pub number: u32,
+    /// Where its sizes are ([`ClassGraph::sizes`]).
+    sizes: u32,
 }
 
 /// A collective that a graph asks for.
@@ -75,6 +89,8 @@ pub struct ClassGraph {
     kernels: Vec<Vec<Kernel>>,
     /// By family, the nodes of its collectives.
     calls: Vec<Vec<NodeIndex>>,
+    /// Sizes of exchanges.
+    sizes: Vec<Arc<[Bytes]>>,
     /// How many messages were sent and received, by direction, family, peer and tag.
     posts: BTreeMap<(bool, FamilyId, i32, u32), u32>,
     /// Iterations that were asked for.
@@ -117,6 +133,11 @@ impl ClassGraph {
             NodeWork::Collective(call) => call,
             other => panic!("a node that runs a collective, not {other:?}"),
         }
+    }
+
+    /// Bytes of each message of an exchange: those from the first rank to each rank, then those from the second one.
+    pub fn sizes(&self, exchange: Exchange) -> &Arc<[Bytes]> {
+        &self.sizes[exchange.sizes as usize]
     }
 
     /// A message of a node, with its number among those like it.
@@ -214,6 +235,17 @@ fn append(graph: &mut ClassGraph, node: Node, iteration: u32, computers: &Comput
             let id = CollectiveId::from_index(calls.len());
             calls.push(index);
             NodeWork::Collective(Call { family, id, kind, root, bytes: size.0 })
+        }
+        Work::Exchange { family, sizes } => {
+            // Iterations repeat the same sizes.
+            let known = graph.sizes.iter().position(|known| Arc::ptr_eq(known, &sizes));
+            let place = known.unwrap_or_else(|| {
+                graph.sizes.push(sizes);
+                graph.sizes.len() - 1
+            });
+            let (peer, tag, size) = (RelativeRank(0), PointToPoint::OF_EXCHANGES, Bytes::ZERO);
+            let Post { number, .. } = graph.post(true, PointToPoint { family, peer, tag, size });
+            NodeWork::Exchange(Exchange { family, number, sizes: place as u32 })
         }
         Work::Send(message) => NodeWork::Send(graph.post(true, message)),
         Work::Recv(message) => NodeWork::Recv(graph.post(false, message)),

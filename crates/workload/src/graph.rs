@@ -13,6 +13,7 @@
 //! every other's. Messages between two ranks are matched in the same way among those of equal tag.
 
 use crate::layer::Cost;
+use std::sync::Arc;
 use syncline_collective::{Kind, Rank};
 use syncline_core::{Bytes, id_type};
 
@@ -89,10 +90,15 @@ pub struct PointToPoint {
     pub family: FamilyId,
     /// The other rank.
     pub peer: RelativeRank,
-    /// What messages between the two are told apart by.
+    /// What messages between the two are told apart by; not [`PointToPoint::OF_EXCHANGES`].
     pub tag: u32,
     /// Its length.
     pub size: Bytes,
+}
+
+impl PointToPoint {
+    /// The tag of the messages of an all-to-all with a size for each pair.
+    pub const OF_EXCHANGES: u32 = u32::MAX;
 }
 
 /// What a node does.
@@ -110,6 +116,14 @@ pub enum Work {
         root: Rank,
         /// Bytes of the full vector on each NPU.
         size: Bytes,
+    },
+    /// An all-to-all of the NPU's communicator with a size for each pair, all messages at once; done when all that the NPU
+    /// sends has left it and all that it receives has been taken in.
+    Exchange {
+        /// The communicator's family.
+        family: FamilyId,
+        /// Bytes of each message: those from the first rank, to each rank in order, then those from the second one, and so on.
+        sizes: Arc<[Bytes]>,
     },
     /// Sends a message; done when its last byte has left the NPU.
     Send(PointToPoint),

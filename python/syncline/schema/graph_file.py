@@ -84,7 +84,7 @@ class Send(Section):
     """The family."""
     to: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
     """The receiver: so many ranks on, around the communicator."""
-    tag: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    tag: Annotated[int, Field(ge=0, le=2**32 - 2)] = 0
     """What messages between two ranks are told apart by."""
     size: SizeOrZero
     """Its length."""
@@ -97,14 +97,25 @@ class Recv(Section):
     """The family."""
     from_: Annotated[int, Field(alias="from", ge=-(2**31), le=2**31 - 1)]
     """The sender: so many ranks on, around the communicator."""
-    tag: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    tag: Annotated[int, Field(ge=0, le=2**32 - 2)] = 0
     """What messages between two ranks are told apart by."""
     size: SizeOrZero
     """Its length."""
 
 
+class Exchange(Section):
+    """An all-to-all with a size for each pair of ranks."""
+
+    family: Name
+    """The family."""
+    sizes: Annotated[list[list[SizeOrZero]], Field(min_length=1, max_length=4096)]
+    """By sending rank, what it sends to each rank; what is for itself stays where it is."""
+
+
 class Node(Section):
-    """What NPUs of a class do at some point: one of `time`, `compute`, `collective`, `barrier`, `send` and `recv`."""
+    """What NPUs of a class do at some point: one of `time`, `compute`, `collective`,
+    `barrier`, `exchange`, `send` and `recv`.
+    """
 
     name: Name
     """What other nodes of the class call it."""
@@ -126,13 +137,15 @@ class Node(Section):
     """Takes part in a collective."""
     barrier: Name | None = None
     """Waits for all ranks of the communicator in this family: an all-reduce of one element."""
+    exchange: Exchange | None = None
+    """Sends to all ranks and receives from all, of each pair another size, all at once."""
     send: Send | None = None
     """Sends a message; done when its last byte has left the NPU."""
     recv: Recv | None = None
     """Receives a message; done when all of it is there."""
 
 
-WORK: Final = ("time", "compute", "collective", "barrier", "send", "recv")
+WORK: Final = ("time", "compute", "collective", "barrier", "exchange", "send", "recv")
 
 
 class NpuClass(Section):
@@ -269,6 +282,8 @@ def _engine_work(node: Node, families: Mapping[str, int]) -> dict[str, Any]:
         return {"op": "collective", "family": family, "kind": call.kind, "bytes": call.size, "root": call.root}
     if node.barrier is not None:
         return {"op": "barrier", "family": families[node.barrier]}
+    if node.exchange is not None:
+        return {"op": "exchange", "family": families[node.exchange.family], "bytes": node.exchange.sizes}
     if node.send is not None:
         sent = node.send
         family = families[sent.family]
@@ -336,6 +351,7 @@ def _models(path: Sequence[str | int]) -> tuple[type[Section] | None, Any]:
         "members": Members,
         "compute": Compute,
         "collective": CollectiveCall,
+        "exchange": Exchange,
         "send": Send,
         "recv": Recv,
     }
@@ -434,8 +450,10 @@ def _broken_node(
         if name not in every:
             said = f"there is no such node{did_you_mean(name, every)}"
             yield Violation((*path, "after_previous", str(number)), said, "the name of a node of the class")
-    for work in ("collective", "send", "recv"):
+    for work in ("collective", "exchange", "send", "recv"):
         said_of = getattr(node, work)
+        if isinstance(said_of, Exchange) and any(len(row) != len(said_of.sizes) for row in said_of.sizes):
+            yield Violation((*path, work, "sizes"), "rows and columns are not equally many", "a row for each rank")
         if said_of is not None and said_of.family not in graph.families:
             yield _no_family((*path, work, "family"), said_of.family, graph)
     if node.barrier is not None and node.barrier not in graph.families:

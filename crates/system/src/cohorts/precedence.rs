@@ -14,7 +14,7 @@
 
 use super::CohortId;
 use crate::admission::CollectiveId;
-use crate::graphs::{GraphNode, Graphs, NodeWork, Post};
+use crate::graphs::{Exchange, GraphNode, Graphs, NodeWork, Post};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use syncline_core::Id;
 use syncline_workload::{ClassId, FamilyId, NodeIndex, Order, Stream};
@@ -26,6 +26,13 @@ pub struct Members {
     pub family: FamilyId,
     /// By rank, the role of the members of all its groups.
     pub roles: Vec<usize>,
+}
+
+impl Members {
+    /// Its roles, each once.
+    fn distinct(&self) -> BTreeSet<usize> {
+        self.roles.iter().copied().collect()
+    }
 }
 
 /// A message: from which role, of which family, how many ranks on, with which tag and number.
@@ -55,6 +62,8 @@ pub struct Precedence {
     cohorts: Vec<Members>,
     /// By cohort and collective, the roles that have issued it.
     issued: BTreeMap<(CohortId, CollectiveId), BTreeSet<usize>>,
+    /// By cohort and number, the roles that have come to an exchange, and their nodes.
+    met: BTreeMap<(CohortId, u32), BTreeMap<usize, NodeIndex>>,
     /// Collectives that have been entered, of which this is not known here yet.
     entered: Vec<(CohortId, CollectiveId)>,
     /// Nodes that can be carried out.
@@ -79,6 +88,7 @@ impl Precedence {
             roles,
             cohorts,
             issued: BTreeMap::new(),
+            met: BTreeMap::new(),
             entered: Vec::new(),
             ready: VecDeque::new(),
             sent: BTreeSet::new(),
@@ -95,13 +105,13 @@ impl Precedence {
     /// A collective that may be entered and that this has not been said of, with the class of one of its members.
     pub fn next(&mut self, graphs: &Graphs) -> Option<(CohortId, CollectiveId, ClassId)> {
         for (cohort, collective) in std::mem::take(&mut self.entered) {
-            let Members { family, roles } = &self.cohorts[cohort.index()];
-            for role in roles.iter().copied().collect::<BTreeSet<usize>>() {
+            let members = &self.cohorts[cohort.index()];
+            for role in members.distinct() {
                 let graph = graphs.of(self.roles[role].class);
                 finish(
                     &mut self.roles[role],
                     role,
-                    graph.calls(*family)[collective.index()],
+                    graph.calls(members.family)[collective.index()],
                     graph.nodes(),
                     &mut self.ready,
                 );
@@ -125,6 +135,19 @@ impl Precedence {
         let nodes = graphs.of(self.roles[role].class).nodes();
         match nodes[node.index()].work {
             NodeWork::Compute(_) | NodeWork::Recv(_) => {}
+            NodeWork::Exchange(Exchange { family, number, .. }) => {
+                if let Some(&cohort) = self.roles[role].cohorts.get(&family) {
+                    let met = self.met.entry((cohort, number)).or_default();
+                    met.insert(role, node);
+                    if met.len() == self.cohorts[cohort.index()].distinct().len() {
+                        for (role, node) in self.met.remove(&(cohort, number)).unwrap_or_default() {
+                            let nodes = graphs.of(self.roles[role].class).nodes();
+                            finish(&mut self.roles[role], role, node, nodes, &mut self.ready);
+                        }
+                    }
+                    return; // it is done when all have come to it
+                }
+            }
             NodeWork::Send(post) => {
                 if let Some(sent) = self.message(role, &post, true) {
                     self.sent.insert(sent);
@@ -137,8 +160,7 @@ impl Precedence {
                 if let Some(&cohort) = self.roles[role].cohorts.get(&call.family) {
                     let issued = self.issued.entry((cohort, call.id)).or_default();
                     issued.insert(role);
-                    let members: BTreeSet<usize> = self.cohorts[cohort.index()].roles.iter().copied().collect();
-                    if issued.len() == members.len() {
+                    if issued.len() == self.cohorts[cohort.index()].distinct().len() {
                         self.issued.remove(&(cohort, call.id));
                         self.permitted.push_back((cohort, call.id, self.roles[role].class));
                     }

@@ -53,6 +53,10 @@ impl Place<'_> {
 
     fn message(&self, message: &MessageSpec) -> Result<PointToPoint, RunError> {
         let MessageSpec { family, peer, tag, bytes } = *message;
+        if tag == PointToPoint::OF_EXCHANGES {
+            let accepted = format!("up to {}", PointToPoint::OF_EXCHANGES - 1);
+            return Err(self.refuse("work.tag", "this tag is that of exchanges".into(), accepted));
+        }
         Ok(PointToPoint { family: self.family(family)?, peer: RelativeRank(peer), tag, size: Bytes(bytes) })
     }
 
@@ -69,6 +73,15 @@ impl Place<'_> {
             WorkSpec::Barrier { family } => {
                 let element = self.spec.families.get(usize::from(*family)).map_or(1, |f| f.collectives.element_bytes);
                 collective(self.family(*family)?, Kind::AllReduce, Rank(0), Bytes(element.into()))
+            }
+            WorkSpec::Exchange { family, bytes } => {
+                let ranks = bytes.len();
+                if let Some(row) = bytes.iter().find(|row| row.len() != ranks) {
+                    let message = format!("a rank sends to {} ranks, and {ranks} ranks send", row.len());
+                    return Err(self.refuse("work.bytes", message, "as many rows as columns".into()));
+                }
+                let sizes = bytes.iter().flatten().map(|&bytes| Bytes(bytes)).collect();
+                Work::Exchange { family: self.family(*family)?, sizes }
             }
             WorkSpec::Send(message) => Work::Send(self.message(message)?),
             WorkSpec::Recv(message) => Work::Recv(self.message(message)?),
@@ -115,6 +128,15 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu)
                 Work::Collective { family, kind, root, size } => {
                     used.insert(*family);
                     asked[family.index()].collectives.push((*kind, *root, size.0));
+                }
+                Work::Exchange { family, sizes } => {
+                    used.insert(*family);
+                    // As the first rank sends.
+                    let ranks = sizes.len().isqrt();
+                    for (peer, &size) in (0..).map(RelativeRank).zip(&sizes[..ranks]).skip(1) {
+                        let message = PointToPoint { family: *family, peer, tag: PointToPoint::OF_EXCHANGES, size };
+                        sends.push(Sending { class: ClassId::from_index(number), message });
+                    }
                 }
                 Work::Send(message) => {
                     used.insert(message.family);

@@ -148,6 +148,13 @@ pub enum WorkSpec {
         /// The number of the family.
         family: u8,
     },
+    /// An all-to-all with a size for each pair of ranks.
+    Exchange {
+        /// The number of the family.
+        family: u8,
+        /// By sending rank, the bytes that it sends to each rank.
+        bytes: Vec<Vec<u64>>,
+    },
     /// Sends a message.
     Send(MessageSpec),
     /// Receives a message.
@@ -162,7 +169,7 @@ pub struct MessageSpec {
     pub family: u8,
     /// The other rank: so many ranks on, around the communicator.
     pub peer: i32,
-    /// What messages between the two are told apart by.
+    /// What messages between the two are told apart by, below 2^32 - 1.
     #[serde(default)]
     pub tag: u32,
     /// Its length.

@@ -212,6 +212,26 @@ fn groups_of_three_and_of_five_take_the_time_of_their_rings() {
 }
 
 #[test]
+fn an_exchange_has_a_size_for_each_pair() {
+    // The busiest port sends, and another one receives, 3000 B at 1 GB/s over two links.
+    let bytes = vec![vec![7, 1_000, 2_000], vec![3_000, 0, 0], vec![0, 500, 9]];
+    let free = || EndpointSpec::Ideal(syncline_system::spec::IdealSpec { step_latency_ps: 0, ..Default::default() });
+    let spec = |bytes: Vec<Vec<u64>>| {
+        let nodes =
+            vec![named("tokens", WorkSpec::Exchange { family: 0, bytes }, &[]), named("experts", time(1), &[0])];
+        let all = class("all", 0..3, nodes);
+        graph(vec![switch(3, 1, 500)], free(), flow(), vec![list("expert", &[&[0, 1, 2]])], vec![all])
+    };
+    let summary = run(&spec(bytes.clone())).summary;
+    assert_eq!((summary.total_ps, summary.exposed_ps), (3_000_000 + 2 * 500 + 1, 3_000_000 + 2 * 500));
+    assert_eq!(summary.endpoint.sent_bytes, 6_500);
+    let error = run_spec(&spec(vec![vec![0]]), None).expect_err("one size for three ranks").to_string();
+    assert!(error.contains("exchange of tokens") && error.contains("one of 3 ranks"), "{error}");
+    let Err(RunError::Spec(refusals)) = run_spec(&spec(vec![vec![0, 1], vec![1]]), None) else { panic!("uneven") };
+    assert_eq!(refusals[0].field.join("."), "job.graph.classes.0.nodes.0.work.bytes");
+}
+
+#[test]
 fn streams_by_readiness_take_what_is_ready() {
     // In order, the second node keeps the third waiting, which is ready at once; by readiness it does not.
     let nodes = || {
@@ -485,7 +505,7 @@ fn alike(lattice: &Lattice, two: bool, endpoint: EndpointSpec, network: NetworkS
     let count = graph.classes[0].nodes.len() as u32;
     let mut classes = Vec::new();
     for part in 0u32..if two { 2 } else { 1 } {
-        let own = |npu: &u32| !two || (npu % lattice.sizes[0] == 0) == (part == 0);
+        let own = |npu: &u32| !two || npu.is_multiple_of(lattice.sizes[0]) == (part == 0);
         let mut nodes = graph.classes[0].nodes.clone();
         nodes.push(node(time(5_000 * u64::from(part + 1)), &[count - 1]));
         let family = spec.families.len() as u8;
