@@ -211,6 +211,8 @@ def run(spec_json: str) -> dict[str, Any]:
         "background_compute_ps": 0,
         "background_compute_alone_ps": 0,
         "background_wait_ps": 0,
+        "bubble_ps": 0,
+        "classes": [],
         "passes": [
             {
                 "iteration": i,

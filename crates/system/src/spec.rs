@@ -84,7 +84,7 @@ impl Spec {
         };
         let mut spec: Spec = serde_path_to_error::deserialize(&mut input).map_err(wrong)?;
         input.end().map_err(|error| Refusal::of("", error.to_string()))?;
-        spec.take_families();
+        spec.take_families()?;
         Ok(spec)
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from syncline.endpoints.base import EndpointSection, Transit, cycle_ps
-from syncline.schema.fields import Time
+from syncline.schema.fields import TimeOrZero
 
 if TYPE_CHECKING:
     from syncline.schema.npu import Npu
@@ -16,7 +16,7 @@ class IdealEndpoint(EndpointSection):
 
     kind: Literal["ideal"] = "ideal"
     """Which endpoint model."""
-    step_latency: Time | None = None
+    step_latency: TimeOrZero | None = None
     """Time from the arrival of a message to the next step; by default one cycle of the NPU's clock."""
     forwarding: Literal["messages", "packets"] = "messages"
     """What is passed on when it has arrived: whole messages, or packets, as an ACE does, where the network has some.

@@ -2,7 +2,7 @@
 
 use super::graph::{FamilySpec, MembersSpec};
 use super::{FabricSpec, JobSpec, Spec, WorkloadSpec};
-use syncline_core::Grid;
+use syncline_core::{Grid, Refusal};
 use syncline_workload::astra_parallel::Placement;
 use syncline_workload::astra_text::{self, Imported, Parallelism};
 
@@ -16,13 +16,16 @@ pub(crate) fn parallel(workload: &WorkloadSpec) -> Option<Imported> {
 impl Spec {
     /// Gives a run whose workload asks for several families of communicators these families, in place of its one group: model
     /// groups, data groups, and all NPUs, as [`syncline_workload::astra_parallel`] numbers them.
-    pub(crate) fn take_families(&mut self) {
-        let JobSpec::Training { workload, .. } = &self.job else { return };
-        let Some(imported) = parallel(workload).filter(|_| self.families.is_empty()) else { return };
+    ///
+    /// # Errors
+    /// A [`Refusal`] of a workload whose model groups are not equally large.
+    pub(crate) fn take_families(&mut self) -> Result<(), Refusal> {
+        let JobSpec::Training { workload, .. } = &self.job else { return Ok(()) };
+        let Some(imported) = parallel(workload).filter(|_| self.families.is_empty()) else { return Ok(()) };
         let placement = syncline_workload::Parallel::new(imported).placement();
         let one = |groups: &super::GroupsSpec| groups.members.len() == 1;
         if self.groups.as_ref().is_some_and(|groups| !one(groups)) {
-            return; // which is refused: families have groups of their own
+            return Ok(()); // which is refused: families have groups of their own
         }
         let groups = self.groups.take();
         let sizes = match (&self.fabric, &groups) {
@@ -31,6 +34,13 @@ impl Spec {
             (_, Some(groups)) => groups.grid.clone().unwrap_or_else(|| vec![groups.members[0].len() as u32]),
         };
         let members = groups.map(|groups| groups.members[0].clone());
+        let npus = sizes.iter().product::<u32>();
+        if let Placement::ModelGroups(group) = placement
+            && !npus.is_multiple_of(group)
+        {
+            let refusal = Refusal::of("job.workload.text", format!("model groups of {group} among {npus} NPUs"));
+            return Err(refusal.accepting(format!("a divisor of {npus}")).in_line(1));
+        }
         let [model, data] = families(placement, &sizes);
         let all: Vec<u8> = (0..sizes.len() as u8).collect();
         let family = |name: &str, part: Part| FamilySpec {
@@ -39,6 +49,7 @@ impl Spec {
             collectives: self.collectives.clone(),
         };
         self.families = vec![family("model", model), family("data", data), family("all", Part::Along(all))];
+        Ok(())
     }
 }
 

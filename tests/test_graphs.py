@@ -1,0 +1,211 @@
+"""Graphs in files: classes of NPUs, families of communicators, and what the command line makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.command import Ended
+from syncline.errors import InputError
+from syncline.schema import graph_file
+
+Command = Callable[..., Ended]
+Graph = dict[str, Any]
+
+EXPERIMENT = """\
+name: graph
+topology: {topology}
+workload: {{graph: graph.json}}
+endpoint: {{kind: ideal, step_latency: 0s}}
+network: flow
+collective: {{algorithm: ring}}
+training: {{iterations: {iterations}}}
+"""
+
+
+def experiment(folder: Path, graph: Graph | str, topology: str, iterations: int = 1) -> Path:
+    """An experiment file with a graph beside it."""
+    text = graph if isinstance(graph, str) else json.dumps(graph, indent=1)
+    (folder / "graph.json").write_text(text)
+    path = folder / "graph.yaml"
+    path.write_text(EXPERIMENT.format(topology=topology, iterations=iterations))
+    return path
+
+
+def document(ended: Ended) -> dict[str, Any]:
+    """What a command printed."""
+    assert ended.status == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def stage(number: int, stages: int, micro: int, npus: list[int], size: str = "0B") -> Graph:
+    """A stage of GPipe: the forward of all micro-batches, then their backward."""
+    nodes: list[Graph] = []
+    is_first, is_last = number == 0, number == stages - 1
+    for tag, (name, time, before, after) in enumerate((("f", "1ms", -1, 1), ("b", "2ms", 1, -1))):
+        starts, ends = (is_first, is_last) if name == "f" else (is_last, is_first)
+        for i in range(micro):
+            if not starts:
+                received = {"family": "pipeline", "from": before, "tag": tag, "size": size}
+                nodes.append({"name": f"r{name}{i}", "recv": received})
+            waits = [] if starts else [f"r{name}{i}"]
+            nodes.append({"name": f"{name}{i}", "layer": name, "time": time, "after": waits})
+            if not ends:
+                sent = {"family": "pipeline", "to": after, "tag": tag, "size": size}
+                nodes.append({"name": f"s{name}{i}", "send": sent, "after": [f"{name}{i}"]})
+    return {"npus": npus, "nodes": nodes}
+
+
+def pipeline(stages: int = 4, micro: int = 8, replicas: int = 2) -> Graph:
+    """GPipe in replicas."""
+    npus = [[replica * stages + number for replica in range(replicas)] for number in range(stages)]
+    return {
+        "families": {"pipeline": {"members": {"grid": [stages, replicas], "along": [0]}}},
+        "classes": {f"stage {n}": stage(n, stages, micro, npus[n]) for n in range(stages)},
+    }
+
+
+def test_the_bubble_of_a_pipeline_is_that_of_the_formula(tmp_path: Path, syncline_command: Command) -> None:
+    stages, micro = 4, 8
+    path = experiment(tmp_path, pipeline(stages, micro), "Switch(8, rate=1GB/s, latency=0s)")
+    (run,) = document(syncline_command("run", str(path), "--json"))["runs"]
+    assert run["bubble_s"] / run["total_time_s"] == pytest.approx((stages - 1) / (micro + stages - 1), abs=1e-12)
+    assert [of["name"] for of in run["classes"]] == [f"stage {n}" for n in range(stages)]
+    parts = ("compute_s", "exposed_s", "bubble_s", "background_wait_s", "drain_s")
+    for of in run["classes"]:
+        assert sum(of[part] for part in parts) == pytest.approx(of["total_s"], abs=1e-12)
+        assert (of["npus"], of["compute_s"]) == (2, pytest.approx(0.024))
+
+
+def test_every_endpoint_and_backend_runs_a_pipeline_with_data(tmp_path: Path, syncline_command: Command) -> None:
+    graph = pipeline(micro=2)
+    graph["families"]["data"] = {
+        "members": {"grid": [4, 2], "along": [1]},
+        "collective": {"algorithm": "ring", "chunks": 2},
+    }
+    for of in graph["classes"].values():
+        call = {"family": "data", "kind": "all-reduce", "size": "1MB"}
+        of["nodes"].append({"name": "gradients", "collective": call, "after": ["b1"], "pass": "weight-grad"})
+        of["nodes"].append({"name": "meet", "barrier": "pipeline", "after": ["gradients"]})
+        of["nodes"].append({"name": "update", "time": "1us", "after": ["meet"], "pass": "update"})
+    path = experiment(tmp_path, graph, "Ring(4)_Ring(2)", iterations=2)
+    for endpoint in ("ideal", "{kind: baseline, comm_memory_bandwidth: 450GB/s, comm_sms: 6}",
+                     "{kind: ace, comm_memory_bandwidth: 128GB/s}"):  # fmt: skip
+        for backend in ("analytical", "flow", "packet"):
+            ended = syncline_command("run", str(path), "--json", "--set", f"endpoint={endpoint}", "--backend", backend)
+            (run,) = document(ended)["runs"]
+            assert run["exposed_comm_s"] > 0 and run["bubble_s"] > 0
+
+
+def test_two_stages_that_wait_for_each_other_are_named(tmp_path: Path, syncline_command: Command) -> None:
+    def of(npu: int, peer: int) -> Graph:
+        nodes = [
+            {"name": "in", "recv": {"family": "pair", "from": peer, "size": "8B"}},
+            {"name": "work", "time": "1us", "after": ["in"]},
+            {"name": "out", "send": {"family": "pair", "to": peer, "size": "8B"}, "after": ["work"]},
+        ]
+        return {"npus": [npu], "nodes": nodes}
+
+    graph = {"families": {"pair": {"members": {"groups": ["0-1"]}}}, "classes": {"one": of(0, 1), "two": of(1, -1)}}
+    ended = syncline_command("run", str(experiment(tmp_path, graph, "Switch(2)")))
+    assert ended.status == 1
+    for name, peer in (("one", "+1"), ("two", "-1")):
+        assert f"of class {name} waits for the receive from rank {peer} of in" in ended.err
+
+
+def broken(change: Callable[[Graph], object]) -> str:
+    """A graph with something wrong."""
+    graph = pipeline(2, 1, 1)
+    change(graph)
+    return json.dumps(graph, indent=1)
+
+
+def nodes(graph: Graph) -> list[Graph]:
+    """The nodes of the first stage."""
+    found: list[Graph] = graph["classes"]["stage 0"]["nodes"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "message"),
+    [
+        (lambda g: nodes(g)[0].update(tme="1ms"), "classes.stage 0.nodes.0.tme", "did you mean 'time'?"),
+        (lambda g: nodes(g)[0].update(time=5), "classes.stage 0.nodes.0.time", "the number has no unit"),
+        (lambda g: nodes(g)[0].pop("time"), "classes.stage 0.nodes.0", "this node does nothing"),
+        (lambda g: nodes(g)[0].update(barrier="pipeline"), "classes.stage 0.nodes.0", "this node does 2 things"),
+        (lambda g: nodes(g)[0].update(after=["sf0"]), "classes.stage 0.nodes.0.after.0", "does not come before"),
+        (lambda g: nodes(g)[1].update(after=["ff"]), "classes.stage 0.nodes.1.after.0", "there is no such node"),
+        (lambda g: nodes(g)[0].update(stream=1), "classes.stage 0.nodes.0.stream", "there is no such stream"),
+        (lambda g: nodes(g)[1].update(name="f0"), "classes.stage 0.nodes.1.name", "another node"),
+        (lambda g: nodes(g)[1]["send"].update(family="pipe"), "classes.stage 0.nodes.1.send.family",
+         "there is no such family"),
+        (lambda g: g["classes"]["stage 0"].update(npus="0-9"), "classes.stage 0.npus", "there is no NPU 9"),
+        (lambda g: g["classes"]["stage 0"].update(npus=[0, 0]), "classes.stage 0.npus", "listed twice"),
+        (lambda g: g["classes"]["stage 0"].update(npus=[1]), "classes.stage 1.npus", "NPU 1 is of two classes"),
+        (lambda g: g["families"]["pipeline"]["members"].update(along=[2]), "families.pipeline.members.along",
+         "there is no such dimension"),
+        (lambda g: g["families"]["pipeline"]["members"].update(groups=["0-1"]), "families.pipeline.members", "twice"),
+        (lambda g: g["families"]["pipeline"]["members"].update(grid=[3, 1]), "families.pipeline.members.sizes", "grid"),
+        (lambda g: g["families"]["pipeline"].update(collective={"chunk": 5}), "families.pipeline.collective.chunk",
+         "the number has no unit"),
+        (lambda g: g.pop("classes"), "classes", "this is missing"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_at_its_place(
+    tmp_path: Path, syncline_command: Command, change: Callable[[Graph], object], field: str, message: str
+) -> None:
+    path = experiment(tmp_path, broken(change), "Switch(2)")
+    ended = syncline_command("check", str(path), "--json")
+    assert ended.status == 2
+    problems = json.loads(ended.err)["errors"]
+    found = [p for p in problems if p["field"] == field]
+    assert found, problems
+    assert message in found[0]["message"]
+    assert found[0]["file"] == "graph.json" and found[0]["line"] >= 1
+
+
+def test_a_schema_describes_the_file(syncline_command: Command) -> None:
+    schema = document(syncline_command("schema", "graph"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(pipeline(), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"classes": {"a": {"nodes": []}}}, schema)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["0-1", "1ms", "8B"]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["classes", "families", "nodes", "npus", "name", "send", "members"]), inner),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_hostile_files_are_refused_in_words(data: st.DataObject) -> None:
+    graph: Any = pipeline(2, 2, 1)
+    at: Any = graph
+    # Replaces something at a random depth.
+    for _ in range(data.draw(st.integers(0, 6))):
+        if not isinstance(at, dict | list) or not at:
+            break
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(at[key], dict | list) or data.draw(st.booleans()):
+            at[key] = data.draw(VALUES)
+            break
+        at = at[key]
+    try:
+        found = graph_file.read(json.dumps(graph).encode(), "graph.json")
+    except InputError as error:
+        assert all(problem.message for problem in error.problems)
+        return
+    list(found.violations(2))
