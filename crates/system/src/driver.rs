@@ -369,8 +369,8 @@ where
     #[inline]
     fn carry(&mut self, now: Ps) -> Result<(), Failure> {
         loop {
-            if let Some((one, other)) = self.mismatch.take() {
-                return Err(Failure::Mismatch { at: now, one, other });
+            if self.mismatch.is_some() {
+                return Err(self.disagreement(now));
             }
             if !self.net_out.is_empty() {
                 let Self { queue: q, net, ep, ep_out: out, net_out, .. } = self;
@@ -387,7 +387,7 @@ where
                 }
             }
             if self.ep_out.is_empty() {
-                if self.enter_what_may(now) {
+                if self.cohorts.waits_for_instant() && self.enter_what_may(now) {
                     continue;
                 }
                 return Ok(());
@@ -418,13 +418,15 @@ where
                 self.act(npu, now);
             }
             EpOut::Posted { npu, handle } => self.posted(npu, NodeIndex(handle), now),
-            EpOut::Unequal { npu, handle, sent, received } => {
-                let class = self.executor.class(npu);
-                let node = self.executor.graph(npu).node(NodeIndex(handle));
-                let one = format!("NPU {npu} receives {} B by the {}", received.0, self.executor.name(class, node));
-                self.mismatch.get_or_insert((one, format!("{} B were sent", sent.0)));
-            }
+            EpOut::Unequal { npu, handle, sent, received } => self.unequal(npu, NodeIndex(handle), sent, received),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn disagreement(&mut self, at: Ps) -> Failure {
+        let (one, other) = self.mismatch.take().unwrap_or_default();
+        Failure::Mismatch { at, one, other }
     }
 
     #[cold]
@@ -540,6 +542,14 @@ where
         }
         self.exchanging.insert((npu, node), posts.len());
         posts.into_iter().for_each(|post| self.hand_over(npu, post, now));
+    }
+
+    /// A message and the place for it are not equally long.
+    #[cold]
+    fn unequal(&mut self, npu: NodeId, node: NodeIndex, sent: Bytes, received: Bytes) {
+        let name = self.executor.name(self.executor.class(npu), self.executor.graph(npu).node(node));
+        let one = format!("NPU {npu} receives {} B by the {name}", received.0);
+        self.mismatch.get_or_insert((one, format!("{} B were sent", sent.0)));
     }
 
     /// A message between two ranks is sent, or received.
