@@ -247,7 +247,7 @@ fn blamed(spec: &Spec, refusal: Refusal) -> RunError {
     }
     let kind = match spec.job {
         JobSpec::Collective { collective, .. } => Some(collective.kind()),
-        JobSpec::Training { .. } | JobSpec::Graph { .. } => None,
+        JobSpec::Training { .. } | JobSpec::Graph { .. } | JobSpec::Jobs { .. } => None,
     };
     let another = |field: &str, accepted: &str| {
         Refusal::of(field, refusal.message.clone()).accepting(format!("{accepted}; or another endpoint"))

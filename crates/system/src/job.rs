@@ -1,6 +1,7 @@
 //! What is to be run: a graph of compute and collectives, and what it adds up to.
 
 mod graphs;
+mod several;
 
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
@@ -106,6 +107,11 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             let demand = Demand { collectives, iterations: *iterations };
             let compute_ps = compute_ps * slowest(stragglers)?;
             Ok(Job { drain: *drain, background, compute_ps, ..Job::of_all(source, demand, npu) })
+        }
+        JobSpec::Jobs { jobs, drain, stragglers } => {
+            let job = several::several(spec, jobs, *drain)?;
+            let compute_ps = job.compute_ps * slowest(stragglers)?;
+            Ok(Job { compute_ps, ..job })
         }
         JobSpec::Graph { graph, iterations, drain, stragglers, compute, background } => {
             let npu = npu(compute)?;

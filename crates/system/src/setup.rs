@@ -210,7 +210,7 @@ impl OfCohort<'_> {
         }
         let beside: &[LoadSpec] = match &spec.job {
             JobSpec::Collective { beside, .. } => beside,
-            JobSpec::Training { .. } | JobSpec::Graph { .. } => &[],
+            JobSpec::Training { .. } | JobSpec::Graph { .. } | JobSpec::Jobs { .. } => &[],
         };
         let contention = endpoint.contention(beside)?;
         let hops = limits::longest_way(machine, &placement);

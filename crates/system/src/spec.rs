@@ -18,7 +18,8 @@ pub use graph::{
     ClassSpec, FamilySpec, GraphNodeSpec, GraphSpec, MembersSpec, MessageSpec, OrderSpec, PassSpec, WorkSpec,
 };
 pub use job::{
-    ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, StrategySpec, WorkloadSpec,
+    ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, PlacedJobSpec, StrategySpec,
+    WorkloadSpec,
 };
 
 pub(crate) use imported::parallel;
@@ -86,6 +87,18 @@ impl Spec {
         input.end().map_err(|error| Refusal::of("", error.to_string()))?;
         spec.take_families()?;
         Ok(spec)
+    }
+}
+
+impl Spec {
+    /// A description that was made instead of being read, with what reading adds.
+    ///
+    /// # Panics
+    /// If that is refused.
+    #[must_use]
+    pub fn read_again(mut self) -> Spec {
+        self.take_families().unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        self
     }
 }
 

@@ -31,7 +31,7 @@ impl<'a> Rooms<'a> {
     /// [`RunError::Spec`] if there are more than timers and keys tell apart.
     pub fn new(spec: &Spec, plan: &RunPlan, parts: Vec<EndpointParts<'a>>) -> Result<Rooms<'a>, RunError> {
         // Only graphs that are written out have messages between two ranks.
-        if parts.len() == 1 && !matches!(spec.job, JobSpec::Graph { .. }) {
+        if parts.len() == 1 && !matches!(spec.job, JobSpec::Graph { .. } | JobSpec::Jobs { .. }) {
             return Ok(Rooms { parts, numbers: None, posts: false });
         }
         let npus = plan.fabric.npus();

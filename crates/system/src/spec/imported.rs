@@ -1,7 +1,7 @@
 //! The communicators that an imported workload asks for.
 
 use super::graph::{FamilySpec, MembersSpec};
-use super::{FabricSpec, JobSpec, Spec, WorkloadSpec};
+use super::{FabricSpec, JobSpec, PlacedJobSpec, Spec, WorkloadSpec};
 use syncline_core::{Grid, Refusal};
 use syncline_workload::astra_parallel::Placement;
 use syncline_workload::astra_text::{self, Imported, Parallelism};
@@ -20,6 +20,16 @@ impl Spec {
     /// # Errors
     /// A [`Refusal`] of a workload whose model groups are not equally large.
     pub(crate) fn take_families(&mut self) -> Result<(), Refusal> {
+        if let JobSpec::Jobs { jobs, .. } = &self.job {
+            let mut jobs = jobs.clone();
+            self.families.clear();
+            for placed in &mut jobs {
+                self.place(placed)?;
+            }
+            let JobSpec::Jobs { jobs: own, .. } = &mut self.job else { return Ok(()) };
+            *own = jobs;
+            return Ok(());
+        }
         let JobSpec::Training { workload, .. } = &self.job else { return Ok(()) };
         let Some(imported) = parallel(workload).filter(|_| self.families.is_empty()) else { return Ok(()) };
         let placement = syncline_workload::Parallel::new(imported).placement();
@@ -49,6 +59,29 @@ impl Spec {
             collectives: self.collectives.clone(),
         };
         self.families = vec![family("model", model), family("data", data), family("all", Part::Along(all))];
+        Ok(())
+    }
+}
+
+impl Spec {
+    /// Gives one of several jobs its families, and appends them to those of the run.
+    fn place(&mut self, placed: &mut PlacedJobSpec) -> Result<(), Refusal> {
+        let mut alone = self.clone();
+        alone.job = (*placed.job).clone();
+        alone.collectives = placed.collectives.clone();
+        alone.families = std::mem::take(&mut placed.families);
+        alone.groups =
+            Some(super::GroupsSpec { members: vec![placed.npus.clone()], grid: placed.grid.clone(), along: None });
+        alone.take_families()?;
+        placed.families = alone.families;
+        if placed.families.is_empty() {
+            let members = MembersSpec::List { groups: vec![placed.npus.clone()], grid: placed.grid.clone() };
+            let (name, collectives) = ("all".to_string(), placed.collectives.clone());
+            placed.families.push(FamilySpec { name, members, collectives });
+        }
+        let named =
+            |family: &FamilySpec| FamilySpec { name: format!("{} {}", placed.name, family.name), ..family.clone() };
+        self.families.extend(placed.families.iter().map(named));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! What is run: a collective, or the training of a model.
 
-use super::graph::GraphSpec;
+use super::CollectiveSpec;
+use super::graph::{FamilySpec, GraphSpec};
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
 use syncline_collective::Kind;
@@ -64,6 +65,16 @@ pub enum JobSpec {
         #[serde(default)]
         background: Option<ComputeSpec>,
     },
+    /// Several jobs on disjoint NPUs, at the same time.
+    Jobs {
+        /// The jobs.
+        jobs: Vec<PlacedJobSpec>,
+        /// Whether the run waits for communication that is still under way when the last main stream ends.
+        drain: bool,
+        /// NPUs that take longer to compute: the NPU, and the factor on its times.
+        #[serde(default)]
+        stragglers: Vec<(u32, f64)>,
+    },
 }
 
 impl JobSpec {
@@ -71,7 +82,9 @@ impl JobSpec {
     pub fn stragglers(&self) -> &[(u32, f64)] {
         match self {
             JobSpec::Collective { .. } => &[],
-            JobSpec::Training { stragglers, .. } | JobSpec::Graph { stragglers, .. } => stragglers,
+            JobSpec::Training { stragglers, .. }
+            | JobSpec::Graph { stragglers, .. }
+            | JobSpec::Jobs { stragglers, .. } => stragglers,
         }
     }
 
@@ -80,8 +93,29 @@ impl JobSpec {
         match self {
             JobSpec::Collective { .. } => None,
             JobSpec::Training { iterations, .. } | JobSpec::Graph { iterations, .. } => Some(*iterations),
+            JobSpec::Jobs { jobs, .. } => jobs.iter().filter_map(|placed| placed.job.iterations()).max(),
         }
     }
+}
+
+/// A job among several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlacedJobSpec {
+    /// Its name.
+    pub name: String,
+    /// Its NPUs, by rank.
+    pub npus: Vec<u32>,
+    /// They as a grid, the first dimension innermost; a line if left out.
+    #[serde(default)]
+    pub grid: Option<Vec<u32>>,
+    /// What it runs: no collective on its own, and not several jobs.
+    pub job: Box<JobSpec>,
+    /// How its collectives are carried out.
+    pub collectives: CollectiveSpec,
+    /// Its families of communicators; if left out those that its workload asks for, or one of all its NPUs.
+    #[serde(default)]
+    pub families: Vec<FamilySpec>,
 }
 
 /// How a model is distributed over the NPUs.

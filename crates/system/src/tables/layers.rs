@@ -57,7 +57,7 @@ where
         let layers = executor.source().layers();
         let updates = match &self.spec.job {
             JobSpec::Training { update, .. } => *update,
-            JobSpec::Collective { .. } | JobSpec::Graph { .. } => false,
+            JobSpec::Collective { .. } | JobSpec::Graph { .. } | JobSpec::Jobs { .. } => false,
         };
         // A layer that runs in several streams runs in the main one only to begin with.
         let graph = executor.graph(self.npu);

@@ -41,7 +41,7 @@ where
     /// How long a training run went on after the last node of the main stream; a collective has nothing but its wait.
     fn drained(&self) -> u64 {
         match self.spec.job {
-            JobSpec::Training { .. } | JobSpec::Graph { .. } => {
+            JobSpec::Training { .. } | JobSpec::Graph { .. } | JobSpec::Jobs { .. } => {
                 let finished = self.simulation.executor().finished(self.npu);
                 self.outcome.end.since(finished.unwrap_or(self.outcome.end)).0
             }

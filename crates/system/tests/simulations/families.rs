@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, ClassSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
     DimSpec, EndpointSpec, FamilySpec, FlowSpec, FoldSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec,
-    MessageSpec, NetworkSpec, OrderSpec, PacketSpec, PassSpec, SchedulingSpec, Spec, WorkSpec,
+    MessageSpec, NetworkSpec, OrderSpec, PacketSpec, PassSpec, PlacedJobSpec, SchedulingSpec, Spec, WorkSpec,
 };
 use syncline_system::{Results, RunError, Values, run_spec};
 
@@ -229,6 +229,49 @@ fn an_exchange_has_a_size_for_each_pair() {
     assert!(error.contains("exchange of tokens") && error.contains("one of 3 ranks"), "{error}");
     let Err(RunError::Spec(refusals)) = run_spec(&spec(vec![vec![0, 1], vec![1]]), None) else { panic!("uneven") };
     assert_eq!(refusals[0].field.join("."), "job.graph.classes.0.nodes.0.work.bytes");
+}
+
+/// Two jobs on a ring of four, each on two NPUs that lie opposite each other.
+fn two_jobs(jobs: &[u32]) -> Spec {
+    let placed = |&first: &u32| {
+        let nodes = vec![named("grad", reduce(0, 100_000), &[]), named("next", time(7), &[0])];
+        let mut own = collectives();
+        own.chunking = ChunkingSpec::Count { chunks: 1 };
+        own.lanes = LanesSpec::One;
+        PlacedJobSpec {
+            name: format!("job {first}"),
+            npus: vec![first, first + 2],
+            grid: None,
+            job: Box::new(JobSpec::Graph {
+                graph: GraphSpec { classes: vec![class("all", [first, first + 2], nodes)] },
+                iterations: 1,
+                drain: true,
+                stragglers: vec![],
+                compute: compute(),
+                background: None,
+            }),
+            collectives: own,
+            families: vec![],
+        }
+    };
+    let free = syncline_system::spec::IdealSpec { step_latency_ps: 0, ..Default::default() };
+    let mut spec = all_reduce(vec![dim(4, 1, 500)], EndpointSpec::Ideal(free), 0);
+    spec.network = flow();
+    spec.job = JobSpec::Jobs { jobs: jobs.iter().map(placed).collect(), drain: true, stragglers: vec![] };
+    Spec::read_again(spec)
+}
+
+#[test]
+fn two_jobs_on_the_same_links_get_half_of_them_each() {
+    // Each sends 50 kB twice over two links; every link of the ring is on the ways of both jobs.
+    let time = |share: u64| 2 * (50_000 * 1_000 * share + 2 * 500) + 7;
+    assert_eq!(run(&two_jobs(&[0])).summary.total_ps, time(1));
+    assert_eq!(run(&two_jobs(&[1])).summary.total_ps, time(1));
+    let both = run(&two_jobs(&[0, 1])).summary;
+    assert_eq!(both.total_ps, time(2));
+    let names: Vec<&str> = both.classes.iter().map(|class| class.name.as_str()).collect();
+    assert_eq!(names, ["job 0 all", "job 1 all"]);
+    assert!(both.classes.iter().all(|class| class.total_ps - class.drain_ps == time(2)));
 }
 
 #[test]
