@@ -102,7 +102,8 @@ def test_every_endpoint_and_backend_runs_a_pipeline_with_data(tmp_path: Path, sy
         for backend in ("analytical", "flow", "packet"):
             ended = syncline_command("run", str(path), "--json", "--set", f"endpoint={endpoint}", "--backend", backend)
             (run,) = document(ended)["runs"]
-            assert run["exposed_comm_s"] > 0 and run["bubble_s"] > 0
+            assert run["exposed_comm_s"] > 0
+            assert run["bubble_s"] > 0
 
 
 def test_two_stages_that_wait_for_each_other_are_named(tmp_path: Path, syncline_command: Command) -> None:
@@ -169,7 +170,8 @@ def test_what_is_wrong_is_said_at_its_place(
     found = [p for p in problems if p["field"] == field]
     assert found, problems
     assert message in found[0]["message"]
-    assert found[0]["file"] == "graph.json" and found[0]["line"] >= 1
+    assert found[0]["file"] == "graph.json"
+    assert found[0]["line"] >= 1
 
 
 def test_a_schema_describes_the_file(syncline_command: Command) -> None:
@@ -180,10 +182,106 @@ def test_a_schema_describes_the_file(syncline_command: Command) -> None:
         jsonschema.validate({"classes": {"a": {"nodes": []}}}, schema)
 
 
+def jobs(folder: Path, *placed: Graph, topology: str = "Ring(8, rate=10GB/s)") -> Path:
+    """An experiment with several jobs."""
+    path = folder / "jobs.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "name": "jobs",
+                "topology": topology,
+                "jobs": placed,
+                "network": "flow",
+                "endpoint": "ideal",
+                "collective": {"algorithm": "ring"},
+                "training": {"iterations": 2},
+            }
+        )
+    )
+    return path
+
+
+def job(name: str, npus: object, model: str = "resnet50", **more: object) -> Graph:
+    """The training of a model on some NPUs."""
+    return {"name": name, "npus": npus, "workload": {"model": model, "batch": 1}, **more}
+
+
+def test_jobs_that_share_links_slow_each_other_down_and_others_do_not(
+    tmp_path: Path, syncline_command: Command
+) -> None:
+    def slowdowns(first: str, second: str) -> list[Graph]:
+        ended = syncline_command("run", str(jobs(tmp_path, job("one", first), job("two", second))), "--json")
+        (run,) = document(ended)["runs"]
+        found: list[Graph] = run["jobs"]
+        assert [entry["name"] for entry in found] == ["one", "two"]
+        for entry in found:
+            beside, alone = entry["iteration_time_s"], entry["iteration_time_alone_s"]
+            assert entry["slowdown"] == pytest.approx(beside / alone)
+        return found
+
+    for entry in slowdowns("0-3", "4-7"):  # their shortest paths have no link in common
+        assert entry["slowdown"] == 1
+    for entry in slowdowns("0,2,4,6", "1,3,5,7"):  # every link carries the messages of both
+        assert 1.5 < entry["slowdown"] <= 2
+
+
+def test_a_job_alone_is_the_run_of_its_allocation(tmp_path: Path, syncline_command: Command) -> None:
+    (run,) = document(syncline_command("run", str(jobs(tmp_path, job("only", "2-6"), topology="dgx-h100"))), "--json"))["runs"]
+    only = tmp_path / "only.yaml"
+    only.write_text(
+        "name: only\ntopology: dgx-h100\ngpus: 2-6\nworkload: {model: resnet50, batch: 1}\nnetwork: flow\n"
+        "endpoint: ideal\ncollective: {algorithm: ring}\ntraining: {iterations: 2}\n"
+    )
+    (alone,) = document(syncline_command("run", str(only), "--json"))["runs"]
+    assert run["iteration_time_s"] == alone["iteration_time_s"]
+    assert run["jobs"][0]["slowdown"] == 1
+
+
+def test_jobs_have_iterations_and_collectives_of_their_own(tmp_path: Path, syncline_command: Command) -> None:
+    placed = [job("one", "0-3"), job("two", [4, 5, 6], "resnet18", iterations=3, collective={"algorithm": "direct"})]
+    (run,) = document(syncline_command("run", str(jobs(tmp_path, *placed)), "--json"))["runs"]
+    assert [entry["iterations"] for entry in run["jobs"]] == [2, 3]
+    assert run["iterations"] == 1  # the headline is the time until both are done
+    longest = max(entry["iterations"] * entry["iteration_time_s"] for entry in run["jobs"])
+    assert run["iteration_time_s"] == pytest.approx(longest)
+    assert run["steady_iteration_time_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("placed", "field", "message"),
+    [
+        ([job("a", "0-3"), job("b", "3-7")], "jobs.1.npus", "another job has NPU 3"),
+        ([job("a", "0-3"), job("a", "4-7")], "jobs.1.name", "another job has this name"),
+        ([job("a", "0-8")], "jobs.0.npus", "there is no NPU 8"),
+        ([job("a", "0-3", "dlrm")], "jobs.0.workload.model", "jobs are data-parallel"),
+        ([job("a", "0-3", collective={"chunk": 5})], "jobs.0.collective.chunk", "the number has no unit"),
+        ([], "jobs", ""),
+        ([job("a", "0-3") | {"npus": None}], "jobs.0.npus", ""),
+        ([job("a", "0-3", iterations=0)], "jobs.0.iterations", ""),
+    ],
+)
+def test_what_is_wrong_with_jobs_is_said(
+    tmp_path: Path, syncline_command: Command, placed: list[Graph], field: str, message: str
+) -> None:
+    ended = syncline_command("check", str(jobs(tmp_path, *placed)), "--json")
+    assert ended.status == 2
+    problems = json.loads(ended.err)["errors"]
+    found = [p for p in problems if p["field"].startswith(field)]
+    assert found, problems
+    assert message in found[0]["message"]
+
+
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["0-1", "1ms", "8B"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["classes", "families", "nodes", "npus", "name", "send", "members"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["0-1", "1ms", "8B"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["classes", "families", "nodes", "npus", "name", "send", "members"]), inner)
+    ),
     max_leaves=12,
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding, facts, memory, refusals
@@ -21,7 +21,15 @@ from syncline.schema.experiment import (
     Collective,
     Experiment,
 )
-from syncline.schema.workloads import AstraWorkload, CollectiveWorkload, GraphWorkload, ModelWorkload
+from syncline.schema.numbers import numbers
+from syncline.schema.workloads import (
+    AstraWorkload,
+    CollectiveWorkload,
+    GraphWorkload,
+    JobsWorkload,
+    ModelWorkload,
+    PlacedJob,
+)
 from syncline.topology import Topology
 
 if TYPE_CHECKING:
@@ -102,10 +110,40 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
     binding.require()
     from syncline import _core
 
-    request = _request(variant, steady=steady)
+    request = _request(variant, steady=steady and not isinstance(variant.experiment.workload, JobsWorkload))
     with _explained(variant, request):
         result = _core.run(request)
-    return Result(json.loads(result["summary"]), {name: table(name, t) for name, t in result["tables"].items()})
+    summary = json.loads(result["summary"])
+    if isinstance(variant.experiment.workload, JobsWorkload):
+        summary |= {"jobs": _jobs(variant, summary), "steady": None}
+        if len({job["iterations"] for job in summary["jobs"]}) > 1:
+            summary["iterations"] = 1  # jobs have no iteration in common: the time is that until all are done
+    return Result(summary, {name: table(name, t) for name, t in result["tables"].items()})
+
+
+def _jobs(variant: Variant, summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """How long each of several jobs takes, beside the others and alone: the iterations of its main streams."""
+    from syncline import _core
+
+    workload = variant.experiment.workload
+    assert isinstance(workload, JobsWorkload)
+    beside = {entry["name"]: entry["total_ps"] - entry["drain_ps"] for entry in summary["classes"]}
+    found = []
+    for job in workload.jobs:
+        only = variant.experiment.model_copy(update={"workload": workload.model_copy(update={"jobs": [job]})})
+        request = _request(replace(variant, experiment=only))
+        with _explained(variant, request):
+            alone = json.loads(_core.run(request)["summary"])
+        alone_ps = alone["total_ps"] - alone["drain_ps"]
+        found.append(
+            {
+                "name": job.name,
+                "time_ps": beside.get(job.name, alone_ps),
+                "alone_ps": alone_ps,
+                "iterations": job.iterations or variant.experiment.training.iterations,
+            }
+        )
+    return found
 
 
 def export(variant: Variant, *, instances: int | None = None) -> dict[str, Any]:
@@ -385,6 +423,13 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         job = {"kind": "collective", "collective": kind, "bytes": workload.size, "root": root}
         return {**job, "beside": beside} if beside else job
     training = experiment.training
+    if isinstance(workload, JobsWorkload):
+        return {
+            "kind": "jobs",
+            "jobs": [_placed(experiment, job) for job in workload.jobs],
+            "drain": training.tail == "drain",
+            "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
+        }
     if isinstance(workload, GraphWorkload):
         return {
             "kind": "graph",
@@ -409,6 +454,28 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, *compute_share(experiment)),
         "background": background,
+    }
+
+
+def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
+    """A job among several."""
+    training = experiment.training
+    trained = {
+        "kind": "training",
+        "workload": _workload(job.workload, None),
+        "strategy": "data-parallel",
+        "iterations": job.iterations or training.iterations,
+        "overlap": training.overlap,
+        "drain": training.tail == "drain",
+        "update": training.update,
+        "compute": _compute(experiment, *compute_share(experiment)),
+    }
+    collectives = _collectives(experiment, _of_family(experiment.collective, job.collective))
+    return {
+        "name": job.name,
+        "npus": numbers(job.npus, experiment.topology.npus),
+        "job": trained,
+        "collectives": collectives | {"element_bytes": job.workload.element},
     }
 
 

@@ -29,7 +29,7 @@ from syncline.errors import InputError, SimulationFailedError
 from syncline.preview import Preview
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
-from syncline.schema.workloads import CollectiveWorkload, GraphWorkload
+from syncline.schema.workloads import CollectiveWorkload, GraphWorkload, JobsWorkload
 
 START_S: Final = 0.1
 NOTICED_S: Final = 60
@@ -121,7 +121,7 @@ def memory_warning(name: str, experiment: Experiment, preview: Preview) -> str |
     and the two moments of Adam (Rajbhandari et al., "ZeRO", SC 2020). Activations and embedding tables come on top.
     """
     memory, workload = experiment.npu.memory, experiment.workload
-    if memory is None or isinstance(workload, CollectiveWorkload | GraphWorkload):
+    if memory is None or isinstance(workload, CollectiveWorkload | GraphWorkload | JobsWorkload):
         return None
     parameters = preview.gradient_bytes // workload.element
     needed = parameters * (2 * workload.element + OPTIMISER_BYTES)

@@ -113,6 +113,7 @@ def run_entry(variant: Variant, result: Result) -> Document:
         **dict.fromkeys(NO_TRAINING),
         "exposed_by_collective": [],
         "classes": [],
+        "jobs": [],
         **_where(variant, result.summary),
         "fidelity": fidelity(variant.experiment, result.summary),
         "warnings": result.summary["warnings"],
@@ -163,6 +164,7 @@ def _training_entry(variant: Variant, result: Result) -> Document:
         "background_wait_s": seconds(summary["background_wait_ps"]),
         "bubble_s": seconds(summary["bubble_ps"]),
         "classes": [_class(entry) for entry in summary["classes"]],
+        "jobs": [_job(entry) for entry in summary.get("jobs", [])],
         "exposed_by_collective": [
             {"layer": e["layer"], "pass": e["pass"], "exposed_s": seconds(e["exposed_ps"])}
             for e in summary["exposed_by"]
@@ -186,6 +188,18 @@ def _class(entry: Summary) -> Document:
     return {
         **{name: entry[name] for name in ("name", "npus", "npu")},
         **{f"{name}_s": seconds(entry[f"{name}_ps"]) for name in times},
+    }
+
+
+def _job(entry: Summary) -> Document:
+    """How long a job takes beside others, and alone."""
+    times = {name: seconds(entry[f"{name}_ps"]) for name in ("time", "alone")}
+    return {
+        "name": entry["name"],
+        "iterations": entry["iterations"],
+        "iteration_time_s": times["time"] / entry["iterations"],
+        "iteration_time_alone_s": times["alone"] / entry["iterations"],
+        "slowdown": ratio(entry["time_ps"], entry["alone_ps"]),
     }
 
 

@@ -35,6 +35,7 @@ def runs(document: dict[str, Any]) -> list[Table]:
     single = [entry for entry in entries if not entry["iterations"]]
     tables = ([_training(document, training)] if training else []) + ([_single(document, single)] if single else [])
     tables += [_classes(entry) for entry in training if entry["classes"]]
+    tables += [_jobs(entry) for entry in training if entry["jobs"]]
     if tables:
         tables[0].title = headline(document)
     return tables
@@ -93,6 +94,18 @@ def _classes(entry: dict[str, Any]) -> Table:
         table.add_row(
             of["name"], str(of["npus"]), duration(of["total_s"]), *(duration(of[f"{part}_s"]) for part in shown)
         )
+    return table
+
+
+def _jobs(entry: dict[str, Any]) -> Table:
+    """How much several jobs slow each other down."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=f"{entry['name']}: jobs", title_justify="left")
+    table.add_column("job")
+    for heading in ("iteration", "alone", "slow-down"):
+        table.add_column(heading, justify="right")
+    for job in entry["jobs"]:
+        alone, beside = job["iteration_time_alone_s"], job["iteration_time_s"]
+        table.add_row(job["name"], duration(beside), duration(alone), _or_dash(job["slowdown"], times))
     return table
 
 

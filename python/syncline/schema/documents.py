@@ -179,6 +179,18 @@ class NpuClass(_Part):
     drain_s: Amount = None
 
 
+class Job(_Part):
+    """A job among several."""
+
+    name: str
+    iterations: Count = None
+    iteration_time_s: Amount = None
+    iteration_time_alone_s: Amount = None
+    """With the NPUs of the other jobs idle."""
+    slowdown: Amount = None
+    """The time beside the others over the time alone."""
+
+
 class Run(_Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
@@ -227,6 +239,8 @@ class Run(_Part):
     """Waits for messages of other classes of NPUs, over all iterations."""
     classes: list[NpuClass] = []
     """Where NPUs run several graphs, what those of each did."""
+    jobs: list[Job] = []
+    """Of several jobs, how long each takes beside the others and alone."""
     exposed_by_collective: list[Exposure] = []
     engine_utilisation_forward: Amount = None
     engine_utilisation_backward: Amount = None

@@ -22,7 +22,16 @@ from syncline.errors import Problem, one_of
 from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.npu import Npu
-from syncline.schema.workloads import DISTRIBUTED, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, kinds_of
+from syncline.schema.workloads import (
+    DISTRIBUTED,
+    ROOTED,
+    SEQUENCES,
+    CollectiveWorkload,
+    GraphWorkload,
+    JobsWorkload,
+    ModelWorkload,
+    kinds_of,
+)
 
 RECORDED: Final = frozenset(
     {
@@ -91,7 +100,9 @@ def _trains(e: Experiment) -> bool:
 
 def _computes(e: Experiment) -> bool:
     """Whether the compute model of the NPU gives the time of anything."""
-    return isinstance(e.workload, ModelWorkload)
+    if isinstance(e.workload, GraphWorkload):
+        return e.workload.file.computes
+    return isinstance(e.workload, ModelWorkload | JobsWorkload)
 
 
 def _exceeds(e: Experiment, most: int, *names: str) -> bool:
@@ -193,7 +204,7 @@ def _charges_memory(e: Experiment) -> bool:
 
 
 MODEL: Final = "workload.model"
-TRAINING: Final = "a workload with a training loop (workload.model, workload.astra_text or workload.graph)"
+TRAINING: Final = "a workload with a training loop (a model, a text, a graph or jobs)"
 _FILE: Final = "compute times come from the workload file, or the run has no compute"
 _ALONE: Final = "a single collective has no training loop"
 _ROOFLINE: Final = "a roofline has no array"

@@ -49,6 +49,7 @@ from syncline.schema.workloads import (
     AstraWorkload,
     CollectiveWorkload,
     GraphWorkload,
+    JobsWorkload,
     ModelWorkload,
     Training,
     kinds_of,
@@ -220,7 +221,7 @@ class Output(Section):
 
 
 def _workload_tag(value: Any) -> str | None:
-    known = ("model", "astra_text", "collective", "graph")
+    known = ("model", "astra_text", "collective", "graph", "jobs")
     return next((k for k in known if (k in value if isinstance(value, dict) else hasattr(value, k))), None)
 
 
@@ -322,7 +323,8 @@ Workload = Annotated[
     Annotated[ModelWorkload, Tag("model")]
     | Annotated[AstraWorkload, Tag("astra_text")]
     | Annotated[CollectiveWorkload, Tag("collective")]
-    | Annotated[GraphWorkload, Tag("graph")],
+    | Annotated[GraphWorkload, Tag("graph")]
+    | Annotated[JobsWorkload, Tag("jobs")],
     Discriminator(_workload_tag),
 ]
 

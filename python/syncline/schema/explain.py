@@ -20,7 +20,7 @@ from syncline.networks import NETWORKS, USUAL
 from syncline.schema import experiment, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 
-WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective or graph"
+WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective, graph or jobs"
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "astra_text": workloads.AstraWorkload,
         "collective": workloads.CollectiveWorkload,
         "graph": workloads.GraphWorkload,
+        "jobs": workloads.JobsWorkload,
     },
 }
 LATER = {

@@ -6,7 +6,6 @@ A file is JSON. Nodes have names, so that people can say what waits for what; th
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +18,7 @@ from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.schedules.positions import Positions
 from syncline.schema.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
+from syncline.schema.numbers import NUMBERS_ACCEPTED, NumbersError, numbers
 from syncline.schema.section import Section, Violation
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -197,6 +197,11 @@ class GraphFile:
         kinds = (n.collective.kind if n.collective else "all-reduce" for n in calls if n.collective or n.barrier)
         return sorted(set(kinds))
 
+    @cached_property
+    def computes(self) -> bool:
+        """Whether a node computes for as long as the NPU takes."""
+        return any(node.compute is not None for of in self.graph.classes.values() for node in of.nodes)
+
     def violations(self, npus: int) -> Iterator[Problem]:
         """What is wrong with the file on a fabric of so many NPUs."""
         for name, of in self.graph.classes.items():
@@ -230,34 +235,6 @@ class GraphFile:
         if members.groups is not None:
             return {"by": "list", "groups": [numbers(group, npus) for group in members.groups]}
         return {"by": "grid", "sizes": members.grid, "along": members.along, "first": members.first}
-
-
-_ITEM: Final = re.compile(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", re.ASCII)
-NUMBERS_ACCEPTED: Final = "NPUs as a list, or numbers and ranges as text, such as 0-3,8"
-
-
-class NumbersError(ValueError):
-    """What names no NPUs of a fabric."""
-
-
-def numbers(given: list[int] | str, npus: int) -> list[int]:
-    """NPUs of a fabric of so many, in the order in which they are given. Raises [`NumbersError`]."""
-    found: list[int] = []
-    for item in given.split(",") if isinstance(given, str) else given:
-        match = _ITEM.fullmatch(str(item))
-        if match is None:
-            raise NumbersError(f"'{str(item).strip()[:20]}' is neither a number nor a range")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise NumbersError(f"the range '{str(item).strip()}' runs backwards")
-        if last >= npus:
-            raise NumbersError(f"there is no NPU {last}: the fabric has {npus}")
-        found += range(first, last + 1)
-    if len(set(found)) != len(found):
-        raise NumbersError("an NPU is listed twice")
-    if not found:
-        raise NumbersError("no NPU is listed")
-    return found
 
 
 def _engine_nodes(of: NpuClass, families: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -396,7 +373,10 @@ def _broken(graph: Graph) -> Iterator[Violation]:
             path = ("classes", name, "nodes", str(number))
             if node.name in known:
                 yield Violation((*path, "name"), "another node of the class has this name", "a name of its own")
-            yield from _broken_node(node, path, known, every, graph, of)
+            if node.stream >= len(of.streams):
+                yield Violation((*path, "stream"), "there is no such stream", f"0 to {len(of.streams) - 1}")
+            yield from _broken_node(node, path, (known, every))
+            yield from _broken_work(node, path, graph)
             known.add(node.name)
 
 
@@ -429,17 +409,15 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
         yield Violation((*path, "collective", "plan"), "families have no plans", "an algorithm")
 
 
-def _broken_node(
-    node: Node, path: tuple[str, ...], known: set[str], every: set[str], graph: Graph, of: NpuClass
-) -> Iterator[Violation]:
+def _broken_node(node: Node, path: tuple[str, ...], names: tuple[set[str], set[str]]) -> Iterator[Violation]:
+    """What is wrong with a node, given the names of the earlier nodes of its class, and of all of them."""
+    earlier, every = names
     works = [work for work in WORK if getattr(node, work) is not None]
     if len(works) != 1:
         said = "this node does nothing" if not works else f"this node does {len(works)} things"
         yield Violation(path, said, f"exactly one of {one_of(WORK)}")
-    if node.stream >= len(of.streams):
-        yield Violation((*path, "stream"), "there is no such stream", f"0 to {len(of.streams) - 1}")
     for number, name in enumerate(node.after):
-        if name not in known:
+        if name not in earlier:
             said = (
                 "this node does not come before"
                 if name in every
@@ -450,6 +428,10 @@ def _broken_node(
         if name not in every:
             said = f"there is no such node{did_you_mean(name, every)}"
             yield Violation((*path, "after_previous", str(number)), said, "the name of a node of the class")
+
+
+def _broken_work(node: Node, path: tuple[str, ...], graph: Graph) -> Iterator[Violation]:
+    """What is wrong with what a node does in a family."""
     for work in ("collective", "exchange", "send", "recv"):
         said_of = getattr(node, work)
         if isinstance(said_of, Exchange) and any(len(row) != len(said_of.sizes) for row in said_of.sizes):

@@ -327,7 +327,11 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
 
 
 def _expand(tree: Mapping) -> None:
-    """Writes sections in full that are written in short."""
+    """Writes sections in full that are written in short: `jobs` is a workload."""
+    jobs = tree.entries.get("jobs")
+    if jobs is not None and "workload" not in tree.entries:
+        del tree.entries["jobs"]
+        tree.entries["workload"] = Mapping({"jobs": jobs}, jobs.origin)
     for key, node in tree.entries.items():
         tree.entries[key] = merge.expand(key, node)
 

@@ -19,7 +19,7 @@ SHORTHANDS: Final = {"endpoint": "kind", "network": "backend"}
 """Sections that may be written as the value of one key: `endpoint: ideal`."""
 
 EXCLUSIVE: Final = {
-    "workload": ("model", "astra_text", "collective", "graph"),
+    "workload": ("model", "astra_text", "collective", "graph", "jobs"),
     "collective": ("chunk", "chunks"),
     "topology": ("dims", "file"),
 }

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from syncline import facts
 from syncline.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
 from syncline.errors import one_of
@@ -30,6 +32,7 @@ from syncline.schema.experiment import (
     SlowLink,
 )
 from syncline.schema.npu import Npu
+from syncline.schema.numbers import NUMBERS_ACCEPTED, NumbersError, numbers
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
@@ -37,6 +40,7 @@ from syncline.schema.workloads import (
     ROOTED,
     CollectiveWorkload,
     GraphWorkload,
+    JobsWorkload,
     ModelWorkload,
     Training,
     kinds_of,
@@ -44,7 +48,7 @@ from syncline.schema.workloads import (
 from syncline.topology import Topology
 
 PS_PER_S: Final = 10**12
-GRAPH: Final = "workload.graph"
+GRAPH: Final = "workload.graph or workload.jobs"
 U32_MAX: Final = 2**32 - 1
 MAX_CHUNKS: Final = 2**24
 MAX_SECONDS: Final = 100_000
@@ -127,11 +131,13 @@ def _who(parts: Parts) -> Iterator[Violation]:
 
 def _graph(parts: Parts) -> Iterator[Violation]:
     """What a graph says itself."""
-    if not isinstance(parts.workload, GraphWorkload):
+    if isinstance(parts.workload, JobsWorkload):
+        yield from _jobs(parts, parts.workload)
+    if not isinstance(parts.workload, GraphWorkload | JobsWorkload):
         return
     for name, given in (("gpus", parts.gpus), ("groups", parts.groups)):
         if given is not None:
-            yield Violation((name,), "a graph says itself who communicates with whom", f"none, with {GRAPH}")
+            yield Violation((name,), "the workload says itself who communicates with whom", f"none, with {GRAPH}")
     collective = parts.collective
     if collective is not None and collective.plan:
         yield Violation(("collective", "plan"), "families of communicators have no plans", f"none, with {GRAPH}")
@@ -139,6 +145,37 @@ def _graph(parts: Parts) -> Iterator[Violation]:
         yield Violation(
             ("collective", "algorithm"), "algorithms of families are not chosen", "the name of an algorithm"
         )
+
+
+def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
+    """Which NPUs jobs have, and how they train."""
+    seen: set[int] = set()
+    names: set[str] = set()
+    for number, job in enumerate(workload.jobs):
+        path = ("workload", "jobs", str(number))
+        if job.name in names:
+            yield Violation((*path, "name"), "another job has this name", "a name of its own")
+        names.add(job.name)
+        if job.workload.model in DISTRIBUTED:
+            yield Violation((*path, "workload", "model"), "jobs are data-parallel", "a model without embedding tables")
+        try:
+            Collective.model_validate(job.collective)
+        except ValidationError as error:
+            detail = error.errors(include_url=False)[0]
+            at = (*path, "collective", *(str(step) for step in detail["loc"]))
+            yield Violation(at, detail.get("ctx", {}).get("message", detail["msg"]))
+        if parts.topology is None:
+            continue
+        try:
+            npus = numbers(job.npus, parts.topology.npus)
+        except NumbersError as error:
+            yield Violation((*path, "npus"), str(error), NUMBERS_ACCEPTED)
+            continue
+        if both := seen.intersection(npus):
+            yield Violation((*path, "npus"), f"another job has NPU {min(both)}", "NPUs of no other job")
+        seen.update(npus)
+    if parts.training is not None and parts.training.background_embedding:
+        yield Violation(("training", "background_embedding"), "jobs are data-parallel", "false")
 
 
 def _root(parts: Parts) -> Iterator[Violation]:

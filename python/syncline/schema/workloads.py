@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
@@ -21,6 +21,7 @@ from syncline.schema.fields import (
     refused,
     said_elsewhere,
 )
+from syncline.schema.numbers import NUMBERS_ACCEPTED
 from syncline.schema.section import Section
 
 if TYPE_CHECKING:
@@ -130,6 +131,34 @@ class GraphWorkload(Section):
         return graph
 
 
+class PlacedJob(Section):
+    """A job among several: the training of a model on some of the NPUs."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$")]
+    """Its name."""
+    npus: Annotated[list[Annotated[int, Field(ge=0)]] | str, Accepted(NUMBERS_ACCEPTED)]
+    """Its NPUs, by rank; no other job has them."""
+    workload: ModelWorkload
+    """The model that it trains."""
+    iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """How many iterations it has; by default as many as `training.iterations` says."""
+    collective: dict[str, Any] = Field(default={})
+    """How its collectives are carried out, where that is not as `collective` of the experiment says: with the same
+    keys."""
+
+
+class JobsWorkload(Section):
+    """Several jobs on disjoint NPUs that share the fabric."""
+
+    jobs: Annotated[list[PlacedJob], Field(min_length=1, max_length=100)]
+    """The jobs. Each is also run alone, which tells how much the others slow it down."""
+
+    @property
+    def element(self) -> int:
+        """Bytes of the smallest element of any job."""
+        return min(job.workload.element for job in self.jobs)
+
+
 SEQUENCES: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.has_sequence))
 """Models whose samples are sequences."""
 DISTRIBUTED: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.is_distributed))
@@ -169,8 +198,13 @@ class CollectiveWorkload(Section):
     """Kernels that run beside the collective; only if the endpoint's `contention` is dynamic."""
 
 
-def kinds_of(workload: ModelWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload) -> list[str]:
+AnyWorkload: TypeAlias = "ModelWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload | JobsWorkload"
+
+
+def kinds_of(workload: AnyWorkload) -> list[str]:
     """The kinds of collectives that a run has."""
+    if isinstance(workload, JobsWorkload):
+        return sorted({kind for job in workload.jobs for kind in kinds_of(job.workload)})
     if isinstance(workload, GraphWorkload):
         return workload.file.kinds
     if isinstance(workload, CollectiveWorkload):
