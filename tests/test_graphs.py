@@ -226,7 +226,8 @@ def test_jobs_that_share_links_slow_each_other_down_and_others_do_not(
 
 
 def test_a_job_alone_is_the_run_of_its_allocation(tmp_path: Path, syncline_command: Command) -> None:
-    (run,) = document(syncline_command("run", str(jobs(tmp_path, job("only", "2-6"), topology="dgx-h100"))), "--json"))["runs"]
+    placed = jobs(tmp_path, job("only", "2-6"), topology="dgx-h100")
+    (run,) = document(syncline_command("run", str(placed), "--json"))["runs"]
     only = tmp_path / "only.yaml"
     only.write_text(
         "name: only\ntopology: dgx-h100\ngpus: 2-6\nworkload: {model: resnet50, batch: 1}\nnetwork: flow\n"
