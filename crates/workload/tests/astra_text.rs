@@ -119,7 +119,7 @@ fn other_parallelism_is_recognised_and_refused() {
         let error = parse(&text).unwrap_err();
         assert_eq!(error.errors.len(), 1, "{error:?}");
         assert_eq!((error.errors[0].line, error.errors[0].field.as_str()), (1, "parallelism"));
-        assert!(error.errors[0].accepted.starts_with("DATA or MICRO; model and hybrid"), "{error:?}");
+        assert!(error.errors[0].accepted.starts_with("DATA or MICRO; other parallelism"), "{error:?}");
     }
     let unknown = parse(&VALID.replace("DATA", "data")).unwrap_err();
     let refusal = Refusal::from(unknown.errors[0].clone());
