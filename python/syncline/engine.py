@@ -384,7 +384,6 @@ def _of_family(usual: Collective, own: dict[str, Any]) -> Collective:
 def _collectives(experiment: Experiment, collective: Collective) -> dict[str, Any]:
     assert not experiment.has_open_algorithms, "auto is settled before a run"
     algorithm = "ring" if collective.algorithm == "ring-unidirectional" else collective.algorithm
-    one_way = collective.algorithm == "ring-unidirectional" and not experiment.is_all_planned
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
@@ -406,7 +405,7 @@ def _collectives(experiment: Experiment, collective: Collective) -> dict[str, An
         "inflight": collective.inflight,
         "scheduling": collective.scheduling,
         "priority": collective.priority,
-        "lanes": "one" if one_way else collective.lanes,
+        "lanes": experiment.lanes_of(collective),
         "element_bytes": experiment.workload.element,
     }
 

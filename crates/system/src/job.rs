@@ -9,7 +9,7 @@ use crate::spec::{
     ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
     parallel,
 };
-use graphs::{Graphs, graphs};
+use graphs::graphs;
 use syncline_collective::{Kind, Plan, Rank};
 use syncline_core::{Bytes, NodeId, Ps, Refusal};
 use syncline_workload::Parallel;
@@ -116,12 +116,9 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
         JobSpec::Graph { graph, iterations, drain, stragglers, compute, background } => {
             let npu = npu(compute)?;
             let background = background.as_ref().map(self::npu).transpose()?;
-            let Graphs { source, demands, classes, uses, sends, kernels, compute_ps } =
-                graphs(spec, graph, *iterations, &npu)?;
-            let compute_ps = compute_ps * slowest(stragglers)?;
-            let source = Box::new(source);
-            let (iterations, drain) = (*iterations, *drain);
-            Ok(Job { source, iterations, drain, npu, background, demands, classes, uses, sends, kernels, compute_ps })
+            let job = graphs(spec, graph, *iterations, npu)?;
+            let compute_ps = job.compute_ps * slowest(stragglers)?;
+            Ok(Job { drain: *drain, background, compute_ps, ..job })
         }
     }
 }

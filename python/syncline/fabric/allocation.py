@@ -28,6 +28,17 @@ class AllocationError(ValueError):
         super().__init__(message)
 
 
+def ends(item: str) -> tuple[int, int]:
+    """The first and the last NPU of a number or a range. Raises [`AllocationError`]."""
+    match = _ITEM.fullmatch(item)
+    if match is None:
+        raise AllocationError(f"'{item.strip()[:20]}' is neither a number nor a range")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise AllocationError(f"the range '{item.strip()}' runs backwards", f"{last}-{first}")
+    return first, last
+
+
 def parse(text: str, npus: int) -> tuple[int, ...]:
     """The NPUs of an allocation on a machine with `npus` of them, in ascending order, each once."""
     if not text.strip():
@@ -36,12 +47,7 @@ def parse(text: str, npus: int) -> tuple[int, ...]:
         raise AllocationError(f"this is longer than {MAX_LENGTH} characters")
     chosen: list[int] = []
     for item in text.split(","):
-        match = _ITEM.fullmatch(item)
-        if match is None:
-            raise AllocationError(f"'{item.strip()[:20]}' is neither a number nor a range")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise AllocationError(f"the range '{item.strip()}' runs backwards", f"{last}-{first}")
+        first, last = ends(item)
         if last >= npus:
             raise AllocationError(f"there is no GPU {last}: the machine has {npus} GPUs", f"0 to {npus - 1}")
         chosen += range(first, last + 1)

@@ -370,12 +370,6 @@ class Experiment(Section):
             object.__setattr__(self, section, value)
         return self
 
-    @property
-    def composition(self) -> str:
-        """The algorithm that the engine is told."""
-        algorithm = self.collective.algorithm
-        return "ring" if algorithm == "ring-unidirectional" else algorithm
-
     def plan_of(self, kind: str) -> PlanFile | None:
         """The plan that takes the place of the algorithm of a kind of collectives."""
         return next((plan for plan in self.collective.plan if plan.kind == kind), None)
@@ -410,8 +404,12 @@ class Experiment(Section):
     @property
     def lanes(self) -> str:
         """How lanes are used, in the light of the algorithm."""
-        one_way = self.collective.algorithm == "ring-unidirectional" and not self.is_all_planned
-        return "one" if one_way else self.collective.lanes
+        return self.lanes_of(self.collective)
+
+    def lanes_of(self, collective: Collective) -> str:
+        """How lanes are used where collectives are carried out so."""
+        one_way = collective.algorithm == "ring-unidirectional" and not self.is_all_planned
+        return "one" if one_way else collective.lanes
 
     @property
     def root(self) -> int:

@@ -19,6 +19,7 @@ from syncline.fabric import topologies
 from syncline.networks import NETWORKS, USUAL
 from syncline.schema import experiment, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
+from syncline.schema.section import Violation
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective, graph or jobs"
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
@@ -116,6 +117,15 @@ def _untagged(section: str, value: object) -> tuple[str, object, str]:
         hints = (did_you_mean(word, VARIANTS["workload"]) for word in words)
         return f"the key that says what to run is missing{next(filter(None, hints), '')}", value, WORKLOAD_ACCEPTED
     return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
+
+
+def violations(error: ValidationError, path: tuple[str, ...]) -> Iterator[Violation]:
+    """What is wrong with a section that stands at `path` of another one."""
+    for detail in error.errors(include_url=False):
+        at = (*path, *(str(step) for step in detail["loc"]))
+        context = detail.get("ctx", {})
+        said = context["message"] if "message" in context else message(detail["type"], None, detail["msg"])
+        yield Violation(at, said, context.get("accepted"))
 
 
 def message(kind: str, value: object, fallback: str) -> str:

@@ -16,15 +16,15 @@ from pydantic_core import ErrorDetails
 
 from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
+from syncline.fabric.allocation import AllocationError
 from syncline.schedules.positions import Positions
 from syncline.schema.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
-from syncline.schema.numbers import NUMBERS_ACCEPTED, NumbersError, numbers
+from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.section import Section, Violation
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MOST_PROBLEMS: Final = 50
 """Problems of one file that are listed."""
-ACCEPTED: Final = "the path of a JSON file with classes, families and nodes, relative to the experiment file"
 FORMAT: Final = "syncline-graph"
 
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]] | str, Field(description="NPUs, as a list or as text: 0-3,8.")]
@@ -213,7 +213,7 @@ class GraphFile:
     def _numbers(self, given: list[int] | str, npus: int, path: tuple[str | int, ...]) -> Iterator[Problem]:
         try:
             numbers(given, npus)
-        except NumbersError as error:
+        except AllocationError as error:
             yield self.problem(path, str(error), given if isinstance(given, str) else None, NUMBERS_ACCEPTED)
 
     def engine_classes(self, npus: int) -> list[dict[str, Any]]:
@@ -390,18 +390,12 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
         last = len(members.grid) - 1
         yield Violation((*path, "members", "along"), "there is no such dimension", f"0 to {last}")
     from syncline.schema.experiment import Collective
-    from syncline.schema.explain import message
+    from syncline.schema.explain import violations
 
     try:
         collective = Collective.model_validate(family.collective)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            at = (*path, "collective", *(str(step) for step in detail["loc"]))
-            context = detail.get("ctx", {})
-            said = (
-                context["message"] if detail["type"] == QUANTITY_ERROR else message(detail["type"], None, detail["msg"])
-            )
-            yield Violation(at, said, context.get("accepted"))
+        yield from violations(error, (*path, "collective"))
         return
     if collective.algorithm == "auto" or "auto" in collective.algorithms.values():
         yield Violation((*path, "collective", "algorithm"), "algorithms of families are not chosen", "the name of one")

@@ -23,6 +23,7 @@ from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import NetworkSection
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
+from syncline.schema import explain
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     Calibration,
@@ -32,7 +33,7 @@ from syncline.schema.experiment import (
     SlowLink,
 )
 from syncline.schema.npu import Npu
-from syncline.schema.numbers import NUMBERS_ACCEPTED, NumbersError, numbers
+from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
@@ -161,14 +162,12 @@ def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
         try:
             Collective.model_validate(job.collective)
         except ValidationError as error:
-            detail = error.errors(include_url=False)[0]
-            at = (*path, "collective", *(str(step) for step in detail["loc"]))
-            yield Violation(at, detail.get("ctx", {}).get("message", detail["msg"]))
+            yield from explain.violations(error, (*path, "collective"))
         if parts.topology is None:
             continue
         try:
             npus = numbers(job.npus, parts.topology.npus)
-        except NumbersError as error:
+        except AllocationError as error:
             yield Violation((*path, "npus"), str(error), NUMBERS_ACCEPTED)
             continue
         if both := seen.intersection(npus):

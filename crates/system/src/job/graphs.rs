@@ -1,6 +1,6 @@
 //! Graphs that a description writes out.
 
-use super::{Demand, Sending};
+use super::{Demand, Job, Sending};
 use crate::errors::RunError;
 use crate::spec::{ClassSpec, GraphNodeSpec, GraphSpec, MessageSpec, OrderSpec, PassSpec, Spec, WorkSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,23 +10,6 @@ use syncline_workload::compute::Npu;
 use syncline_workload::layer::Demand as KernelDemand;
 use syncline_workload::listed::{Listed, ListedClass, ListedNode};
 use syncline_workload::{ClassId, Cost, FamilyId, Order, Pass, PointToPoint, RelativeRank, Stream, Work};
-
-/// What graphs add up to.
-pub(super) struct Graphs {
-    pub source: Listed,
-    /// By class and family, the collectives that its NPUs ask for.
-    pub demands: Vec<Vec<Demand>>,
-    /// By class, its NPUs.
-    pub classes: Vec<Vec<NodeId>>,
-    /// By class, the families that its graph names.
-    pub uses: Vec<Vec<FamilyId>>,
-    /// Messages as they are sent.
-    pub sends: Vec<Sending>,
-    /// Compute nodes of the class that has most.
-    pub kernels: u64,
-    /// Compute of an iteration, of the class that has most.
-    pub compute_ps: f64,
-}
 
 /// Where a node of a description is.
 struct Place<'a> {
@@ -89,11 +72,11 @@ impl Place<'_> {
     }
 }
 
-/// The graphs of a description.
+/// The job of the graphs of a description: its compute is that of the class that has most of it.
 ///
 /// # Errors
 /// [`RunError::Spec`] if a node names what there is not.
-pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu) -> Result<Graphs, RunError> {
+pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) -> Result<Job, RunError> {
     if graph.classes.is_empty() || graph.classes.len() >= usize::from(u16::MAX) {
         let refusal = Refusal::of("job.graph.classes", format!("{} classes", graph.classes.len()));
         return Err(refusal.accepting(format!("1 to {}", u16::MAX - 1)).into());
@@ -168,7 +151,9 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: &Npu)
     let (name, streams) = ("idle".to_string(), vec![Order::InOrder]);
     classes.push(ListedClass { name, streams, nodes: Vec::new() }); // of NPUs that are of no class
     demands.push(nothing);
-    Ok(Graphs { source: Listed::new(layers, classes), demands, classes: of_classes, uses, sends, kernels, compute_ps })
+    let source = Box::new(Listed::new(layers, classes));
+    let all = Demand { iterations, ..Demand::default() };
+    Ok(Job { demands, classes: of_classes, uses, sends, kernels, compute_ps, ..Job::of_all(source, all, npu) })
 }
 
 /// Refuses a node that names a stream or a node that there is not.
