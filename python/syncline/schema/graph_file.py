@@ -25,7 +25,6 @@ from syncline.schema.section import Section, Violation
 MAX_BYTES: Final = 64 * 1024 * 1024
 MOST_PROBLEMS: Final = 50
 """Problems of one file that are listed."""
-FORMAT: Final = "syncline-graph"
 
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]] | str, Field(description="NPUs, as a list or as text: 0-3,8.")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
