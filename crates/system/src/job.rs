@@ -48,11 +48,13 @@ pub struct Job {
     pub compute_ps: f64,
 }
 
-/// A message that every NPU of a class sends.
+/// A message that NPUs of a class send.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     /// The class.
     pub class: ClassId,
+    /// The only rank that sends it; none if all do.
+    pub from: Option<Rank>,
     /// The message.
     pub message: PointToPoint,
 }

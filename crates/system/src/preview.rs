@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use syncline_collective::{Kind, Plan, PlanId, Rank, Slot};
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId};
-use syncline_endpoint::Chunk;
+use syncline_endpoint::{Chunk, Layout};
 use syncline_network::Route;
+use syncline_workload::{ClassId, FamilyId};
 
 /// NPUs that are looked at, unless they are fewer.
 const SAMPLE: u32 = 32;
@@ -228,6 +229,9 @@ impl Counter<'_> {
     }
 }
 
+/// The first NPU that sends a message, the layout of its communicator, and how many do.
+type Senders<'a> = Option<(NodeId, &'a Layout, u32)>;
+
 impl RunPlan {
     /// The pieces of all collectives of an iteration of a cohort: number of their plan, its first one, length and count.
     fn pieces<'a>(&self, cohort: &'a CohortPart) -> Vec<(PlanId, &'a Plan, u64, u64)> {
@@ -244,22 +248,30 @@ impl RunPlan {
         found
     }
 
-    /// What all NPUs send to single ranks in an iteration, as the first NPU of each class does.
+    /// What all NPUs send to single ranks in an iteration, as the first NPU of each class does, or the first with the rank that
+    /// sends.
     fn sends(&self, packet: Option<u64>) -> Traffic {
         let layout = self.layout();
         let mut all = Traffic::default();
+        let mut known: BTreeMap<(ClassId, FamilyId, Option<Rank>), Senders<'_>> = BTreeMap::new();
         for send in &self.job.sends {
-            let of_class = (0..layout.npus()).map(NodeId).filter(|&npu| {
-                let class = self.classes.get(layout.whole(npu).index()).copied().unwrap_or_default();
-                class == send.class
-            });
-            let npus: Vec<NodeId> = of_class.collect();
-            let Some(&first) = npus.first() else { continue };
-            let cohorts = self.cohorts.iter().filter(|cohort| cohort.family == send.message.family);
-            let Some(cohort) = cohorts.into_iter().find(|cohort| cohort.layout.takes_part(first)) else { continue };
-            let peer = send.message.peer.of(cohort.layout.rank(first), cohort.layout.group_size());
-            let hops = self.fabric.distance(first, cohort.layout.member(first, peer));
-            all.add(&Traffic::of(1.0, send.message.size.0, hops, packet), npus.len() as f64);
+            let family = send.message.family;
+            let senders = || {
+                let mut senders = (0..layout.npus()).map(NodeId).filter_map(|npu| {
+                    let class = self.classes.get(layout.whole(npu).index()).copied().unwrap_or_default();
+                    let mut cohorts = self.cohorts.iter().filter(|cohort| cohort.family == family);
+                    let cohort = cohorts.find(|cohort| class == send.class && cohort.layout.takes_part(npu))?;
+                    let sends = send.from.is_none_or(|from| cohort.layout.rank(npu) == from);
+                    sends.then_some((npu, &cohort.layout))
+                });
+                let (first, of_first) = senders.next()?;
+                Some((first, of_first, 1 + senders.count() as u32))
+            };
+            let found = *known.entry((send.class, family, send.from)).or_insert_with(senders);
+            let Some((first, of_first, count)) = found else { continue };
+            let peer = send.message.peer.of(of_first.rank(first), of_first.group_size());
+            let hops = self.fabric.distance(first, of_first.member(first, peer));
+            all.add(&Traffic::of(1.0, send.message.size.0, hops, packet), count.into());
         }
         all
     }

@@ -20,7 +20,7 @@ use crate::place::Placement;
 use crate::spec::{ChunkingSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::{Plan, Rank};
-use syncline_core::{Bytes, NodeId, Refusal};
+use syncline_core::{Bytes, Id, NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
 use syncline_workload::{ClassId, FamilyId};
@@ -240,7 +240,8 @@ fn folded(
     let even = cohorts.iter().try_for_each(|(cohort, placement, config)| placement.is_even(&cohort.demand, config));
     let families: Vec<FamilyId> = cohorts.iter().map(|(cohort, ..)| cohort.family).collect();
     let mut placements: Vec<&mut Placement> = cohorts.iter_mut().map(|(_, placement, _)| placement).collect();
-    fold(spec, machine, &mut placements, Doings { classes, sends: &job.sends, families: &families }, even)
+    let idle = ClassId::from_index(job.classes.len());
+    fold(spec, machine, &mut placements, Doings { classes, idle, sends: &job.sends, families: &families }, even)
 }
 
 /// Bytes of a chunk: `bytes`, or more where a block of some phase would be smaller than `least`; but no

@@ -11,6 +11,7 @@ pub mod paths;
 pub mod product;
 pub mod quotient;
 pub mod rings;
+pub mod symmetry;
 
 pub use fabric::{Fabric, LinkSpec, all_links};
 pub use graph::{Graph, GraphError, GraphLink, GraphNode};

@@ -12,9 +12,10 @@
 //! number (ARCHITECTURE, "Time, order, determinism"). A class of switches keeps one port for every kind
 //! of port: a slice of the switch that serves one NPU of each class.
 //!
-//! Left out: switches that are connected to switches, whose routes depend on more than classes.
+//! Left out: switches that are connected to switches, whose routes depend on more than classes. Fabrics of any shape are folded by
+//! [symmetries](crate::symmetry) that keep routes; their orbits are the classes then ([`Quotient::of_orbits`]).
 
-use crate::fabric::{Fabric, LinkSpec};
+use crate::fabric::{Fabric, LinkSpec, all_links};
 use crate::product::Product;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,6 +126,14 @@ fn one_of_a_kind(fabric: &dyn Fabric, colours: &[u32]) -> bool {
     fabric.nodes() == fabric.npus() && members.contains(&1)
 }
 
+/// What a link can do: rate, latency and class.
+type LinkKind = (u64, u64, u8);
+
+fn link_kind(fabric: &dyn Fabric, node: NodeId, port: PortId) -> LinkKind {
+    let LinkSpec { rate, latency, class } = fabric.link(node, port);
+    (rate.bytes_per_s(), latency.0, class)
+}
+
 fn renumber(colours: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut numbers = BTreeMap::new();
     let mut number = |colour| {
@@ -137,12 +146,32 @@ fn renumber(colours: impl Iterator<Item = u32>) -> Vec<u32> {
 /// One port of a class.
 #[derive(Clone, Copy, Debug)]
 struct ClassPort {
-    /// The representative's port; of a switch the first one of its kind.
-    port: PortId,
+    /// A port of the whole machine that it stands for: the representative's, where it has one; of a switch the first one of
+    /// its kind.
+    whole: (NodeId, PortId),
     to: NodeId,
     arrives: PortId,
-    /// Ports of this kind on each switch of the class.
-    count: u64,
+    /// Links of the whole machine that it stands for.
+    links: u64,
+}
+
+/// Orbits of the symmetries of a run: each has the number of one of its members.
+#[derive(Clone, Debug)]
+pub struct Orbits {
+    /// Per node, its orbit.
+    pub nodes: Vec<u32>,
+    /// Per link, its orbit if messages take it or its reverse. Every node of an orbit has equally many links of an orbit of
+    /// links, NPUs one at most.
+    pub links: Vec<Option<u32>>,
+}
+
+/// What the ports of a node are in the quotient.
+#[derive(Clone, Debug)]
+enum Naming {
+    /// Per class of switches, the kinds of its ports in order; the ports of NPUs keep their numbers.
+    Kinds(Vec<Vec<View>>),
+    /// Per link, the port of the class.
+    Links(Vec<PortId>),
 }
 
 /// The fabric of the classes of an equitable partition.
@@ -156,30 +185,19 @@ pub struct Quotient {
     npus: u32,
     ports: Vec<Vec<ClassPort>>,
     first_link: Vec<u32>,
-    /// Per class of switches, the kinds of its ports in order.
-    kinds: Vec<Vec<View>>,
+    naming: Naming,
 }
 
 impl Quotient {
     /// The quotient of `whole` by a partition that [`refine`] returned.
     pub fn new(whole: Arc<dyn Fabric>, colours: &[u32]) -> Quotient {
-        let npus_of_whole = whole.npus();
-        let classes = colours.iter().max().map_or(0, |&c| c as usize + 1);
-        let mut representatives = vec![NodeId(u32::MAX); classes];
-        let mut sizes = vec![0u64; classes];
-        for (node, &class) in (0u32..).zip(colours) {
-            sizes[class as usize] += 1;
-            let first = &mut representatives[class as usize];
-            *first = (*first).min(NodeId(node));
-        }
-        // Colours are numbered in the order of nodes, and NPUs come first.
-        let npus = representatives.iter().filter(|r| r.0 < npus_of_whole).count() as u32;
+        let mut quotient = Quotient::of_classes(whole, colours);
         let kinds_of = |class: usize| {
-            let node = representatives[class];
+            let node = quotient.representatives[class];
             let mut kinds: Vec<View> = Vec::new();
-            if node.0 >= npus_of_whole {
-                for port in (0..whole.ports(node)).map(PortId) {
-                    let kind = view(&*whole, colours, node, port);
+            if node.0 >= quotient.whole.npus() {
+                for port in (0..quotient.whole.ports(node)).map(PortId) {
+                    let kind = view(&*quotient.whole, colours, node, port);
                     if !kinds.contains(&kind) {
                         kinds.push(kind);
                     }
@@ -187,34 +205,57 @@ impl Quotient {
             }
             kinds
         };
-        let kinds: Vec<Vec<View>> = (0..classes).map(kinds_of).collect();
-        let mut quotient = Quotient {
-            class_of: colours.to_vec(),
+        let kinds: Vec<Vec<View>> = (0..quotient.sizes.len()).map(kinds_of).collect();
+        quotient.naming = Naming::Kinds(kinds.clone());
+        let ports = kinds.iter().enumerate().map(|(class, kinds)| quotient.class_ports(class, kinds));
+        let ports = ports.collect();
+        quotient.with_ports(ports)
+    }
+
+    /// The nodes of a quotient.
+    fn of_classes(whole: Arc<dyn Fabric>, class_of: &[u32]) -> Quotient {
+        let npus_of_whole = whole.npus();
+        let classes = class_of.iter().max().map_or(0, |&c| c as usize + 1);
+        let mut representatives = vec![NodeId(u32::MAX); classes];
+        let mut sizes = vec![0u64; classes];
+        for (node, &class) in (0u32..).zip(class_of) {
+            sizes[class as usize] += 1;
+            let first = &mut representatives[class as usize];
+            *first = (*first).min(NodeId(node));
+        }
+        // Classes are numbered in the order of nodes, and NPUs come first.
+        let npus = representatives.iter().filter(|r| r.0 < npus_of_whole).count() as u32;
+        Quotient {
+            class_of: class_of.to_vec(),
             representatives,
             sizes,
             npus,
             ports: Vec::new(),
             first_link: Vec::new(),
-            kinds,
+            naming: Naming::Links(Vec::new()),
             whole,
-        };
-        quotient.ports = (0..classes).map(|class| quotient.class_ports(class)).collect();
-        let mut links = 0;
-        for ports in &quotient.ports {
-            quotient.first_link.push(links);
-            links += ports.len() as u32;
         }
-        quotient.first_link.push(links);
-        quotient
     }
 
-    fn class_ports(&self, class: usize) -> Vec<ClassPort> {
+    fn with_ports(mut self, ports: Vec<Vec<ClassPort>>) -> Quotient {
+        let mut links = 0;
+        for ports in &ports {
+            self.first_link.push(links);
+            links += ports.len() as u32;
+        }
+        self.first_link.push(links);
+        self.ports = ports;
+        self
+    }
+
+    fn class_ports(&self, class: usize, kinds: &[View]) -> Vec<ClassPort> {
         let node = self.representatives[class];
         let all = || (0..self.whole.ports(node)).map(PortId);
         let class_port = |port: PortId, count: u64| {
             let (there, arrives) = self.whole.next(node, port);
             let to = NodeId(self.class_of[there.index()]);
-            ClassPort { port, to, arrives: self.port_of(there, arrives), count }
+            let links = self.sizes[class] * count;
+            ClassPort { whole: (node, port), to, arrives: self.port_of(there, arrives), links }
         };
         if node.0 < self.whole.npus() {
             return all().map(|port| class_port(port, 1)).collect();
@@ -224,17 +265,99 @@ impl Quotient {
             let mut same = all().filter(|&p| kind_of(p) == *kind);
             same.next().map(|first| class_port(first, 1 + same.count() as u64))
         };
-        self.kinds[class].iter().filter_map(of_kind).collect()
+        kinds.iter().filter_map(of_kind).collect()
+    }
+
+    /// The quotient of `whole` by the orbits of symmetries. The ports of an NPU keep their numbers. Links on which there are no
+    /// messages need not correspond to each other: in the quotient they lead back to where they come from, and are there for
+    /// the sake of their number.
+    pub fn of_orbits(whole: Arc<dyn Fabric>, orbits: &Orbits) -> Quotient {
+        let mut quotient = Quotient::of_classes(whole.clone(), &renumber(orbits.nodes.iter().copied()));
+        let ends: Vec<(NodeId, PortId)> = all_links(&*whole).collect();
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        orbits.links.iter().flatten().for_each(|&orbit| *sizes.entry(orbit).or_default() += 1);
+        // Per class, the orbit of each of its ports, or of one without messages what its links can do.
+        let mut kinds: Vec<Vec<Result<u32, LinkKind>>> = vec![Vec::new(); quotient.sizes.len()];
+        let mut numbers: BTreeMap<(usize, u32), PortId> = BTreeMap::new();
+        let mut unused: BTreeMap<(usize, LinkKind), (u64, (NodeId, PortId))> = BTreeMap::new();
+        for (&(node, port), &orbit) in ends.iter().zip(&orbits.links) {
+            let class = quotient.class_of[node.index()] as usize;
+            let (representative, is_npu) = (node == quotient.representatives[class], node.0 < whole.npus());
+            match orbit {
+                Some(orbit) if representative => {
+                    let next = PortId(kinds[class].len() as u16);
+                    let number = *numbers.entry((class, orbit)).or_insert(next);
+                    if number == next {
+                        kinds[class].push(Ok(orbit));
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    let kind = link_kind(&*whole, node, port);
+                    unused.entry((class, kind)).or_insert((0, (node, port))).0 += 1;
+                    if representative && is_npu {
+                        kinds[class].push(Err(kind));
+                    }
+                }
+            }
+        }
+        for &(class, kind) in unused.keys() {
+            if !kinds[class].contains(&Err(kind)) {
+                kinds[class].push(Err(kind));
+            }
+        }
+        let number = |(&(node, _), &orbit): (&(NodeId, PortId), &Option<u32>)| {
+            let class = quotient.class_of[node.index()] as usize;
+            orbit.map_or(PortId(0), |orbit| numbers[&(class, orbit)])
+        };
+        let naming: Vec<PortId> = ends.iter().zip(&orbits.links).map(number).collect();
+        let link_at = |node: NodeId, port: PortId| (whole.first_link(node) + u32::from(port.0)) as usize;
+        let first_of = |class: usize, orbit: u32| {
+            let node = quotient.representatives[class];
+            let ports = (0..whole.ports(node)).map(PortId);
+            ports.into_iter().find(|&port| orbits.links[link_at(node, port)] == Some(orbit))
+        };
+        let ports_of = |(class, kinds): (usize, &Vec<Result<u32, LinkKind>>)| {
+            let mut found = Vec::new();
+            for (number, kind) in (0..).map(PortId).zip(kinds) {
+                let node = quotient.representatives[class];
+                found.push(match *kind {
+                    Ok(orbit) => {
+                        let port = first_of(class, orbit).expect("the orbit is one of a port of the representative");
+                        let (there, arrives) = whole.next(node, port);
+                        let to = NodeId(quotient.class_of[there.index()]);
+                        let arrives = naming[link_at(there, arrives)];
+                        ClassPort { whole: (node, port), to, arrives, links: sizes[&orbit] }
+                    }
+                    Err(kind) => {
+                        let (links, example) = unused[&(class, kind)];
+                        let alike = kinds.iter().filter(|k| **k == Err(kind)).count() as u64;
+                        let before = kinds[..number.index()].iter().filter(|k| **k == Err(kind)).count() as u64;
+                        let links = links / alike + u64::from(before < links % alike);
+                        let own = number.0 < whole.ports(node) && node.0 < whole.npus();
+                        let example = if own { (node, number) } else { example };
+                        ClassPort { whole: example, to: NodeId(class as u32), arrives: number, links }
+                    }
+                });
+            }
+            found
+        };
+        let ports = kinds.iter().enumerate().map(ports_of).collect();
+        quotient.naming = Naming::Links(naming);
+        quotient.with_ports(ports)
     }
 
     /// The port of a class that a node's port belongs to.
     fn port_of(&self, node: NodeId, port: PortId) -> PortId {
-        if node.0 < self.whole.npus() {
-            return port;
+        match &self.naming {
+            Naming::Links(ports) => ports[self.whole.first_link(node) as usize + port.index()],
+            Naming::Kinds(_) if node.0 < self.whole.npus() => port,
+            Naming::Kinds(kinds) => {
+                let kind = view(&*self.whole, &self.class_of, node, port);
+                let kinds = &kinds[self.class_of[node.index()] as usize];
+                PortId(kinds.iter().position(|k| *k == kind).unwrap_or(0) as u16)
+            }
         }
-        let kind = view(&*self.whole, &self.class_of, node, port);
-        let kinds = &self.kinds[self.class_of[node.index()] as usize];
-        PortId(kinds.iter().position(|k| *k == kind).unwrap_or(0) as u16)
     }
 
     /// The nodes of the whole machine that the NPUs of the quotient stand for.
@@ -267,7 +390,7 @@ impl Fabric for Quotient {
     }
 
     fn link_multiplicity(&self, node: NodeId, port: PortId) -> u64 {
-        self.sizes[node.index()] * self.ports[node.index()][port.index()].count
+        self.ports[node.index()][port.index()].links
     }
 
     fn ports(&self, node: NodeId) -> u16 {
@@ -288,7 +411,8 @@ impl Fabric for Quotient {
     }
 
     fn link(&self, node: NodeId, port: PortId) -> LinkSpec {
-        self.whole.link(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
+        let (node, port) = self.ports[node.index()][port.index()].whole;
+        self.whole.link(node, port)
     }
 
     fn class_names(&self) -> Vec<String> {
@@ -296,7 +420,8 @@ impl Fabric for Quotient {
     }
 
     fn ring(&self, node: NodeId, port: PortId) -> Option<u8> {
-        self.whole.ring(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
+        let (node, port) = self.ports[node.index()][port.index()].whole;
+        self.whole.ring(node, port)
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
@@ -324,7 +449,8 @@ impl Fabric for Quotient {
     }
 
     fn port_name(&self, node: NodeId, port: PortId) -> String {
-        self.whole.port_name(self.representatives[node.index()], self.ports[node.index()][port.index()].port)
+        let (node, port) = self.ports[node.index()][port.index()].whole;
+        self.whole.port_name(node, port)
     }
 }
 

@@ -114,16 +114,14 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
                 }
                 Work::Exchange { family, sizes } => {
                     used.insert(*family);
-                    // As the first rank sends.
-                    let ranks = sizes.len().isqrt();
-                    for (peer, &size) in (0..).map(RelativeRank).zip(&sizes[..ranks]).skip(1) {
+                    sends.extend(exchanged(sizes).map(|(from, peer, size)| {
                         let message = PointToPoint { family: *family, peer, tag: PointToPoint::OF_EXCHANGES, size };
-                        sends.push(Sending { class: ClassId::from_index(number), message });
-                    }
+                        Sending { class: ClassId::from_index(number), from, message }
+                    }));
                 }
                 Work::Send(message) => {
                     used.insert(message.family);
-                    sends.push(Sending { class: ClassId::from_index(number), message: *message });
+                    sends.push(Sending { class: ClassId::from_index(number), from: None, message: *message });
                 }
                 Work::Recv(message) => {
                     used.insert(message.family);
@@ -154,6 +152,18 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
     let source = Box::new(Listed::new(layers, classes));
     let all = Demand { iterations, ..Demand::default() };
     Ok(Job { demands, classes: of_classes, uses, sends, kernels, compute_ps, ..Job::of_all(source, all, npu) })
+}
+
+/// The messages of an all-to-all with a size for each pair: who sends them, how far on, and bytes. All ranks send those of the
+/// first one where every rank sends as much so many ranks on.
+fn exchanged(sizes: &[Bytes]) -> impl Iterator<Item = (Option<Rank>, RelativeRank, Bytes)> + use<'_> {
+    let ranks = sizes.len().isqrt();
+    let size = move |from: usize, on: usize| sizes[from * ranks + (from + on) % ranks];
+    let alike = (1..ranks).all(|from| (1..ranks).all(|on| size(from, on) == size(0, on)));
+    (0..if alike { 1 } else { ranks })
+        .flat_map(move |from| (1..ranks).map(move |on| (from, on)))
+        .map(move |(from, on)| ((!alike).then_some(Rank(from as u32)), RelativeRank(on as i32), size(from, on)))
+        .filter(|message| message.2 > Bytes::ZERO)
 }
 
 /// Refuses a node that names a stream or a node that there is not.

@@ -123,6 +123,7 @@ pub(super) fn several(spec: &Spec, placed: &[PlacedJobSpec], drain: bool) -> Res
         }
         sends.extend(of.sends.iter().map(|send| Sending {
             class: ClassId(send.class.0 + first_class),
+            from: send.from,
             message: PointToPoint { family: own[send.message.family.index()], ..send.message },
         }));
         let named = |layer: &Layer| Layer { name: format!("{}: {}", placed.name, layer.name), ..layer.clone() };

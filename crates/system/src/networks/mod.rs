@@ -17,7 +17,7 @@ use std::sync::Arc;
 use syncline_core::table::Declaration;
 use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
 use syncline_network::Network;
-use syncline_topology::{Fabric, Product};
+use syncline_topology::Fabric;
 
 /// What the rest of the system asks of a backend.
 pub trait NetworkModel {
@@ -44,8 +44,8 @@ pub trait NetworkModel {
         true
     }
 
-    /// Why runs on this product are not folded, whatever is run.
-    fn unfolded(&self, _product: &Product) -> Option<&'static str> {
+    /// Why runs are not folded on a fabric with links of these rates and latencies, whatever is run.
+    fn unfolded(&self, _links: &mut dyn Iterator<Item = (Rate, Ps)>) -> Option<&'static str> {
         None
     }
 

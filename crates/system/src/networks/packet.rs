@@ -3,9 +3,9 @@
 use super::{BuildNetwork, NetworkModel, NetworkNeeds, NetworkSpec};
 use serde::Deserialize;
 use std::sync::Arc;
-use syncline_core::{Bytes, Ps, Refusal};
+use syncline_core::{Bytes, Ps, Rate, Refusal};
 use syncline_network::packet::{self, Packet, PacketConfig};
-use syncline_topology::{Fabric, Product};
+use syncline_topology::Fabric;
 
 /// Packets of an input buffer with which rings move whatever is in their way.
 const LEAST_BUFFER: u32 = 4;
@@ -96,11 +96,11 @@ impl NetworkModel for PacketSpec {
         true
     }
 
-    fn unfolded(&self, product: &Product) -> Option<&'static str> {
+    fn unfolded(&self, mut links: &mut dyn Iterator<Item = (Rate, Ps)>) -> Option<&'static str> {
         if self.deadlock_rule == DeadlockRule::Dateline {
             return Some("a dateline makes the NPUs of a ring differ");
         }
-        let at_once = product.link_kinds().any(|(_, latency)| latency == Ps::ZERO);
+        let at_once = Iterator::any(&mut links, |(_, latency)| latency == Ps::ZERO);
         at_once.then_some("links without latency leave the order of simultaneous packets to node numbers")
     }
 

@@ -13,6 +13,7 @@ mod dimension_limits;
 mod failures;
 mod families;
 mod folded;
+mod folded_graphs;
 mod hybrid;
 mod layers;
 mod losses;

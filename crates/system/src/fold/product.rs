@@ -1,92 +1,32 @@
-//! Whether a run can be folded: one NPU simulated for each class of NPUs that are alike.
+//! Which NPUs of a product of dimensions are alike.
 //!
-//! NPUs are alike if the machine looks the same from them (`topology::quotient`) and they do the same:
-//! every step of their programs takes as long a block of the vector to an NPU at the same displacement.
-//! Then they are in the same state at every time, and one stands for all, exactly. This module colours
-//! the NPUs by what they do; refinement by the machine around them does the rest.
+//! Every step of their programs takes as long a block of the vector to an NPU at the same displacement. This module colours
+//! the NPUs by that; refinement by the machine around them (`topology::quotient`) does the rest.
 
-use crate::job::Sending;
-use crate::machine::Machine;
+use super::{Doings, oddity};
 use crate::place::Placement;
-use crate::spec::{FabricSpec, FoldSpec, Spec};
+use crate::spec::Spec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{PhaseId, Plan, Posting, Program, Rank, Way};
-use syncline_core::{Grid, NodeId, NodeSet};
+use syncline_core::{Grid, NodeId};
 use syncline_endpoint::Wires;
 use syncline_topology::quotient::{classes_of_uniform, is_comparable, refine};
 use syncline_topology::{Fabric, Product, Quotient};
-use syncline_workload::{ClassId, FamilyId};
-
-/// What comes of an attempt to fold.
-#[derive(Debug)]
-pub enum Folding {
-    /// The fabric to simulate, and how many NPUs of the machine each of its NPUs stands for.
-    Folded(Arc<dyn Fabric>, u64),
-    /// Why everything is simulated.
-    Unfolded(String),
-}
 
 /// Displacements that are looked at before a check is called too long.
 const MOST_PEERS: u64 = 20_000_000;
 
-/// What NPUs do, as far as it decides which of them are alike.
-#[derive(Clone, Copy, Debug)]
-pub struct Doings<'a> {
-    /// The class of every NPU; none if there is one class.
-    pub classes: &'a [ClassId],
-    /// Messages between two ranks.
-    pub sends: &'a [Sending],
-    /// By cohort, its family.
-    pub families: &'a [FamilyId],
-}
-
-/// Folds a run if it may and can be; on success the spaces of the placements, one for each cohort of communicators, name the
-/// representatives. `even` says why blocks are of different lengths, if they are.
-pub fn fold(
+/// The folded fabric, and how many NPUs of the machine each NPU that takes part stands for.
+///
+/// # Errors
+/// Why NPUs do not fold.
+pub(super) fn quotient(
     spec: &Spec,
-    machine: &Machine,
-    placements: &mut [&mut Placement],
-    doings: Doings<'_>,
-    even: Result<(), String>,
-) -> Folding {
-    match try_fold(spec, machine, placements, doings, even) {
-        Ok((quotient, multiplicity)) => {
-            for placement in placements {
-                placement.space.representatives = Some(quotient.representatives().to_vec());
-            }
-            Folding::Folded(Arc::new(quotient), multiplicity)
-        }
-        Err(reason) => Folding::Unfolded(reason),
-    }
-}
-
-fn try_fold(
-    spec: &Spec,
-    machine: &Machine,
+    product: &Arc<Product>,
     placements: &[&mut Placement],
     doings: Doings<'_>,
-    even: Result<(), String>,
 ) -> Result<(Quotient, u64), String> {
-    if spec.fold == FoldSpec::Off {
-        return Err("folding is turned off".into());
-    }
-    if !spec.changes.is_empty() {
-        return Err("links change during the run".into());
-    }
-    if !spec.attributes.is_empty() {
-        return Err("nodes have attributes of their own".into());
-    }
-    if spec.start.jitter_ps > 1 {
-        return Err("NPUs begin at random times".into());
-    }
-    let Machine::Product(product) = machine else {
-        return Err("the fabric is not a product of dimensions".into());
-    };
-    if let Some(reason) = spec.network.model().unfolded(product) {
-        return Err(reason.into());
-    }
-    even?;
     let (first, others) = placements.split_first().ok_or("there are no communicators")?;
     let mut colours = colours(product, first)?;
     for placement in others {
@@ -111,17 +51,8 @@ fn try_fold(
     if quotient.npus() == product.npus() && product.npus() > 1 {
         return Err(format!("no two NPUs are alike{}", oddity(spec)));
     }
-    // Where all NPUs are a group of some cohort, all of them take part.
-    let groups = placements.iter().map(|placement| placement.space.groups.as_deref());
-    let members = groups.collect::<Option<Vec<&[Vec<NodeId>]>>>();
-    let taking_part = members.map(|groups| {
-        let members: Vec<NodeId> = groups.into_iter().flatten().flatten().copied().collect();
-        NodeSet::new(product.npus(), &members)
-    });
-    let active = |&n: &u32| {
-        let representative = quotient.representatives()[n as usize];
-        taking_part.as_ref().is_none_or(|members| members.contains(representative))
-    };
+    let taking_part = doings.taking_part(product.npus(), placements);
+    let active = |&n: &u32| taking_part.contains(quotient.representatives()[n as usize]);
     let mut sizes = (0..quotient.npus()).filter(active).map(|n| quotient.multiplicity(NodeId(n)));
     let multiplicity = sizes.next().unwrap_or(1);
     if sizes.any(|m| m != multiplicity) {
@@ -135,9 +66,6 @@ fn try_fold(
     if classes > 1 && switched && spec.network.model().takes_turns_at_switches() {
         return Err(format!("{classes} kinds of NPUs share switches, whose packets take turns{}", oddity(spec)));
     }
-    if let Some(n) = spec.output.trace_npus.iter().find(|&&n| !quotient.representatives().contains(&NodeId(n))) {
-        return Err(format!("NPU {n} is to be traced, but another NPU would represent it"));
-    }
     Ok((quotient, multiplicity))
 }
 
@@ -150,7 +78,7 @@ fn combine(colours: &mut [u32], others: &[u32]) {
     }
 }
 
-/// Colours by the displacements of all whom an NPU sends messages to.
+/// Colours by the displacements of all whom an NPU sends messages to, and by the rank where lengths depend on it.
 fn by_sends(product: &Product, placements: &[&mut Placement], doings: Doings<'_>) -> Vec<u32> {
     let grid = product.grid();
     let displacement = |from: u32, to: u32| grid.rank((0..grid.dims()).map(|d| grid.displacement(from, to, d)));
@@ -167,16 +95,16 @@ fn by_sends(product: &Product, placements: &[&mut Placement], doings: Doings<'_>
         for send in doings.sends.iter().filter(|send| send.message.family == *family) {
             for members in groups {
                 for (rank, &member) in (0..).map(Rank).zip(members) {
-                    if doings.classes[member.index()] == send.class {
+                    if doings.classes[member.index()] == send.class && send.from.is_none_or(|from| from == rank) {
                         let peer = members[send.message.peer.of(rank, members.len() as u32).index()];
-                        all[member.index()].push(displacement(member.0, peer.0));
+                        all[member.index()].push((displacement(member.0, peer.0), send.from));
                     }
                 }
             }
         }
     }
-    let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
-    let mut colour = |peers: Vec<u32>| {
+    let mut seen: BTreeMap<Vec<(u32, Option<Rank>)>, u32> = BTreeMap::new();
+    let mut colour = |peers: Vec<(u32, Option<Rank>)>| {
         let next = seen.len() as u32;
         *seen.entry(peers).or_insert(next)
     };
@@ -199,19 +127,6 @@ fn mark(colours: &mut [u32], odd: impl Iterator<Item = (u32, u64)>) {
             next - 1
         });
     }
-}
-
-/// What a description has that makes NPUs differ, for people.
-fn oddity(spec: &Spec) -> String {
-    let link = match &spec.fabric {
-        FabricSpec::Product { odd_links, .. } => {
-            odd_links.first().map(|l| format!(" (a link of NPU {} is slower)", l.npu))
-        }
-        FabricSpec::Graph { .. } => None,
-    };
-    let straggler = spec.job.stragglers().first().map(|s| format!(" (NPU {} computes more slowly)", s.0));
-    let late = spec.start.offsets.first().map(|s| format!(" (NPU {} begins later)", s.0));
-    link.or(straggler).or(late).unwrap_or_default()
 }
 
 /// A colour per node: equal for NPUs that do the same.
