@@ -78,6 +78,7 @@ def _of_one(variant: Variant) -> Iterator[str]:
             path = ".".join(idle.path)
             yield f"{path} = {_value_at(experiment, path)} has no effect: {idle.rule.why}"
     dumped = experiment.model_dump(mode="json")
+    dumped["training"] |= {"iterations": experiment.iterations, "tail": experiment.tail}
     for section in type(experiment).model_fields:
         value = getattr(experiment, section)
         if section in UNSAID or not isinstance(value, BaseModel):

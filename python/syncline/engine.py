@@ -140,7 +140,7 @@ def _jobs(variant: Variant, summary: dict[str, Any]) -> list[dict[str, Any]]:
                 "name": job.name,
                 "time_ps": beside.get(job.name, alone_ps),
                 "alone_ps": alone_ps,
-                "iterations": job.iterations or variant.experiment.training.iterations,
+                "iterations": job.iterations or variant.experiment.iterations,
             }
         )
     return found
@@ -426,15 +426,15 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         return {
             "kind": "jobs",
             "jobs": [_placed(experiment, job) for job in workload.jobs],
-            "drain": training.tail == "drain",
+            "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         }
     if isinstance(workload, GraphWorkload):
         return {
             "kind": "graph",
             "graph": {"classes": workload.file.engine_classes(experiment.topology.npus)},
-            "iterations": training.iterations,
-            "drain": training.tail == "drain",
+            "iterations": experiment.iterations,
+            "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
             "compute": _compute(experiment, *compute_share(experiment)),
         }
@@ -446,9 +446,9 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "kind": "training",
         "workload": _workload(workload, astra_text),
         "strategy": experiment.strategy,
-        "iterations": training.iterations,
+        "iterations": experiment.iterations,
         "overlap": training.overlap,
-        "drain": training.tail == "drain",
+        "drain": experiment.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, *compute_share(experiment)),
@@ -463,9 +463,9 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "kind": "training",
         "workload": _workload(job.workload, None),
         "strategy": "data-parallel",
-        "iterations": job.iterations or training.iterations,
+        "iterations": job.iterations or experiment.iterations,
         "overlap": training.overlap,
-        "drain": training.tail == "drain",
+        "drain": experiment.tail == "drain",
         "update": training.update,
         "compute": _compute(experiment, *compute_share(experiment)),
     }

@@ -142,7 +142,7 @@ def _steady(variant: Variant, summary: Summary) -> Document:
     }
     return {
         **entry,
-        "steady_iteration_because": comparison.steady_because(entry, variant.experiment.training.tail),
+        "steady_iteration_because": comparison.steady_because(entry, variant.experiment.tail),
         "steady_iteration_settled": None if steady is None else steady["settled"],
     }
 

@@ -100,7 +100,7 @@ def ahead(spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "npus": npus,
         "simulated_npus": 1 if folded else npus,
-        "unfolded": None if folded else "the fabric is not a product of dimensions",
+        "unfolded": None if folded else "NPUs differ",
         "slices": None,
         "steps": 2 * (ranks - 1),
         "chunks": 7,

@@ -5,7 +5,7 @@ use crate::errors::RunError;
 use crate::memory::{AT_REST, fitting, of_fabric, of_groups, refused};
 use crate::preview::Preview;
 use crate::setup::RunPlan;
-use crate::spec::{FabricSpec, Spec};
+use crate::spec::{FabricSpec, JobSpec, Spec};
 use syncline_collective::Program;
 use syncline_core::NodeId;
 use syncline_core::stats::MAX_WINDOWS;
@@ -23,6 +23,8 @@ const THREAD: u64 = 120;
 const MESSAGE: u64 = 220;
 /// A link of a path: its hop, and its port in the table of known paths, both of which grow.
 const PATH_LINK: u64 = 12;
+/// A node of a graph of a file: as text, as it is checked, and on an NPU that runs it.
+const NODE: u64 = 4_500;
 /// A window of one quantity, and its place in the tables.
 const WINDOW: u64 = 60;
 
@@ -41,8 +43,15 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
     let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
     let paths = of_paths(spec, plan, preview);
-    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), chunks, running, messages, windows, paths];
+    let nodes = of_graphs(spec);
+    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), nodes, chunks, running, messages, windows, paths];
     parts.into_iter().fold(AT_REST, u64::saturating_add)
+}
+
+/// Bytes of graphs of files.
+fn of_graphs(spec: &Spec) -> u64 {
+    let JobSpec::Graph { graph, .. } = &spec.job else { return 0 };
+    graph.classes.iter().map(|class| class.nodes.len() as u64 * NODE).sum()
 }
 
 /// Bytes of the paths between NPUs that are not neighbours, each of which is kept once by routers of packets and by

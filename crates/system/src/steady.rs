@@ -36,8 +36,12 @@ pub struct IterationEnd {
     pub begun: u64,
 }
 
-/// What one more iteration costs, by the ends of iterations; nothing before the second has ended.
+/// What one more iteration costs, by the ends of iterations; nothing before the second has ended, or where the main stream has
+/// nothing to do in them.
 pub fn steady(ends: &[IterationEnd]) -> Option<Steady> {
+    if ends.last().is_none_or(|last| last.at == Ps::ZERO) {
+        return None;
+    }
     let increments: Vec<u64> = ends.windows(2).map(|pair| pair[1].at.since(pair[0].at).0).collect();
     let (settled, last) = match increments.as_slice() {
         [] => return None,

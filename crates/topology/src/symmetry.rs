@@ -420,3 +420,89 @@ impl Classes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Graph, GraphLink, GraphNode, LinkSpec};
+    use syncline_core::{Ps, Rate};
+
+    /// NPUs, then switches; links both ways between pairs of nodes, of so many bytes per second.
+    fn fabric(npus: u32, switches: u32, pairs: &[(u32, u32, u64)]) -> Arc<Graph> {
+        let nodes = (0..npus + switches).map(|n| GraphNode { name: format!("N{n}"), forwards: true }).collect();
+        let both = |&(a, b, rate): &(u32, u32, u64)| {
+            let (from, to) = (NodeId(a), NodeId(b));
+            let spec = LinkSpec::new(Rate::new(rate).unwrap(), Ps(5), 0);
+            [GraphLink { from, to, spec }, GraphLink { from: to, to: from, spec }]
+        };
+        let all: Vec<NodeId> = (0..npus).map(NodeId).collect();
+        Arc::new(Graph::new(nodes, npus, vec!["x".into()], pairs.iter().flat_map(both).collect(), &all).unwrap())
+    }
+
+    /// Every NPU sends to the next one.
+    fn ring(npus: u32) -> Targets {
+        (0..npus).map(|n| Some(vec![(0, Target::To(NodeId((n + 1) % npus), 0))])).collect()
+    }
+
+    fn rotated(npus: u32, by: u32) -> Vec<NodeId> {
+        (0..npus).map(|n| NodeId((n + by) % npus)).collect()
+    }
+
+    fn attempt(symmetries: &mut Symmetries<'_>, images: &[NodeId]) -> Result<u64, Unlike> {
+        symmetries.compare(images)?;
+        symmetries.add(images)?;
+        Ok(symmetries.multiplicity())
+    }
+
+    #[test]
+    fn a_star_folds_to_one_npu_and_a_slice_of_its_switch() {
+        // A second switch, to which nobody sends, has a link of its own kind from one of the NPUs.
+        let star = fabric(4, 2, &[(0, 4, 10), (1, 4, 10), (2, 4, 10), (3, 4, 10), (2, 5, 7)]);
+        let targets = ring(4);
+        let mut symmetries = Symmetries::new(&*star, Outputs::InOrder, &targets).unwrap();
+        assert_eq!(attempt(&mut symmetries, &rotated(4, 1)), Ok(4));
+        let quotient = symmetries.quotient(star.clone());
+        assert_eq!((quotient.npus(), quotient.nodes(), quotient.multiplicity(NodeId(0))), (1, 3, 4));
+        let links: u64 = all_links(&quotient).map(|(node, port)| quotient.link_multiplicity(node, port)).sum();
+        assert_eq!(links, u64::from(star.links()));
+        // Ports lead to ports that lead back.
+        for (node, port) in all_links(&quotient) {
+            let (there, arrives) = quotient.next(node, port);
+            assert_eq!(quotient.next(there, arrives), (node, port));
+        }
+        let mut path = Vec::new();
+        quotient.route(NodeId(0), NodeId(1), &mut path);
+        assert_eq!(path.iter().fold(NodeId(0), |at, &port| quotient.next(at, port).0), NodeId(0));
+        assert_eq!(path.len(), 2);
+    }
+
+    #[test]
+    fn what_is_unlike_is_said() {
+        let star = fabric(4, 1, &[(0, 4, 10), (1, 4, 10), (2, 4, 9), (3, 4, 10)]);
+        let targets = ring(4);
+        let mut symmetries = Symmetries::new(&*star, Outputs::AtOnce, &targets).unwrap();
+        assert!(matches!(attempt(&mut symmetries, &rotated(4, 1)), Err(Unlike::Ways(_))));
+        let reversed: Vec<NodeId> = (0..4).rev().map(NodeId).collect();
+        assert!(matches!(attempt(&mut symmetries, &reversed), Err(Unlike::Doings(_))));
+        assert_eq!(symmetries.multiplicity(), 1);
+    }
+
+    /// Two switches with two NPUs each, and a link between them that messages of two NPUs share.
+    #[test]
+    fn npus_that_share_a_link_are_not_one() {
+        let pairs = fabric(4, 2, &[(0, 4, 10), (1, 4, 10), (2, 5, 10), (3, 5, 10), (4, 5, 10)]);
+        let across = |n: u32| Some(vec![(0, Target::To(NodeId((n + 2) % 4), 0))]);
+        let targets: Targets = (0..4).map(across).collect();
+        let mut symmetries = Symmetries::new(&*pairs, Outputs::AtOnce, &targets).unwrap();
+        let inside = [1, 0, 3, 2].map(NodeId);
+        assert!(matches!(attempt(&mut symmetries, &inside), Err(Unlike::Numbers(_))));
+        assert_eq!(attempt(&mut symmetries, &rotated(4, 2)), Ok(2));
+        assert_eq!(symmetries.quotient(pairs.clone()).npus(), 2);
+        // The outputs of the shared link take packets of both NPUs, in the order of their ports on either side.
+        let mut in_order = Symmetries::new(&*pairs, Outputs::InOrder, &targets).unwrap();
+        assert_eq!(attempt(&mut in_order, &rotated(4, 2)), Ok(2));
+        let crossed = [3, 2, 1, 0].map(NodeId);
+        let mut in_order = Symmetries::new(&*pairs, Outputs::InOrder, &targets).unwrap();
+        assert!(matches!(attempt(&mut in_order, &crossed), Err(Unlike::Order(_))));
+    }
+}

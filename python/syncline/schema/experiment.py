@@ -474,6 +474,16 @@ class Experiment(Section):
         return self.training.strategy or ("hybrid" if model in DISTRIBUTED else "data-parallel")
 
     @property
+    def iterations(self) -> int:
+        """How many iterations are simulated."""
+        return self.training.iterations or (1 if isinstance(self.workload, GraphWorkload) else 2)
+
+    @property
+    def tail(self) -> Literal["stop", "drain"]:
+        """What happens to what is in flight when compute ends."""
+        return self.training.tail or ("drain" if isinstance(self.workload, GraphWorkload) else "stop")
+
+    @property
     def precision(self) -> Precision | None:
         """What the peak rate of the NPU is for; None where it is no matter of data types, or of no use."""
         return self.workload.precision if isinstance(self.workload, ModelWorkload) else None

@@ -151,6 +151,7 @@ def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Stud
     if root.entries.keys() >= SWEEP_KEYS:
         raise InputError([root.origin.problem("this is a sweep: syncline sweep runs it")])
     loading.problems += merge.rivals([*changes.overrides, *changes.forced])
+    _with_jobs(root)
     for override in changes.overrides:
         try:
             merge.apply(root, override)
@@ -224,7 +225,9 @@ def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapp
                 loading.problems.append(node.origin.problem(f"a variant cannot have {key} of its own"))
         name = _variant_name(item, seen, loading)
         over = {key: node for key, node in item.entries.items() if key != "name"}
-        merged = merge.overlay(base, Mapping(over, item.origin))
+        changed = Mapping(over, item.origin)
+        _with_jobs(changed)
+        merged = merge.overlay(base, changed)
         if name:
             merged.entries["name"] = Scalar(name, item.entries["name"].origin)
         yield name, merged
@@ -326,12 +329,21 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     return Variant(name or experiment.name, experiment, described, tree=tree)
 
 
+def _with_jobs(tree: Mapping) -> None:
+    """Puts `jobs`, which are a workload, where they belong."""
+    jobs, workload = tree.entries.get("jobs"), tree.entries.get("workload")
+    if jobs is None or not isinstance(workload, Mapping | None):
+        return
+    del tree.entries["jobs"]
+    beside = {} if workload is None else workload.entries
+    tree.entries["workload"] = Mapping(
+        {**beside, "jobs": jobs}, replace(jobs.origin, path="workload") if workload is None else workload.origin
+    )
+
+
 def _expand(tree: Mapping) -> None:
-    """Writes sections in full that are written in short: `jobs` is a workload."""
-    jobs = tree.entries.get("jobs")
-    if jobs is not None and "workload" not in tree.entries:
-        del tree.entries["jobs"]
-        tree.entries["workload"] = Mapping({"jobs": jobs}, jobs.origin)
+    """Writes sections in full that are written in short."""
+    _with_jobs(tree)
     for key, node in tree.entries.items():
         tree.entries[key] = merge.expand(key, node)
 

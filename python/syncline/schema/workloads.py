@@ -230,12 +230,13 @@ class Training(Section):
     strategy: Literal["data-parallel", "hybrid"] | None = None
     """How the model is distributed: a copy on every NPU, or copies of the MLPs with the embedding tables distributed;
     by default what the model needs, which is `hybrid` for DLRM."""
-    iterations: Annotated[int, Field(ge=1, le=10_000)] = 2
-    """How many iterations are simulated."""
+    iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """How many iterations are simulated: 2 if nothing is said, or 1 of a graph of a file."""
     overlap: bool = True
     """Issue collectives as gradients become ready; `false` issues them together after back-propagation."""
-    tail: Literal["stop", "drain"] = "stop"
-    """What happens to collectives in flight at the end: `stop` ends the run, `drain` waits for them."""
+    tail: Literal["stop", "drain"] | None = None
+    """What happens to what is in flight when compute ends: `stop` ends the run, `drain` waits for it; by default a run
+    stops, but graphs of files are run to their last node."""
     update: bool = True
     """Whether weight updates cost compute time."""
     background_embedding: bool = False
