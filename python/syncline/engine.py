@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from syncline import binding, facts, memory, refusals
 from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
+from syncline.fabric import topologies
 from syncline.preview import Preview
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
@@ -347,6 +348,8 @@ def _fabric(experiment: Experiment) -> dict[str, Any]:
 
 def _groups(experiment: Experiment) -> dict[str, Any] | None:
     """Who works together, and in which shape where the engine does not know it from the fabric."""
+    if isinstance(experiment.workload, GraphWorkload | JobsWorkload):
+        return None  # they have groups of their own
     members, grid = experiment.members, experiment.grid
     shaped = len(grid) > 1
     if members is None:
@@ -363,11 +366,20 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "members": file.engine_members(name, npus),
+            "members": _shaped(experiment, file.engine_members(name, npus)),
             "collectives": _collectives(experiment, _of_family(experiment.collective, family.collective)),
         }
         for name, family in file.graph.families.items()
     ]
+
+
+def _shaped(experiment: Experiment, members: dict[str, Any]) -> dict[str, Any]:
+    """The communicators of a family, in their shape where all have the same: a box of a product, or so many servers."""
+    groups = members.get("groups")
+    if groups is None or len({len(group) for group in groups}) != 1:
+        return members
+    grid = topologies.grid(experiment.topology, groups)
+    return members | {"grid": grid} if len(grid) > 1 else members
 
 
 def _of_family(usual: Collective, own: dict[str, Any]) -> Collective:
@@ -470,9 +482,12 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "compute": _compute(experiment, *compute_share(experiment)),
     }
     collectives = _collectives(experiment, _of_family(experiment.collective, job.collective))
+    npus = numbers(job.npus, experiment.topology.npus)
+    grid = topologies.grid(experiment.topology, (tuple(npus),))
     return {
         "name": job.name,
-        "npus": numbers(job.npus, experiment.topology.npus),
+        "npus": npus,
+        "grid": grid if len(grid) > 1 else None,
         "job": trained,
         "collectives": collectives | {"element_bytes": job.workload.element},
     }
