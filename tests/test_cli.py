@@ -374,9 +374,9 @@ class TestCollective:
         assert document["bus_bandwidth_bytes_per_s"] == pytest.approx(algorithm * 7 / 8)
         assert document["fidelity"] == {
             "backend": "analytical",
-            "folded": True,
-            "simulated_npus": 1,
-            "unfolded_because": None,
+            "folded": False,
+            "simulated_npus": 16,
+            "unfolded_because": "NPUs differ",
             "transfer": "messages",
         }
         assert "all-gather of 2 groups of 8 NPUs each" in syncline_command("collective", *arguments).out

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from syncline import facts
 from syncline.document import Mapping, Scalar
 from syncline.endpoints import Buses, EndpointSection
+from syncline.fabric.gpus import GPUS
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.quantities import SIZE
 from syncline.schema import effect, programs
@@ -22,7 +23,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
-from syncline.schema.workloads import ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
+from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -116,12 +117,13 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
     given = npu.model_fields_set if "npu" in experiment.model_fields_set else frozenset()
     if "gpu" not in given:
         yield f"npu.gpu = {npu.gpu} ({npu.title}, that of the machine)"
+    assumed = GPUS[npu.gpu].precision(DEFAULT_ELEMENT)
     shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
     for name in FIGURES:
         if name in given or name in ignored:
             continue
         why = {
-            "peak": f"dense peak of the GPU for {experiment.precision}",
+            "peak": f"dense peak of the GPU for {experiment.precision or assumed}",
             "bus": "assumed to carry as much as the memory of the GPU",
             "sm_read": "default",
         }

@@ -486,7 +486,8 @@ class Experiment(Section):
     @property
     def precision(self) -> Precision | None:
         """What the peak rate of the NPU is for; None where it is no matter of data types, or of no use."""
-        return self.workload.precision if isinstance(self.workload, ModelWorkload) else None
+        model = self.workload.jobs[0].workload if isinstance(self.workload, JobsWorkload) else self.workload
+        return model.precision if isinstance(model, ModelWorkload) else None
 
     @property
     def is_training(self) -> bool:

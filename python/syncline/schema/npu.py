@@ -21,7 +21,7 @@ from pydantic import Field
 from syncline.fabric.gpus import GPUS, Gpu, Precision
 from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
 from syncline.schema.section import Section
-from syncline.schema.workloads import DEFAULT_ELEMENT, ModelWorkload
+from syncline.schema.workloads import DEFAULT_ELEMENT, JobsWorkload, ModelWorkload
 
 S = TypeVar("S", bound=Section)
 
@@ -103,11 +103,18 @@ def completed(machine: Gpu | None, npu: Npu, workload: Any, endpoint: Any) -> di
     """The sections that depend on what the NPU is, complete: the figures of its GPU, the data type that its peak is
     for, and what `auto` sets aside of it. Of all fields it is still known which were stated.
     """
-    models = isinstance(workload, ModelWorkload)
-    element, precision = (workload.element, workload.precision) if models else (DEFAULT_ELEMENT, None)
+    jobs = workload.jobs if isinstance(workload, JobsWorkload) else []
+    model = jobs[0].workload if jobs else workload  # jobs have one data type: `rules`
+    models = isinstance(model, ModelWorkload)
+    element, precision = (model.element, model.precision) if models else (DEFAULT_ELEMENT, None)
     npu, precision = _of_gpu(npu, machine, precision, element)
     found: dict[str, Section] = {"npu": npu}
-    if models and workload.precision != precision:
+    if jobs:
+        typed = [
+            _with(job, workload=_with(job.workload, precision=job.workload.precision or precision)) for job in jobs
+        ]
+        found["workload"] = _with(workload, jobs=typed)
+    elif models and workload.precision != precision:
         found["workload"] = _with(workload, precision=precision)
     shares = auto_share(npu)
     auto = {name: share for name, share in shares.items() if getattr(endpoint, name, None) == AUTO}

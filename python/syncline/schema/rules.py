@@ -163,6 +163,13 @@ def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
             Collective.model_validate(job.collective)
         except ValidationError as error:
             yield from explain.violations(error, (*path, "collective"))
+        first = workload.jobs[0].workload
+        if parts.npu is not None and parts.npu.gpu is not None:
+            for name in ("precision", "element"):
+                if getattr(job.workload, name) != getattr(first, name):
+                    message = "the peak rate of the NPUs is that for one data type, which the first job says"
+                    yield Violation((*path, "workload", name), message, f"{getattr(first, name) or 'none'}, as there")
+                    break
         if parts.topology is None:
             continue
         try:
