@@ -117,6 +117,7 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
     given = npu.model_fields_set if "npu" in experiment.model_fields_set else frozenset()
     if "gpu" not in given:
         yield f"npu.gpu = {npu.gpu} ({npu.title}, that of the machine)"
+    assert npu.gpu is not None
     assumed = GPUS[npu.gpu].precision(DEFAULT_ELEMENT)
     shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
     for name in FIGURES:

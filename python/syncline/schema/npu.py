@@ -21,7 +21,7 @@ from pydantic import Field
 from syncline.fabric.gpus import GPUS, Gpu, Precision
 from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
 from syncline.schema.section import Section
-from syncline.schema.workloads import DEFAULT_ELEMENT, JobsWorkload, ModelWorkload
+from syncline.schema.workloads import DEFAULT_ELEMENT, JobsWorkload, ModelWorkload, PlacedJob
 
 S = TypeVar("S", bound=Section)
 
@@ -110,10 +110,7 @@ def completed(machine: Gpu | None, npu: Npu, workload: Any, endpoint: Any) -> di
     npu, precision = _of_gpu(npu, machine, precision, element)
     found: dict[str, Section] = {"npu": npu}
     if jobs:
-        typed = [
-            _with(job, workload=_with(job.workload, precision=job.workload.precision or precision)) for job in jobs
-        ]
-        found["workload"] = _with(workload, jobs=typed)
+        found["workload"] = _with(workload, jobs=[_typed(job, precision) for job in jobs])
     elif models and workload.precision != precision:
         found["workload"] = _with(workload, precision=precision)
     shares = auto_share(npu)
@@ -121,6 +118,11 @@ def completed(machine: Gpu | None, npu: Npu, workload: Any, endpoint: Any) -> di
     if auto:
         found["endpoint"] = _with(endpoint, **auto)
     return found
+
+
+def _typed(job: PlacedJob, precision: Precision | None) -> PlacedJob:
+    """A job with the data type that it computes in."""
+    return _with(job, workload=_with(job.workload, precision=job.workload.precision or precision))
 
 
 def auto_share(npu: Npu) -> dict[str, int]:
