@@ -17,6 +17,8 @@ pub(super) struct Port {
     rate: Share,
     /// When the last message was sent.
     started: Ps,
+    /// Whether its sender waits for news.
+    pub asked: bool,
 }
 
 impl Port {
