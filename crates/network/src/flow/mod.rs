@@ -37,7 +37,8 @@
 //! A port's backlog is what its connections have left; bytes of a message that is not complete do not count.
 //! [`Room::At`] takes for granted that rates stay as they are, or, for what has just been sent, that the
 //! link is all there is: whoever is told a time asks again then. It is late only if rates rise meanwhile. With several
-//! classes they may rise a lot, so a time after the next change of rates is [`Room::Unknown`] until then.
+//! classes they may rise a lot, so a time after the next change of rates is [`Room::Unknown`] until then, and so is that of a
+//! port that stands still.
 //!
 //! # Order
 //! Messages that reach one port at the same time are reported in the order of `arrivals`. What is equal
@@ -374,7 +375,7 @@ impl<F: Fabric> Network for Flow<F> {
         let state = &mut self.ports[self.fabric.first_link(at) as usize + port.index()];
         match state.room(now, Work::of(capacity), whole) {
             // Where there are classes, a rate may rise from nothing to everything when a larger class has drained.
-            Room::At(time) if self.mixed && time > self.deadlines.first() => {
+            Room::At(time) if self.mixed && (time > self.deadlines.first() || state.stands_still(now)) => {
                 if !std::mem::replace(&mut state.asked, true) {
                     self.asked.push((at, port));
                 }

@@ -41,6 +41,11 @@ impl Port {
         self.rate = self.rate + rate - std::mem::replace(&mut bundle.noted, rate);
     }
 
+    /// Whether nothing that was sent earlier moves.
+    pub fn stands_still(&self, now: Ps) -> bool {
+        self.rate == Share::ZERO && self.started != now
+    }
+
     /// Whether no more than `capacity` is left to send, or when that will be. `whole` is the rate of the
     /// link, which is the most that a message can get that has just been sent.
     pub fn room(&self, now: Ps, capacity: Work, whole: Share) -> Room {

@@ -9,6 +9,7 @@ mod degenerate;
 mod fairness;
 mod ordering;
 mod room;
+mod precedence;
 mod rounds;
 mod sharing;
 mod trains;
