@@ -191,14 +191,7 @@ impl Link {
     }
 
     /// A packet of a connection joins a lane where connections take turns.
-    pub fn wait_for_turn(
-        &mut self,
-        lane: Lane,
-        train: Train,
-        input: LinkId,
-        precedence: u8,
-        connection: Connection,
-    ) {
+    pub fn wait_for_turn(&mut self, lane: Lane, train: Train, input: LinkId, precedence: u8, connection: Connection) {
         let Some(rounds) = &mut self.rounds else { return self.wait(lane, train, input, precedence, false) };
         let number = rounds.join(connection, precedence) | PortRequest::behind(precedence);
         let lane = &mut self.lanes[lane.index()];

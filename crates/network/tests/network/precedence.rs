@@ -1,7 +1,8 @@
 //! Messages of larger precedence go first.
 
 use crate::support::{
-    Outcome, P, Play, Supply, any_fabric, below, by_precedence, flows, one_hop, packets, play, play_shuffled, star, torus,
+    Outcome, P, Play, Supply, any_fabric, below, by_precedence, flows, one_hop, packets, play, play_shuffled, star,
+    torus,
 };
 use std::sync::Arc;
 use syncline_core::queue::SplitMix64;
@@ -261,12 +262,14 @@ fn one_precedence_takes_the_time_of_none() {
         let rng = &mut SplitMix64(case);
         let fabric = torus(&[(5, RATE, LATENCY), (3, RATE, LATENCY)]);
         let mut plays: Vec<Play> = (0..60).map(|_| random_play(rng, &fabric, false)).collect();
-        let plain: Vec<Play> = plays.iter().map(|&play| Play { queue: 0, class: TrafficClass::default(), ..play }).collect();
+        let plain: Vec<Play> =
+            plays.iter().map(|&play| Play { queue: 0, class: TrafficClass::default(), ..play }).collect();
         let class = below(rng, 8) as u8;
         plays.iter_mut().for_each(|play| *play = Play { queue: 0, ..with(class, *play) });
         let run = |plays: &[Play]| play(flows(&fabric), &fabric, plays).finished().arrivals;
         assert_eq!(run(&plays), run(&plain));
-        let near: Vec<Play> = plays.iter().map(|&play| Play { route: Route::Port(PortId(case as u16 % 4)), ..play }).collect();
+        let near: Vec<Play> =
+            plays.iter().map(|&play| Play { route: Route::Port(PortId(case as u16 % 4)), ..play }).collect();
         let turns = by_precedence(&fabric, DeadlockRule::Bubble, None, (true, false));
         let got = play(turns, &fabric, &near).finished();
         let plain = play(one_hop(&fabric, DeadlockRule::Bubble, None, true), &fabric, &near).finished();

@@ -62,9 +62,9 @@ impl<'a> Rooms<'a> {
                 let members = || (0..npus).filter(|&npu| parts[room].layout.takes_part(NodeId(npu)));
                 // Endpoints that forward have timers of rooms that they are not in.
                 let around: Vec<u32> = if plan.transit { (0..npus).collect() } else { members().collect() };
-                let used = around.iter().fold(0, |all, &npu| {
-                    all | taken[npu as usize] | ((1u32 << behind[npu as usize]) - 1) as u16
-                });
+                let used = around
+                    .iter()
+                    .fold(0, |all, &npu| all | taken[npu as usize] | ((1u32 << behind[npu as usize]) - 1) as u16);
                 let number = used.trailing_ones() as u8;
                 if number >= POSTS {
                     let refusal = Refusal::of("families", "an NPU is in too many communicators");

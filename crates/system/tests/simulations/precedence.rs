@@ -136,8 +136,10 @@ fn messages_between_two_ranks_have_the_class_of_their_family() {
 /// When the family `of` has finished its collective on a ring of four with ACEs. The other one begins `beside` it, or long
 /// after. Both are families of all NPUs, with a priority and a traffic class each.
 fn on_an_ace(network: &NetworkSpec, ranks: [(u8, u8); 2], of: u8, beside: bool) -> u64 {
-    let of_rank = |(name, (priority, traffic_class)): (&str, (u8, u8))| {
-        FamilySpec { priority, traffic_class, ..on_grid(name, &[4], &[0]) }
+    let of_rank = |(name, (priority, traffic_class)): (&str, (u8, u8))| FamilySpec {
+        priority,
+        traffic_class,
+        ..on_grid(name, &[4], &[0])
     };
     let families: Vec<FamilySpec> = ["listed first", "listed second"].into_iter().zip(ranks).map(of_rank).collect();
     let later = if beside { 0 } else { LATER };
