@@ -157,8 +157,9 @@ def nodes(graph: Graph) -> list[Graph]:
         (lambda g: g["families"]["pipeline"]["members"].update(grid=[3, 1]), "families.pipeline.members.sizes", "grid"),
         (lambda g: g["families"]["pipeline"].update(collective={"chunk": 5}), "families.pipeline.collective.chunk",
          "the number has no unit"),
-        (lambda g: g["families"]["pipeline"].update(priority=9), "families.pipeline.priority", "at most 7"),
-        (lambda g: g["families"]["pipeline"].update(traffic_class=-1), "families.pipeline.traffic_class", "at least 0"),
+        (lambda g: g["families"]["pipeline"].update(priority=9), "families.pipeline.priority", "too large"),
+        (lambda g: g["families"]["pipeline"].update(traffic_class=-1), "families.pipeline.traffic_class",
+         "too small"),
         (lambda g: g.pop("classes"), "classes", "this is missing"),
     ],
 )  # fmt: skip
@@ -176,11 +177,11 @@ def test_what_is_wrong_is_said_at_its_place(
     assert found[0]["line"] >= 1
 
 
-def test_a_priority_that_there_is_not_is_shown_with_what_is_accepted(
-    tmp_path: Path, syncline_command: Command
-) -> None:
+def test_a_priority_that_there_is_not_is_shown_with_what_is_accepted(tmp_path: Path, syncline_command: Command) -> None:
     for key in ("priority", "traffic_class"):
-        text = broken(lambda g, key=key: g["families"]["pipeline"].update({key: 9}))
+        graph = pipeline(2, 1, 1)
+        graph["families"]["pipeline"][key] = 9
+        text = json.dumps(graph, indent=1)
         ended = syncline_command("check", str(experiment(tmp_path, text, "Switch(2)")), "--json")
         (problem,) = json.loads(ended.err)["errors"]
         assert (problem["file"], problem["field"]) == ("graph.json", f"families.pipeline.{key}")
