@@ -157,6 +157,9 @@ def nodes(graph: Graph) -> list[Graph]:
         (lambda g: g["families"]["pipeline"]["members"].update(grid=[3, 1]), "families.pipeline.members.sizes", "grid"),
         (lambda g: g["families"]["pipeline"].update(collective={"chunk": 5}), "families.pipeline.collective.chunk",
          "the number has no unit"),
+        (lambda g: g["families"]["pipeline"].update(priority=9), "families.pipeline.priority", "too large"),
+        (lambda g: g["families"]["pipeline"].update(traffic_class=-1), "families.pipeline.traffic_class",
+         "too small"),
         (lambda g: g.pop("classes"), "classes", "this is missing"),
     ],
 )  # fmt: skip
@@ -174,10 +177,52 @@ def test_what_is_wrong_is_said_at_its_place(
     assert found[0]["line"] >= 1
 
 
+def test_a_priority_that_there_is_not_is_shown_with_what_is_accepted(tmp_path: Path, syncline_command: Command) -> None:
+    for key in ("priority", "traffic_class"):
+        graph = pipeline(2, 1, 1)
+        graph["families"]["pipeline"][key] = 9
+        text = json.dumps(graph, indent=1)
+        ended = syncline_command("check", str(experiment(tmp_path, text, "Switch(2)")), "--json")
+        (problem,) = json.loads(ended.err)["errors"]
+        assert (problem["file"], problem["field"]) == ("graph.json", f"families.pipeline.{key}")
+        assert problem["value"] == "9"
+        assert "0" in problem["accepted"]
+        assert "7" in problem["accepted"]
+
+
+def test_the_family_of_larger_class_ends_as_if_alone(tmp_path: Path, syncline_command: Command) -> None:
+    def ends(classes: tuple[int, int]) -> list[float]:
+        def of(npu: int, family: str) -> Graph:
+            send = {"name": "send", "send": {"family": family, "to": 1, "size": "1MB"}}
+            return {"npus": [npu], "nodes": [send, {"name": "end", "time": "0ns", "after": ["send"]}]}
+
+        recv = [{"name": name, "recv": {"family": name, "from": -1, "size": "1MB"}} for name in ("low", "high")]
+        groups = {"low": [[0, 2]], "high": [[1, 2]]}
+        graph = {
+            "families": {
+                name: {"members": {"groups": groups[name]}, "traffic_class": number, "priority": number}
+                for name, number in zip(groups, classes, strict=True)
+            },
+            "classes": {"a": of(0, "low"), "b": of(1, "high"), "c": {"npus": [2], "nodes": recv}},
+        }
+        path = experiment(tmp_path, graph, "Switch(3, rate=1GB/s, latency=0ns)")
+        (run,) = document(syncline_command("run", str(path), "--json", "--backend", "flow"))["runs"]
+        return [of["total_s"] - of["drain_s"] for of in run["classes"][:2]]
+
+    low, high = ends((0, 7))
+    assert low == pytest.approx(2 * high, rel=0.02)
+    equal = ends((3, 3))
+    assert equal == pytest.approx([low, low], rel=0.02)
+
+
 def test_a_schema_describes_the_file(syncline_command: Command) -> None:
     schema = document(syncline_command("schema", "graph"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(pipeline(), schema)
+    for key in ("priority", "traffic_class"):
+        found = schema["$defs"]["Family"]["properties"][key]
+        assert (found["minimum"], found["maximum"], found["default"]) == (0, 7, 0)
+        assert "larger" in found["description"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"classes": {"a": {"nodes": []}}}, schema)
 

@@ -368,6 +368,8 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
             "name": name,
             "members": _shaped(experiment, file.engine_members(name, npus)),
             "collectives": _collectives(experiment, _of_family(experiment.collective, family.collective)),
+            "priority": family.priority,
+            "traffic_class": family.traffic_class,
         }
         for name, family in file.graph.families.items()
     ]

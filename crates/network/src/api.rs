@@ -88,10 +88,46 @@ pub enum Delivery {
     Stream,
 }
 
-/// Messages that may share buffers with each other. A network may have buffers of its own for each class, at both ends of a
-/// link, so that packets of one class whose receiver is not ready cannot keep out those of another.
+/// How messages are told apart by a network that serves several kinds: by the buffers that they use, and by who goes first.
+///
+/// *Buffers*: a network may have buffers of its own for each such number, at both ends of a link, so that packets whose
+/// receiver is not ready cannot keep out those with other buffers. *Precedence*: where several messages could be served,
+/// those of larger precedence go first, whatever their buffers. Messages of a connection have equal precedence. Both share
+/// a byte, since a message is copied a lot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TrafficClass(pub u8);
+pub struct TrafficClass(u8);
+
+impl TrafficClass {
+    /// Precedences, of which the largest goes first.
+    pub const PRECEDENCES: u8 = syncline_core::share::CLASSES;
+    const BUFFERS: u8 = 0x0f;
+    const PRECEDENCE_AT: u32 = 4;
+
+    /// Messages of no precedence that use buffers below 16.
+    pub const fn of_buffers(buffers: u8) -> TrafficClass {
+        assert!(buffers <= Self::BUFFERS, "more buffers than a class can name");
+        TrafficClass(buffers)
+    }
+
+    /// The same with a precedence below [`TrafficClass::PRECEDENCES`].
+    #[must_use]
+    pub const fn with_precedence(self, precedence: u8) -> TrafficClass {
+        assert!(precedence < Self::PRECEDENCES, "more precedences than there are");
+        TrafficClass(self.buffers() | precedence << Self::PRECEDENCE_AT)
+    }
+
+    /// What it shares buffers with.
+    #[inline(always)]
+    pub const fn buffers(self) -> u8 {
+        self.0 & Self::BUFFERS
+    }
+
+    /// Who goes first.
+    #[inline(always)]
+    pub const fn precedence(self) -> u8 {
+        self.0 >> Self::PRECEDENCE_AT
+    }
+}
 
 /// What a node sends to one place in order: the queue pair of a NIC, or the pair of sockets of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +151,7 @@ pub struct Message {
     pub queue: u16,
     /// Its length; zero is legal.
     pub len: Bytes,
-    /// What it shares buffers with.
+    /// What it shares buffers with, and before whom it goes.
     pub class: TrafficClass,
     /// How the destination hears of it.
     pub delivery: Delivery,

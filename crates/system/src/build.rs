@@ -207,6 +207,7 @@ impl WithNetwork for OnNetwork<'_> {
             // Endpoints that forward send to neighbours only.
             turns: is_routed && !plan.transit && !asked.in_order,
             in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
+            by_precedence: rooms.have_precedences(),
             window: Ps(spec.output.window_ps),
             seed: spec.seed,
             changes: conditions::changes(spec, &*plan.fabric, network)?,

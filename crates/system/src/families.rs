@@ -47,6 +47,7 @@ impl<'a> Families<'a> {
         }
         let mut groups = Vec::new();
         for (number, family) in spec.families.iter().enumerate() {
+            family.check(number)?;
             let members = members(&family.members, number, npus)?;
             let family = FamilyId(u8::try_from(number).map_err(|_| too_many(spec.families.len()))?);
             groups.extend(members.into_iter().map(|members| Group { family, members }));

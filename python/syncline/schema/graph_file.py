@@ -52,6 +52,11 @@ class Family(Section):
     collective: dict[str, Any] = Field(default={})
     """How its collectives are carried out, where that is not as `collective` of the experiment says: with the same
     keys."""
+    priority: Annotated[int, Field(ge=0, le=7)] = 0
+    """Who goes first inside an NPU where its families wait for the same thing and something chooses, as the port of an
+    ACE does: the larger, and of equal ones the one that is listed first."""
+    traffic_class: Annotated[int, Field(ge=0, le=7)] = 0
+    """Whose messages go first in the network: those of the larger. On the analytical backend it has no effect."""
 
 
 class Compute(Section):

@@ -62,6 +62,13 @@ impl Filling {
         self.uses.clear();
     }
 
+    /// Forgets the flows of a solved problem, but not what they have taken: flows that are added now share what is left.
+    pub fn clear_flows(&mut self) {
+        self.flows.clear();
+        self.uses.clear();
+        self.resources.iter_mut().for_each(|resource| resource.growing = 0);
+    }
+
     /// Adds a resource.
     pub fn resource(&mut self, capacity: Share) -> u32 {
         self.resources.push(Resource { left: capacity, growing: 0 });

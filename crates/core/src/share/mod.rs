@@ -27,6 +27,11 @@
 //! A flow may use a resource several times, and then takes that multiple of its rate there. (On a folded
 //! fabric one link stands for several on a route.) A flow without resources gets its cap.
 //!
+//! # Classes
+//! Flows may be of classes, the larger ones first: the flows of the largest class share everything max-min fairly, those of
+//! the next one what that leaves of each resource, and so on. A flow that finds nothing left has a rate of zero until
+//! something changes. What a division leaves over counts as left.
+//!
 //! | | |
 //! |---|---|
 //! | [`Share`], [`Work`] | rates and amounts in fixed point |
@@ -39,7 +44,7 @@ mod pool;
 mod reference;
 
 pub use fill::Filling;
-pub use pool::{GroupId, Pool, ResourceId};
+pub use pool::{CLASSES, GroupId, Pool, ResourceId};
 
 use crate::units::{Bytes, PS_PER_S, Ps, Rate};
 use std::ops::{Add, Sub};

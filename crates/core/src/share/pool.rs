@@ -9,6 +9,12 @@
 //!   and a new flow grows at least to the least `floor(capacity / uses)` of its resources, since that is
 //!   their level in the first round and levels never fall. The lower flows are taken off the capacities.
 //! * The remaining flows form parts that share no resource. Parts without a touched resource keep their rates.
+//!
+//! Where flows are of several classes, `classes` shares resources out by class.
+
+mod classes;
+
+pub use classes::CLASSES;
 
 use super::{Filling, Share};
 use crate::id_type;
@@ -70,6 +76,7 @@ struct Group {
     seen: u64,
     first: u32,
     uses: u32,
+    class: u8,
 }
 
 /// Shares of resources between flows that come and go.
@@ -84,6 +91,9 @@ pub struct Pool {
     touched: Vec<ResourceId>,
     /// No rate below this one can change.
     lowest: Share,
+    /// Whether flows of several classes were there at the last recomputation or have been since.
+    mixed: bool,
+    classes: classes::Classes,
     /// New groups that use nothing.
     alone: Vec<GroupId>,
     /// Recomputations so far.
@@ -116,8 +126,14 @@ impl Pool {
 
     /// A flow comes that forms a new group. A resource that is named several times is used as often.
     pub fn add(&mut self, uses: &[ResourceId], cap: Share) -> GroupId {
+        self.add_of_class(uses, cap, 0)
+    }
+
+    /// The same of a class below [`CLASSES`], of which larger ones take what they can before smaller ones get anything.
+    /// Where there are several, capacities must be limited.
+    pub fn add_of_class(&mut self, uses: &[ResourceId], cap: Share, class: u8) -> GroupId {
         let first = self.run(uses.len());
-        let group = Group { share: Share::UNLIMITED, cap, count: 1, seen: 0, first, uses: uses.len() as u32 };
+        let group = Group { share: Share::UNLIMITED, cap, count: 1, seen: 0, first, uses: uses.len() as u32, class };
         let id = self.groups.insert(group);
         for (i, &resource) in (0u32..).zip(uses) {
             let users = &mut self.resources[resource.index()].users;
@@ -127,6 +143,7 @@ impl Pool {
         if uses.is_empty() {
             self.alone.push(id);
         }
+        self.mixed |= self.classes.come(class);
         self.gained(id);
         id
     }
@@ -139,9 +156,10 @@ impl Pool {
 
     /// A flow leaves its group; says whether it was the last one, with which the group goes.
     pub fn leave(&mut self, id: GroupId) -> bool {
-        let Group { first, uses, share, .. } = self.groups[id];
+        let Group { first, uses, share, class, .. } = self.groups[id];
         self.groups[id].count -= 1;
         self.lowest = self.lowest.min(share);
+        self.classes.touch(class);
         for i in first..first + uses {
             let resource = self.uses[i as usize].resource;
             self.resources[resource.index()].uses -= 1;
@@ -149,6 +167,7 @@ impl Pool {
         }
         let last = self.groups[id].count == 0;
         if last {
+            self.classes.go(class);
             self.remove(id);
         }
         last
@@ -193,6 +212,9 @@ impl Pool {
                 self.changed.push(id);
             }
         }
+        if self.mixed {
+            return self.recompute_by_class();
+        }
         let lowest = self.lowest_touched();
         let mut touched = std::mem::take(&mut self.touched);
         for &resource in &touched {
@@ -205,6 +227,7 @@ impl Pool {
         }
         touched.clear();
         (self.touched, self.lowest) = (touched, Share::UNLIMITED);
+        self.classes.forget();
     }
 
     /// The rate below which nothing changes.
@@ -260,22 +283,33 @@ impl Pool {
 
     /// Takes the solution over.
     fn take_over(&mut self) {
-        for (i, &id) in (0u32..).zip(&self.part) {
-            let resource = &mut self.resources[id.index()];
-            resource.used = resource.capacity - self.filling.left(i);
-        }
+        self.take_shares();
+        self.take_uses();
+    }
+
+    /// Takes over the rates of those that are in the problem.
+    fn take_shares(&mut self) {
         for (i, &id) in (0u32..).zip(&self.members) {
             let share = self.filling.share(i);
             if std::mem::replace(&mut self.groups[id].share, share) != share {
                 self.changed.push(id);
             }
         }
+    }
+
+    /// Takes over what is used of resources.
+    fn take_uses(&mut self) {
+        for (i, &id) in (0u32..).zip(&self.part) {
+            let resource = &mut self.resources[id.index()];
+            resource.used = resource.capacity - self.filling.left(i);
+        }
         self.solved.append(&mut self.part);
     }
 
     fn gained(&mut self, id: GroupId) {
-        let Group { first, uses, cap, .. } = self.groups[id];
+        let Group { first, uses, cap, class, .. } = self.groups[id];
         self.lowest = self.lowest.min(cap);
+        self.classes.touch(class);
         for i in first..first + uses {
             let resource = self.uses[i as usize].resource;
             self.resources[resource.index()].uses += 1;
@@ -326,7 +360,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reference::{Flow, Problem, fill, flows, problems};
+    use super::super::reference::{Flow, Problem, fill, fill_by_class, flows, problems};
     use super::*;
     use crate::units::Rate;
     use proptest::prelude::*;
@@ -388,15 +422,16 @@ mod tests {
     /// Something that happens to a pool.
     #[derive(Clone, Debug)]
     enum Step {
-        Add(Flow),
+        Add(Flow, u8),
         Join(usize),
         Leave(usize),
         Recompute,
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    /// Steps with flows of so many classes.
+    fn steps(classes: u8) -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
-            4 => flows().prop_map(Step::Add),
+            4 => (flows(), 0..classes).prop_map(|(flow, class)| Step::Add(flow, class)),
             1 => any::<usize>().prop_map(Step::Join),
             4 => any::<usize>().prop_map(Step::Leave),
             4 => Just(Step::Recompute),
@@ -404,54 +439,82 @@ mod tests {
         prop::collection::vec(step, 0..80)
     }
 
+    /// Plays steps and compares the rates at every recomputation with those of the textbook.
+    fn play(
+        capacities: &[Share],
+        steps: Vec<Step>,
+        textbook: &dyn Fn(&Problem, &[u8]) -> Vec<Share>,
+    ) -> Result<(), TestCaseError> {
+        let mut pool = Pool::new(capacities.iter().copied());
+        let mut groups: Vec<(GroupId, Flow, u8)> = Vec::new();
+        let mut known: std::collections::BTreeMap<GroupId, Share> = Default::default();
+        for step in steps {
+            match step {
+                Step::Add(mut flow, class) => {
+                    flow.uses.iter_mut().for_each(|r| *r %= capacities.len() as u32);
+                    let uses: Vec<_> = flow.uses.iter().map(|&r| ResourceId(r)).collect();
+                    let id = pool.add_of_class(&uses, flow.cap, class);
+                    groups.push((id, Flow { count: 1, ..flow }, class));
+                }
+                Step::Join(i) if !groups.is_empty() => {
+                    let i = i % groups.len();
+                    groups[i].1.count += 1;
+                    pool.join(groups[i].0);
+                }
+                Step::Leave(i) if !groups.is_empty() => {
+                    let i = i % groups.len();
+                    groups[i].1.count -= 1;
+                    let gone = pool.leave(groups[i].0);
+                    prop_assert_eq!(gone, groups[i].1.count == 0);
+                    if gone {
+                        known.remove(&groups.swap_remove(i).0);
+                    }
+                }
+                Step::Join(_) | Step::Leave(_) => {}
+                Step::Recompute => {
+                    pool.recompute();
+                    let flows = groups.iter().map(|g| g.1.clone()).collect();
+                    let problem = Problem { capacities: capacities.to_vec(), flows };
+                    let classes: Vec<u8> = groups.iter().map(|g| g.2).collect();
+                    let expected = textbook(&problem, &classes);
+                    let got: Vec<Share> = groups.iter().map(|g| pool.share(g.0)).collect();
+                    prop_assert_eq!(&got, &expected);
+                    for r in 0..capacities.len() {
+                        prop_assert_eq!(pool.used(ResourceId(r as u32)), problem.used(&expected, r));
+                    }
+                    for ((id, ..), share) in groups.iter().zip(expected) {
+                        let news = known.insert(*id, share) != Some(share);
+                        prop_assert!(!news || share == Share::UNLIMITED || pool.changed().contains(id));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(3000))]
 
         /// Whatever comes and goes, the rates are those of solving everything from scratch.
         #[test]
-        fn agrees_with_the_textbook(Problem { capacities, .. } in problems(), steps in steps()) {
-            let mut pool = Pool::new(capacities.iter().copied());
-            let mut groups: Vec<(GroupId, Flow)> = Vec::new();
-            let mut known: std::collections::BTreeMap<GroupId, Share> = Default::default();
-            for step in steps {
-                match step {
-                    Step::Add(mut flow) => {
-                        flow.uses.iter_mut().for_each(|r| *r %= capacities.len() as u32);
-                        let uses: Vec<_> = flow.uses.iter().map(|&r| ResourceId(r)).collect();
-                        groups.push((pool.add(&uses, flow.cap), Flow { count: 1, ..flow }));
-                    }
-                    Step::Join(i) if !groups.is_empty() => {
-                        let i = i % groups.len();
-                        groups[i].1.count += 1;
-                        pool.join(groups[i].0);
-                    }
-                    Step::Leave(i) if !groups.is_empty() => {
-                        let i = i % groups.len();
-                        groups[i].1.count -= 1;
-                        let gone = pool.leave(groups[i].0);
-                        prop_assert_eq!(gone, groups[i].1.count == 0);
-                        if gone {
-                            known.remove(&groups.swap_remove(i).0);
-                        }
-                    }
-                    Step::Join(_) | Step::Leave(_) => {}
-                    Step::Recompute => {
-                        pool.recompute();
-                        let flows = groups.iter().map(|g| g.1.clone()).collect();
-                        let problem = Problem { capacities: capacities.clone(), flows };
-                        let expected = fill(&problem);
-                        let got: Vec<Share> = groups.iter().map(|g| pool.share(g.0)).collect();
-                        prop_assert_eq!(&got, &expected);
-                        for r in 0..capacities.len() {
-                            prop_assert_eq!(pool.used(ResourceId(r as u32)), problem.used(&expected, r));
-                        }
-                        for ((id, _), share) in groups.iter().zip(expected) {
-                            let news = known.insert(*id, share) != Some(share);
-                            prop_assert!(!news || share == Share::UNLIMITED || pool.changed().contains(id));
-                        }
-                    }
-                }
-            }
+        fn agrees_with_the_textbook(Problem { capacities, .. } in problems(), steps in steps(1)) {
+            play(&capacities, steps, &|problem, _| fill(problem))?;
+        }
+
+        /// The same with several classes, some of which come and go as a whole.
+        #[test]
+        fn agrees_with_the_textbook_class_by_class(Problem { capacities, .. } in problems(), steps in steps(3)) {
+            play(&capacities, steps, &fill_by_class)?;
+        }
+
+        /// All of one class are as they are without.
+        #[test]
+        fn one_class_is_like_another(Problem { capacities, .. } in problems(), steps in steps(1), class in 0..CLASSES) {
+            let of_class = |step| match step {
+                Step::Add(flow, _) => Step::Add(flow, class),
+                other => other,
+            };
+            play(&capacities, steps.into_iter().map(of_class).collect(), &|problem, _| fill(problem))?;
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Share;
 use crate::queue::SplitMix64;
 use proptest::prelude::*;
+use std::ops::Sub;
 
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
@@ -89,6 +90,27 @@ pub(super) fn fill(problem: &Problem) -> Vec<Share> {
             }
         }
     }
+}
+
+/// Several classes, word by word: the largest shares everything out among its flows, the next one what that leaves, and so
+/// on. `classes` has the class of each flow.
+pub(super) fn fill_by_class(problem: &Problem, classes: &[u8]) -> Vec<Share> {
+    let mut shares = vec![Share::ZERO; problem.flows.len()];
+    for class in (0..=classes.iter().copied().max().unwrap_or(0)).rev() {
+        let of_class: Vec<usize> = (0..shares.len()).filter(|&f| classes[f] == class).collect();
+        let larger = |f: &usize| classes[*f] > class;
+        let left = |r: usize| {
+            let taken = |f: usize| shares[f].times(problem.flows[f].count * problem.flows[f].uses_of(r));
+            let users = (0..shares.len()).filter(larger).filter(|&f| problem.flows[f].uses_of(r) > 0);
+            users.map(taken).fold(problem.capacities[r], Share::sub)
+        };
+        let capacities = (0..problem.capacities.len()).map(left).collect();
+        let flows = of_class.iter().map(|&f| problem.flows[f].clone()).collect();
+        for (&f, share) in of_class.iter().zip(fill(&Problem { capacities, flows })) {
+            shares[f] = share;
+        }
+    }
+    shares
 }
 
 /// Small problems with many ties, tiny capacities (where rounding shows), repeated uses and caps.

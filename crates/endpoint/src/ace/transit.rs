@@ -47,7 +47,7 @@ use syncline_core::{Bytes, Key, NodeId, PortId, Schedule};
 use syncline_network::{Delivery, Message, Network, Route, TrafficClass};
 
 /// What is in transit has buffers of its own: engines move it on whatever becomes of their runs.
-const TRANSIT_CLASS: TrafficClass = TrafficClass(1);
+const TRANSIT_CLASS: TrafficClass = TrafficClass::of_buffers(1);
 
 impl Ace {
     /// A packet of an all-to-all has arrived.

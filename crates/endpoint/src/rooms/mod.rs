@@ -7,6 +7,11 @@
 //! piece of work after the other. So work of one room never waits for another room to do anything but to finish a piece of
 //! work that is under way, and a room makes progress as it would alone.
 //!
+//! *Priority* decides where rooms of an NPU wait for the same thing and somebody chooses: at the port of an ACE, when the
+//! network has room for another packet, and among simultaneous events. Servers serve what has come first, whoever it is of.
+//! Who goes second waits until the first ones have nothing to put into the port, which ends, since they are finite. What is
+//! in the network already is told apart by its *precedence* there, which all messages of a room have.
+//!
 //! Messages between two ranks are [posted](Post) beside them ([`point_to_point`]).
 
 mod engine;
@@ -33,8 +38,13 @@ use timers::unmarked;
 pub struct RoomPart<E> {
     /// Its endpoint.
     pub engine: E,
-    /// What tells it from the other rooms of an NPU, below [`POSTS`].
+    /// What tells it from the other rooms of an NPU, below [`POSTS`]. Of simultaneous events of rooms those of smaller
+    /// numbers come first, so on each NPU rooms of larger priority have smaller numbers.
     pub number: u8,
+    /// Which rooms are told first that a port has room: those of larger priority.
+    pub priority: u8,
+    /// The precedence of its messages in the network.
+    pub precedence: u8,
 }
 
 /// What tells messages between two ranks from the rooms of an NPU.
@@ -49,6 +59,8 @@ pub struct Rooms<E: Engine> {
     posts: Posts,
     /// By NPU, and the number among its rooms, the room.
     by_number: Vec<RoomId>,
+    /// Those of larger priority first.
+    by_priority: Vec<RoomId>,
     fabric: Arc<dyn Fabric>,
     /// The numbers of NPUs in the whole machine, where they stand for others.
     whole: Option<Arc<[NodeId]>>,
@@ -63,6 +75,8 @@ pub struct RoomsOn {
     pub whole: Option<Arc<[NodeId]>>,
     /// The rooms of each NPU.
     pub rooms: Vec<Vec<RoomId>>,
+    /// By family, the precedence of its messages between two ranks.
+    pub precedences: Vec<u8>,
 }
 
 impl<E: Engine> Rooms<E> {
@@ -90,9 +104,11 @@ impl<E: Engine> Rooms<E> {
             // What one of them was made with is what all of them use.
             first.engine.exchange(&mut hardware);
         }
-        let RoomsOn { fabric, whole, .. } = on;
-        let (marks, posts) = (Marks::default(), Posts::new(npus));
-        Rooms { rooms, hardware, marks, posts, by_number, fabric, whole }
+        let mut by_priority: Vec<RoomId> = (0..rooms.len() as u16).map(RoomId).collect();
+        by_priority.sort_by_key(|room| std::cmp::Reverse(rooms[room.index()].priority));
+        let RoomsOn { fabric, whole, precedences, .. } = on;
+        let (marks, posts) = (Marks::default(), Posts::new(npus, precedences));
+        Rooms { rooms, hardware, marks, posts, by_number, by_priority, fabric, whole }
     }
 
     /// The room of messages between two ranks.
@@ -107,11 +123,12 @@ impl<E: Engine> Rooms<E> {
         ctx: &mut Ctx<'_, N, Q>,
         act: impl for<'a, 'b> FnOnce(&mut E, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
     ) -> R {
-        let RoomPart { engine, number } = &mut self.rooms[room.index()];
+        let RoomPart { engine, number, precedence, .. } = &mut self.rooms[room.index()];
         let before = ctx.out.len();
         engine.exchange(&mut self.hardware);
-        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number: *number };
-        let mut queue = RoomQueue { queue: &mut *ctx.q, room, number: *number };
+        let (number, precedence) = (*number, *precedence);
+        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number, precedence };
+        let mut queue = RoomQueue { queue: &mut *ctx.q, room, number };
         let mut inner = Ctx { now: ctx.now, net: &mut net, q: &mut queue, out: &mut *ctx.out };
         let result = act(engine, &mut inner);
         engine.exchange(&mut self.hardware);
@@ -130,7 +147,8 @@ impl<E: Engine> Rooms<E> {
         act: impl for<'a, 'b> FnOnce(&mut Posts, &mut E::Hardware, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
     ) -> R {
         let (room, number) = (self.of_posts(), POSTS);
-        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number };
+        // Each of these messages says itself which precedence it has.
+        let mut net = RoomNet { net: &mut *ctx.net, marks: &mut self.marks, room, number, precedence: 0 };
         let mut queue = RoomQueue { queue: &mut *ctx.q, room, number };
         let mut inner = Ctx { now: ctx.now, net: &mut net, q: &mut queue, out: &mut *ctx.out };
         act(&mut self.posts, &mut self.hardware, &mut inner)
@@ -204,7 +222,8 @@ where
             }
             // A port has space: whoever waits for it asks again.
             NetOut::Room { .. } => {
-                for room in (0..self.rooms.len() as u16).map(RoomId) {
+                for i in 0..self.by_priority.len() {
+                    let room = self.by_priority[i];
                     self.inside(room, ctx, |engine, ctx| engine.network(report, ctx));
                 }
             }

@@ -48,6 +48,8 @@ pub struct RoomNet<'a, N> {
     pub(super) room: RoomId,
     /// What tells the rooms of an NPU apart in connections.
     pub(super) number: u8,
+    /// The precedence of its messages, if they have one in common.
+    pub(super) precedence: u8,
 }
 
 /// The number among the rooms of an NPU of the room that a connection belongs to, and the connection as that names it.
@@ -64,7 +66,12 @@ impl<N: Network> RoomNet<'_, N> {
 
     /// A message of the room, as the network has it.
     fn outside(&mut self, message: Message) -> Message {
+        let class = match self.precedence {
+            0 => message.class,
+            precedence => message.class.with_precedence(precedence),
+        };
         Message {
+            class,
             queue: self.queue(message.queue),
             tag: self.marks.keep(message.tag, self.room),
             receipt: message.receipt.map(|receipt| self.marks.keep(receipt, self.room)),

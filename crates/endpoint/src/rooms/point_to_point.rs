@@ -42,13 +42,15 @@ pub(super) struct Posts {
     incoming: BTreeMap<(NodeId, u32, u32), Incoming>,
     channels: BTreeMap<(u8, u32, u32), u32>,
     queues: SendQueues,
+    /// By family, the precedence of its messages.
+    precedences: Vec<u8>,
     pub sent: u64,
     pub flights: Flights,
 }
 
 impl Posts {
-    /// None, on so many NPUs.
-    pub fn new(npus: u32) -> Posts {
+    /// None, on so many NPUs, of families whose messages have these precedences.
+    pub fn new(npus: u32, precedences: Vec<u8>) -> Posts {
         Posts {
             next: vec![ChunkId(0); npus as usize],
             sending: BTreeMap::new(),
@@ -56,6 +58,7 @@ impl Posts {
             incoming: BTreeMap::new(),
             channels: BTreeMap::new(),
             queues: SendQueues::default(),
+            precedences,
             sent: 0,
             flights: Flights::default(),
         }
@@ -152,9 +155,11 @@ impl Posts {
         }
         self.sent += len.0;
         self.flights.begin(ctx.now);
-        let (route, class, delivery) = (Route::To(post.peer), TrafficClass::default(), Delivery::Whole);
-        let receipt = Some(u64::from(id.0));
-        self.queues.send(Message { src: npu, route, queue: 0, len, class, delivery, tag: name, receipt }, ctx);
+        let precedence = self.precedences[usize::from(post.channel.0)];
+        // Messages of a connection have equal precedence.
+        let (queue, class) = (precedence.into(), TrafficClass::default().with_precedence(precedence));
+        let (route, delivery, receipt) = (Route::To(post.peer), Delivery::Whole, Some(u64::from(id.0)));
+        self.queues.send(Message { src: npu, route, queue, len, class, delivery, tag: name, receipt }, ctx);
     }
 
     /// A message has left its NPU.

@@ -27,10 +27,18 @@
 //! a ring are that case: shared, all of them would finish a dimension at the end, and the next one would lie idle until then.
 //! The packet backend does the same, but for engines whose ports are first come, first served wherever messages go.
 //!
+//! # Classes
+//! Links are shared out class by class ([`TrafficClass::precedence`]), from the largest to the smallest: a class shares max-min
+//! fairly what larger ones leave of each link. A message that finds nothing left stands still, and goes on when rates are
+//! found anew; the largest class always moves, so that this happens. A flow whose narrowest link lies further on leaves some
+//! of its first links to smaller classes.
+//!
 //! # What senders are told
 //! A port's backlog is what its connections have left; bytes of a message that is not complete do not count.
 //! [`Room::At`] takes for granted that rates stay as they are, or, for what has just been sent, that the
-//! link is all there is: whoever is told a time asks again then. It is late only if rates rise meanwhile.
+//! link is all there is: whoever is told a time asks again then. It is late only if rates rise meanwhile. With several
+//! classes they may rise a lot, so a time after the next change of rates is [`Room::Unknown`] until then, and so is that of a
+//! port that stands still.
 //!
 //! # Order
 //! Messages that reach one port at the same time are reported in the order of `arrivals`. What is equal
@@ -148,6 +156,9 @@ pub struct Flow<F> {
     meter: Meter,
     /// When rates are found anew.
     next: Alarm,
+    /// Whether there were connections of several classes when they last were, and senders that wait for the next time.
+    mixed: bool,
+    asked: Vec<(NodeId, PortId)>,
     recomputations: u64,
     books: Books,
     path: Vec<PortId>,
@@ -175,6 +186,8 @@ impl<F: Fabric> Flow<F> {
             left: Vec::new(),
             meter: Meter::new(capacities, LinkUsage::new(&fabric, window)),
             next: Alarm::default(),
+            mixed: false,
+            asked: Vec::new(),
             recomputations: 0,
             books: Books::default(),
             path: Vec::new(),
@@ -238,12 +251,18 @@ impl<F: Fabric> Flow<F> {
     ) {
         let work = Work::of(self.messages[id].message.len);
         let bundle = self.bundles.find(connection, first_link).unwrap_or_else(|| {
-            let bundle = self.pool.add(&self.uses, Share::UNLIMITED);
+            let class = self.messages[id].message.class.precedence();
+            let bundle = self.pool.add_of_class(&self.uses, Share::UNLIMITED, class);
             self.bundles.open(bundle, connection, first_link, latency);
             self.stale.push(bundle);
             self.share_at(now, q);
             bundle
         });
+        debug_assert_eq!(
+            self.pool.class(bundle),
+            self.messages[id].message.class.precedence(),
+            "messages of a connection have equal precedence"
+        );
         let added = self.bundles[bundle].queue(now, id, work);
         self.ports[first_link as usize].start(now, added);
     }
@@ -260,6 +279,7 @@ impl<F: Fabric> Flow<F> {
         self.drain(now, q, out);
         self.pool.recompute();
         self.recomputations += 1;
+        self.mixed = self.pool.is_mixed();
         for &link in self.pool.solved() {
             self.meter.set(link.0, now, self.pool.used(link));
         }
@@ -272,6 +292,16 @@ impl<F: Fabric> Flow<F> {
             }
         }
         self.share_at(self.deadlines.first(), q);
+        self.tell_of_room(out);
+    }
+
+    /// Senders that could not be told when their port has room ask again, now that rates are known.
+    fn tell_of_room(&mut self, out: &mut Vec<NetOut>) {
+        self.asked.sort_unstable();
+        for (at, port) in self.asked.drain(..) {
+            self.ports[self.fabric.first_link(at) as usize + port.index()].asked = false;
+            out.push(NetOut::Room { at, port });
+        }
     }
 
     /// Takes out the messages that have drained by now.
@@ -342,8 +372,17 @@ impl<F: Fabric> Network for Flow<F> {
 
     fn room(&mut self, now: Ps, at: NodeId, port: PortId, _: TrafficClass, capacity: Bytes) -> Room {
         let whole = Share::of(self.fabric.link(at, port).rate);
-        let port = &self.ports[self.fabric.first_link(at) as usize + port.index()];
-        port.room(now, Work::of(capacity), whole)
+        let state = &mut self.ports[self.fabric.first_link(at) as usize + port.index()];
+        match state.room(now, Work::of(capacity), whole) {
+            // Where there are classes, a rate may rise from nothing to everything when a larger class has drained.
+            Room::At(time) if self.mixed && (time > self.deadlines.first() || state.stands_still(now)) => {
+                if !std::mem::replace(&mut state.asked, true) {
+                    self.asked.push((at, port));
+                }
+                Room::Unknown
+            }
+            room => room,
+        }
     }
 
     fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}

@@ -17,6 +17,8 @@ pub(super) struct Port {
     rate: Share,
     /// When the last message was sent.
     started: Ps,
+    /// Whether its sender waits for news.
+    pub asked: bool,
 }
 
 impl Port {
@@ -37,6 +39,11 @@ impl Port {
         self.since = now;
         let rate = bundle.rate();
         self.rate = self.rate + rate - std::mem::replace(&mut bundle.noted, rate);
+    }
+
+    /// Whether nothing that was sent earlier moves.
+    pub fn stands_still(&self, now: Ps) -> bool {
+        self.rate == Share::ZERO && self.started != now
     }
 
     /// Whether no more than `capacity` is left to send, or when that will be. `whole` is the rate of the

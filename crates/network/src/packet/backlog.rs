@@ -19,10 +19,19 @@ pub(super) struct Backlog {
     /// A sender was told [`Room::Unknown`] and waits to be told more; the capacity it asked with.
     asked: Option<Bytes>,
     /// Packets that have not requested the port: connections, which are what goes to one place, in the order of their
-    /// turns, and the trains of each in the order in which they were fed. And whether a packet before them has
-    /// requested and not started.
-    pub line: VecDeque<(Connection, Train)>,
-    pub has_head: bool,
+    /// turns, and the trains of each in the order in which they were fed.
+    pub line: VecDeque<InLine>,
+    /// By precedence, as bits, whether a packet before them has requested and not started.
+    heads: u8,
+}
+
+/// Packets that stand in line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InLine {
+    connection: Connection,
+    /// That of the connection.
+    precedence: u8,
+    pub train: Train,
 }
 
 impl Backlog {
@@ -49,21 +58,39 @@ impl Backlog {
     }
 
     /// Packets stand in line, behind those of their connection.
-    pub fn line_up(&mut self, connection: Connection, train: Train) {
-        match self.line.iter().rposition(|&(c, _)| c == connection) {
-            Some(last) => self.line.insert(last + 1, (connection, train)),
-            None => self.line.push_back((connection, train)),
+    pub fn line_up(&mut self, connection: Connection, precedence: u8, train: Train) {
+        let waiting = InLine { connection, precedence, train };
+        match self.line.iter().rposition(|other| other.connection == connection) {
+            Some(last) => self.line.insert(last + 1, waiting),
+            None => self.line.push_back(waiting),
         }
     }
 
-    /// What is left of a connection that has had its turn goes behind the others; `rest` was first in line.
-    pub fn go_behind(&mut self, connection: Connection, rest: Train) {
-        if rest.packets > 0 {
-            self.line.push_front((connection, rest));
+    /// Whether a packet of a precedence has requested and not started.
+    pub fn has_head(&self, precedence: u8) -> bool {
+        self.heads >> precedence & 1 != 0
+    }
+
+    /// The packet of a precedence whose turn it is leaves the line to request the port; the connection that it is of goes
+    /// behind the others.
+    pub fn next_in_line(&mut self, precedence: u8) -> Option<Train> {
+        self.heads &= !(1 << precedence);
+        let first = self.line.iter().position(|other| other.precedence == precedence)?;
+        self.heads |= 1 << precedence;
+        let connection = self.line[first].connection;
+        let packet = self.line[first].train.split(1);
+        if self.line[first].train.packets == 0 {
+            self.line.remove(first);
         }
-        // Trains of a connection are neighbours: all that are at the front go to the back together.
-        let own = self.line.iter().take_while(|&&(c, _)| c == connection).count();
-        self.line.rotate_left(own);
+        // Trains of a connection are neighbours: all of them go to the back together.
+        let own = self.line.iter().skip(first).take_while(|other| other.connection == connection).count();
+        if first == 0 {
+            self.line.rotate_left(own);
+        } else {
+            let own: Vec<InLine> = self.line.drain(first..first + own).collect();
+            self.line.extend(own);
+        }
+        Some(packet)
     }
 
     /// Whether a packet of at most `packet` bytes fits next to the backlog in `capacity` bytes.

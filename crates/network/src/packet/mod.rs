@@ -60,6 +60,19 @@
 //! congestion control even out what meets further on. `in_rounds` models this. It needs to tell senders apart, so
 //! that it is for fabrics that are not folded; products keep the order of requests.
 //!
+//! # Precedence
+//! With `by_precedence` an output serves waiting requests of larger precedence first
+//! ([`TrafficClass::precedence`]); among equal ones all is as above: transit before local packets, connections and rounds in
+//! turn. So at a sender's port a message of larger precedence overtakes all that has been fed and has not started, and at a
+//! switch all that waits for the same output. A packet on the wire is not interrupted. No packet is decided to start before
+//! the wire is free, and trains start packet by packet, since whoever comes until then may go first.
+//!
+//! *The limit*: buffers are shared. A packet of large precedence stands in the input queue of a router behind all that came
+//! before it, and finds a buffer full that others have filled; it gets a free slot first if it asks first, but no slot is
+//! kept for it, which is what keeps rings moving: a packet that stays in its ring may take the only slot while one of
+//! larger precedence waits for two to enter. Networks that keep a buffer for each class, as Ethernet with priority flow
+//! control does, have less of this.
+//!
 //! # How it is computed
 //! The start of a packet is decided as soon as it is certain: when its request is the first of its
 //! port and the credits it needs are known to be there by the time the wire is free (where connections take turns, when
@@ -92,7 +105,8 @@
 //! # Left out
 //! Flits, and with them the delay of a head before it is routed; the time a packet takes through the
 //! crossbar, which has the speed to move packets from one input to several outputs at once; packet
-//! headers (part of the link efficiency); errors and retransmission; adaptive routes and priorities.
+//! headers (part of the link efficiency); errors and retransmission; adaptive routes; buffers and shares of rate for each
+//! precedence.
 
 mod backlog;
 mod credits;
@@ -138,6 +152,9 @@ pub struct PacketConfig {
     /// Whether connections take turns at the outputs of switches as well, where they do at their sender's port. For
     /// fabrics whose nodes all stand for themselves.
     pub in_rounds: bool,
+    /// Whether messages of larger precedence go first ([`TrafficClass::precedence`]). Otherwise all are equal; starts are then
+    /// decided as soon as they are certain, and trains travel as one.
+    pub by_precedence: bool,
     /// Whether packets in transit through an NPU request their outputs on arrival, as in a switch, instead of one after
     /// the other. To see what head-of-line blocking costs.
     pub sorted: bool,
@@ -155,6 +172,7 @@ impl PacketConfig {
         trains: true,
         turns: true,
         in_rounds: false,
+        by_precedence: false,
         sorted: false,
         window: Ps(1_000_000),
     };
@@ -244,6 +262,7 @@ pub struct Packet<F> {
     rule: DeadlockRule,
     trains: bool,
     turns: bool,
+    by_precedence: bool,
     links: Vec<Link>,
     /// Per node and input port, the link that ends there.
     link_into: Vec<LinkId>,
@@ -266,8 +285,10 @@ impl<F: Fabric> Packet<F> {
     /// A [`PacketError`] when no packet could ever move.
     pub fn new(fabric: F, config: PacketConfig) -> Result<Self, PacketError> {
         config.check()?;
-        let PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, sorted, window } = config;
-        let link = |from| Link::new(&fabric, rule, packet, (buffer, at_least), (in_rounds && turns, sorted), from);
+        let PacketConfig { packet, buffer, at_least, rule, trains, turns, in_rounds, by_precedence, sorted, window } =
+            config;
+        let choices = (in_rounds && turns, sorted, by_precedence);
+        let link = |from| Link::new(&fabric, rule, packet, (buffer, at_least), choices, from);
         let mut links: Vec<Link> = Vec::with_capacity(fabric.links() as usize);
         links.extend(all_links(&fabric).map(link));
         let mut link_into = vec![LinkId::LOCAL; links.len()];
@@ -281,6 +302,7 @@ impl<F: Fabric> Packet<F> {
             trains,
             // Nothing is in transit that local packets could take turns with.
             turns: turns && rule != DeadlockRule::Classes,
+            by_precedence,
             backlogs: vec![Backlog::default(); links.len()],
             passing: vec![Backlog::default(); if rule == DeadlockRule::Classes { links.len() } else { 0 }],
             links,

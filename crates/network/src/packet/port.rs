@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use syncline_core::{Alarm, Bytes, Key, NodeId, PortId, Ps, Rate, id_type};
 use syncline_topology::Fabric;
 
-use crate::api::{Connection, class};
+use crate::api::{Connection, TrafficClass, class};
 
 id_type!(
     /// A link and its input buffer, numbered by sending node and port.
@@ -24,7 +24,7 @@ impl LinkId {
 /// A train that has requested an output port and was not granted it at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortRequest {
-    /// Orders the requests of a port.
+    /// Orders the requests of a port: by precedence, then what gives way behind what does not, then by number or round.
     pub number: u64,
     pub train: Train,
     /// The link it came by.
@@ -32,8 +32,22 @@ pub(super) struct PortRequest {
 }
 
 impl PortRequest {
-    /// In the number of a request: behind all without it.
-    const GIVES_WAY: u64 = 1 << 63;
+    /// In the number of a request: behind all of its precedence without it.
+    const GIVES_WAY: u64 = 1 << 60;
+    /// In the number of a request: how many precedences go before it.
+    const BEHIND_AT: u32 = 61;
+    /// In the number of a request: the round in which it is served.
+    const ROUND: u64 = Self::GIVES_WAY - 1;
+
+    /// The part of a number that says who goes first.
+    const fn behind(precedence: u8) -> u64 {
+        ((TrafficClass::PRECEDENCES - 1 - precedence) as u64) << Self::BEHIND_AT
+    }
+
+    /// Its precedence.
+    const fn precedence(&self) -> u8 {
+        TrafficClass::PRECEDENCES - 1 - (self.number >> Self::BEHIND_AT) as u8
+    }
 }
 
 /// One virtual channel: credits on the sender's side, a queue on the receiver's.
@@ -81,6 +95,8 @@ pub(super) struct Link {
     pub wraps: bool,
     /// Whether packets leave the buffer behind it in any order: that of a switch.
     pub sorted: bool,
+    /// Whether starts are decided no sooner than the wire is free, since whoever comes until then may go first.
+    pub late: bool,
     /// Of a switch where connections take turns: whose turn it is.
     pub rounds: Option<Box<Rounds>>,
     pub channels: [Channel; 2],
@@ -100,7 +116,7 @@ impl Link {
         rule: DeadlockRule,
         packet: Bytes,
         (buffer, at_least): (Option<u32>, u32),
-        (in_rounds, sorted): (bool, bool),
+        (in_rounds, sorted, by_precedence): (bool, bool, bool),
         (from, out): (NodeId, PortId),
     ) -> Link {
         let (to, input) = fabric.next(from, out);
@@ -128,6 +144,7 @@ impl Link {
             onward: fabric.first_link(to),
             wraps: fabric.closes_ring(from, out),
             sorted: sorted || to.0 >= fabric.npus(),
+            late: by_precedence || in_rounds && from.0 >= fabric.npus(),
             rounds: (in_rounds && from.0 >= fabric.npus()).then(Box::default),
             channels: [Channel::new(slots - second), Channel::new(second)],
             lanes: Default::default(),
@@ -162,9 +179,10 @@ impl Link {
         Lane::ALL.into_iter().filter(|lane| number(lane).is_some()).min_by_key(number)
     }
 
-    /// A train joins a lane, in order of request, but what gives way stays behind all that does not.
-    pub fn wait(&mut self, lane: Lane, train: Train, input: LinkId, gives_way: bool) {
-        let number = self.requests | if gives_way { PortRequest::GIVES_WAY } else { 0 };
+    /// A train joins a lane: by precedence, and in order of request, but what gives way stays behind all that does not.
+    pub fn wait(&mut self, lane: Lane, train: Train, input: LinkId, precedence: u8, gives_way: bool) {
+        let gives_way = if gives_way { PortRequest::GIVES_WAY } else { 0 };
+        let number = self.requests | gives_way | PortRequest::behind(precedence);
         let lane = &mut self.lanes[lane.index()];
         let at = lane.len() - lane.iter().rev().take_while(|request| request.number > number).count();
         lane.insert(at, PortRequest { number, train, input });
@@ -173,31 +191,31 @@ impl Link {
     }
 
     /// A packet of a connection joins a lane where connections take turns.
-    pub fn wait_for_turn(&mut self, lane: Lane, train: Train, input: LinkId, connection: Connection) {
-        let Some(rounds) = &mut self.rounds else { return self.wait(lane, train, input, false) };
-        let number = rounds.join(connection);
+    pub fn wait_for_turn(&mut self, lane: Lane, train: Train, input: LinkId, precedence: u8, connection: Connection) {
+        let Some(rounds) = &mut self.rounds else { return self.wait(lane, train, input, precedence, false) };
+        let number = rounds.join(connection, precedence) | PortRequest::behind(precedence);
         let lane = &mut self.lanes[lane.index()];
         let at = lane.partition_point(|request| request.number <= number);
         lane.insert(at, PortRequest { number, train, input });
         self.waiting += 1;
     }
 
-    /// Whether a start is decided no sooner than the wire is free, since another request may come first until then.
+    /// Whether nothing is decided now, since another request may come first until the wire is free.
     #[inline(always)]
     pub fn decides_late(&self, now: Ps) -> bool {
-        self.rounds.is_some() && self.free > now
+        self.late && self.free > now
     }
 
     /// Whether the first request of a lane gives way to all that come before it starts.
     pub fn gives_way(&self, lane: Lane) -> bool {
-        self.lanes[lane.index()].front().is_some_and(|request| request.number >= PortRequest::GIVES_WAY)
+        self.lanes[lane.index()].front().is_some_and(|request| request.number & PortRequest::GIVES_WAY != 0)
     }
 
     /// Of the first train of a lane only `rest` still waits.
     pub fn leave(&mut self, lane: Lane, rest: Train) {
         let lane = &mut self.lanes[lane.index()];
         if let (Some(rounds), Some(request)) = (&mut self.rounds, lane.front()) {
-            rounds.served(request.number);
+            rounds.served(request.number & PortRequest::ROUND, request.precedence());
         }
         if rest.packets == 0 {
             lane.pop_front();

@@ -80,9 +80,9 @@ impl<F: Fabric> Packet<F> {
             return self.stand_in_line(now, out, train, q);
         }
         let mut demand = self.demand(out, train, input);
-        let link = &self.links[out.index()];
-        if link.waiting == 0 && !link.decides_late(now) {
-            while self.start(now, out, &mut demand, u32::MAX, q).is_some() {
+        if self.links[out.index()].waiting == 0 {
+            let most = self.most_at_once();
+            while !self.links[out.index()].decides_late(now) && self.start(now, out, &mut demand, most, q).is_some() {
                 if demand.train.packets == 0 {
                     return;
                 }
@@ -94,26 +94,33 @@ impl<F: Fabric> Packet<F> {
 
     /// Packets of the local NPU stand in line for an output port where connections take turns and transit goes first.
     fn stand_in_line(&mut self, now: Ps, out: LinkId, train: Train, q: &mut impl Schedule<Event>) {
-        let connection = self.messages[train.msg].message.connection();
+        let (connection, precedence) = (self.messages[train.msg].message.connection(), self.precedence(train.msg));
         let backlog = &mut self.backlogs[out.index()];
         backlog.block(train.packets);
-        backlog.line_up(connection, train);
-        if !backlog.has_head {
-            self.next_in_line(out);
+        backlog.line_up(connection, precedence, train);
+        if !backlog.has_head(precedence) {
+            self.next_in_line(out, precedence);
             self.arbitrate(now, out, q);
         }
     }
 
-    /// The first packet in line, if there is one, requests its output port.
-    fn next_in_line(&mut self, out: LinkId) {
-        let backlog = &mut self.backlogs[out.index()];
-        let next = backlog.line.pop_front();
-        backlog.has_head = next.is_some();
-        let Some((connection, mut rest)) = next else { return };
-        let packet = rest.split(1);
-        backlog.go_behind(connection, rest);
+    /// The first packet of a precedence in line, if there is one, requests its output port.
+    fn next_in_line(&mut self, out: LinkId, precedence: u8) {
+        let Some(packet) = self.backlogs[out.index()].next_in_line(precedence) else { return };
         let demand = self.demand(out, packet, LinkId::LOCAL);
         self.wait(out, &demand);
+    }
+
+    /// The precedence of a message, where it counts; the same of all where it does not.
+    #[inline(always)]
+    fn precedence(&self, msg: MsgId) -> u8 {
+        if self.by_precedence { self.messages[msg].message.class.precedence() } else { 0 }
+    }
+
+    /// How many packets of a train may start before anybody else has a chance.
+    #[inline(always)]
+    fn most_at_once(&self) -> u32 {
+        if self.by_precedence { 1 } else { u32::MAX }
     }
 
     fn enqueue(&mut self, out: LinkId, demand: Demand) {
@@ -129,14 +136,22 @@ impl<F: Fabric> Packet<F> {
     fn wait(&mut self, out: LinkId, demand: &Demand) {
         let &Demand { train, input, lane, .. } = demand;
         let gives_way = self.turns && input == LinkId::LOCAL;
+        let precedence = self.precedence(train.msg);
         let link = &mut self.links[out.index()];
         if link.rounds.is_none() {
-            return link.wait(lane, train, input, gives_way);
+            return link.wait(lane, train, input, precedence, gives_way);
         }
-        link.wait_for_turn(lane, train, input, self.messages[train.msg].message.connection());
+        link.wait_for_turn(lane, train, input, precedence, self.messages[train.msg].message.connection());
     }
 
-    /// Starts whatever waiting train can start, in order of request, and arranges to be called again.
+    /// Starts whatever waiting train can start, in order of precedence and of request, and arranges to be called again.
+    ///
+    /// That larger precedences go first keeps nobody from moving for ever. Whatever comes first in its lane, all of the lane
+    /// demand the same of the next buffer, so that who stands behind could not have gone either; and whenever the wire is
+    /// free, the first of *both* lanes have their chance. So a packet that could go waits only for one that does go, and of
+    /// these there are finitely many, since messages are finite and each start brings one nearer to its end. And the rules
+    /// say what a start must leave of a buffer, not who may start: the bubble of a ring and the order of channels behind
+    /// a dateline are there in any order of starts. What smaller precedences may suffer is to wait until larger ones pause.
     ///
     /// A start in the future is decided only for the first request, if nobody can overtake it. That a
     /// later one overtakes, because the first lacks a slot or gives way, is decided when the wire is free.
@@ -146,7 +161,7 @@ impl<F: Fabric> Packet<F> {
             let link = &self.links[out.index()];
             let start = now.max(link.free);
             let undecided = link.decides_late(now) || start > now && link.gives_way(first);
-            if !undecided && self.grant(now, out, first, u32::MAX, q) {
+            if !undecided && self.grant(now, out, first, self.most_at_once(), q) {
                 continue;
             }
             // Whoever overtakes gets a single packet through: the first may be able to start next.
@@ -173,7 +188,7 @@ impl<F: Fabric> Packet<F> {
         }
         self.links[out.index()].leave(lane, demand.train);
         if self.turns && request.input == LinkId::LOCAL {
-            self.next_in_line(out);
+            self.next_in_line(out, self.precedence(request.train.msg));
         }
         true
     }
@@ -190,7 +205,7 @@ impl<F: Fabric> Packet<F> {
             let waits = link.gives_way(lane);
             let (credits, needed) = (&mut link.channels[rule.channel_of(lane)].credits, rule.slots_needed(lane));
             let usable = credits.usable_at(start);
-            let late = link.rounds.is_some() || waits;
+            let late = link.late || waits;
             debug_assert!(usable < needed || lane == second || late, "the first lane could have started");
             let at = if usable >= needed { Some(start) } else { credits.time_of(needed) };
             chance = [chance, at].into_iter().flatten().min();

@@ -18,7 +18,7 @@ pub enum DeadlockRule {
     /// Two virtual channels, each half of a buffer: a packet enters a ring on the first and moves to
     /// the second where it crosses the ring's wrap-around link. (Dally and Seitz 1987.)
     Dateline,
-    /// Two virtual channels, each half of a buffer: one for [`TrafficClass`] 0, one for all others. For
+    /// Two virtual channels, each half of a buffer: one for the first [buffers](TrafficClass::buffers), one for all others. For
     /// networks whose routers forward nothing, so that receivers are all that a packet may have to wait for.
     Classes,
     /// No rule: rings may deadlock. For tests, and for fabrics without cycles.
@@ -65,7 +65,7 @@ impl DeadlockRule {
     /// The virtual channel of a class, where it depends on that alone.
     #[inline(always)]
     pub(super) fn channel_for(self, class: TrafficClass) -> Option<u8> {
-        (self == DeadlockRule::Classes).then_some(u8::from(class != TrafficClass(0)))
+        (self == DeadlockRule::Classes).then_some(u8::from(class.buffers() != 0))
     }
 
     /// The virtual channel behind a link, for a packet that came on channel `vc`.

@@ -12,7 +12,7 @@ impl<F: Fabric> Packet<F> {
         let mut waits = Vec::new();
         for (link, backlog) in self.links.iter().zip(&self.backlogs) {
             self.waiting_for_slots(link, &mut waits);
-            let in_line: u64 = backlog.line.iter().map(|(_, t)| u64::from(t.packets)).sum();
+            let in_line: u64 = backlog.line.iter().map(|waiting| u64::from(waiting.train.packets)).sum();
             if in_line > 0 {
                 let (node, port) = (self.fabric.node_name(link.from), self.fabric.port_name(link.from, link.out));
                 let who = format!("{in_line} packet(s) at the port {port} of {node}");

@@ -89,7 +89,7 @@ fn a_receiver_that_holds_streams_keeps_out_no_others() {
     let fabric = torus(&[(4, RATE, LATENCY)]);
     let out = Route::Port(PortId(0));
     let held = Play::stream(0, out, 40 * P, Ps(1_000_000_000));
-    let passing = Play { class: TrafficClass(1), at: Ps(2_000_000), ..Play::stream(0, out, 40 * P, Ps(0)) };
+    let passing = Play { class: TrafficClass::of_buffers(1), at: Ps(2_000_000), ..Play::stream(0, out, 40 * P, Ps(0)) };
     let arrival = |rule, buffer| {
         let net = packets(&fabric, rule, Some(buffer), true);
         play(net, &fabric, &[held, passing]).finished().arrivals[1]

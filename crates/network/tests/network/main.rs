@@ -8,6 +8,7 @@ mod deadlock;
 mod degenerate;
 mod fairness;
 mod ordering;
+mod precedence;
 mod room;
 mod rounds;
 mod sharing;

@@ -343,6 +343,18 @@ pub fn one_hop<F: Fabric + Clone>(fabric: &F, rule: DeadlockRule, buffer: Option
     Packet::new(fabric.clone(), config).expect("a legal configuration")
 }
 
+/// A packet backend in which larger precedences go first.
+pub fn by_precedence<F: Fabric + Clone>(
+    fabric: &F,
+    rule: DeadlockRule,
+    buffer: Option<u32>,
+    (trains, turns): (bool, bool),
+) -> Packet<F> {
+    let packet = Bytes(P);
+    let config = PacketConfig { packet, buffer, rule, trains, turns, by_precedence: true, ..PacketConfig::DEFAULT };
+    Packet::new(fabric.clone(), config).expect("a legal configuration")
+}
+
 /// A flow backend.
 pub fn flows<F: Fabric + Clone>(fabric: &F) -> Flow<F> {
     Flow::new(fabric.clone(), Ps(1_000_000))

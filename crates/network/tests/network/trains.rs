@@ -46,7 +46,7 @@ fn random_play(rng: &mut SplitMix64, fabric: &Product, one_hop: bool) -> Play {
         route,
         queue: rng.below(2) as u16,
         len,
-        class: TrafficClass(rng.below(2) as u8),
+        class: TrafficClass::of_buffers(rng.below(2) as u8),
         delivery: [Delivery::Whole, Delivery::Stored, Delivery::Stream][rng.below(3)],
         supply,
         hold: Ps([0, 1, 5_000, 33_333, 100_000][rng.below(5)]),

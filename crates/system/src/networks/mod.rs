@@ -106,6 +106,8 @@ pub struct NetworkNeeds {
     pub turns: bool,
     /// Whether they take turns at the outputs of switches as well, where they do at their sender's port.
     pub in_rounds: bool,
+    /// Whether messages are of different precedence, and larger ones go first where the backend chooses.
+    pub by_precedence: bool,
     /// The length of the windows in which the use of links is collected.
     pub window: Ps,
     /// What random numbers depend on ([`syncline_core::random`]): a backend that draws some makes a

@@ -64,6 +64,7 @@ impl PacketSpec {
             trains: self.trains,
             turns: needs.turns,
             in_rounds: needs.in_rounds,
+            by_precedence: needs.by_precedence,
             sorted: self.sorted,
             window: needs.window,
         }

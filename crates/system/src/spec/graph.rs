@@ -3,6 +3,7 @@
 use super::CollectiveSpec;
 use super::job::CollectiveKindSpec;
 use serde::Deserialize;
+use syncline_core::Refusal;
 
 /// A family of communicators.
 #[derive(Clone, Debug, Deserialize)]
@@ -14,6 +15,29 @@ pub struct FamilySpec {
     pub members: MembersSpec,
     /// How its collectives are carried out.
     pub collectives: CollectiveSpec,
+    /// Who goes first where families of an NPU wait for the same thing and something chooses: the larger.
+    #[serde(default)]
+    pub priority: u8,
+    /// Whose messages go first in the network: those of the larger.
+    #[serde(default)]
+    pub traffic_class: u8,
+}
+
+impl FamilySpec {
+    /// The largest priority, and the largest traffic class.
+    pub const MOST: u8 = syncline_network::TrafficClass::PRECEDENCES - 1;
+
+    /// Refuses what is too large; `number` is that of the family.
+    pub(crate) fn check(&self, number: usize) -> Result<(), Refusal> {
+        for (field, value) in [("priority", self.priority), ("traffic_class", self.traffic_class)] {
+            if value > Self::MOST {
+                let words = field.replace('_', " ");
+                let refusal = Refusal::of(&format!("families.{number}.{field}"), format!("a {words} of {value}"));
+                return Err(refusal.accepting(format!("0 to {}", Self::MOST)));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The communicators of a family.

@@ -57,6 +57,8 @@ impl Spec {
             name: name.into(),
             members: part.members(&sizes, members.as_deref()),
             collectives: self.collectives.clone(),
+            priority: 0,
+            traffic_class: 0,
         };
         self.families = vec![family("model", model), family("data", data), family("all", Part::Along(all))];
         Ok(())
@@ -77,7 +79,7 @@ impl Spec {
         if placed.families.is_empty() {
             let members = MembersSpec::List { groups: vec![placed.npus.clone()], grid: placed.grid.clone() };
             let (name, collectives) = ("all".to_string(), placed.collectives.clone());
-            placed.families.push(FamilySpec { name, members, collectives });
+            placed.families.push(FamilySpec { name, members, collectives, priority: 0, traffic_class: 0 });
         }
         let named =
             |family: &FamilySpec| FamilySpec { name: format!("{} {}", placed.name, family.name), ..family.clone() };

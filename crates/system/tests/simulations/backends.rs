@@ -25,6 +25,7 @@ impl WithNetwork for Feed {
             transit: false,
             turns: false,
             in_rounds: false,
+            by_precedence: false,
             window: Ps(1_000_000),
             seed: 0,
             changes: vec![],

@@ -46,12 +46,13 @@ pub fn collectives() -> CollectiveSpec {
 
 pub fn list(name: &str, groups: &[&[u32]]) -> FamilySpec {
     let groups = groups.iter().map(|group| group.to_vec()).collect();
-    FamilySpec { name: name.into(), members: MembersSpec::List { groups, grid: None }, collectives: collectives() }
+    let members = MembersSpec::List { groups, grid: None };
+    FamilySpec { name: name.into(), members, collectives: collectives(), priority: 0, traffic_class: 0 }
 }
 
 pub fn on_grid(name: &str, sizes: &[u32], along: &[u8]) -> FamilySpec {
     let members = MembersSpec::Grid { sizes: sizes.to_vec(), along: along.to_vec(), first: 0 };
-    FamilySpec { name: name.into(), members, collectives: collectives() }
+    FamilySpec { name: name.into(), members, collectives: collectives(), priority: 0, traffic_class: 0 }
 }
 
 /// Graphs on a fabric.
@@ -325,7 +326,7 @@ fn what_there_is_not_is_refused_by_field() {
         }
     }
     type Change = fn(&mut Spec);
-    let cases: [(Change, &str); 9] = [
+    let cases: [(Change, &str); 11] = [
         (|spec| classes(spec)[0].nodes[0].work = reduce(1, 1), "job.graph.classes.0.nodes.0.work.family"),
         (|spec| classes(spec)[0].nodes[0].after = vec![0], "job.graph.classes.0.nodes.0.after"),
         (|spec| classes(spec)[0].nodes[0].after_previous = vec![9], "job.graph.classes.0.nodes.0.after_previous"),
@@ -335,10 +336,17 @@ fn what_there_is_not_is_refused_by_field() {
         (|spec| spec.families = vec![list("pair", &[&[0, 1]])], "job.graph.classes.0.npus"),
         (|spec| spec.families = vec![list("pair", &[&[0, 1], &[1, 2]])], "families.0.members.groups"),
         (|spec| spec.families = vec![on_grid("pair", &[4, 2], &[0])], "families.0.members.sizes"),
+        (|spec| spec.families[0].priority = 8, "families.0.priority"),
+        (|spec| spec.families[0].traffic_class = 200, "families.0.traffic_class"),
     ];
     for (change, field) in cases {
         assert_eq!(refused(change), field);
     }
+}
+
+/// By family, priority and traffic class: none, or any.
+fn ranks() -> impl Strategy<Value = [(u8, u8); 4]> {
+    prop_oneof![Just([(0, 0); 4]), prop::array::uniform4((0u8..8, 0u8..8)), prop::array::uniform4((0u8..2, 0u8..2))]
 }
 
 /// Random NPUs in random communicators, which call for collectives in any order, and wait for some of them.
@@ -356,6 +364,8 @@ struct Crowd {
     inflight: u32,
     chunk: u64,
     lifo: bool,
+    /// By family, priority and traffic class.
+    ranks: [(u8, u8); 4],
 }
 
 fn crowd() -> impl Strategy<Value = Crowd> {
@@ -365,8 +375,9 @@ fn crowd() -> impl Strategy<Value = Crowd> {
             prop::collection::vec(Just((0..collectives).collect::<Vec<usize>>()).prop_shuffle(), npus as usize);
         let waits = prop::collection::vec(prop::collection::vec(-8i32..6, collectives), npus as usize);
         let collectives = prop::collection::vec((0..families, 1u64..5_000), collectives);
-        (Just(npus), groups, (orders, waits), collectives, 1u32..3, 100u64..3_000, any::<bool>()).prop_map(
-            |(npus, families, (orders, waits), collectives, inflight, chunk, lifo)| Crowd {
+        let rest = (1u32..3, 100u64..3_000, any::<bool>(), ranks());
+        (Just(npus), groups, (orders, waits), collectives, rest).prop_map(
+            |(npus, families, (orders, waits), collectives, (inflight, chunk, lifo, ranks))| Crowd {
                 npus,
                 families,
                 orders,
@@ -375,6 +386,7 @@ fn crowd() -> impl Strategy<Value = Crowd> {
                 inflight,
                 chunk,
                 lifo,
+                ranks,
             },
         )
     })
@@ -394,6 +406,7 @@ impl Crowd {
             spec.collectives.inflight = self.inflight;
             spec.collectives.chunking = chunks_of(self.chunk);
             spec.collectives.scheduling = if self.lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };
+            (spec.priority, spec.traffic_class) = self.ranks[family];
             spec
         };
         let class_of = |npu: u32| {
@@ -421,7 +434,8 @@ proptest! {
     #[test]
     fn overlapping_communicators_always_finish(crowd in crowd(), shuffle in any::<u64>()) {
         for endpoint in [ideal(), baseline()] {
-            for network in [flow(), packet(true)] {
+            let analytical = NetworkSpec::Analytical(Default::default());
+            for network in [flow(), packet(true), analytical] {
                 let spec = crowd.spec(endpoint.clone(), network);
                 let results = run(&spec);
                 let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
@@ -446,6 +460,8 @@ struct Lattice {
     lifo: bool,
     /// Whether families of one dimension exchange with each other directly.
     direct: bool,
+    /// By family, priority and traffic class; the last one is that of messages.
+    ranks: [(u8, u8); 4],
 }
 
 fn lattice() -> impl Strategy<Value = Lattice> {
@@ -461,15 +477,15 @@ fn lattice() -> impl Strategy<Value = Lattice> {
         let orders = prop::collection::vec(Just((0..count).collect::<Vec<usize>>()).prop_shuffle(), npus);
         let of = 0..families.len();
         let collectives = prop::collection::vec((of, 1u64..20_000), count);
-        let rest = (512u64..4_096, 1u32..3, any::<bool>(), any::<bool>());
+        let rest = (512u64..4_096, 1u32..3, any::<bool>(), any::<bool>(), ranks());
         (Just(sizes), Just(families), orders, collectives, rest).prop_map(
-            |(sizes, families, orders, collectives, (chunk, inflight, lifo, direct))| {
+            |(sizes, families, orders, collectives, (chunk, inflight, lifo, direct, ranks))| {
                 // An ACE carries out collectives of equally many phases, so each family has one kind.
                 let kinds: Vec<CollectiveKindSpec> = families.iter().map(|family| family.1).collect();
                 let of_family = |(family, bytes): (usize, u64)| (family, kinds[family], bytes);
                 let collectives = collectives.into_iter().map(of_family).collect();
                 let along = families.into_iter().map(|family| family.0).collect();
-                Lattice { sizes, along, orders, collectives, chunk, inflight, lifo, direct }
+                Lattice { sizes, along, orders, collectives, chunk, inflight, lifo, direct, ranks }
             },
         )
     })
@@ -487,6 +503,7 @@ impl Lattice {
             spec.collectives.chunking = chunks_of(self.chunk);
             spec.collectives.padding = true;
             spec.collectives.scheduling = if self.lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };
+            (spec.priority, spec.traffic_class) = self.ranks[number];
             spec
         };
         let class_of = |(npu, order): (usize, &Vec<usize>)| {
@@ -559,7 +576,8 @@ fn alike(lattice: &Lattice, two: bool, endpoint: EndpointSpec, network: NetworkS
         classes.push(class(&format!("{part}"), (0..npus).filter(own), nodes));
     }
     graph.classes = classes;
-    spec.families.push(on_grid("around", &lattice.sizes, &[0]));
+    let (priority, traffic_class) = lattice.ranks[3];
+    spec.families.push(FamilySpec { priority, traffic_class, ..on_grid("around", &lattice.sizes, &[0]) });
     spec.fold = FoldSpec::Off;
     spec
 }

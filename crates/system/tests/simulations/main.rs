@@ -23,6 +23,7 @@ mod monotone;
 mod odd_sizes;
 mod offload;
 mod posting;
+mod precedence;
 mod schedules;
 mod slices;
 mod stalls;
