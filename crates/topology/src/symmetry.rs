@@ -94,7 +94,7 @@ pub struct Symmetries<'a> {
     reverses: Vec<u32>,
     /// Links on ways, and their reverses.
     used: Vec<u32>,
-    /// Per output of a switch, the links that lead there, in the order of ports.
+    /// Per output of a switch, the links that lead there, in the order of ports, if outputs serve in order.
     inputs: BTreeMap<u32, Vec<u32>>,
     /// Outputs at which all symmetries keep the order of inputs.
     ordered: BTreeSet<u32>,
@@ -135,6 +135,7 @@ impl<'a> Symmetries<'a> {
                     let link = fabric.first_link(at) + u32::from(port.0);
                     if let Some(&input) = path.last()
                         && at.0 >= fabric.npus()
+                        && outputs == Outputs::InOrder
                     {
                         inputs.entry(link).or_default().insert((reverses[input as usize], input));
                     }
@@ -245,8 +246,10 @@ impl<'a> Symmetries<'a> {
                     return Err(differ());
                 }
                 let both = |(&one, &two): (&u32, &u32)| {
-                    self.is_like(&mut found, one, two)
-                        && self.is_like(&mut found, self.reverses[one as usize], self.reverses[two as usize])
+                    // Most links are on many ways: a link that has its image has been looked at, and its reverse.
+                    found.links[one as usize] == two
+                        || self.is_like(&mut found, one, two)
+                            && self.is_like(&mut found, self.reverses[one as usize], self.reverses[two as usize])
                 };
                 if !path.iter().zip(other).all(both) {
                     return Err(differ());

@@ -1,23 +1,28 @@
 //! The driver: owns the queue, and carries what one layer says to the next.
 
-use crate::admission::{CollectiveId, Next, Policy};
+mod failure;
+mod logs;
+mod messages;
+
+pub use failure::Failure;
+
+use crate::admission::{CollectiveId, Policy};
 use crate::attempt::{Attempt, Ending, Limits};
 use crate::balance::Balance;
 use crate::cohorts::{CohortId, Cohorts};
 use crate::endpoints::EndpointEvent;
 use crate::event::{Event, Queue};
 use crate::executor::{Action, Executor, WaitEnd};
-use crate::graphs::{Call, Exchange, NodeWork, Post as GraphPost};
+use crate::graphs::{Call, NodeWork};
 use crate::networks::NetworkEvent;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
 use std::collections::BTreeMap;
-use std::fmt;
-use syncline_collective::{Kind, PhaseId, Plan, Rank, Split};
-use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wait, Wire};
-use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Post, Report};
+use syncline_collective::{Kind, PhaseId, Plan, Split};
+use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wire};
+use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{Loss, NetOut, Network};
-use syncline_workload::{NodeIndex, PointToPoint, Stream};
+use syncline_workload::{NodeIndex, Stream};
 
 /// Event class of the training loop: before everything else at the same time.
 const COMPUTED: u8 = 0;
@@ -92,88 +97,6 @@ pub struct PhaseSlice {
     pub began: Ps,
     /// When it ended.
     pub ended: Ps,
-}
-
-/// Why a run failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Nothing happens any more, and work is left.
-    Stalled {
-        /// When.
-        at: Ps,
-        /// Who waits for what.
-        waits: Vec<Wait>,
-    },
-    /// What would happen next lies beyond the end of simulated time.
-    Endless {
-        /// The last time at which anything happened.
-        at: Ps,
-    },
-    /// A transport has given a message up.
-    MessageLost {
-        /// When.
-        at: Ps,
-        /// The NPU that sent it.
-        from: String,
-        /// Why.
-        why: Loss,
-    },
-    /// Ranks of a communicator disagree on what they do together.
-    Mismatch {
-        /// When.
-        at: Ps,
-        /// What one of them does.
-        one: String,
-        /// What another one does.
-        other: String,
-    },
-    /// The books do not balance.
-    NotConserved {
-        /// The network's account.
-        books: Books,
-        /// Bytes the endpoints sent, switches included.
-        sent: u64,
-    },
-}
-
-/// Waits that a message lists; the rest is counted.
-const WAITS_SHOWN: usize = 20;
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Stalled { at, waits } => {
-                write!(
-                    f,
-                    "the simulation stalled at {at}: nothing can happen any more, but {} parts wait",
-                    waits.len()
-                )?;
-                for Wait { who, what } in waits.iter().take(WAITS_SHOWN) {
-                    write!(f, "\n  {who} waits for {what}")?;
-                }
-                match waits.len().saturating_sub(WAITS_SHOWN) {
-                    0 => Ok(()),
-                    more => write!(f, "\n  and {more} more"),
-                }
-            }
-            Failure::Endless { at } => write!(
-                f,
-                "simulated time is over: what follows the last event, at {at}, lies beyond {:.0} days (2^63 ps)",
-                (Ps::HORIZON.as_s() / 86_400.0).floor()
-            ),
-            Failure::MessageLost { at, from, why } => {
-                write!(f, "at {at} the network gave up a message of {from}: {why}")
-            }
-            Failure::Mismatch { at, one, other } => {
-                write!(f, "at {at} ranks of a communicator disagree: {one}, but {other}")
-            }
-            Failure::NotConserved { books, sent } => write!(
-                f,
-                "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and gave up {}",
-                books.accepted, books.delivered, books.failed
-            ),
-        }
-    }
 }
 
 /// What a finished simulation leaves behind.
@@ -496,206 +419,10 @@ where
         true
     }
 
-    /// Posts a message between two ranks.
-    fn post(&mut self, npu: NodeId, node: NodeIndex, post: GraphPost, sends: bool, now: Ps) {
-        let GraphPost { message, number } = post;
-        let Some((peer, apart)) = self.cohorts.peer(message.family, npu, message.peer, sends) else {
-            let end = WaitEnd::Communication(node);
-            return self.executor.communicated(npu, node, end, now, &mut self.actions);
-        };
-        let channel = (message.family.0, apart, message.tag);
-        self.hand_over(npu, Post { sends, peer, channel, number, len: message.size, handle: node.0 }, now);
-    }
-
-    fn hand_over(&mut self, npu: NodeId, post: Post, now: Ps) {
-        self.incomplete += 1;
-        let Self { queue: q, net, ep, ep_out: out, .. } = self;
-        ep.post(npu, post, &mut Ctx { now, net, q, out });
-    }
-
-    /// Posts all messages of an all-to-all with a size for each pair, the nearest rank first. Messages of no bytes are none.
-    fn exchange(&mut self, npu: NodeId, node: NodeIndex, exchange: Exchange, now: Ps) {
-        let sizes = self.executor.graph(npu).sizes(exchange).clone();
-        let mut posts = Vec::new();
-        if let Some(id) = self.cohorts.of(exchange.family, npu) {
-            let layout = &self.cohorts[id].layout;
-            let (ranks, rank) = (layout.group_size(), layout.rank(npu).0);
-            if sizes.len() as u64 != u64::from(ranks) * u64::from(ranks) {
-                let name = self.executor.name(self.executor.class(npu), self.executor.graph(npu).node(node));
-                let one = format!("the {name} has {} sizes", sizes.len());
-                self.mismatch.get_or_insert((one, format!("NPU {npu} is one of {ranks} ranks")));
-                return;
-            }
-            let len = |from: u32, to: u32| sizes[(from * ranks + to) as usize];
-            for on in 1..ranks {
-                let (to, from) = ((rank + on) % ranks, (rank + ranks - on) % ranks);
-                let channel = (exchange.family.0, on, PointToPoint::OF_EXCHANGES);
-                for (sends, other, len) in [(true, to, len(rank, to)), (false, from, len(from, rank))] {
-                    let peer = layout.member(npu, Rank(other));
-                    posts.push(Post { sends, peer, channel, number: exchange.number, len, handle: node.0 });
-                }
-            }
-        }
-        posts.retain(|post| post.len > Bytes::ZERO);
-        if posts.is_empty() {
-            return self.executor.communicated(npu, node, WaitEnd::Communication(node), now, &mut self.actions);
-        }
-        self.exchanging.insert((npu, node), posts.len());
-        posts.into_iter().for_each(|post| self.hand_over(npu, post, now));
-    }
-
-    /// A message and the place for it are not equally long.
-    #[cold]
-    fn unequal(&mut self, npu: NodeId, node: NodeIndex, sent: Bytes, received: Bytes) {
-        let name = self.executor.name(self.executor.class(npu), self.executor.graph(npu).node(node));
-        let one = format!("NPU {npu} receives {} B by the {name}", received.0);
-        self.mismatch.get_or_insert((one, format!("{} B were sent", sent.0)));
-    }
-
-    /// A message between two ranks is sent, or received.
-    fn posted(&mut self, npu: NodeId, node: NodeIndex, now: Ps) {
-        self.incomplete -= 1;
-        if let Some(left) = self.exchanging.get_mut(&(npu, node)) {
-            *left -= 1;
-            if *left > 0 {
-                return;
-            }
-            self.exchanging.remove(&(npu, node));
-        }
-        let end = match self.executor.graph(npu).node(node).work {
-            NodeWork::Send(post) | NodeWork::Recv(post) => {
-                let peer = self.cohorts.peer(post.message.family, npu, post.message.peer, true);
-                match peer.is_some_and(|(peer, _)| self.cohorts.class(peer) != self.executor.class(npu)) {
-                    true => WaitEnd::OtherClass(node),
-                    false => WaitEnd::Communication(node),
-                }
-            }
-            _ => WaitEnd::Communication(node),
-        };
-        self.executor.communicated(npu, node, end, now, &mut self.actions);
-        self.act(npu, now);
-    }
-
     fn computes_until(&mut self, end: Ps, npu: NodeId, stream: Stream) {
         // Both streams of an NPU may finish at once, and do not commute.
         let key = Key::new(COMPUTED, stream.index() as u32);
         self.queue.0.push(end, key, Event::Computed(npu.0, stream));
-    }
-
-    /// Lets an NPU start chunks of all its communicators as long as it accepts them.
-    fn offer_all(&mut self, npu: NodeId, now: Ps) {
-        let mut next = 0; // what it does may not add to its cohorts
-        loop {
-            let Some(cohort) = self.cohorts.of_npu(npu).nth(next) else { return };
-            next += 1;
-            self.offer(npu, cohort, now);
-        }
-    }
-
-    /// Lets an NPU start chunks of a cohort as long as it accepts them.
-    fn offer(&mut self, npu: NodeId, id: CohortId, now: Ps) {
-        while let Some(next) = self.cohorts[id].admission.next(npu) {
-            if !self.ep.accepts(npu, id.room(), next.chunk) {
-                return;
-            }
-            if next.new {
-                if self.cohorts.waits_for_instant() {
-                    if self.cohorts.ask_to_enter(id) {
-                        self.queue.0.push(now, Key::new(ENTER, 0), Event::Enter);
-                    }
-                    return;
-                }
-                self.enter(id, next);
-            }
-            self.start(npu, id, next.collective, now);
-        }
-    }
-
-    /// Enters a chunk into the log of a cohort.
-    fn enter(&mut self, id: CohortId, Next { collective, chunk, .. }: Next) {
-        let is_last = self.cohorts[id].admission.enter(collective, chunk);
-        self.ep.define(id.room(), chunk);
-        if is_last {
-            self.cohorts.entered(id, collective);
-        }
-    }
-
-    /// Starts the next chunk of the log of a cohort on an NPU that accepts it.
-    fn start(&mut self, npu: NodeId, id: CohortId, collective: CollectiveId, now: Ps) {
-        let cohort = &mut self.cohorts[id];
-        let times = &mut cohort.times[collective.index()];
-        times.started.get_or_insert(now);
-        self.started.0 += 1;
-        self.started.1 += u128::from(now.since(times.issued.unwrap_or(now)).0);
-        cohort.admission.started(npu);
-        let Self { queue: q, net, ep, ep_out: out, .. } = self;
-        ep.start(npu, id.room(), &mut Ctx { now, net, q, out });
-    }
-
-    /// Enters chunks into all logs in which any NPU has asked for that, one after the other, as long as one does.
-    fn enter_all(&mut self, now: Ps) {
-        for id in self.cohorts.that_asked() {
-            let npus: Vec<NodeId> = (0..self.npus).map(NodeId).collect();
-            let takes_part = |npu: &NodeId| self.cohorts[id].layout.takes_part(*npu);
-            let members: Vec<NodeId> = npus.into_iter().filter(takes_part).collect();
-            loop {
-                let admission = &self.cohorts[id].admission;
-                let wants = |npu: &&NodeId| {
-                    let next = admission.next(**npu);
-                    next.is_some_and(|next| next.new && self.ep.accepts(**npu, id.room(), next.chunk))
-                };
-                let wanting: Vec<NodeId> = members.iter().filter(wants).copied().collect();
-                let Some(next) = admission.next_of(&wanting) else { break };
-                self.enter(id, next);
-                for &npu in &members {
-                    self.offer(npu, id, now);
-                }
-            }
-        }
-    }
-
-    /// Lets chunks of collectives start that were to wait until others had begun, now that these have; whether there are any
-    /// such collectives.
-    fn enter_what_may(&mut self, now: Ps) -> bool {
-        let mut any = false;
-        loop {
-            let (id, added) = match self.cohorts.permit(&self.executor) {
-                Ok(Some(permitted)) => permitted,
-                Ok(None) => return any,
-                Err(disagree) => {
-                    self.mismatch.get_or_insert(disagree);
-                    return true;
-                }
-            };
-            self.incomplete += added;
-            any = true;
-            for npu in (0..self.npus).map(NodeId) {
-                if self.cohorts[id].layout.takes_part(npu) {
-                    self.offer(npu, id, now);
-                }
-            }
-        }
-    }
-
-    fn chunk_done(&mut self, npu: NodeId, cohort: CohortId, seq: ChunkId, now: Ps) {
-        let (id, complete) = self.cohorts[cohort].admission.done(npu, seq);
-        if complete {
-            self.mark_complete(npu, cohort, id, now);
-            self.act(npu, now);
-        }
-    }
-
-    /// A collective is complete on an NPU; what its training loop does next is left in `actions`.
-    fn mark_complete(&mut self, npu: NodeId, cohort: CohortId, id: CollectiveId, now: Ps) {
-        let cohort = &mut self.cohorts[cohort];
-        let times = &mut cohort.times[id.index()];
-        times.complete_on += 1;
-        if times.complete_on == cohort.participants {
-            times.completed = Some(now);
-            self.incomplete -= 1;
-        }
-        let node = self.executor.graph(npu).calls(cohort.family)[id.index()];
-        self.executor.communicated(npu, node, WaitEnd::Communication(node), now, &mut self.actions);
     }
 
     fn stalled(&self, at: Ps) -> Failure {
@@ -738,8 +465,8 @@ mod tests {
     use crate::job::Demand;
     use crate::spec::Spec;
     use std::sync::Arc;
-    use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest};
-    use syncline_core::{EventQueue, PortId, Rate, Schedule};
+    use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest, Rank};
+    use syncline_core::{EventQueue, PortId, Rate, Schedule, Wait};
     use syncline_endpoint::{Ideal, MessageEndpoint, Space, Wires};
     use syncline_network::analytical::Event as Arrival;
     use syncline_network::{LinkUsage, Message, MsgId, Room, TrafficClass};
@@ -843,7 +570,7 @@ mod tests {
     #[test]
     fn long_lists_of_waits_are_cut() {
         let wait = Wait { who: "x".into(), what: "y".into() };
-        let failure = Failure::Stalled { at: Ps(0), waits: vec![wait; WAITS_SHOWN + 3] };
+        let failure = Failure::Stalled { at: Ps(0), waits: vec![wait; failure::WAITS_SHOWN + 3] };
         assert!(failure.to_string().ends_with("and 3 more"));
     }
 
