@@ -393,3 +393,34 @@ def test_layers_are_per_iteration_and_add_up(make_study: Any) -> None:
     cells = re.findall(r"<td[^>]*>(?:<span[^>]*></span>)?([^<]*)", foot)
     assert any(cell.startswith("1,500") for cell in cells)
     assert cells[-1].startswith("500")
+
+
+def test_classes_and_jobs_are_in_tables(make_study: Any) -> None:
+    document, variants = make_study(50, ["ACE", "Ideal"])
+    plain = html.build(document, variants, COMMAND)
+    assert "Classes of NPUs" not in plain
+    assert "<h3>Jobs</h3>" not in plain
+    stage = {
+        "npus": 16,
+        "total_s": 4e-3,
+        "compute_s": 2e-3,
+        "exposed_s": 0.0,
+        "background_wait_s": 0.0,
+        "drain_s": 1e-3,
+    }
+    document["runs"][0]["bubble_s"] = 1e-3
+    document["runs"][0]["classes"] = [
+        {"name": "first", **stage, "bubble_s": 0.0},
+        {"name": ATTACK, **stage, "bubble_s": 1e-3},
+        {"name": "of old"},
+    ]
+    job = {"name": "one", "iteration_time_s": 2e-3, "iteration_time_alone_s": 1e-3, "slowdown": 2.0}
+    document["runs"][0]["jobs"] = [job, {"name": "of old"}, "no job"]
+    page = html.build(document, variants, COMMAND)
+    text = " ".join("".join(check_page(page).text).split())
+    assert facts.field("bubble_ps").meaning in page
+    # Nobody is exposed and nothing is in the background: these columns are left out.
+    assert "variantclassNPUstotal mscompute msbubble msdrain ms" in text
+    assert "ACEfirst164.0002.0000.0001.000" in text
+    assert units.factor(2.0) in text
+    assert ATTACK not in page

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import charts, charts_ace, declared
+from .classes import class_tables
 from .declared import PER_ITERATION
 from .escape import html_text
 from .headline import cause, exposed_share, headline, npus, one_more, words
@@ -44,7 +45,7 @@ def headline_section(study: Study, figures: Charts) -> str:
         "Stacked bars of compute and exposed communication per variant",
     )
     if study.variants:
-        body += summary_table(study)
+        body += summary_table(study) + class_tables(study)
     return section("headline", "Headline", body)
 
 
@@ -65,6 +66,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
     total = summary_scale(study)
     rate = rate_scale(v.achieved_bytes_per_s for v in variants)
     stretched = any(v.compute_alone_s not in (None, v.compute_s) for v in variants)
+    bubbles = any(v.bubble_s for v in variants)
     drained = any(v.drain_s for v in variants)
     steady = any(v.steady_because for v in variants)
     compared = _compared(study)
@@ -79,6 +81,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
         *([declared.of_summary("compute_alone_ps", "alone", total.unit, PER_ITERATION)] if stretched else []),
         declared.of_summary("exposed_ps", "exposed", total.unit, PER_ITERATION),
         Column("exposed share", "%"),
+        *([declared.of_summary("bubble_ps", "bubble", total.unit, PER_ITERATION)] if bubbles else []),
         *(
             [declared.of_summary("drain_ps", "drain", total.unit, "A share of it for each iteration.")]
             if drained
@@ -98,6 +101,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
             *([total.text(v.per_iteration(v.compute_alone_s))] if stretched else []),
             total.text(v.per_iteration(v.exposed_s)),
             percent(exposed_share(v)).removesuffix(" %"),
+            *([total.text(v.per_iteration(v.bubble_s))] if bubbles else []),
             *([total.text(v.per_iteration(v.drain_s))] if drained else []),
             *(cell(v) for _, cell in compared),
             rate.text(v.achieved_bytes_per_s),
