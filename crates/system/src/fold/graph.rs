@@ -65,7 +65,7 @@ pub(super) fn quotient(
     match symmetries.multiplicity() {
         ..=1 => Err(match why {
             Some(reason) => format!("no rotation of NPUs that was tried leaves the run as it is: {}", reason.why()),
-            None => "there is one NPU".into(),
+            None => "one NPU takes part".into(),
         }),
         multiplicity => Ok((symmetries.quotient(graph.clone()), multiplicity)),
     }
