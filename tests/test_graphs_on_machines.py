@@ -113,16 +113,21 @@ def test_a_job_is_as_wide_as_its_servers(tmp_path: Path, syncline_command: Comma
     assert job["exposed_comm_s"] == alone["exposed_comm_s"]
 
 
-def test_a_graph_is_run_once_to_its_last_node(tmp_path: Path, syncline_command: Command) -> None:
-    """10 MB of each of four ranks to each other, over 50 GB/s: 30 MB each way, and the latencies of two links."""
-    sizes = [["0B" if a == b else "10MB" for b in range(4)] for a in range(4)]
+def exchange(folder: Path, sizes: list[list[str]]) -> str:
+    """An experiment in which four ranks on a switch send these sizes to each other, and no more."""
     node = {"name": "experts", "exchange": {"family": "all", "sizes": sizes}}
     graph = {
         "families": {"all": {"members": {"groups": ["0-3"]}}},
         "classes": {"all": {"npus": "0-3", "nodes": [node]}},
     }
     endpoint = "endpoint: {kind: ideal, step_latency: 0s}\n"
-    path = written(tmp_path, graph, "Switch(4, rate=50GB/s, latency=500ns)", endpoint)
+    return written(folder, graph, "Switch(4, rate=50GB/s, latency=500ns)", endpoint)
+
+
+def test_a_graph_is_run_once_to_its_last_node(tmp_path: Path, syncline_command: Command) -> None:
+    """10 MB of each of four ranks to each other, over 50 GB/s: 30 MB each way, and the latencies of two links."""
+    sizes = [["0B" if a == b else "10MB" for b in range(4)] for a in range(4)]
+    path = exchange(tmp_path, sizes)
     document = result(syncline_command("run", path, "--json"))
     (run,) = document["runs"]
     assert run["total_time_s"] == pytest.approx(30e6 / 50e9 + 2 * 500e-9, rel=1e-6)
@@ -133,13 +138,7 @@ def test_a_graph_is_run_once_to_its_last_node(tmp_path: Path, syncline_command: 
 def test_an_uneven_exchange_does_not_fold(tmp_path: Path, syncline_command: Command) -> None:
     """One rank sends more than the others: 30 MB over 50 GB/s, where the others send nothing."""
     sizes = [["10MB" if a == 1 != b else "0B" for b in range(4)] for a in range(4)]
-    node = {"name": "experts", "exchange": {"family": "all", "sizes": sizes}}
-    graph = {
-        "families": {"all": {"members": {"groups": ["0-3"]}}},
-        "classes": {"all": {"npus": "0-3", "nodes": [node]}},
-    }
-    endpoint = "endpoint: {kind: ideal, step_latency: 0s}\n"
-    path = written(tmp_path, graph, "Switch(4, rate=50GB/s, latency=500ns)", endpoint)
+    path = exchange(tmp_path, sizes)
     (run,) = result(syncline_command("run", path, "--json"))["runs"]
     assert run["total_time_s"] == pytest.approx(30e6 / 50e9 + 2 * 500e-9, rel=1e-6)
 

@@ -5,7 +5,7 @@
 //! rotations: of blocks of NPUs that follow one another by number, or by group and rank. They take servers to servers,
 //! GPUs to others of their server, groups to groups, and ranks to ranks of a ring or of a dimension.
 
-use super::Doings;
+use super::{Doings, groups};
 use crate::place::Placement;
 use crate::spec::Spec;
 use std::collections::btree_map::Entry;
@@ -119,14 +119,7 @@ impl Run {
     /// Adds what the members of a cohort do.
     fn add(&mut self, placement: &Placement, doings: Doings<'_>, cohort: usize) -> Result<(), String> {
         let npus = self.targets.len() as u32;
-        let everybody: [Vec<NodeId>; 1];
-        let groups = match &placement.space.groups {
-            Some(groups) => groups.as_slice(),
-            None => {
-                everybody = [(0..npus).map(NodeId).collect()];
-                &everybody
-            }
-        };
+        let groups = &*groups(placement, npus);
         let grid = Grid::new(placement.space.sizes.iter().copied());
         let grid = if placement.wires.len() > grid.dims() { grid.with_line_of_all() } else { grid };
         let mut roles: Vec<Result<(), String>> = vec![Ok(()); grid.dims_with_lines()];

@@ -12,6 +12,7 @@ use crate::job::Sending;
 use crate::machine::Machine;
 use crate::place::Placement;
 use crate::spec::{FabricSpec, FoldSpec, Spec};
+use std::borrow::Cow;
 use std::sync::Arc;
 use syncline_core::{NodeId, NodeSet};
 use syncline_topology::{Fabric, Quotient, all_links};
@@ -37,6 +38,14 @@ pub struct Doings<'a> {
     pub sends: &'a [Sending],
     /// By cohort, its family.
     pub families: &'a [FamilyId],
+}
+
+/// The groups of a placement on a machine of `npus` NPUs, which are all one if it has none.
+fn groups(placement: &Placement, npus: u32) -> Cow<'_, [Vec<NodeId>]> {
+    match &placement.space.groups {
+        Some(groups) => Cow::Borrowed(groups),
+        None => Cow::Owned(vec![(0..npus).map(NodeId).collect()]),
+    }
 }
 
 impl Doings<'_> {

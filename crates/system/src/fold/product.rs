@@ -3,7 +3,7 @@
 //! Every step of their programs takes as long a block of the vector to an NPU at the same displacement. This module colours
 //! the NPUs by that; refinement by the machine around them (`topology::quotient`) does the rest.
 
-use super::{Doings, oddity};
+use super::{Doings, groups, oddity};
 use crate::place::Placement;
 use crate::spec::Spec;
 use std::collections::BTreeMap;
@@ -84,16 +84,9 @@ fn by_sends(product: &Product, placements: &[&mut Placement], doings: Doings<'_>
     let displacement = |from: u32, to: u32| grid.rank((0..grid.dims()).map(|d| grid.displacement(from, to, d)));
     let mut all = vec![Vec::new(); product.npus() as usize];
     for (placement, family) in placements.iter().zip(doings.families) {
-        let everybody: [Vec<NodeId>; 1];
-        let groups = match &placement.space.groups {
-            Some(groups) => groups.as_slice(),
-            None => {
-                everybody = [(0..product.npus()).map(NodeId).collect()];
-                &everybody
-            }
-        };
+        let groups = groups(placement, product.npus());
         for send in doings.sends.iter().filter(|send| send.message.family == *family) {
-            for members in groups {
+            for members in groups.iter() {
                 for (rank, &member) in (0..).map(Rank).zip(members) {
                     if doings.classes[member.index()] == send.class && send.from.is_none_or(|from| from == rank) {
                         let peer = members[send.message.peer.of(rank, members.len() as u32).index()];
