@@ -6,6 +6,7 @@ The only place that knows the engine's JSON (`crates/system/src/spec.rs` and `re
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -58,6 +59,8 @@ class Result:
     """The headline numbers (`Summary` in `results.rs`)."""
     tables: dict[str, pa.Table]
     """The tables, by name; times are integer picoseconds."""
+    cpu_time_s: float = 0.0
+    """What the engine took of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +115,16 @@ def run(variant: Variant, *, steady: bool = False) -> Result:
     from syncline import _core
 
     request = _request(variant, steady=steady and not isinstance(variant.experiment.workload, JobsWorkload))
+    began = time.thread_time()
     with _explained(variant, request):
         result = _core.run(request)
+    cpu_time_s = time.thread_time() - began
     summary = json.loads(result["summary"])
     if isinstance(variant.experiment.workload, JobsWorkload):
         summary |= {"jobs": _jobs(variant, summary), "steady": None}
         if len({job["iterations"] for job in summary["jobs"]}) > 1:
             summary["iterations"] = 1  # jobs have no iteration in common: the time is that until all are done
-    return Result(summary, {name: table(name, t) for name, t in result["tables"].items()})
+    return Result(summary, {name: table(name, t) for name, t in result["tables"].items()}, cpu_time_s)
 
 
 def _jobs(variant: Variant, summary: dict[str, Any]) -> list[dict[str, Any]]:

@@ -72,8 +72,10 @@ def cost(wall_time_s: float, results: Sequence[Result]) -> Document:
     """What the computation took on this machine; the only part that differs between runs."""
     return {
         "wall_time_s": round(wall_time_s, 6),
+        "cpu_time_s": round(sum(result.cpu_time_s for result in results), 6),
         "peak_rss_bytes": memory.peak(),
         "events": sum(result.summary["events"] for result in results),
+        "packet_hops": sum(result.summary["network"]["packet_hops"] for result in results),
     }
 
 
@@ -174,7 +176,7 @@ def _training_entry(variant: Variant, result: Result) -> Document:
         **algorithm(variant),
         "steps": summary["steps"],
         "chunks": summary["chunks"],
-        "network": network(variant.experiment, summary),
+        "network": network(variant.experiment, result),
         "endpoint": endpoint(summary),
         **_cost_model(variant.experiment, total_s, summary["iterations"]),
         "fidelity": fidelity(variant.experiment, summary),
@@ -298,18 +300,19 @@ def collective_fields(variant: Variant, result: Result) -> Document:
         "lower_bound_s": bound,
         "lower_bound_by": summary["lower_bound_by"],
         "efficiency": ratio(bound, time_s),
-        "network": network(experiment, summary),
+        "network": network(experiment, result),
         "endpoint": endpoint(summary),
         **_cost_model(experiment, time_s, 0),
     }
 
 
-def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
+def network(experiment: Experiment, result: Result) -> Document:
     """The network part of an entry; `link_bytes` counts a byte once per link that it crosses.
 
     A backend that ignores contention knows no utilisation of links: what they would have to carry, over what they can
     in the time of the run, is a demand, and may be more than one.
     """
+    summary = result.summary
     totals = summary["network"]
     elsewhere = summary["endpoint"]["transit_bytes"] + summary["endpoint"]["sent_by_switches_bytes"]
     per_npu = _per_npu(totals["injected_bytes"] - elsewhere, experiment.taking_part)
@@ -334,6 +337,7 @@ def network(experiment: Experiment, summary: dict[str, Any]) -> Document:
         "retransmissions": 0,
         "rto_events": 0,
         "drops": 0,
+        **experiment.network.counted(result.tables, summary["total_ps"]),
     }
 
 

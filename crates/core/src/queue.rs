@@ -40,6 +40,12 @@ impl Key {
 pub trait Schedule<E> {
     /// Asks for `event` at `time`, which must not lie in the past.
     fn at(&mut self, time: Ps, key: Key, event: E);
+
+    /// No event of any layer happens before this time, unless it is asked for from now on. A layer with a queue of its own may
+    /// go so far without asking. Where it is not known it is [`Ps::ZERO`].
+    fn next_time(&self) -> Ps {
+        Ps::ZERO
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -168,6 +174,17 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
+    /// The time of the next event; [`Ps::MAX`] if none waits.
+    pub fn next_time(&self) -> Ps {
+        if !self.due.is_empty() || !self.late.is_empty() {
+            return Ps(self.now);
+        }
+        let Some(level) = self.occupied.iter().position(|&bits| bits != 0) else { return Ps::MAX };
+        let slot = self.occupied[level].trailing_zeros() as usize;
+        let times = self.slots[level * SLOTS + slot].iter().map(|entry| entry.time);
+        Ps(times.min().unwrap_or(u64::MAX))
+    }
+
     /// Removes the next event. (A run has one loop that does.)
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Ps, Key, E)> {
@@ -245,6 +262,10 @@ impl<Inner, E: Copy + From<Inner>> Schedule<Inner> for EventQueue<E> {
     fn at(&mut self, time: Ps, key: Key, event: Inner) {
         self.push(time, key, event.into());
     }
+
+    fn next_time(&self) -> Ps {
+        EventQueue::next_time(self)
+    }
 }
 
 /// A small seeded generator (Steele, Lea and Flood's SplitMix64 constants).
@@ -315,6 +336,7 @@ mod tests {
                 model.push((time, Key::new(0, local), age));
                 for _ in 0..pops {
                     model.sort();
+                    prop_assert_eq!(q.next_time().0, model.first().map_or(u64::MAX, |first| first.0));
                     let expected = (!model.is_empty()).then(|| model.remove(0));
                     let got = q.pop().map(|(t, k, age)| (t.0, k, age));
                     prop_assert_eq!(got, expected);

@@ -324,6 +324,9 @@ pub trait Network {
         0
     }
 
+    /// The run is over: everything that is asked for afterwards is up to date.
+    fn finish(&mut self, _now: Ps) {}
+
     /// What every link carried.
     fn usage(&self) -> &LinkUsage;
 

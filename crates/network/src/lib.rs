@@ -9,11 +9,13 @@
 //! |---|---|
 //! | [`analytical`] | the sender's port, then hop latency and serialisation at the bottleneck; no contention beyond the first link |
 //! | [`flow`] | concurrent messages share links max-min fairly; no packets |
+//! | [`ethernet`] | switches with output queues that overflow, and TCP, which sends again what is lost |
 //! | [`packet`] | packets, input-buffered routers, credits, dimension-order routes; exact packet trains |
 
 pub mod analytical;
 pub mod api;
 mod arrivals;
+pub mod ethernet;
 pub mod flow;
 mod messages;
 pub mod packet;
@@ -25,6 +27,7 @@ pub use analytical::Analytical;
 pub use api::{
     Connection, Delivery, LINKS_OF_AN_EVENT, Loss, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass,
 };
+pub use ethernet::{Ethernet, EthernetConfig};
 pub use flow::Flow;
 pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
 pub use usage::LinkUsage;

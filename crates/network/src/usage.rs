@@ -1,5 +1,6 @@
 //! What the links of a fabric carried, collected alike by every backend.
 
+use crate::ethernet::link::Busy;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
 use syncline_topology::{Fabric, all_links};
 
@@ -35,6 +36,11 @@ impl LinkUsage {
         self.busy[link] = self.busy[link].saturating_add((to - from).0);
         self.packet_hops += packets;
         self.windows[usize::from(self.classes[link])].add(from, to);
+    }
+
+    /// A link was busy with frames from when the first one began to leave until `to`.
+    pub(crate) fn add_frames(&mut self, link: u32, busy: Busy, to: u64) {
+        self.add(link, Bytes(busy.bytes), busy.frames, Ps(busy.from), Ps(to.max(busy.from)));
     }
 
     /// A link will carry a message of `len` bytes; [`LinkUsage::add_busy`] says when.

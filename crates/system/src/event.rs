@@ -46,6 +46,10 @@ impl<T: Timer<Layer: Into<Event>>> Schedule<T> for Queue {
     fn at(&mut self, time: Ps, key: Key, timer: T) {
         self.0.push(time, key, timer.into_layer().into());
     }
+
+    fn next_time(&self) -> Ps {
+        self.0.next_time()
+    }
 }
 
 #[cfg(test)]

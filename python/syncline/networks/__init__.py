@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from syncline.networks.analytical import AnalyticalNetwork
 from syncline.networks.base import NetworkSection
+from syncline.networks.ethernet import EthernetNetwork
 from syncline.networks.flow import FlowNetwork
 from syncline.networks.packet import PacketNetwork
 from syncline.schema.section import one_of_sections
 
 NETWORKS: Final[dict[str, type[NetworkSection]]] = {
-    section.model_fields["backend"].default: section for section in (PacketNetwork, FlowNetwork, AnalyticalNetwork)
+    section.model_fields["backend"].default: section for section in (PacketNetwork, FlowNetwork, AnalyticalNetwork, EthernetNetwork)
 }
 """The backends by name, the usual one first."""
 USUAL: Final = PacketNetwork()
@@ -26,4 +27,4 @@ if TYPE_CHECKING:
 else:
     Network: Any = one_of_sections(NETWORKS, "backend", USUAL.backend)
 
-__all__ = ["NETWORKS", "USUAL", "AnalyticalNetwork", "FlowNetwork", "Network", "NetworkSection", "PacketNetwork"]
+__all__ = ["NETWORKS", "USUAL", "AnalyticalNetwork", "EthernetNetwork", "FlowNetwork", "Network", "NetworkSection", "PacketNetwork"]

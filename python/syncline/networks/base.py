@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from syncline.schema.fields import TimeOrZero
 from syncline.schema.section import ModelSection, Violation
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from syncline.preview import Preview
 
 COMMON: Final = ("posting", "jitter")
@@ -79,6 +81,10 @@ class NetworkSection(ModelSection):
     def specification(self) -> dict[str, Any]:
         """The engine's description (`NetworkSpec` of `crates/system`)."""
         return {"backend": self.backend}
+
+    def counted(self, tables: Mapping[str, pa.Table], time_ps: int) -> dict[str, Any]:
+        """What a document says of the network beyond what it says of every one, from the tables of a run that took so long."""
+        return {}
 
     def events(self, preview: Preview, messages: int, *, forwards: bool) -> float:
         """Events of a run with so many messages between neighbours or, unless endpoints forward, between any NPUs."""

@@ -72,6 +72,22 @@ class Network(_Part):
     retransmissions: Count = None
     rto_events: Count = None
     drops: Count = None
+    """Frames, acknowledgements included."""
+    marks: Count = None
+    segments_sent: Count = None
+    """Those that were sent again included."""
+    flows_with_rto: Count = None
+    fast_recoveries: Count = None
+    packets_forwarded: Count = None
+    """By switches, acknowledgements included."""
+    forwarded_bytes: Count = None
+    connections: Count = None
+    rto_rounds: Count = None
+    """How many of the least timeouts the run took, rounded down."""
+    max_queue_bytes: Count = None
+    """At an output of a switch."""
+    rtt_p50_s: Amount = None
+    rtt_p99_s: Amount = None
 
 
 class Resource(_Part):
@@ -271,8 +287,11 @@ class Cost(_Part):
     """What the computation took on the machine: all that differs between two runs of the same input."""
 
     wall_time_s: Amount = None
+    cpu_time_s: Amount = None
+    """Of the engine alone."""
     peak_rss_bytes: Count = None
     events: Count = None
+    packet_hops: Count = None
 
 
 class RunDocument(_Part):

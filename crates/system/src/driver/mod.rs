@@ -180,6 +180,7 @@ where
     /// conserved.
     pub fn run(&mut self) -> Result<Outcome, Failure> {
         let (end, _) = self.run_within(Limits::NONE)?;
+        self.net.finish(end);
         self.outcome(end)
     }
 
@@ -189,6 +190,7 @@ where
     /// As [`Simulation::run`].
     pub fn attempt(&mut self, limits: Limits) -> Result<Attempt, Failure> {
         let (end, ending) = self.run_within(limits)?;
+        self.net.finish(end);
         let usage = self.net.usage();
         let attempt = Attempt {
             ending,

@@ -4,10 +4,12 @@
 
 mod analytical;
 pub(crate) mod conditions;
+mod ethernet;
 mod flow;
 mod packet;
 
 pub use analytical::AnalyticalSpec;
+pub use ethernet::EthernetSpec;
 pub use flow::FlowSpec;
 pub use packet::{DeadlockRule, PacketSpec};
 
@@ -203,4 +205,5 @@ networks! {
     Analytical("analytical", AnalyticalSpec, syncline_network::analytical::Event),
     Flow("flow", FlowSpec, syncline_network::flow::Event),
     Packet("packet", PacketSpec, syncline_network::packet::Event),
+    Ethernet("ethernet", EthernetSpec, syncline_network::ethernet::Event),
 }

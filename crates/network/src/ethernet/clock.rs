@@ -1,0 +1,89 @@
+//! When which link has something to do: the inner queue of the backend.
+//!
+//! A link is a queue, so that only its next event matters, and what is under way on all others is in order already. There are
+//! as many entries as links, however many frames wait, and the earliest is found by a tournament: a tree whose leaves are the
+//! links and whose nodes hold the earlier one of their two children. A change costs a step per level, without a branch. Of
+//! equal times the link with the smaller number goes first.
+
+/// Later than everything.
+pub const NEVER: u64 = u64::MAX;
+
+/// The next events of all links.
+#[derive(Clone, Debug)]
+pub struct Tournament {
+    /// Time and link: first the leaves' common ancestor at 1, then each level, the leaves last. Node `i` has the children
+    /// `2 i` and `2 i + 1`.
+    nodes: Vec<u128>,
+    leaves: usize,
+}
+
+fn entry(time: u64, link: u32) -> u128 {
+    u128::from(time) << 32 | u128::from(link)
+}
+
+impl Tournament {
+    /// Nothing to do on any of so many links.
+    pub fn new(links: u32) -> Tournament {
+        let leaves = (links as usize).next_power_of_two();
+        let mut nodes = vec![entry(NEVER, u32::MAX); 2 * leaves];
+        for link in 0..links {
+            nodes[leaves + link as usize] = entry(NEVER, link);
+        }
+        Tournament { nodes, leaves }
+    }
+
+    /// The time of the earliest event, and its link.
+    #[inline(always)]
+    pub fn first(&self) -> (u64, u32) {
+        let first = self.nodes[1];
+        ((first >> 32) as u64, first as u32)
+    }
+
+    /// A link's next event is at another time.
+    #[inline(always)]
+    pub fn set(&mut self, link: u32, time: u64) {
+        let mut at = self.leaves + link as usize;
+        let mut earlier = entry(time, link);
+        self.nodes[at] = earlier;
+        while at > 1 {
+            earlier = earlier.min(self.nodes[at ^ 1]);
+            at /= 2;
+            self.nodes[at] = earlier;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_single_link_has_a_clock() {
+        let mut clock = Tournament::new(1);
+        assert_eq!(clock.first().0, NEVER);
+        clock.set(0, 7);
+        assert_eq!(clock.first(), (7, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_earliest_of_all_links_goes_first(
+            links in 1u32..40,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![0u64..20, Just(NEVER)]), 1..200),
+        ) {
+            let mut clock = Tournament::new(links);
+            let mut times = vec![NEVER; links as usize];
+            for (link, time) in changes {
+                let link = link.index(links as usize);
+                times[link] = time;
+                clock.set(link as u32, time);
+                let (link, time) = times.iter().enumerate().min_by_key(|&(link, &time)| (time, link)).expect("a link");
+                prop_assert_eq!(clock.first().0, *time);
+                if *time < NEVER {
+                    prop_assert_eq!(clock.first().1, link as u32);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What is on the wire.
+
+/// A frame: a segment of a connection's bytes, or an acknowledgement of such.
+///
+/// 24 bytes, because links hold many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Of data, the number of its first byte in the connection; of an acknowledgement, that of the next byte that is expected.
+    pub seq: u64,
+    /// Whose it is.
+    pub connection: u32,
+    /// Where the links that it still has to take are found ([`super::paths::Paths`]).
+    pub place: u32,
+    /// Of an acknowledgement, the number of its SACK blocks in their table, or [`NONE`].
+    pub blocks: u32,
+    /// Bytes on the wire.
+    pub wire: u16,
+    /// Links that it has to take after the present one.
+    pub hops: u8,
+    /// What it is: [`ACK`], [`CE`] and so on.
+    pub flags: u8,
+}
+
+/// No SACK blocks.
+pub const NONE: u32 = u32::MAX;
+
+/// An acknowledgement; data without it.
+pub const ACK: u8 = 1;
+/// Congestion was experienced (RFC 3168, section 5): a switch has marked it.
+pub const CE: u8 = 2;
+/// The receiver tells of congestion (RFC 3168, section 6.1).
+pub const ECE: u8 = 4;
+/// The sender has reduced its window (RFC 3168, section 6.1).
+pub const CWR: u8 = 8;
+/// Its transport can be told of congestion: switches may mark it instead of dropping it (RFC 3168, section 5).
+pub const ECT: u8 = 16;
+
+impl Frame {
+    /// Fills places that hold no frame.
+    pub const NOTHING: Frame = Frame { seq: 0, connection: 0, place: 0, blocks: NONE, wire: 0, hops: 0, flags: 0 };
+
+    /// Whether it has all of these flags.
+    #[inline(always)]
+    pub fn is(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+}

@@ -1,0 +1,274 @@
+//! A link with the output queue before it: store and forward, first come, first served.
+//!
+//! The frames of a link leave in the order in which they came, so that when one leaves, and when it arrives at the other end,
+//! is known as soon as it is taken. Nothing happens in between: the queue before the link and what is on the wire are one
+//! ring, of which only the next arrival is an event. How much waits is worked out when somebody asks, from the times at which
+//! frames leave. Times are worked out anew when the link changes.
+
+use super::clock::NEVER;
+use super::frame::{CE, ECT, Frame};
+use syncline_core::random::RandomStream;
+use syncline_core::{Bytes, Ps, Rate};
+
+/// When a switch marks frames that may be marked (RFC 3168, section 5), by how much waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// Never.
+    None,
+    /// Frames that find more bytes than these waiting (DCTCP, RFC 8257, section 3.1).
+    Step(u64),
+    /// None below the first size, all above the second, and between them with a probability that grows from zero to the one
+    /// that is given (random early detection on the present length, as DCQCN, section 3.1, has it).
+    Red {
+        /// Below so many bytes nothing is marked.
+        least: u64,
+        /// Above so many everything is.
+        most: u64,
+        /// The probability just below that, in millionths.
+        millionths: u32,
+    },
+}
+
+/// A frame that waits or is on the wire.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    frame: Frame,
+    /// When its first byte leaves.
+    leaves: u64,
+}
+
+/// What has come of frames that wanted to take a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames that were taken.
+    pub frames: u64,
+    /// Bytes of these on the wire.
+    pub bytes: u64,
+    /// Frames that found no room, or were lost on the wire.
+    pub drops: u64,
+    /// Bytes of these on the wire.
+    pub dropped_bytes: u64,
+    /// Frames that were marked.
+    pub marks: u64,
+    /// The most bytes that waited at a time.
+    pub peak: u64,
+    /// Bytes that waited times the picoseconds that they did.
+    pub waited: u128,
+}
+
+/// Frames that left without a pause between them, not yet in the statistics of links.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Busy {
+    /// When the first one began to leave.
+    pub from: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+/// What a link makes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It goes after others.
+    Behind,
+    /// It is the only one, and arrives at this time.
+    Alone(u64),
+    /// There is no room for it.
+    Dropped,
+}
+
+/// A link and its queue.
+#[derive(Clone, Debug)]
+pub struct Link {
+    ring: Vec<Queued>,
+    /// In the ring, modulo its length: the next to arrive, the next to leave, and the end.
+    arriving: u32,
+    leaving: u32,
+    end: u32,
+    /// When all that was taken has left; [`NEVER`] while the link is down.
+    free: u64,
+    /// Bytes that wait: all but those of the frame that is leaving.
+    waiting: u64,
+    /// How many may wait.
+    limit: u64,
+    latency: u64,
+    /// How long frames of the two usual sizes take to leave.
+    full: (u16, u64),
+    bare: (u16, u64),
+    rate: Rate,
+    marking: Marking,
+    random: RandomStream,
+    /// What has come of frames.
+    pub counts: Counts,
+    busy: Busy,
+}
+
+impl Link {
+    /// A link with a queue of at most `limit` bytes; frames of the two sizes are the usual ones.
+    pub fn new(rate: Rate, latency: Ps, limit: u64, sizes: (u16, u16), marking: Marking, random: RandomStream) -> Link {
+        let time = |size: u16| (size, rate.time(Bytes(size.into())).0);
+        Link {
+            ring: Vec::new(),
+            arriving: 0,
+            leaving: 0,
+            end: 0,
+            free: 0,
+            waiting: 0,
+            limit,
+            latency: latency.0,
+            full: time(sizes.0),
+            bare: time(sizes.1),
+            rate,
+            marking,
+            random,
+            counts: Counts::default(),
+            busy: Busy::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn serialisation(&self, wire: u16) -> u64 {
+        if wire == self.full.0 {
+            self.full.1
+        } else if wire == self.bare.0 {
+            self.bare.1
+        } else {
+            self.rate.time(Bytes(wire.into())).0
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, place: u32) -> &Queued {
+        &self.ring[place as usize & (self.ring.len() - 1)]
+    }
+
+    #[inline(always)]
+    fn arrives(&self, queued: &Queued) -> u64 {
+        match queued.leaves {
+            NEVER => NEVER,
+            leaves => leaves + self.serialisation(queued.frame.wire) + self.latency,
+        }
+    }
+
+    /// Bytes that wait at a time, which is no earlier than those asked before.
+    #[inline(always)]
+    pub fn waiting(&mut self, now: u64) -> u64 {
+        while self.leaving != self.end {
+            let next = self.at(self.leaving);
+            if next.leaves > now {
+                break;
+            }
+            self.waiting -= u64::from(next.frame.wire);
+            self.leaving = self.leaving.wrapping_add(1);
+        }
+        self.waiting
+    }
+
+    /// A frame wants to take the link. Says how long a pause there was before it, with what left before that.
+    #[inline(always)]
+    pub fn offer(&mut self, now: u64, mut frame: Frame, report: impl FnOnce(Busy, u64)) -> Taken {
+        let waiting = self.waiting(now);
+        let wire = u64::from(frame.wire);
+        let leaves = if self.free > now {
+            if waiting + wire > self.limit {
+                self.counts.drops += 1;
+                self.counts.dropped_bytes += wire;
+                return Taken::Dropped;
+            }
+            self.waiting += wire;
+            self.counts.peak = self.counts.peak.max(self.waiting);
+            self.free
+        } else {
+            if self.busy.frames > 0 && self.free < now {
+                report(self.busy, self.free);
+                self.busy = Busy::default();
+            }
+            if self.busy.frames == 0 {
+                self.busy.from = now;
+            }
+            now
+        };
+        if self.marking != Marking::None && frame.is(ECT) && self.marks(waiting) {
+            frame.flags |= CE;
+            self.counts.marks += 1;
+        }
+        self.counts.frames += 1;
+        self.counts.bytes += wire;
+        self.busy.frames += 1;
+        self.busy.bytes += wire;
+        let alone = self.arriving == self.end;
+        if self.end.wrapping_sub(self.arriving) as usize == self.ring.len() {
+            self.grow();
+        }
+        if leaves == NEVER {
+            self.push(Queued { frame, leaves });
+            return if alone { Taken::Alone(NEVER) } else { Taken::Behind };
+        }
+        self.counts.waited += u128::from(wire) * u128::from(leaves - now);
+        self.free = leaves + self.serialisation(frame.wire);
+        self.push(Queued { frame, leaves });
+        if leaves == now {
+            // It leaves at once, and nothing before it waits.
+            self.leaving = self.end;
+        }
+        if alone { Taken::Alone(self.free + self.latency) } else { Taken::Behind }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, queued: Queued) {
+        let mask = self.ring.len() - 1;
+        self.ring[self.end as usize & mask] = queued;
+        self.end = self.end.wrapping_add(1);
+    }
+
+    fn marks(&self, waiting: u64) -> bool {
+        match self.marking {
+            Marking::None => false,
+            Marking::Step(size) => waiting > size,
+            Marking::Red { least, most, millionths } => {
+                if waiting <= least || waiting > most {
+                    return waiting > most;
+                }
+                let share = u128::from(waiting - least) * u128::from(millionths) / u128::from(most - least);
+                self.random.below(self.counts.frames, 1_000_000) < share as u64
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let held = self.ring.len();
+        let all: Vec<Queued> = (0..held as u32).map(|i| *self.at(self.arriving.wrapping_add(i))).collect();
+        let nothing = Queued { frame: Frame::NOTHING, leaves: NEVER };
+        (self.leaving, self.end) = (self.leaving.wrapping_sub(self.arriving), held as u32);
+        self.arriving = 0;
+        self.ring = all;
+        self.ring.resize((2 * held).max(4), nothing);
+    }
+
+    /// The next frame has arrived at the other end: takes it out, and says when the one after it does.
+    #[inline(always)]
+    pub fn arrive(&mut self) -> (Frame, u64) {
+        let frame = self.at(self.arriving).frame;
+        if self.leaving == self.arriving {
+            self.leaving = self.leaving.wrapping_add(1);
+            self.waiting -= u64::from(frame.wire);
+        }
+        self.arriving = self.arriving.wrapping_add(1);
+        let next = if self.arriving == self.end { NEVER } else { self.arrives(self.at(self.arriving)) };
+        (frame, next)
+    }
+
+    /// How long a frame takes to the other end when nothing waits.
+    pub fn alone(&self, wire: u16) -> u64 {
+        self.serialisation(wire) + self.latency
+    }
+
+    /// What has left since the statistics were told last, and until when.
+    pub fn rest(&mut self) -> Option<(Busy, u64)> {
+        let busy = std::mem::take(&mut self.busy);
+        (busy.frames > 0).then_some((busy, self.free))
+    }
+}

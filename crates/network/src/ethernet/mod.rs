@@ -1,0 +1,562 @@
+//! Ethernet: switches with output queues that may overflow, and hosts whose transport copes with that.
+//!
+//! A frame is taken by a link's queue, leaves, and arrives at the other end, where it takes the next link or is the host's.
+//! Switches store and forward and take no time to do so. Messages are parts of the bytes of a connection, one per way and
+//! queue, which is open from the beginning. What a host does with a frame is [`tcp`]'s.
+//!
+//! The backend has an inner queue ([`clock`], and a heap of timers), and runs ahead of the driver as long as nothing else can
+//! happen: until the time of the driver's next event, or until a message has arrived, which the driver hears of at that time.
+
+mod clock;
+pub mod config;
+mod connection;
+mod frame;
+pub mod link;
+mod paths;
+mod round_trips;
+mod tables;
+pub mod tcp;
+mod writes;
+
+pub use config::EthernetConfig;
+
+use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
+use crate::messages::Messages;
+use crate::usage::LinkUsage;
+use crate::wait_text;
+use clock::{NEVER, Tournament};
+use config::BLOCK_BYTES;
+use connection::{Line, Listener, first};
+use frame::{ACK, CE, CWR, ECE, ECT, Frame, NONE};
+use link::{Link, Taken};
+use paths::{Paths, Ways};
+use round_trips::RoundTrips;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use syncline_core::random::RandomStream;
+use syncline_core::table::{Declaration, Table};
+use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Schedule, Slab, Wait, Wire, id_type};
+use syncline_topology::{Fabric, all_links};
+use tcp::receiver::{Answer, Blocks};
+use tcp::sender::{Ack, Counts};
+use writes::{AllWrites, Writes};
+
+/// Events that are handled before the driver is asked again.
+const AT_A_TIME: u32 = 1 << 16;
+
+id_type!(
+    /// The SACK blocks of an acknowledgement that is under way.
+    BlocksId
+);
+
+/// The driver's call to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Event;
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The retransmission timer of a connection.
+    Retransmission,
+    /// An acknowledgement that waits.
+    Acknowledgement,
+}
+
+/// The Ethernet backend on a fabric.
+#[derive(Debug)]
+pub struct Ethernet<F> {
+    fabric: F,
+    config: EthernetConfig,
+    links: Vec<Link>,
+    clock: Tournament,
+    timers: BinaryHeap<Reverse<(u64, u32, Timer)>>,
+    paths: Paths,
+    /// The sending and the receiving ends of connections.
+    lines: Vec<Line>,
+    listeners: Vec<Listener>,
+    known: BTreeMap<Connection, u32>,
+    keys: Vec<Connection>,
+    ways: Vec<Ways>,
+    writes: AllWrites,
+    /// By connection.
+    messages: Vec<Writes>,
+    blocks: Slab<BlocksId, Blocks>,
+    /// Messages that their senders have not fed completely.
+    unfed: Messages<()>,
+    /// What is to be reported at a time.
+    outbox: Vec<NetOut>,
+    outbox_at: u64,
+    /// The earliest time at which the driver will call; [`NEVER`] if it will not.
+    wake: u64,
+    /// The first link that leaves a switch.
+    first_switch_link: u32,
+    books: Books,
+    counts: Counts,
+    trips: RoundTrips,
+    dropped_payload: u64,
+    usage: LinkUsage,
+    hops: u64,
+}
+
+impl<F: Fabric> Ethernet<F> {
+    /// A backend for `fabric`.
+    ///
+    /// # Panics
+    /// If a frame could be larger than 65,535 bytes.
+    pub fn new(fabric: F, config: EthernetConfig) -> Self {
+        let full = u16::try_from(config.tcp.segment + config.overhead).expect("frames below 64 KiB");
+        let sizes = (full, config.overhead as u16);
+        let is_switch = |node: NodeId| node.0 >= fabric.npus();
+        let link = |(node, port): (NodeId, PortId)| {
+            let limit = if is_switch(node) { config.buffer } else { config.nic_buffer };
+            let random = RandomStream::new(config.seed, &[node.0.into(), port.0.into()]);
+            let spec = fabric.link(node, port);
+            Link::new(spec.rate, spec.latency, limit, sizes, config.marking, random)
+        };
+        let first_switch_link = match fabric.npus() < fabric.nodes() {
+            true => fabric.first_link(NodeId(fabric.npus())),
+            false => fabric.links(),
+        };
+        Ethernet {
+            links: all_links(&fabric).map(link).collect(),
+            clock: Tournament::new(fabric.links().max(1)),
+            timers: BinaryHeap::new(),
+            paths: Paths::default(),
+            lines: Vec::new(),
+            listeners: Vec::new(),
+            known: BTreeMap::new(),
+            keys: Vec::new(),
+            ways: Vec::new(),
+            writes: AllWrites::default(),
+            messages: Vec::new(),
+            blocks: Slab::new(),
+            unfed: Messages::new(),
+            outbox: Vec::new(),
+            outbox_at: 0,
+            wake: NEVER,
+            first_switch_link,
+            books: Books::default(),
+            counts: Counts::default(),
+            trips: RoundTrips::default(),
+            dropped_payload: 0,
+            usage: LinkUsage::new(&fabric, config.window),
+            hops: 0,
+            fabric,
+            config,
+        }
+    }
+
+    /// What senders have done.
+    pub fn sender_counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The tables of [`Network::counters`].
+    pub fn tables() -> Vec<&'static Declaration> {
+        tables::all()
+    }
+
+    /// The connection of a message, which is opened if it is new.
+    fn connection(&mut self, mut key: Connection) -> u32 {
+        if self.config.connection_per_pair {
+            key.queue = 0;
+        }
+        if let Some(&number) = self.known.get(&key) {
+            return number;
+        }
+        let number = self.lines.len() as u32;
+        let ways = self.paths.of(&self.fabric, key.src, key.route);
+        let nic = first(self.paths.all(ways.forth));
+        self.lines.push(Line::new(&self.config.tcp, ways, nic, self.round_trip(ways)));
+        self.listeners.push(Listener::new(ways, first(self.paths.all(ways.back))));
+        self.messages.push(Writes::default());
+        self.ways.push(ways);
+        self.keys.push(key);
+        self.known.insert(key, number);
+        number
+    }
+
+    /// How long a full segment and its acknowledgement take when nothing else is under way.
+    fn round_trip(&self, ways: Ways) -> Ps {
+        let (full, bare) = (self.config.tcp.segment + self.config.overhead, self.config.overhead);
+        let time = |path, size: u32| -> u64 {
+            self.paths.all(path).iter().map(|&link| self.links[link as usize].alone(size as u16)).sum()
+        };
+        Ps(time(ways.forth, full) + time(ways.back, bare))
+    }
+
+    /// A message whose bytes are all there.
+    fn launch<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        self.books.accepted += message.len.0;
+        let number = self.connection(message.connection());
+        let at = number as usize;
+        let line = &mut self.lines[at];
+        if line.nic == NONE {
+            // It stays at its node.
+            self.books.delivered += message.len.0;
+            if let Some(receipt) = message.receipt {
+                self.report(now.0, NetOut::Left { at: message.src, receipt });
+            }
+            self.report(now.0, arrived(&message, self.ways[at], now));
+        } else {
+            // An empty message is a byte of the connection, which is not payload.
+            let len = message.len.0.max(1);
+            line.sender.write(now, len, &self.config.tcp);
+            self.writes.append(&mut self.messages[at], message, line.sender.written);
+            line.left_at = line.left_at.min(line.sender.written);
+            let listener = &mut self.listeners[at];
+            listener.boundary = listener.boundary.min(line.sender.written);
+            self.pump(now.0, number);
+        }
+        let next = if self.outbox.is_empty() { self.next_time() } else { now.0 };
+        self.call_at(next, q);
+    }
+
+    /// Something is to be reported at a time, which is the same for all that waits to be.
+    fn report(&mut self, now: u64, news: NetOut) {
+        self.outbox_at = now;
+        self.outbox.push(news);
+    }
+
+    fn next_time(&self) -> u64 {
+        let timer = self.timers.peek().map_or(NEVER, |&Reverse((time, ..))| time);
+        self.clock.first().0.min(timer)
+    }
+
+    fn call_at<Q: Schedule<Event>>(&mut self, time: u64, q: &mut Q) {
+        if time < self.wake {
+            self.wake = time;
+            q.at(Ps(time), Key::new(class::ARRIVAL, 0), Event);
+        }
+    }
+
+    /// Sends what a connection may send.
+    #[inline(always)]
+    fn pump(&mut self, now: u64, number: u32) {
+        let line = &mut self.lines[number as usize];
+        let config = &self.config.tcp;
+        let ect = if config.ecn { ECT } else { 0 };
+        while let Some(segment) = line.sender.next(Ps(now), config, &mut self.counts) {
+            let frame = Frame {
+                seq: segment.seq,
+                connection: number,
+                place: line.forth.place + 1,
+                blocks: NONE,
+                wire: (segment.len + self.config.overhead) as u16,
+                hops: line.forth.links - 1,
+                flags: ect | if segment.reduced { CWR } else { 0 },
+            };
+            let link = &mut self.links[line.nic as usize];
+            let usage = &mut self.usage;
+            match link.offer(now, frame, |busy, to| usage.add_frames(line.nic, busy, to)) {
+                Taken::Behind => {}
+                Taken::Alone(time) => self.clock.set(line.nic, time),
+                Taken::Dropped => self.dropped_payload += u64::from(segment.len),
+            }
+        }
+        if line.sender.deadline.0 < line.armed {
+            line.armed = line.sender.deadline.0;
+            self.timers.push(Reverse((line.armed, number, Timer::Retransmission)));
+        }
+        if line.sender.buffered >= line.left_at {
+            self.leave(now, number);
+        }
+    }
+
+    /// Messages are in the socket buffer: their senders can use their memory again.
+    #[cold]
+    #[inline(never)]
+    fn leave(&mut self, now: u64, number: u32) {
+        let at = number as usize;
+        while self.lines[at].sender.buffered >= self.writes.next_to_leave(&self.messages[at]) {
+            let Some(message) = self.writes.leave(&mut self.messages[at]) else { break };
+            if let Some(receipt) = message.receipt {
+                self.report(now, NetOut::Left { at: message.src, receipt });
+            }
+        }
+        self.lines[at].left_at = self.writes.next_to_leave(&self.messages[at]);
+    }
+
+    /// The next frame of a link has arrived at its other end.
+    #[inline(always)]
+    fn arrive(&mut self, now: u64, number: u32) {
+        self.hops += 1;
+        let (mut frame, next) = self.links[number as usize].arrive();
+        self.clock.set(number, next);
+        if frame.hops == 0 {
+            return if frame.is(ACK) { self.acknowledged(now, frame) } else { self.received(now, frame) };
+        }
+        let out = self.paths.link(frame.place);
+        frame.place += 1;
+        frame.hops -= 1;
+        let usage = &mut self.usage;
+        match self.links[out as usize].offer(now, frame, |busy, to| usage.add_frames(out, busy, to)) {
+            Taken::Behind => {}
+            Taken::Alone(time) => self.clock.set(out, time),
+            Taken::Dropped => self.dropped(frame),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dropped(&mut self, frame: Frame) {
+        if frame.is(ACK) {
+            if frame.blocks != NONE {
+                self.blocks.remove(BlocksId(frame.blocks));
+            }
+        } else {
+            self.dropped_payload += u64::from(frame.wire) - u64::from(self.config.overhead);
+        }
+    }
+
+    /// A host has got a segment.
+    #[inline(always)]
+    fn received(&mut self, now: u64, frame: Frame) {
+        let listener = &mut self.listeners[frame.connection as usize];
+        let len = u32::from(frame.wire) - self.config.overhead;
+        if self.config.tcp.ecn {
+            listener.hear(frame.is(CE), frame.is(CWR), self.config.tcp.control);
+        }
+        let answer = listener.receiver.take(Ps(now), frame.seq, len, &self.config.tcp);
+        let is_complete = listener.receiver.next >= listener.boundary;
+        match answer {
+            Answer::Now => self.answer(now, frame.connection),
+            Answer::Later => {
+                let deadline = listener.receiver.deadline.0;
+                if deadline < listener.armed {
+                    listener.armed = deadline;
+                    self.timers.push(Reverse((deadline, frame.connection, Timer::Acknowledgement)));
+                }
+            }
+        }
+        if is_complete {
+            self.complete(now, frame.connection);
+        }
+    }
+
+    /// Sends an acknowledgement.
+    #[inline(always)]
+    fn answer(&mut self, now: u64, connection: u32) {
+        let listener = &mut self.listeners[connection as usize];
+        listener.receiver.answered();
+        let mut frame = Frame {
+            seq: listener.receiver.next,
+            connection,
+            place: listener.back.place + 1,
+            blocks: NONE,
+            wire: self.config.overhead as u16,
+            hops: listener.back.links - 1,
+            flags: if listener.receiver.marked { ACK | ECE } else { ACK },
+        };
+        if self.config.tcp.sack {
+            if let Some(blocks) = listener.receiver.blocks() {
+                frame.wire += (BLOCK_BYTES as usize * blocks.all().len()) as u16;
+                frame.blocks = self.blocks.insert(blocks).0;
+            }
+        }
+        let nic = listener.nic;
+        let usage = &mut self.usage;
+        match self.links[nic as usize].offer(now, frame, |busy, to| usage.add_frames(nic, busy, to)) {
+            Taken::Behind => {}
+            Taken::Alone(time) => self.clock.set(nic, time),
+            Taken::Dropped => self.dropped(frame),
+        }
+    }
+
+    /// Messages are complete.
+    #[cold]
+    #[inline(never)]
+    fn complete(&mut self, now: u64, connection: u32) {
+        let at = connection as usize;
+        while self.listeners[at].receiver.next >= self.writes.next_end(&self.messages[at]) {
+            let Some(message) = self.writes.arrive(&mut self.messages[at]) else { break };
+            self.books.delivered += message.len.0;
+            self.report(now, arrived(&message, self.ways[at], Ps(now)));
+        }
+        self.listeners[at].boundary = self.writes.next_end(&self.messages[at]);
+    }
+
+    /// A host has got an acknowledgement.
+    #[inline(always)]
+    fn acknowledged(&mut self, now: u64, frame: Frame) {
+        let line = &mut self.lines[frame.connection as usize];
+        let (config, counts) = (&self.config.tcp, &mut self.counts);
+        let mut ack = Ack { next: frame.seq, blocks: &[], marked: frame.is(ECE) };
+        let trip = if frame.blocks == NONE {
+            line.sender.acknowledge(Ps(now), ack, config, counts)
+        } else {
+            let id = BlocksId(frame.blocks);
+            ack.blocks = self.blocks[id].all();
+            let trip = line.sender.acknowledge(Ps(now), ack, config, counts);
+            self.blocks.remove(id);
+            trip
+        };
+        if let Some(trip) = trip {
+            self.trips.add(trip);
+        }
+        self.pump(now, frame.connection);
+    }
+
+    /// The earliest timer fires.
+    #[cold]
+    #[inline(never)]
+    fn fire(&mut self, now: u64) {
+        let Some(Reverse((time, number, timer))) = self.timers.pop() else { return };
+        match timer {
+            Timer::Retransmission => self.expire(now, time, number),
+            Timer::Acknowledgement => {
+                let listener = &mut self.listeners[number as usize];
+                if listener.armed == time {
+                    listener.armed = NEVER;
+                    match listener.receiver.deadline.0 {
+                        NEVER => {}
+                        deadline if deadline <= now => self.answer(now, number),
+                        deadline => {
+                            listener.armed = deadline;
+                            self.timers.push(Reverse((deadline, number, timer)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The retransmission timer of a connection fires, as it was set at some time.
+    fn expire(&mut self, now: u64, time: u64, number: u32) {
+        let line = &mut self.lines[number as usize];
+        if line.armed != time {
+            return; // an earlier one was set since
+        }
+        line.armed = NEVER;
+        if line.sender.deadline.0 > now {
+            // It was set anew; off if that is never.
+            line.armed = line.sender.deadline.0;
+            if line.armed != NEVER {
+                self.timers.push(Reverse((line.armed, number, Timer::Retransmission)));
+            }
+            return;
+        }
+        if line.sender.expire(Ps(now), &self.config.tcp, &mut self.counts) {
+            self.pump(now, number);
+        } else {
+            let tries = line.sender.tries() + 1;
+            line.sender.deadline = Ps::MAX;
+            let at = number as usize;
+            let key = self.keys[at];
+            let lost: Vec<Message> = self.writes.waiting(&self.messages[at]).map(|write| write.message).collect();
+            for message in lost {
+                self.books.failed += message.len.0;
+                let why = crate::Loss::Unanswered { tries };
+                self.report(now, NetOut::Failed { at: key.src, tag: message.tag, why });
+            }
+        }
+    }
+
+    /// Handles events until one is reported, the driver has one of its own, or many were handled. Says when the driver is to
+    /// call again.
+    fn run(&mut self, now: u64, horizon: u64) -> u64 {
+        for _ in 0..AT_A_TIME {
+            let (time, link) = self.clock.first();
+            let timer = self.timers.peek().map_or(NEVER, |&Reverse((time, ..))| time);
+            let next = time.min(timer);
+            if next == NEVER || (next > now && (next >= horizon || !self.outbox.is_empty())) {
+                return next;
+            }
+            if time <= timer {
+                self.arrive(next, link);
+            } else {
+                self.fire(next);
+            }
+            if !self.outbox.is_empty() && self.outbox_at > now {
+                return self.outbox_at;
+            }
+        }
+        self.next_time()
+    }
+}
+
+fn arrived(message: &Message, ways: Ways, now: Ps) -> NetOut {
+    let segment = Segment { len: message.len, t0: now, gap: Ps::ZERO, packets: 1 };
+    NetOut::Arrived { at: ways.end, port: ways.by, tag: message.tag, segment, last: true }
+}
+
+impl<F: Fabric> Network for Ethernet<F> {
+    type Event = Event;
+
+    fn open(&mut self, message: Message) -> MsgId {
+        self.unfed.add(message, ())
+    }
+
+    fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
+        if self.unfed.feed(id, len) {
+            let message = self.unfed[id].message;
+            self.unfed.remove(id);
+            self.launch(now, message, q);
+        }
+    }
+
+    fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        self.launch(now, message, q);
+    }
+
+    /// Connections wait in the host's memory, not before its port.
+    fn room(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: Bytes) -> Room {
+        Room::Now
+    }
+
+    fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
+
+    fn handle<Q: Schedule<Event>>(&mut self, now: Ps, _: Event, q: &mut Q, out: &mut Vec<NetOut>) {
+        if self.wake <= now.0 {
+            self.wake = NEVER;
+        }
+        let mut next = self.run(now.0, q.next_time().0);
+        if self.outbox_at <= now.0 && !self.outbox.is_empty() {
+            out.append(&mut self.outbox);
+            next = self.next_time();
+        }
+        if next != NEVER {
+            self.call_at(next, q);
+        }
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        let mut waits: Vec<Wait> =
+            self.unfed.unfed().map(|m| wait_text::unfed(&self.fabric, &m.message, m.fed())).collect();
+        for (line, writes) in self.lines.iter().zip(&self.messages) {
+            if let Some(write) = self.writes.waiting(writes).next() {
+                let what = format!("an acknowledgement of byte {} of its connection", line.sender.una);
+                waits.push(Wait { who: wait_text::message(&self.fabric, &write.message), what });
+            }
+        }
+        waits
+    }
+
+    fn books(&self) -> Books {
+        self.books
+    }
+
+    fn wire(&self) -> Wire {
+        Wire { sent: self.books.accepted + self.counts.resent_bytes, dropped: self.dropped_payload, resent: self.counts.resent_bytes }
+    }
+
+    fn further_work(&self) -> u64 {
+        self.hops
+    }
+
+    fn usage(&self) -> &LinkUsage {
+        &self.usage
+    }
+
+    fn finish(&mut self, now: Ps) {
+        for number in 0..self.links.len() {
+            if let Some((busy, to)) = self.links[number].rest() {
+                self.usage.add_frames(number as u32, busy, to.min(now.0));
+            }
+        }
+    }
+
+    fn counters(&self) -> Vec<Table> {
+        tables::fill(self)
+    }
+}

@@ -1,0 +1,124 @@
+//! CUBIC (RFC 9438): after a loss the window follows a cubic function of time around its size before the loss.
+
+use super::{Acked, TcpConfig, Window, newreno};
+use syncline_core::Ps;
+use syncline_core::units::PS_PER_S;
+
+/// How fast the window grows, in segments per cubic second (section 5).
+const C: f64 = 0.4;
+/// What is left of the window after a loss (section 4.6).
+const BETA: f64 = 0.7;
+/// The growth of a Reno-like window per round trip that gives as much as Reno has (section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// What a sender knows of its losses. Windows are in segments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cubic {
+    /// W_max: the window before the last loss.
+    most: f64,
+    /// The present stage of congestion avoidance, if there is one.
+    epoch: Option<Epoch>,
+}
+
+/// Congestion avoidance since the last loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Epoch {
+    began: Ps,
+    /// Seconds until the window is W_max again (K, equation 2).
+    k: f64,
+    /// W_est: the window that Reno would have (section 4.3).
+    reno: f64,
+    /// Smallest round trip that was seen.
+    rtt: f64,
+}
+
+impl Cubic {
+    /// New bytes were acknowledged.
+    pub fn grow(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
+        if window.cwnd < window.ssthresh {
+            return newreno::grow(window, acked, config);
+        }
+        let segment = f64::from(config.segment);
+        let cwnd = window.cwnd as f64 / segment;
+        // Without a loss before, the present window is the plateau (section 4.8).
+        let most = if self.epoch.is_none() { self.most.max(cwnd) } else { self.most };
+        self.most = most;
+        let begun = || Epoch { began: acked.now, k: ((most - cwnd) / C).cbrt(), reno: cwnd, rtt: 0.0 };
+        let epoch = self.epoch.get_or_insert_with(begun);
+        if let Some(rtt) = acked.rtt {
+            let rtt = rtt.as_s();
+            epoch.rtt = if epoch.rtt == 0.0 { rtt } else { epoch.rtt.min(rtt) };
+        }
+        let t = (acked.now - epoch.began).0 as f64 / PS_PER_S as f64;
+        let k = epoch.k;
+        let at = |t: f64| C * (t - k).powi(3) + most; // equation 1
+        let acked_segments = acked.bytes as f64 / segment;
+        let alpha = if epoch.reno < most { ALPHA } else { 1.0 };
+        epoch.reno += alpha * acked_segments / cwnd; // equation 4
+        let target = at(t + epoch.rtt).clamp(cwnd, 1.5 * cwnd); // section 4.2
+        let new = if at(t) < epoch.reno { epoch.reno } else { cwnd + (target - cwnd) / cwnd * acked_segments };
+        window.cwnd = window.cwnd.max((new * segment) as u64);
+    }
+
+    /// The window after a loss (sections 4.6, 4.7).
+    pub fn threshold(&mut self, window: &Window, config: &TcpConfig) -> u64 {
+        let segment = f64::from(config.segment);
+        let cwnd = window.cwnd as f64 / segment;
+        // A flow that could not come back to its window before leaves room to others (fast convergence).
+        self.most = if cwnd < self.most { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
+        self.epoch = None;
+        ((cwnd * BETA * segment) as u64).max(2 * u64::from(config.segment))
+    }
+
+    /// After a timeout the window grows anew from where slow start ends (section 4.8).
+    pub fn on_timeout(&mut self) {
+        self.epoch = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 1000;
+
+    /// Acknowledgements of a full window per round trip, without a loss, from a window of 70 after one at 100.
+    fn after_a_loss(rtt: Ps, seconds: f64) -> f64 {
+        let config = TcpConfig { segment: SEGMENT as u32, ..TcpConfig::RFC };
+        let mut cubic = Cubic::default();
+        let cwnd = cubic.threshold(&Window { cwnd: 100 * SEGMENT, ssthresh: 0 }, &config);
+        let mut window = Window { cwnd, ssthresh: cwnd };
+        assert_eq!(cwnd, 70 * SEGMENT);
+        let (mut now, mut una) = (0, 0);
+        while Ps(now).as_s() < seconds {
+            let segments = window.cwnd / SEGMENT;
+            for i in 0..segments {
+                una += SEGMENT;
+                let now = Ps(now + rtt.0 * i / segments);
+                let acked = Acked { now, bytes: SEGMENT, una, nxt: una, rtt: Some(rtt), marked: false };
+                cubic.grow(&mut window, &acked, &config);
+            }
+            now += rtt.0;
+        }
+        window.cwnd as f64 / SEGMENT as f64
+    }
+
+    /// The window is at its plateau after K = cbrt(100 (1 - 0.7) / 0.4) = 4.2 s, and beyond it at twice that time.
+    #[test]
+    fn the_window_follows_the_cubic_function() {
+        let rtt = Ps(PS_PER_S / 10);
+        let k = (30.0_f64 / C).cbrt();
+        let mid = C * (k / 2.0 - k).powi(3) + 100.0;
+        assert!((after_a_loss(rtt, k / 2.0) - mid).abs() < 3.0, "{} {mid}", after_a_loss(rtt, k / 2.0));
+        assert!((after_a_loss(rtt, k) - 100.0).abs() < 3.0);
+        assert!(after_a_loss(rtt, 2.0 * k) > 120.0);
+    }
+
+    /// With round trips of data centres Reno grows faster, and is followed.
+    #[test]
+    fn it_is_no_slower_than_reno() {
+        let rtt = Ps(PS_PER_S / 10_000);
+        // 0.53 segments per round trip up to the plateau.
+        assert!((after_a_loss(rtt, 0.005) - (70.0 + ALPHA * 50.0)).abs() < 3.0, "{}", after_a_loss(rtt, 0.005));
+    }
+}

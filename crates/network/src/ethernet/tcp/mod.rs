@@ -1,0 +1,114 @@
+//! TCP as state machines that do no input or output: what comes in are calls, what goes out are segments that are asked for.
+//!
+//! [`sender::Sender`] has the data of a connection, [`receiver::Receiver`] the other end. Bytes are numbered from 0 and do not
+//! wrap around. A connection is one-way, was opened before the run (so that its handshake has measured the round trip, RFC
+//! 6298, section 2), and stays open.
+//!
+//! | rule | where |
+//! |---|---|
+//! | slow start, congestion avoidance, restart after idle time (RFC 5681, sections 3.1, 4.1) | [`control`] |
+//! | fast retransmit, limited transmit (RFC 5681, section 3.2; RFC 3042) | [`sender`] |
+//! | recovery from SACK (RFC 6675), or without it (RFC 6582) | [`sender`], [`scoreboard`] |
+//! | proportional rate reduction (RFC 6937) | [`reduction`] |
+//! | retransmission timer (RFC 6298) | [`timer`], [`sender`] |
+//! | delayed acknowledgements, SACK blocks (RFC 1122, section 4.2.3.2; RFC 2018, section 4) | [`receiver`] |
+
+pub mod control;
+pub mod receiver;
+pub mod reduction;
+pub mod scoreboard;
+pub mod sender;
+pub mod timer;
+
+use control::ControlKind;
+use syncline_core::Ps;
+
+/// Duplicate acknowledgements that mean a loss (RFC 5681, section 3.2; RFC 6675, section 2).
+pub const DUP_THRESH: u32 = 3;
+
+/// SACK blocks of an acknowledgement at most: three beside a timestamp (RFC 2018, section 3).
+pub const MOST_BLOCKS: usize = 3;
+
+/// How the window develops during recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Proportional rate reduction (RFC 6937).
+    Prr,
+    /// It is half of what was in flight, from the start (RFC 6675, section 5, step 4.2; RFC 6582).
+    Classic,
+}
+
+/// What connections are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// Payload of a full segment, in bytes.
+    pub segment: u32,
+    /// Size of both socket buffers, and so the most bytes in flight.
+    pub window: u64,
+    /// Segments of the first window (RFC 6928).
+    pub initial_window: u32,
+    /// Least retransmission timeout (RFC 6298, rule 2.4).
+    pub min_rto: Ps,
+    /// Largest one (RFC 6298, rule 2.5).
+    pub max_rto: Ps,
+    /// Granularity of the clock that measures round trips (RFC 6298, section 2).
+    pub granularity: Ps,
+    /// Timeouts of a segment in a row after which the connection is given up.
+    pub retries: u32,
+    /// Full segments for which an acknowledgement waits: 1 acknowledges each.
+    pub delayed_ack: u32,
+    /// How long it waits at most.
+    pub delayed_ack_timeout: Ps,
+    /// Whether acknowledgements say what was received out of order (RFC 2018).
+    pub sack: bool,
+    /// How the window develops during recovery.
+    pub recovery: Recovery,
+    /// What it does otherwise.
+    pub control: ControlKind,
+    /// Whether routers mark instead of dropping, and senders reduce their window for it (RFC 3168).
+    pub ecn: bool,
+    /// Whether an acknowledgement counts for the bytes that it covers, one segment at most (RFC 5681, equation 2); else for a
+    /// segment whatever it covers.
+    pub counts_bytes: bool,
+    /// Whether the window falls back to the first one after an idle time (RFC 5681, section 4.1).
+    pub idle_restart: bool,
+    /// Whether a segment that nothing else calls for is sent again once in a recovery (RFC 6675, section 4, rule 4).
+    pub rescue: bool,
+    /// What proportional rate reduction divides by: all that is not acknowledged (RFC 6937, section 3), or only what is
+    /// estimated to be in flight.
+    pub reduces_by_pipe: bool,
+}
+
+impl TcpConfig {
+    /// As in the RFCs, with the settings of the study of DLRM over TCP (Rashidi et al., HOTI 2020, Table IV).
+    pub const RFC: TcpConfig = TcpConfig {
+        segment: 1448,
+        window: 524_288,
+        initial_window: 10,
+        min_rto: Ps(50_000_000_000),
+        max_rto: Ps(60_000_000_000_000),
+        granularity: Ps(1_000_000),
+        retries: 15,
+        delayed_ack: 1,
+        delayed_ack_timeout: Ps(40_000_000_000),
+        sack: true,
+        recovery: Recovery::Prr,
+        control: ControlKind::NewReno,
+        ecn: false,
+        counts_bytes: true,
+        idle_restart: true,
+        rescue: true,
+        reduces_by_pipe: false,
+    };
+
+    /// As in ns-3.37.
+    pub const NS3: TcpConfig = TcpConfig {
+        granularity: Ps(1_000_000_000),
+        retries: 6,
+        counts_bytes: false,
+        idle_restart: false,
+        rescue: false,
+        reduces_by_pipe: true,
+        ..TcpConfig::RFC
+    };
+}

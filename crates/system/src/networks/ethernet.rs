@@ -1,0 +1,238 @@
+//! [`syncline_network::ethernet`].
+
+use super::{BuildNetwork, NetworkModel, NetworkNeeds};
+use serde::Deserialize;
+use std::sync::Arc;
+use syncline_core::table::Declaration;
+use syncline_core::{Ps, Rate, Refusal};
+use syncline_network::ethernet::link::Marking;
+use syncline_network::ethernet::tcp::control::ControlKind;
+use syncline_network::ethernet::tcp::{Recovery, TcpConfig};
+use syncline_network::ethernet::{Ethernet, EthernetConfig};
+use syncline_topology::Fabric;
+
+/// The largest frame, in bytes.
+const LARGEST_FRAME: u32 = 65_535;
+
+/// Switches with output queues, and TCP.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EthernetSpec {
+    /// Payload of a full segment.
+    pub segment_bytes: u32,
+    /// Bytes of a frame beside its payload.
+    pub overhead_bytes: u32,
+    /// Bytes that may wait before a link that leaves a switch.
+    pub buffer_bytes: u64,
+    /// Bytes that may wait before a link that leaves a host; `None` for any number.
+    pub nic_queue_bytes: Option<u64>,
+    /// Both socket buffers.
+    pub window_bytes: u64,
+    /// Least retransmission timeout.
+    pub min_rto_ps: u64,
+    /// Granularity of the clock that measures round trips.
+    pub clock_granularity_ps: u64,
+    /// Timeouts in a row after which a connection is given up.
+    pub retries: u32,
+    /// Segments of the first window.
+    pub initial_window: u32,
+    /// Full segments for which an acknowledgement waits.
+    pub delayed_ack: u32,
+    /// How long it waits at most.
+    pub delayed_ack_timeout_ps: u64,
+    /// Whether acknowledgements say what was received out of order.
+    pub sack: bool,
+    /// How the window develops during recovery.
+    pub recovery: RecoverySpec,
+    /// How it develops otherwise.
+    pub congestion_control: ControlSpec,
+    /// When switches mark frames; senders react to it if they do.
+    pub marking: MarkingSpec,
+    /// Whether all messages between two NPUs share a connection.
+    pub connection_per_pair: bool,
+    /// Whether an acknowledgement counts for the bytes that it covers.
+    pub counts_bytes: bool,
+    /// Whether the window falls back after an idle time.
+    pub idle_restart: bool,
+    /// Whether a recovery may send one segment again that nothing else calls for.
+    pub rescue: bool,
+    /// Whether a reduction is measured by what is estimated to be in flight.
+    pub reduces_by_pipe: bool,
+}
+
+/// How the window develops during recovery.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoverySpec {
+    /// Proportional rate reduction.
+    Prr,
+    /// Half of what was in flight.
+    Classic,
+}
+
+/// Congestion controls.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlSpec {
+    /// RFC 5681.
+    Newreno,
+    /// RFC 9438.
+    Cubic,
+    /// RFC 8257.
+    Dctcp,
+}
+
+/// When switches mark frames.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(tag = "rule", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum MarkingSpec {
+    /// Never.
+    None,
+    /// Above a number of waiting bytes.
+    Step {
+        /// That number.
+        bytes: u64,
+    },
+    /// With a probability that grows between two numbers of waiting bytes.
+    Red {
+        /// The smaller one.
+        least_bytes: u64,
+        /// The larger one, above which all are marked.
+        most_bytes: u64,
+        /// The probability just below it, in millionths.
+        millionths: u32,
+    },
+}
+
+impl EthernetSpec {
+    fn config(&self, needs: &NetworkNeeds) -> EthernetConfig {
+        let marking = match self.marking {
+            MarkingSpec::None => Marking::None,
+            MarkingSpec::Step { bytes } => Marking::Step(bytes),
+            MarkingSpec::Red { least_bytes, most_bytes, millionths } => {
+                Marking::Red { least: least_bytes, most: most_bytes, millionths }
+            }
+        };
+        let tcp = TcpConfig {
+            segment: self.segment_bytes,
+            window: self.window_bytes,
+            initial_window: self.initial_window,
+            min_rto: Ps(self.min_rto_ps),
+            granularity: Ps(self.clock_granularity_ps),
+            retries: self.retries,
+            delayed_ack: self.delayed_ack,
+            delayed_ack_timeout: Ps(self.delayed_ack_timeout_ps),
+            sack: self.sack,
+            recovery: match self.recovery {
+                RecoverySpec::Prr => Recovery::Prr,
+                RecoverySpec::Classic => Recovery::Classic,
+            },
+            control: match self.congestion_control {
+                ControlSpec::Newreno => ControlKind::NewReno,
+                ControlSpec::Cubic => ControlKind::Cubic,
+                ControlSpec::Dctcp => ControlKind::Dctcp,
+            },
+            ecn: marking != Marking::None,
+            counts_bytes: self.counts_bytes,
+            idle_restart: self.idle_restart,
+            rescue: self.rescue,
+            reduces_by_pipe: self.reduces_by_pipe,
+            ..TcpConfig::RFC
+        };
+        EthernetConfig {
+            tcp,
+            overhead: self.overhead_bytes,
+            buffer: self.buffer_bytes,
+            nic_buffer: self.nic_queue_bytes.unwrap_or(u64::MAX),
+            marking,
+            connection_per_pair: self.connection_per_pair,
+            seed: needs.seed,
+            window: needs.window,
+        }
+    }
+}
+
+impl Default for EthernetSpec {
+    fn default() -> EthernetSpec {
+        EthernetSpec {
+            segment_bytes: 1448,
+            overhead_bytes: 54,
+            buffer_bytes: 1 << 19,
+            nic_queue_bytes: None,
+            window_bytes: 1 << 19,
+            min_rto_ps: 50_000_000_000,
+            clock_granularity_ps: 1_000_000,
+            retries: 15,
+            initial_window: 10,
+            delayed_ack: 1,
+            delayed_ack_timeout_ps: 40_000_000_000,
+            sack: true,
+            recovery: RecoverySpec::Prr,
+            congestion_control: ControlSpec::Newreno,
+            marking: MarkingSpec::None,
+            connection_per_pair: false,
+            counts_bytes: true,
+            idle_restart: true,
+            rescue: true,
+            reduces_by_pipe: false,
+        }
+    }
+}
+
+impl NetworkModel for EthernetSpec {
+    fn link_bytes(&self) -> u64 {
+        600
+    }
+
+    fn keeps_paths(&self) -> bool {
+        true
+    }
+
+    fn unfolded(&self, _: &mut dyn Iterator<Item = (Rate, Ps)>) -> Option<&'static str> {
+        Some("whose frame is lost in a full queue differs from one NPU to the other")
+    }
+
+    fn tables(&self) -> Vec<&'static Declaration> {
+        Ethernet::<Arc<dyn Fabric>>::tables()
+    }
+}
+
+impl BuildNetwork for EthernetSpec {
+    type Network = Ethernet<Arc<dyn Fabric>>;
+
+    fn check(&self, needs: &NetworkNeeds) -> Result<(), Refusal> {
+        let at_least = |field: &str, value: u64, least: u64, message: &str| match value < least {
+            true => Err(Refusal::of(&format!("network.{field}"), message).at_least(least)),
+            false => Ok(()),
+        };
+        at_least("segment_bytes", self.segment_bytes.into(), 1, "a segment needs bytes")?;
+        at_least("overhead_bytes", self.overhead_bytes.into(), 1, "an acknowledgement needs bytes")?;
+        // An acknowledgement may have three SACK blocks.
+        let largest = self.segment_bytes.max(3 * 8).saturating_add(self.overhead_bytes);
+        if largest > LARGEST_FRAME {
+            let message = format!("a frame of {largest} B");
+            let accepted = format!("segment and overhead of up to {LARGEST_FRAME} B together");
+            return Err(Refusal::of("network.segment_bytes", message).accepting(accepted));
+        }
+        at_least("buffer_bytes", self.buffer_bytes, largest.into(), "a buffer that holds no full frame")?;
+        let nic = self.nic_queue_bytes.unwrap_or(u64::MAX);
+        at_least("nic_queue_bytes", nic, largest.into(), "a queue that holds no full frame")?;
+        at_least("window_bytes", self.window_bytes, self.segment_bytes.into(), "a window that holds no full segment")?;
+        at_least("min_rto_ps", self.min_rto_ps, 1, "a timeout that expires at once")?;
+        at_least("initial_window", self.initial_window.into(), 1, "nothing could be sent")?;
+        at_least("delayed_ack", self.delayed_ack.into(), 1, "an acknowledgement needs a segment")?;
+        at_least("delayed_ack_timeout_ps", self.delayed_ack_timeout_ps, 1, "a time that is over at once")?;
+        if let MarkingSpec::Red { least_bytes, most_bytes, .. } = self.marking {
+            at_least("marking.most_bytes", most_bytes, least_bytes.saturating_add(1), "it is not above the smaller one")?;
+        }
+        if needs.classes > 1 {
+            let message = "this backend has no buffers of their own for rings and direct all-to-alls of an ACE";
+            return Err(Refusal::of("endpoint.transit", message).accepting("another backend"));
+        }
+        Ok(())
+    }
+
+    fn build(&self, fabric: Arc<dyn Fabric>, needs: &NetworkNeeds) -> Self::Network {
+        Ethernet::new(fabric, self.config(needs))
+    }
+}
