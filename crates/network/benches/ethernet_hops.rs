@@ -112,8 +112,13 @@ impl Trees {
             Some(if up < hosts { up } else { host ^ bit })
         };
         let mirror = |host: u32| hosts - 1 - host;
-        let up = [(0..hosts).map(parent).collect::<Vec<_>>(), (0..hosts).map(|h| parent(mirror(h)).map(mirror)).collect()];
-        let down = [0, 1].map(|t: usize| (0..hosts).map(|h| (0..hosts).filter(|&c| up[t][c as usize] == Some(h)).collect()).collect::<Vec<Vec<u32>>>());
+        let up =
+            [(0..hosts).map(parent).collect::<Vec<_>>(), (0..hosts).map(|h| parent(mirror(h)).map(mirror)).collect()];
+        let down = [0, 1].map(|t: usize| {
+            (0..hosts)
+                .map(|h| (0..hosts).filter(|&c| up[t][c as usize] == Some(h)).collect())
+                .collect::<Vec<Vec<u32>>>()
+        });
         let from = [0, 1].map(|t: usize| down[t].iter().map(|d| vec![0; d.len()]).collect());
         let none = || vec![0; hosts as usize];
         Trees { hosts, chunks, len: vector / 2 / u64::from(chunks), up, down, from, reduced: [none(), none()], done: 0 }
@@ -147,7 +152,11 @@ impl Trees {
 
 impl Pattern for Trees {
     fn begin(&mut self, host: u32, send: &mut dyn FnMut(Post)) {
-        (0..2).filter(|&tree| self.down[tree][host as usize].is_empty()).collect::<Vec<_>>().into_iter().for_each(|tree| self.reduce(tree, host, send));
+        (0..2)
+            .filter(|&tree| self.down[tree][host as usize].is_empty())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|tree| self.reduce(tree, host, send));
     }
 
     fn arrived(&mut self, host: u32, tag: u64, send: &mut dyn FnMut(Post)) {
@@ -221,7 +230,8 @@ fn run(name: &str, hosts: u32, buffer: u64, pattern: &mut dyn Pattern) {
 }
 
 fn main() {
-    let direct = |hosts: u32, vector: u64| Direct { hosts, part: vector / u64::from(hosts), got: vec![0; hosts as usize] };
+    let direct =
+        |hosts: u32, vector: u64| Direct { hosts, part: vector / u64::from(hosts), got: vec![0; hosts as usize] };
     let large = 8 << 20;
     run("direct, 8 hosts, 8 MiB", 8, large, &mut direct(8, 8 << 20));
     run("direct, 128 hosts, 16 MiB", 128, large, &mut direct(128, 16 << 20));

@@ -26,6 +26,7 @@ BLOCKS_BYTES: Final = 24
 """Bytes that SACK blocks add to an acknowledgement at most."""
 QUEUE_ACCEPTED: Final = f"unbounded, or {SIZE.accepted}"
 MS: Final = 1_000_000_000
+PS_PER_S: Final = 1e12
 
 
 def _queue_text(value: int | None) -> str:
@@ -45,10 +46,8 @@ Queue = Annotated[int | None, BeforeValidator(_queue), PlainSerializer(_queue_te
 Switch = Literal["on", "off"]
 
 PROFILES: Final[dict[str, dict[str, Any]]] = {
-    "rfc": {"clock_granularity_ps": 1_000_000, "retries": 15, "counts_bytes": True, "idle_restart": True,
-            "rescue": True, "reduces_by_pipe": False},
-    "ns3-3.37": {"clock_granularity_ps": MS, "retries": 6, "counts_bytes": False, "idle_restart": False,
-                 "rescue": False, "reduces_by_pipe": True},
+    "rfc": {"dialect": "rfc", "clock_granularity_ps": 1_000_000, "retries": 15, "idle_restart": True},
+    "ns3-3.37": {"dialect": "ns3", "clock_granularity_ps": MS, "retries": 6, "idle_restart": False},
 }
 """What the profiles differ in: `rfc` follows RFC 5681, 6298, 6675 and 6937; `ns3-3.37` does what that version of ns-3 does
 by default."""
@@ -183,7 +182,7 @@ class EthernetNetwork(NetworkSection):
             "rto_rounds": time_ps // self.min_rto,
             "forwarded_bytes": found["forwarded_bytes"],
             "max_queue_bytes": found["max_queue_bytes"],
-            **{f"{name}_s": None if time < 0 else seconds(time) for name, time in trip.items()},
+            **{f"{name}_s": None if time is None else time / PS_PER_S for name, time in trip.items()},
         }
 
     def events(self, preview: Preview, messages: int, *, forwards: bool) -> float:

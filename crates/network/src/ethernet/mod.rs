@@ -151,6 +151,11 @@ impl<F: Fabric> Ethernet<F> {
         self.counts
     }
 
+    /// Frames that found no room.
+    pub fn drops(&self) -> u64 {
+        self.links.iter().map(|link| link.counts.drops).sum()
+    }
+
     /// The tables of [`Network::counters`].
     pub fn tables() -> Vec<&'static Declaration> {
         tables::all()
@@ -537,7 +542,11 @@ impl<F: Fabric> Network for Ethernet<F> {
     }
 
     fn wire(&self) -> Wire {
-        Wire { sent: self.books.accepted + self.counts.resent_bytes, dropped: self.dropped_payload, resent: self.counts.resent_bytes }
+        Wire {
+            sent: self.books.accepted + self.counts.resent_bytes,
+            dropped: self.dropped_payload,
+            resent: self.counts.resent_bytes,
+        }
     }
 
     fn further_work(&self) -> u64 {

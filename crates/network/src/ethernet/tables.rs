@@ -15,7 +15,7 @@ syncline_core::table! {
         /// Segments that were sent again.
         retransmissions: Vec<i64> as Count,
         /// Bytes of payload that were sent again.
-        retransmitted: Vec<i64> as Bytes,
+        retransmitted_bytes: Vec<i64> as Bytes,
         /// Retransmission timers that expired.
         rto_events: Vec<i64> as Count,
         /// Connections on which one did.
@@ -29,15 +29,15 @@ syncline_core::table! {
         /// Frames that outputs of switches took, acknowledgements included.
         packets_forwarded: Vec<i64> as Count,
         /// Their bytes on the wire.
-        forwarded: Vec<i64> as Bytes,
+        forwarded_bytes: Vec<i64> as Bytes,
         /// The most bytes that waited at an output of a switch at a time.
-        max_queue: Vec<i64> as Bytes,
+        max_queue_bytes: Vec<i64> as Bytes,
         /// Round trips that were measured.
         rtt_samples: Vec<i64> as Count,
-        /// The time that half of them did not exceed; -1 if there are none.
-        rtt_p50: Vec<i64> as Picoseconds,
-        /// The time that 99 of 100 did not exceed; -1 if there are none.
-        rtt_p99: Vec<i64> as Picoseconds,
+        /// The time that half of them did not exceed; null if there are none.
+        rtt_p50_ps: Vec<Option<i64>> as Picoseconds,
+        /// The time that 99 of 100 did not exceed; null if there are none.
+        rtt_p99_ps: Vec<Option<i64>> as Picoseconds,
     }
 }
 
@@ -51,17 +51,17 @@ syncline_core::table! {
         /// Frames that the queue took.
         frames: Vec<i64> as Count,
         /// Their bytes on the wire.
-        sent: Vec<i64> as Bytes,
+        sent_bytes: Vec<i64> as Bytes,
         /// Frames that found no room.
         drops: Vec<i64> as Count,
         /// Their bytes on the wire.
-        dropped: Vec<i64> as Bytes,
+        dropped_bytes: Vec<i64> as Bytes,
         /// Frames that were marked.
         marks: Vec<i64> as Count,
         /// The most bytes that waited at a time.
-        peak: Vec<i64> as Bytes,
+        peak_bytes: Vec<i64> as Bytes,
         /// Time that a byte waited, on average.
-        mean_wait: Vec<i64> as Picoseconds,
+        mean_wait_ps: Vec<i64> as Picoseconds,
     }
 }
 
@@ -81,24 +81,24 @@ pub fn fill<F: Fabric>(net: &Ethernet<F>) -> Vec<Table> {
 
 fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
     let switches = || net.links[net.first_switch_link as usize..].iter().map(|link| link.counts);
-    let percentile = |percent| net.trips.percentile(percent).map_or(-1, |Ps(time)| number(time));
+    let percentile = |percent| net.trips.percentile(percent).map(|Ps(time)| number(time));
     let all = || net.links.iter().map(|link| link.counts);
     Totals {
         connections: vec![net.lines.len() as i64],
         segments_sent: vec![number(net.counts.segments)],
         retransmissions: vec![number(net.counts.resent)],
-        retransmitted: vec![number(net.counts.resent_bytes)],
+        retransmitted_bytes: vec![number(net.counts.resent_bytes)],
         rto_events: vec![number(net.counts.timeouts)],
         flows_with_rto: vec![number(net.counts.connections_with_timeout)],
         fast_recoveries: vec![number(net.counts.recoveries)],
         drops: vec![number(all().map(|c| c.drops).sum())],
         marks: vec![number(all().map(|c| c.marks).sum())],
         packets_forwarded: vec![number(switches().map(|c| c.frames).sum())],
-        forwarded: vec![number(switches().map(|c| c.bytes).sum())],
-        max_queue: vec![number(switches().map(|c| c.peak).max().unwrap_or(0))],
+        forwarded_bytes: vec![number(switches().map(|c| c.bytes).sum())],
+        max_queue_bytes: vec![number(switches().map(|c| c.peak).max().unwrap_or(0))],
         rtt_samples: vec![number(net.trips.total())],
-        rtt_p50: vec![percentile(50)],
-        rtt_p99: vec![percentile(99)],
+        rtt_p50_ps: vec![percentile(50)],
+        rtt_p99_ps: vec![percentile(99)],
     }
 }
 
@@ -109,13 +109,13 @@ fn queues<F: Fabric>(net: &Ethernet<F>) -> Queues {
         table.node.push(net.fabric.node_name(NodeId(node.0)));
         table.port.push(net.fabric.port_name(node, port));
         table.frames.push(number(counts.frames));
-        table.sent.push(number(counts.bytes));
+        table.sent_bytes.push(number(counts.bytes));
         table.drops.push(number(counts.drops));
-        table.dropped.push(number(counts.dropped_bytes));
+        table.dropped_bytes.push(number(counts.dropped_bytes));
         table.marks.push(number(counts.marks));
-        table.peak.push(number(counts.peak));
+        table.peak_bytes.push(number(counts.peak));
         let mean = counts.waited.checked_div(counts.bytes.into()).unwrap_or(0);
-        table.mean_wait.push(i64::try_from(mean).unwrap_or(i64::MAX));
+        table.mean_wait_ps.push(i64::try_from(mean).unwrap_or(i64::MAX));
     }
     table
 }

@@ -7,7 +7,7 @@ use syncline_core::table::Declaration;
 use syncline_core::{Ps, Rate, Refusal};
 use syncline_network::ethernet::link::Marking;
 use syncline_network::ethernet::tcp::control::ControlKind;
-use syncline_network::ethernet::tcp::{Recovery, TcpConfig};
+use syncline_network::ethernet::tcp::{Dialect, Recovery, TcpConfig};
 use syncline_network::ethernet::{Ethernet, EthernetConfig};
 use syncline_topology::Fabric;
 
@@ -50,14 +50,10 @@ pub struct EthernetSpec {
     pub marking: MarkingSpec,
     /// Whether all messages between two NPUs share a connection.
     pub connection_per_pair: bool,
-    /// Whether an acknowledgement counts for the bytes that it covers.
-    pub counts_bytes: bool,
+    /// What is followed where implementations differ.
+    pub dialect: DialectSpec,
     /// Whether the window falls back after an idle time.
     pub idle_restart: bool,
-    /// Whether a recovery may send one segment again that nothing else calls for.
-    pub rescue: bool,
-    /// Whether a reduction is measured by what is estimated to be in flight.
-    pub reduces_by_pipe: bool,
 }
 
 /// How the window develops during recovery.
@@ -68,6 +64,16 @@ pub enum RecoverySpec {
     Prr,
     /// Half of what was in flight.
     Classic,
+}
+
+/// What is followed where implementations differ.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DialectSpec {
+    /// The RFCs.
+    Rfc,
+    /// ns-3.37.
+    Ns3,
 }
 
 /// Congestion controls.
@@ -133,10 +139,11 @@ impl EthernetSpec {
                 ControlSpec::Dctcp => ControlKind::Dctcp,
             },
             ecn: marking != Marking::None,
-            counts_bytes: self.counts_bytes,
+            dialect: match self.dialect {
+                DialectSpec::Rfc => Dialect::Rfc,
+                DialectSpec::Ns3 => Dialect::Ns3,
+            },
             idle_restart: self.idle_restart,
-            rescue: self.rescue,
-            reduces_by_pipe: self.reduces_by_pipe,
             ..TcpConfig::RFC
         };
         EthernetConfig {
@@ -171,10 +178,8 @@ impl Default for EthernetSpec {
             congestion_control: ControlSpec::Newreno,
             marking: MarkingSpec::None,
             connection_per_pair: false,
-            counts_bytes: true,
+            dialect: DialectSpec::Rfc,
             idle_restart: true,
-            rescue: true,
-            reduces_by_pipe: false,
         }
     }
 }
@@ -223,7 +228,12 @@ impl BuildNetwork for EthernetSpec {
         at_least("delayed_ack", self.delayed_ack.into(), 1, "an acknowledgement needs a segment")?;
         at_least("delayed_ack_timeout_ps", self.delayed_ack_timeout_ps, 1, "a time that is over at once")?;
         if let MarkingSpec::Red { least_bytes, most_bytes, .. } = self.marking {
-            at_least("marking.most_bytes", most_bytes, least_bytes.saturating_add(1), "it is not above the smaller one")?;
+            at_least(
+                "marking.most_bytes",
+                most_bytes,
+                least_bytes.saturating_add(1),
+                "it is not above the smaller one",
+            )?;
         }
         if needs.classes > 1 {
             let message = "this backend has no buffers of their own for rings and direct all-to-alls of an ACE";

@@ -16,6 +16,8 @@
 pub mod control;
 pub mod receiver;
 pub mod reduction;
+#[cfg(test)]
+mod rules;
 pub mod scoreboard;
 pub mod sender;
 pub mod timer;
@@ -36,6 +38,20 @@ pub enum Recovery {
     Prr,
     /// It is half of what was in flight, from the start (RFC 6675, section 5, step 4.2; RFC 6582).
     Classic,
+}
+
+/// What is followed where implementations differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// The RFCs.
+    Rfc,
+    /// ns-3.37. In slow start an acknowledgement counts for a segment whatever it covers (RFC 5681, equation 2: for the bytes that
+    /// it covers, one segment at most). A loss halves the estimate of what is in flight (RFC 5681, equation 4: all that is not
+    /// acknowledged). Below the target of a recovery no more is sent than arrives, unless what was sent again is acknowledged in
+    /// order (RFC 6937: the slow start bound). If there are no new bytes, a recovery sends again whatever is not known to have arrived
+    /// (RFC 6675, section 4, rule 3: only below what is). What was sent again and has arrived counts as in flight until it is
+    /// acknowledged in order. The acknowledgement that ends a recovery makes the window grow.
+    Ns3,
 }
 
 /// What connections are like.
@@ -67,16 +83,10 @@ pub struct TcpConfig {
     pub control: ControlKind,
     /// Whether routers mark instead of dropping, and senders reduce their window for it (RFC 3168).
     pub ecn: bool,
-    /// Whether an acknowledgement counts for the bytes that it covers, one segment at most (RFC 5681, equation 2); else for a
-    /// segment whatever it covers.
-    pub counts_bytes: bool,
+    /// What is followed where implementations differ.
+    pub dialect: Dialect,
     /// Whether the window falls back to the first one after an idle time (RFC 5681, section 4.1).
     pub idle_restart: bool,
-    /// Whether a segment that nothing else calls for is sent again once in a recovery (RFC 6675, section 4, rule 4).
-    pub rescue: bool,
-    /// What proportional rate reduction divides by: all that is not acknowledged (RFC 6937, section 3), or only what is
-    /// estimated to be in flight.
-    pub reduces_by_pipe: bool,
 }
 
 impl TcpConfig {
@@ -95,20 +105,16 @@ impl TcpConfig {
         recovery: Recovery::Prr,
         control: ControlKind::NewReno,
         ecn: false,
-        counts_bytes: true,
+        dialect: Dialect::Rfc,
         idle_restart: true,
-        rescue: true,
-        reduces_by_pipe: false,
     };
 
     /// As in ns-3.37.
     pub const NS3: TcpConfig = TcpConfig {
         granularity: Ps(1_000_000_000),
         retries: 6,
-        counts_bytes: false,
+        dialect: Dialect::Ns3,
         idle_restart: false,
-        rescue: false,
-        reduces_by_pipe: true,
         ..TcpConfig::RFC
     };
 }

@@ -23,15 +23,17 @@ impl Reduction {
     }
 
     /// An acknowledgement says that `delivered` more bytes have arrived, and `pipe` are estimated to be in flight. Returns the
-    /// new window. The slow start reduction bound is used, and the first segment is sent whatever else holds.
-    pub fn window(&mut self, delivered: u64, pipe: u64, ssthresh: u64, segment: u64) -> u64 {
+    /// new window. Below the target the slow start reduction bound is used if it `catches_up`, and otherwise no more is sent than
+    /// arrives. The first segment is sent whatever else holds.
+    pub fn window(&mut self, delivered: u64, pipe: u64, ssthresh: u64, segment: u64, catches_up: bool) -> u64 {
         self.delivered += delivered;
         let send = if pipe > ssthresh {
             let share = u128::from(self.delivered) * u128::from(ssthresh);
             let share = share.div_ceil(u128::from(self.flight));
             u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.out)
         } else {
-            let limit = self.delivered.saturating_sub(self.out).max(delivered) + segment;
+            let caught_up = self.delivered.saturating_sub(self.out).max(delivered) + segment;
+            let limit = if catches_up { caught_up } else { delivered };
             limit.min(ssthresh - pipe)
         };
         pipe + if self.out == 0 { send.max(segment) } else { send }
@@ -51,7 +53,7 @@ mod tests {
         for arrived in 3..20 {
             let delivered = if arrived == 3 { 3 } else { 1 };
             pipe -= delivered;
-            let window = reduction.window(delivered, pipe, 10, 1);
+            let window = reduction.window(delivered, pipe, 10, 1, true);
             while pipe < window {
                 pipe += 1;
                 sent += 1;
@@ -64,7 +66,7 @@ mod tests {
     #[test]
     fn the_first_segment_always_goes() {
         let mut reduction = Reduction::begin(1000);
-        assert_eq!(reduction.window(0, 900, 500, 100), 1000);
+        assert_eq!(reduction.window(0, 900, 500, 100, true), 1000);
     }
 
     /// Below the target the window grows again, by one segment more than what arrives.
@@ -72,7 +74,7 @@ mod tests {
     fn below_the_target_it_catches_up() {
         let mut reduction = Reduction::begin(20);
         reduction.sent(1);
-        assert_eq!(reduction.window(1, 3, 10, 1), 5);
-        assert_eq!(reduction.window(1, 9, 10, 1), 10);
+        assert_eq!(reduction.window(1, 3, 10, 1, true), 5);
+        assert_eq!(reduction.window(1, 9, 10, 1, true), 10);
     }
 }

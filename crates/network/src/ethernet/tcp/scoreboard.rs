@@ -16,12 +16,28 @@ pub struct Scoreboard {
     pub lost_to: u64,
     /// HighRxt: all bytes below this that have not arrived were sent again.
     pub resent_to: u64,
+    /// Ranges that arrived after they had been sent again, if they are wanted: see [`Scoreboard::with_ghosts`].
+    ghosts: Option<Vec<Range>>,
 }
 
 impl Scoreboard {
     /// Nothing is known of the bytes from `una` on.
     pub fn new(una: u64) -> Scoreboard {
         Scoreboard { lost_to: una, resent_to: una, ..Scoreboard::default() }
+    }
+
+    /// The same, with an estimate of what is in flight that goes on to count what was sent again and has arrived, until it is
+    /// acknowledged in order: as ns-3.37 does.
+    pub fn with_ghosts(una: u64) -> Scoreboard {
+        Scoreboard { ghosts: Some(Vec::new()), ..Scoreboard::new(una) }
+    }
+
+    /// Nothing counts as sent again any more, since all is lost: a timer has expired.
+    pub fn lose_all(&mut self, una: u64, nxt: u64) {
+        (self.lost_to, self.resent_to) = (nxt, una);
+        if let Some(ghosts) = &mut self.ghosts {
+            ghosts.clear();
+        }
     }
 
     /// Bytes above the acknowledged ones that have arrived.
@@ -49,6 +65,9 @@ impl Scoreboard {
         }
         self.lost_to = self.lost_to.max(una);
         self.resent_to = self.resent_to.max(una);
+        if let Some(ghosts) = &mut self.ghosts {
+            ghosts.retain(|ghost| ghost.1 > una);
+        }
     }
 
     /// Bytes have arrived, says a SACK block. Returns how many of them are news.
@@ -60,6 +79,14 @@ impl Scoreboard {
             if begin <= from && to <= end {
                 return 0;
             }
+        }
+        if let Some(mut ghosts) = self.ghosts.take() {
+            let mut at = from;
+            while let Some(hole) = self.hole(at, to.min(self.resent_to)) {
+                at = hole.1;
+                ghosts.push(hole);
+            }
+            self.ghosts = Some(ghosts);
         }
         let mut known = 0;
         for &(begin, end) in &self.sacked[first..last] {
@@ -98,7 +125,8 @@ impl Scoreboard {
     /// Bytes that are in flight, as far as one can tell (`SetPipe`): what has not arrived and is not lost, and what was sent
     /// again.
     pub fn pipe(&self, una: u64, nxt: u64) -> u64 {
-        self.missing(self.lost_to.max(una), nxt) + self.missing(una, self.resent_to)
+        let ghosts: u64 = self.ghosts.iter().flatten().map(|&(from, to)| to - from.max(una)).sum();
+        self.missing(self.lost_to.max(una), nxt) + self.missing(una, self.resent_to) + ghosts
     }
 
     /// The first range from `from` on, and below `to`, that has not arrived.

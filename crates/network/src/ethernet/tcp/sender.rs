@@ -8,7 +8,7 @@ use super::control::{Acked, Control, Window};
 use super::reduction::Reduction;
 use super::scoreboard::{Range, Scoreboard};
 use super::timer::RoundTrip;
-use super::{DUP_THRESH, Recovery, TcpConfig};
+use super::{DUP_THRESH, Dialect, Recovery, TcpConfig};
 use syncline_core::Ps;
 
 /// A segment to send.
@@ -72,8 +72,6 @@ struct Trouble {
     /// The estimate of what is in flight, until something changes it.
     pipe: u64,
     reduction: Reduction,
-    /// Whether the segment that only the last rule calls for has been sent (RFC 6675, section 4, rule 4).
-    rescued: bool,
     /// Whether the first segment of the recovery is to be sent whatever is in flight (RFC 6675, section 5, step 4.3).
     first: bool,
 }
@@ -203,6 +201,8 @@ impl Sender {
         let mut rtt = None;
         let outstanding = self.nxt > self.una;
         let known = self.trouble.as_ref().map_or(0, |trouble| trouble.board.sacked());
+        // Whether what was sent again is acknowledged in order.
+        let repaired = ack.next > self.una && self.trouble.as_ref().is_some_and(|t| t.board.resent_to > self.una);
         if ack.next > self.una {
             delivered += ack.next - self.una;
             let (news, measured) = self.advance(now, ack, config);
@@ -216,7 +216,7 @@ impl Sender {
                 }
                 return rtt;
             }
-            self.trouble = Some(Box::new(Trouble::new(self.una)));
+            self.trouble = Some(Box::new(Trouble::new(self.una, config)));
         }
         let (una, nxt) = (self.una, self.nxt);
         let segment = u64::from(config.segment);
@@ -238,7 +238,7 @@ impl Sender {
         trouble.estimate(una, nxt, config);
         match trouble.phase {
             Phase::Disorder => self.in_disorder(acked, delivered, config, counts),
-            Phase::Recovery => self.in_recovery(acked, delivered, config),
+            Phase::Recovery => self.in_recovery(acked, delivered, repaired, config),
             Phase::Loss => self.in_loss(acked, config),
         }
         rtt
@@ -266,7 +266,6 @@ impl Sender {
         counts.recoveries += 1;
         let segment = u64::from(config.segment);
         trouble.phase = Phase::Recovery;
-        trouble.rescued = false;
         trouble.first = true;
         let before = trouble.board.pipe(self.una, self.nxt);
         self.recover = self.nxt;
@@ -275,23 +274,27 @@ impl Sender {
         trouble.board.lost_to = trouble.board.lost_to.max(end.min(self.una + segment));
         trouble.board.resent_to = self.una;
         trouble.estimate(self.una, self.nxt, config);
-        let flight = if config.reduces_by_pipe { before } else { self.nxt - self.una };
+        let outstanding = self.nxt - self.una;
+        let flight = if config.dialect == Dialect::Ns3 { before } else { outstanding };
         self.window.ssthresh = self.control.on_loss(&self.window, flight, config);
-        trouble.reduction = Reduction::begin(flight);
+        trouble.reduction = Reduction::begin(outstanding);
         self.reduced_to = self.nxt;
         self.tell_reduced = config.ecn;
         self.window.cwnd = match config.recovery {
-            Recovery::Prr => trouble.reduction.window(delivered, trouble.pipe, self.window.ssthresh, segment),
+            Recovery::Prr => trouble.reduction.window(delivered, trouble.pipe, self.window.ssthresh, segment, true),
             Recovery::Classic => self.window.ssthresh,
         };
     }
 
-    fn in_recovery(&mut self, acked: Option<Acked>, delivered: u64, config: &TcpConfig) {
+    fn in_recovery(&mut self, acked: Option<Acked>, delivered: u64, repaired: bool, config: &TcpConfig) {
         let Some(trouble) = &mut self.trouble else { return };
         if self.una >= self.recover {
             // RFC 6937, section 3; RFC 6582, section 3.2, step 3.
             self.window.cwnd = self.window.ssthresh;
             self.trouble_is_over();
+            if let (Dialect::Ns3, Some(acked)) = (config.dialect, acked) {
+                self.control.grow(&mut self.window, &acked, config);
+            }
             return;
         }
         let segment = u64::from(config.segment);
@@ -303,7 +306,9 @@ impl Sender {
         }
         if config.recovery == Recovery::Prr {
             let delivered = if config.sack || acked.is_some() { delivered } else { segment };
-            self.window.cwnd = trouble.reduction.window(delivered, trouble.pipe, self.window.ssthresh, segment);
+            let (pipe, ssthresh) = (trouble.pipe, self.window.ssthresh);
+            let catches_up = config.dialect == Dialect::Rfc || repaired;
+            self.window.cwnd = trouble.reduction.window(delivered, pipe, ssthresh, segment, catches_up);
         }
     }
 
@@ -347,10 +352,11 @@ impl Sender {
         }
         counts.timeouts += 1;
         counts.connections_with_timeout += u64::from(!std::mem::replace(&mut self.has_timed_out, true));
-        let trouble = self.trouble.get_or_insert_with(|| Box::new(Trouble::new(self.una)));
+        let trouble = self.trouble.get_or_insert_with(|| Box::new(Trouble::new(self.una, config)));
         if self.trip.doubled == 0 {
-            let pipe = if trouble.phase == Phase::Disorder { trouble.board.pipe(self.una, self.nxt) } else { trouble.pipe };
-            let flight = if config.reduces_by_pipe { pipe } else { self.nxt - self.una };
+            let pipe =
+                if trouble.phase == Phase::Disorder { trouble.board.pipe(self.una, self.nxt) } else { trouble.pipe };
+            let flight = if config.dialect == Dialect::Ns3 { pipe } else { self.nxt - self.una };
             self.window.ssthresh = self.control.on_loss(&self.window, flight, config);
         }
         self.control.on_timeout();
@@ -362,8 +368,7 @@ impl Sender {
         trouble.phase = Phase::Loss;
         trouble.duplicates = 0;
         trouble.first = false;
-        trouble.board.lost_to = self.nxt;
-        trouble.board.resent_to = self.una;
+        trouble.board.lose_all(self.una, self.nxt);
         trouble.estimate(self.una, self.nxt, config);
         self.deadline = now + self.trip.timeout(config);
         true
@@ -421,7 +426,8 @@ impl Sender {
             return None;
         }
         let from = trouble.board.resent_to.max(self.una);
-        // RFC 6675, section 4, NextSeg, rules 1 to 4.
+        // RFC 6675, section 4, NextSeg, rules 1 to 3. Rule 4, which sends the last segment again in case it is lost too, is
+        // left out, as in most implementations: it would do so in almost every recovery.
         let lost = trouble.board.hole(from, trouble.board.lost_to);
         let (seq, end) = if let Some(lost) = lost {
             lost
@@ -429,18 +435,12 @@ impl Sender {
             trouble.pipe += new;
             trouble.reduction.sent(new);
             return Some(self.new_segment(now, new, config, counts));
-        } else if let Some(below) = trouble.board.highest().and_then(|highest| trouble.board.hole(from, highest)) {
-            if trouble.phase == Phase::Loss {
-                return None;
-            }
-            below
-        } else if config.rescue && config.sack && trouble.phase == Phase::Recovery && !trouble.rescued {
-            trouble.rescued = true;
-            let last = self.nxt.saturating_sub(segment).max(trouble.board.highest().unwrap_or(self.una)).max(self.una);
-            let Some(rest) = trouble.board.hole(last, self.nxt) else { return None };
-            trouble.pipe += rest.1 - rest.0;
-            trouble.reduction.sent(rest.1 - rest.0);
-            return Some(Self::again(&mut self.timed_end, self.una, rest, counts));
+        } else if trouble.phase == Phase::Recovery {
+            let highest = match config.dialect {
+                Dialect::Rfc => trouble.board.highest()?,
+                Dialect::Ns3 => self.nxt,
+            };
+            trouble.board.hole(from, highest)?
         } else {
             return None;
         };
@@ -473,17 +473,12 @@ impl Sender {
 }
 
 impl Trouble {
-    fn new(una: u64) -> Trouble {
-        let board = Scoreboard::new(una);
-        Trouble {
-            phase: Phase::Disorder,
-            board,
-            duplicates: 0,
-            pipe: 0,
-            reduction: Reduction::begin(1),
-            rescued: false,
-            first: false,
-        }
+    fn new(una: u64, config: &TcpConfig) -> Trouble {
+        let board = match config.dialect {
+            Dialect::Rfc => Scoreboard::new(una),
+            Dialect::Ns3 => Scoreboard::with_ghosts(una),
+        };
+        Trouble { phase: Phase::Disorder, board, duplicates: 0, pipe: 0, reduction: Reduction::begin(1), first: false }
     }
 
     /// Estimates what is in flight. Without SACK, every duplicate acknowledgement stands for a segment that has arrived (RFC

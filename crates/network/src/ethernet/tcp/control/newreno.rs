@@ -1,6 +1,7 @@
 //! Slow start and congestion avoidance of RFC 5681, which NewReno (RFC 6582) keeps.
 
 use super::{Acked, TcpConfig, Window};
+use crate::ethernet::tcp::Dialect;
 
 /// New bytes were acknowledged (section 3.1).
 #[inline(always)]
@@ -8,7 +9,7 @@ pub fn grow(window: &mut Window, acked: &Acked, config: &TcpConfig) {
     let segment = u64::from(config.segment);
     if window.cwnd < window.ssthresh {
         // Equation 2.
-        window.cwnd += if config.counts_bytes { acked.bytes.min(segment) } else { segment };
+        window.cwnd += if config.dialect == Dialect::Rfc { acked.bytes.min(segment) } else { segment };
     } else {
         // Equation 3.
         window.cwnd += (segment * segment / window.cwnd).max(1);
