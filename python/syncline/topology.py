@@ -211,6 +211,10 @@ class Topology:
             ],
         }
 
+    def attributes(self) -> list[dict[str, Any]]:
+        """Attributes of nodes: its switches have none."""
+        return []
+
     def __str__(self) -> str:
         return "_".join(str(d) for d in self.dims)
 

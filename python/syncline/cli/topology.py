@@ -94,8 +94,9 @@ def _named(text: str) -> Graph | Topology:
     """What a word of the command line stands for: a file if there is one, a path if it looks like one."""
     from syncline import inputs
     from syncline.errors import command_line
-    from syncline.fabric import files, machines
-    from syncline.topology import TopologyError, parse
+    from syncline.fabric import files, machines, topologies
+    from syncline.fabric.topologies import Wired
+    from syncline.topology import TopologyError
 
     path = inputs.given(text)
     if path == inputs.STANDARD_INPUT:
@@ -107,9 +108,14 @@ def _named(text: str) -> Graph | Topology:
         if _is_file(path) or path.suffix or len(path.parts) > 1:
             return files.load(path)
     try:
-        return parse(text)
+        fabric = topologies.parse(text)
     except TopologyError as error:
         raise command_line("T", text, error.message, error.accepted) from None
+    if not isinstance(fabric, Wired):
+        return fabric
+    if fabric.gpu is not None:
+        raise command_line("T", text, "this is a machine", f'--machine "{fabric}"')
+    return fabric.graph
 
 
 def _is_file(path: Path) -> bool:

@@ -1,4 +1,5 @@
-"""Draws machines in rows: NPUs in the middle, NVSwitches below, PCIe, CPUs and NICs above, the network on top.
+"""Draws machines in rows: NPUs in the middle, NVSwitches below, PCIe, CPUs and NICs above, the network on top. Networks
+of switches have NPUs below and the switches above them, level by level; super-nodes are drawn as machines are.
 
 A machine whose NPUs are linked to each other and that has several CPUs gets two rows of NPUs that face each other, each
 with its own CPUs. Of a large cluster the first two machines and the last are drawn; of one of racks the first.
@@ -126,7 +127,8 @@ class _Layout:
         if host is not None:
             below = CURVE_REACH * _depth(0.6 * (right - left)) if direct else 0.0
             top, bottom = min(ys) - size.height / 2 - 14, max(ys) + size.height / 2 + 30 + below
-            frame = Frame(left - 14, top, right - left + 28, bottom - top, f"node {host}")
+            name = graph.nodes[members[0]].name.split(" ")[0]  # a node of a cluster, or a super-node
+            frame = Frame(left - 14, top, right - left + 28, bottom - top, f"{name} {host}")
             self.drawing.frames.append(frame)
         return right
 
@@ -250,9 +252,11 @@ def _depth(distance: float) -> float:
 def _label(name: str, kind: str) -> str:
     """The part of a name that is worth its room: numbers where boxes are small."""
     words = name.split(" ")
-    if words[0] == "node" and len(words) > 2:
+    if words[0] in ("node", "super-node") and len(words) > 2:
         words = words[2:]
     short = " ".join(words).replace("PCIe switch", "PCIe").replace("0000:", "").removesuffix(".0")
     if kind == "npu":
         return short.removeprefix("GPU ").removeprefix("NPU ")
+    if kind == "switch" and short.startswith("switch "):
+        return short.replace("switch ", "S ")
     return short.replace("PCIe ", "P ") if kind == "switch" and short.startswith("PCIe") else short
