@@ -190,7 +190,7 @@ class _Layout:
             for node in row:
                 known = [places[other][0] for other in self.near[node] if other in places]
                 wanted.append(sum(known) / len(known) if known else 0.0)
-            xs = spread(wanted, size.slot)
+            xs = spread(wanted, max(size.slot, *(8 + self._width(node) for node in row)))
             places |= {node: (x, heights[index]) for node, x in zip(row, xs, strict=True)}
         return places
 
@@ -228,6 +228,13 @@ class _Layout:
             return curve((ax, edge), (bx, edge), (0, -0.08 * abs(bx - ax) - 10))
         return straight((ax, ay), (bx, by))
 
+    def _width(self, index: int) -> float:
+        """How wide a small box is: that of a node of no machine has room for its name."""
+        node, width = self.graph.nodes[index], self.size.width
+        if node.host is not None or not self.size.small:
+            return width
+        return max(width, 7.0 * len(_label(node.name, node.kind)) + 16)
+
     def _box(self, index: int, place: Point) -> Box:
         node, size, width = self.graph.nodes[index], self.size, self.size.width
         label = _label(node.name, node.kind if size.small else "")
@@ -235,9 +242,9 @@ class _Layout:
             xs = [self.at[other][0] for other in self.near[index] if other in self.at]
             place = ((min(xs) + max(xs)) / 2, place[1])
             width = max(xs) - min(xs) + size.width
-        elif node.host is None and size.small:
-            width = max(width, 7.0 * len(label) + 16)
-        elif not size.small:
+        elif size.small:
+            width = self._width(index)
+        else:
             width = max(width, min(6.8 * len(label) + 12, size.slot - 6))
         most = max(3, int((width - 6) / (5.4 if size.small else 6.4)))
         idle = node.kind == "npu" and index not in self.taking_part
@@ -255,6 +262,7 @@ def _label(name: str, kind: str) -> str:
     if words[0] in ("node", "super-node") and len(words) > 2:
         words = words[2:]
     short = " ".join(words).replace("PCIe switch", "PCIe").replace("0000:", "").removesuffix(".0")
+    short = short.replace("aggregation ", "agg ")
     if kind == "npu":
         return short.removeprefix("GPU ").removeprefix("NPU ")
     if kind == "switch" and short.startswith("switch "):

@@ -231,8 +231,8 @@ class FatTree(ScaleOut):
     def _nodes(self) -> list[Node]:
         pods = [(pod, i) for pod in range(self.k) for i in range(self.half)]
         nodes = [Node(f"NPU {npu}", "npu") for npu in range(self.npus)]
-        nodes += [self._switch(f"edge {pod}.{i}", "edge") for pod, i in pods]
-        nodes += [self._switch(f"aggregation {pod}.{i}", "aggregation") for pod, i in pods]
+        nodes += [self._switch(f"edge {pod}/{i}", "edge") for pod, i in pods]
+        nodes += [self._switch(f"aggregation {pod}/{i}", "aggregation") for pod, i in pods]
         return nodes + [self._switch(f"core {i}", "core") for i in range(self.half**2)]
 
     def _links(self) -> Iterator[Link]:

@@ -60,8 +60,8 @@ def _glyph(drawing: Drawing, centre: Point, number: int, dim: Dimension) -> None
 
 
 def kinds(drawing: Drawing, graph: Graph) -> None:
-    """Adds a box for every kind of node, and a line for every class of links between two kinds. In a network of switches
-    these are of several kinds, by what they are called.
+    """Adds a box for every kind of node, and a line for every class of links between two kinds. In a network of
+    switches these are of several kinds, by what they are called.
     """
     names = {"npu": "NPU", "switch": "switch", "nic": "NIC", "cpu": "CPU"}
     layers = graph.routing != Routing()
@@ -72,7 +72,9 @@ def kinds(drawing: Drawing, graph: Graph) -> None:
 
     number = Counter(of(node) for node in graph.nodes)
     shown = sorted(number, key=lambda kind: NODE_KINDS.index(kind[0]))
-    at = {kind: (index * KIND_STEP, 0.0) for index, kind in enumerate(shown)}
+    labels = {kind: description.counted(number[kind], kind[1]) for kind in shown}
+    width = max(128.0, *(6.8 * len(label) + 16 for label in labels.values()))
+    at = {kind: (index * (KIND_STEP + width - 128), 0.0) for index, kind in enumerate(shown)}
     between: Counter[tuple[tuple[NodeKind, str], tuple[NodeKind, str], str]] = Counter()
     for link in graph.links:
         ends = sorted((of(graph.nodes[link.src]), of(graph.nodes[link.dst])), key=shown.index)
@@ -91,8 +93,6 @@ def kinds(drawing: Drawing, graph: Graph) -> None:
         else:
             path, middle = curve((ax, ay + 20), (bx, by + 20), (0, -lift)), ((ax + bx) / 2, ay + 20 - 0.75 * lift)
         drawing.wires.append(Wire(path, kind, 3.0, title, label=f"{count:,} x {kind}", at=middle))
-    for kind_of_node in shown:
-        label = description.counted(number[kind_of_node], kind_of_node[1])
-        width = max(128.0, 6.8 * len(label) + 16)
-        drawing.boxes.append(Box(*at[kind_of_node], width, 44, label, kind_of_node[0], label))
+    for named, label in labels.items():
+        drawing.boxes.append(Box(*at[named], width, 44, label, named[0], label))
     drawing.notes.append("too large to draw node by node: kinds of nodes, and how many links there are between them")
