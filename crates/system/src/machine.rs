@@ -66,6 +66,11 @@ impl Machine {
         }
     }
 
+    /// Whether this is a network of switches, in which NPUs send to each other directly as well as to neighbours in a ring.
+    pub fn is_switched(&self) -> bool {
+        matches!(self, Machine::Graph(graph) if graph.routing() != Routing::BySource)
+    }
+
     /// The fabric, whatever its shape.
     pub fn fabric(&self) -> Arc<dyn Fabric> {
         match self {

@@ -192,6 +192,11 @@ impl Graph {
         Ok(self)
     }
 
+    /// Which of several equally good ways messages take.
+    pub fn routing(&self) -> Routing {
+        self.routing
+    }
+
     /// The switch that all links of an NPU lead to, if there is one; else the NPU.
     fn gate(&self, npu: NodeId) -> NodeId {
         let links = self.out_links(npu);

@@ -110,7 +110,8 @@ def _named(text: str) -> Graph | Topology:
     try:
         fabric = topologies.parse(text)
     except TopologyError as error:
-        raise command_line("T", text, error.message, error.accepted) from None
+        accepted = topologies.STRINGS_ACCEPTED if error.accepted == topologies.ACCEPTED else error.accepted
+        raise command_line("T", text, error.message, accepted) from None
     if not isinstance(fabric, Wired):
         return fabric
     if fabric.gpu is not None:

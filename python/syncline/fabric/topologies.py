@@ -18,15 +18,13 @@ from syncline.errors import did_you_mean
 from syncline.fabric import allocation, notation, scale_out_notation
 from syncline.fabric import groups as grouping
 from syncline.fabric.gpus import Gpu
-from syncline.fabric.graph import Graph
+from syncline.fabric.graph import Graph, Routing
 from syncline.fabric.groups import Members
 from syncline.fabric.machines import MACHINES
 from syncline.topology import Topology, TopologyError
 
-ACCEPTED: Final = (
-    f"{topology.ACCEPTED}; a network of switches ({scale_out_notation.ACCEPTED}); a machine ({notation.ACCEPTED}); "
-    "a mapping with dims, or with file"
-)
+STRINGS_ACCEPTED: Final = f"{topology.ACCEPTED}; a network of switches ({scale_out_notation.ACCEPTED})"
+ACCEPTED: Final = f"{STRINGS_ACCEPTED}; a machine ({notation.ACCEPTED}); a mapping with dims, or with file"
 
 _WORD = re.compile(r"\s*([A-Za-z][\w-]*)")
 
@@ -102,6 +100,11 @@ class Wired:
     def file(self) -> str | None:
         """The path of the topology file, if it is one."""
         return self.name if self.content else None
+
+    @property
+    def is_switched(self) -> bool:
+        """Whether it is a network of switches, whose dimensions the engine takes for switches."""
+        return self.graph.routing != Routing()
 
     def narrowed(self, members: Members | None) -> Wired:
         """The fabric as its members see it."""
