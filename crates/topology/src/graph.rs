@@ -10,6 +10,8 @@
 //! numbered from the one that the routing prefers: of the links at a node it comes first, and the others follow in
 //! their order, each with as many numbers as there are ways behind it.
 
+mod ways;
+
 use crate::fabric::{Fabric, LinkSpec};
 use crate::routing::Routing;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -52,6 +54,8 @@ pub enum GraphError {
     TooManyLinks { links: usize },
     /// A link class without a name.
     NoSuchClass { link: usize, class: u8 },
+    /// A routing by groups of no NPUs, or over a class of links that there is none of.
+    NoSuchGroups { size: u32, class: u8 },
     /// Participants that cannot reach each other.
     Disconnected { from: String, to: String },
 }
@@ -71,6 +75,10 @@ impl From<GraphError> for Refusal {
                 Refusal::of("links", format!("{links} links")).accepting(format!("up to {}", Graph::MAX_LINKS))
             }
             GraphError::NoSuchClass { link, class } => of_link(link, format!("there is no link class {class}")),
+            GraphError::NoSuchGroups { size, class } => {
+                Refusal::of("routing", format!("there are no groups of {size} NPUs with links of class {class}"))
+                    .accepting("at least one NPU, and a class of links that the fabric has")
+            }
             GraphError::Disconnected { from, to } => {
                 Refusal::of("links", format!("there is no route from {from} to {to}"))
             }
@@ -175,14 +183,11 @@ impl Graph {
     pub fn with_routing(mut self, routing: Routing) -> Result<Graph, GraphError> {
         self.routing = routing;
         let Routing::InGroups { size, class } = routing else { return Ok(self) };
-        if size == 0 {
-            return Err(GraphError::Empty);
+        if size == 0 || usize::from(class) >= self.classes.len() {
+            return Err(GraphError::NoSuchGroups { size, class });
         }
         let mut path = Vec::new();
         for (a, b) in (0..self.npus).flat_map(|a| (a / size * size..a).map(move |b| (NodeId(a), NodeId(b)))) {
-            if usize::from(class) >= self.classes.len() {
-                return Err(GraphError::NoSuchClass { link: 0, class });
-            }
             path.clear();
             self.route_over(class, a, b, &mut path);
             if path.is_empty() {
@@ -371,61 +376,6 @@ impl Graph {
     fn cost_with(&self, link: &GraphLink, rest: Cost) -> Cost {
         let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
         (rest.0.saturating_add(1), rest.1.saturating_add(probe))
-    }
-
-    /// The links that lead on from a node on the best ways to an NPU, with their ports; `down` if one has gone down the tree.
-    fn onward(&self, at: NodeId, down: bool, dst: NodeId) -> impl Iterator<Item = (PortId, &GraphLink)> + Clone {
-        let (gate, count) = (self.gates[dst.index()], self.nodes.len());
-        let costs = self.costs_to(gate);
-        let last = at == gate;
-        let last_hop = |link: &&GraphLink| last && link.to == dst;
-        let best = self.out_links(at).iter().filter(last_hop).map(|link| self.cost_with(link, (0, 0))).min();
-        let left = best.unwrap_or_else(|| costs[usize::from(down) * count + at.index()]);
-        assert!(left != UNREACHABLE, "participants reach each other");
-        let continues = move |link: &GraphLink| {
-            if last {
-                return link.to == dst && self.cost_with(link, (0, 0)) == left;
-            }
-            let goes_down = self.goes_down(link);
-            if down && !goes_down || link.to != dst && !self.forwards(link.to) {
-                return false;
-            }
-            let rest = costs[usize::from(goes_down) * count + link.to.index()];
-            rest != UNREACHABLE && self.cost_with(link, rest) == left
-        };
-        (0..).map(PortId).zip(self.out_links(at)).filter(move |(_, link)| continues(link))
-    }
-
-    /// How many best ways there are to an NPU from a node that is not the NPU, up to [`Graph::MAX_WAYS`].
-    fn ways(&self, at: NodeId, down: bool, dst: NodeId) -> u16 {
-        let gate = self.gates[dst.index()];
-        let parallel = if gate == dst { 1 } else { self.onward(gate, down, dst).count() };
-        let to_gate = self.ways_to(gate)[usize::from(down) * self.nodes.len() + at.index()];
-        (usize::from(to_gate) * parallel).min(Self::MAX_WAYS.into()) as u16
-    }
-
-    /// The number of best ways from every node to a gate, indexed as its costs are.
-    fn ways_to(&self, gate: NodeId) -> &[u16] {
-        self.ways[gate.index()].get_or_init(|| {
-            let (costs, count) = (self.costs_to(gate), self.nodes.len());
-            let mut nearest: Vec<usize> = (0..costs.len()).filter(|&state| costs[state] != UNREACHABLE).collect();
-            nearest.sort_unstable_by_key(|&state| costs[state]);
-            let mut ways = vec![0u16; costs.len()].into_boxed_slice();
-            for state in nearest {
-                let (at, down) = (NodeId((state % count) as u32), state >= count);
-                let before = |link: &GraphLink| {
-                    let goes_down = self.goes_down(link);
-                    let rest = usize::from(goes_down) * count + link.to.index();
-                    let allowed = (!down || goes_down) && (link.to == gate || self.forwards(link.to));
-                    let best =
-                        allowed && costs[rest] != UNREACHABLE && self.cost_with(link, costs[rest]) == costs[state];
-                    if best { u32::from(ways[rest]) } else { 0 }
-                };
-                let sum = self.out_links(at).iter().map(before).fold(0, u32::saturating_add);
-                ways[state] = if at == gate { 1 } else { sum.min(Self::MAX_WAYS.into()) as u16 };
-            }
-            ways
-        })
     }
 
     /// Appends the ports of the way over links of a class, if there is one.

@@ -229,9 +229,10 @@ fn groups_need_links_of_their_class() {
     let pairs = vec![(0, 2, 1, RATE), (1, 2, 1, RATE)];
     let class = |class| graph(2, 3, &pairs, Routing::InGroups { size: 2, class }).err();
     assert_eq!(class(0), Some(GraphError::Disconnected { from: "N1".into(), to: "N0".into() }));
-    assert_eq!(class(2), Some(GraphError::NoSuchClass { link: 0, class: 2 }));
+    assert_eq!(class(2), Some(GraphError::NoSuchGroups { size: 2, class: 2 }));
     assert_eq!(class(1), None);
-    assert_eq!(graph(2, 3, &pairs, Routing::InGroups { size: 0, class: 1 }).err(), Some(GraphError::Empty));
+    let of_none = graph(2, 3, &pairs, Routing::InGroups { size: 0, class: 1 });
+    assert_eq!(of_none.err(), Some(GraphError::NoSuchGroups { size: 0, class: 1 }));
 }
 
 /// More ways than a byte counts: 256 between the pods of a fat tree of switches with 32 ports. A chain of diamonds has more
