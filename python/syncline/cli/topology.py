@@ -40,6 +40,7 @@ def show(
     \b
       syncline topology show "Torus(4,8,4)"
       syncline topology show "Ring(4, rate=200GB/s, efficiency=94%)_Switch(8)" --svg fabric.svg
+      syncline topology show "FatTree(k=4, rate=400Gb/s)" --svg tree.svg
       syncline topology show --machine dgx1v --gpus 0,1,4
       syncline topology show --machine "dgx-h100(nodes=16, nics=rail)" --svg cluster.svg
       syncline topology show topology.xml --json
