@@ -47,7 +47,7 @@ fn groups_are_of_npus_that_share_switches() {
         refusal(RoutingSpec::Groups { size: 0, class: 0 }).contains("fabric.routing: there are no groups of 0 NPUs")
     );
     assert!(refusal(RoutingSpec::Groups { size: 4, class: 2 }).contains("links of class 2"));
-    assert!(refusal(RoutingSpec::Groups { size: 6, class: 0 }).contains("there is no route from N4 to N3"));
+    assert!(refusal(RoutingSpec::Groups { size: 6, class: 0 }).contains("there is no route from N4 to N0"));
 }
 
 /// Along dimensions that are switches NPUs send directly, as on products of switches; on machines in rings.
