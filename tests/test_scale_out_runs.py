@@ -125,7 +125,6 @@ def test_the_second_dimension_is_that_of_equal_places(syncline_command: Command)
     """Along it, NPUs use the links to the global switch only, and in super-nodes those to local switches only."""
     line = ("all-reduce", "--size", "64MB", "--algorithm", "hierarchical-optimal", "--backend", "flow")
     found = document(syncline_command, *line, "--topology", "SuperNodes()")
-    assert found["dims"] == [8, 16] if "dims" in found else True
     sent = found["network"]["link_bytes"]
     local, outer = 2 * 7 * 8e6, 2 * 15 * 0.5e6  # what an NPU sends in all phases; over two links each
     assert sent == pytest.approx(128 * 2 * (local + outer), rel=1e-3)
@@ -161,3 +160,17 @@ def test_buffers_go_to_backends_that_know_them(monkeypatch: pytest.MonkeyPatch) 
     told = engine.specification(variant.experiment)["attributes"]
     assert told == [{"node": 6, "name": BUFFER, "value": 2500}]
     assert not [line for line in assumptions.of([variant]) if "no effect" in line]
+
+
+@pytest.mark.parametrize(
+    ("topology", "backend"),
+    [
+        *((topology, "flow") for topology in ("FatTree(k=4)", "SuperNodes(groups=4, size=4)")),
+        *((topology, "packet") for topology in ("FatTree(k=4)", "LeafSpine(leaves=4, hosts=4, spines=2)")),
+    ],
+)
+def test_folded_runs_are_the_same(syncline_command: Command, topology: str, backend: str) -> None:
+    line = ("all-to-all", "--size", "1MB", "--topology", topology, "--algorithm", "direct", "--backend", backend)
+    folded, whole = (document(syncline_command, *line, "--fold", fold) for fold in ("on", "off"))
+    assert folded["fidelity"]["simulated_npus"] < whole["fidelity"]["simulated_npus"] == 16
+    assert (folded["time_s"], folded["network"]["link_bytes"]) == (whole["time_s"], whole["network"]["link_bytes"])
