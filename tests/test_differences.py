@@ -59,4 +59,4 @@ def test_machines_have_no_dimensions(syncline_command: Command, tmp_path: Path) 
     text = "slow_links: [{npu: 1, dim: 0, way: up, rate: 5GB/s}]"
     outcome = syncline_command("run", _write(tmp_path, text), "--set", "topology=dgx1v")
     assert outcome.status == 2
-    assert "slow_links name dimensions, which a machine or a topology file does not have" in outcome.err
+    assert "slow_links name dimensions, which only products have" in outcome.err

@@ -332,7 +332,9 @@ class TestPlansOfAlgorithms:
         over_pcie = 2e6 / 13.12e9
         three = time("three.json", self.WAYS)
         assert three == pytest.approx(over_pcie, rel=0.05)
-        assert time("choice.json", self.WAYS.replace('{"over": "PCIe"}', '{"choice": 2}')) == three
+        assert time("class.json", self.WAYS.replace('{"over": "PCIe"}', '{"choice": 65280}')) == three
+        second = self.WAYS.replace('{"over": "PCIe"}', '{"choice": 1}')  # of two NVLinks, which are as good
+        assert time("choice.json", second) == time("second.json", self.WAYS.replace('{"over": "PCIe"}', '{"link": 1}'))
         one_link = self.WAYS.replace('{"link": 1}', '{"link": 0}').replace('{"over": "PCIe"}', '{"link": 0}')
         assert time("link.json", one_link) == pytest.approx(6e6 / 25e9, rel=0.05)
 

@@ -88,7 +88,7 @@ def schedules(draw: st.DrawFn) -> Plan:
         if draw(st.booleans()):
             made["has_dependents"] = True
         if draw(st.booleans()):
-            ways: list[plan.Way] = [{"choice": 255}, {"link": 65_535}, {"over": "PCIe"}, {"over": 'a:b"<&'}]
+            ways: list[plan.Way] = [{"choice": 65_535}, {"link": 65_535}, {"over": "PCIe"}, {"over": 'a:b"<&'}]
             made["way"] = draw(st.sampled_from(ways))
         return made
 

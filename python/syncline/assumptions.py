@@ -71,6 +71,7 @@ def _of_one(variant: Variant) -> Iterator[str]:
         note = f"; {calibration.note}" if calibration.note else ""
         yield f"{path} = {_value_at(experiment, path)}: fitted on {calibration.fitted_on}{note}"
     yield from _of_topology(experiment.topology)
+    yield from _of_buffers(experiment)
     yield from _meant(variant)
     yield from _of_shares(variant)
     yield from _of_kernels(experiment)
@@ -109,6 +110,14 @@ def _of_topology(topology: Fabric) -> Iterator[str]:
     for filled_in, dims in alike.items():
         where = f"dimension {dims[0]}" if len(dims) == 1 else f"dimensions {', '.join(map(str, dims))}"
         yield f"topology: {filled_in} (default, {where})"
+
+
+def _of_buffers(experiment: Experiment) -> Iterator[str]:
+    """That the buffers of switches do not matter to a backend that does not know them."""
+    backend = experiment.network.backend
+    names = {attribute["name"] for attribute in experiment.topology.attributes()}
+    if names - set(facts.engine().networks[backend].attributes if names else ()):
+        yield f"topology: the buffers of switches have no effect: the backend {backend} does not know them"
 
 
 def _of_npu(experiment: Experiment) -> Iterator[str]:

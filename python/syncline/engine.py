@@ -291,6 +291,7 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         "collectives": _collectives(experiment, experiment.collective),
         **({"families": _families(experiment)} if isinstance(experiment.workload, GraphWorkload) else {}),
         **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
+        **_attributes(experiment),
         "job": _job(experiment, astra_text),
         "output": {
             "window_ps": experiment.output.window,
@@ -349,6 +350,14 @@ def _fabric(experiment: Experiment) -> dict[str, Any]:
             for link in experiment.slow_links
         ]
     return specification
+
+
+def _attributes(experiment: Experiment) -> dict[str, Any]:
+    """What single nodes have, if the network backend knows it."""
+    attributes = experiment.topology.attributes()
+    known = facts.engine().networks[experiment.network.backend].attributes if attributes else []
+    taken = [attribute for attribute in attributes if attribute["name"] in known]
+    return {"attributes": taken} if taken else {}
 
 
 def _groups(experiment: Experiment) -> dict[str, Any] | None:

@@ -121,6 +121,8 @@ class Network:
     has_packets: bool
     has_contention: bool
     """Whether a link carries no more than it can, however many messages share it."""
+    attributes: list[str]
+    """The attributes of nodes that it knows."""
 
 
 @dataclass(frozen=True, slots=True)

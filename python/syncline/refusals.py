@@ -29,6 +29,7 @@ TEXT: Final = ("job", "workload", "text")
 """The file of an imported workload; the name within it follows."""
 PARTS: Final[dict[Path, Path]] = {
     ("fabric",): ("topology",),
+    ("attributes",): ("topology",),
     ("fabric", "odd_links"): ("slow_links",),
     ("collectives", "chunking"): ("collective", "chunk"),
     ("job", "compute"): ("npu",),

@@ -167,6 +167,11 @@ class Topology:
         return any(dim.block == "switch" and dim.size > 1 for dim in self.dims)
 
     @property
+    def is_switched(self) -> bool:
+        """Its dimensions are what their blocks say, also for groups that are not along them."""
+        return False
+
+    @property
     def shape(self) -> str:
         """Sizes only, such as `4x8x4`."""
         return "x".join(str(d.size) for d in self.dims)
@@ -210,6 +215,10 @@ class Topology:
                 for dim in self.dims
             ],
         }
+
+    def attributes(self) -> list[dict[str, Any]]:
+        """Attributes of nodes: its switches have none."""
+        return []
 
     def __str__(self) -> str:
         return "_".join(str(d) for d in self.dims)

@@ -16,6 +16,7 @@ ALGORITHMS: Final = (
     *("hierarchical", "hierarchical-optimal", "ace-4-phase", "six-phase", "themis", "auto"),
 )
 MACHINES: Final = ("dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72")
+NETWORKS: Final = {"LeafSpine": ("leaves", "hosts", "spines"), "FatTree": ("k",), "SuperNodes": ("groups", "size")}
 SIZES: Final = ("1B", "7B", "31B", "1000B", "1kB", "4KiB", "64KiB", "1MB", "1MiB", "999999B", "16MiB", "1GB", "1TB")
 RATES: Final = ("1B/s", "1kB/s", "1MB/s", "1GB/s", "25GB/s", "200GB/s", "100Gb/s", "1TB/s", "900GB/s")
 TIMES: Final = ("1ps", "1ns", "72ns", "500ns", "1us", "1ms", "1s", "1000s", "90cycles@1245MHz")
@@ -33,8 +34,9 @@ def schema() -> dict[str, Any]:
 
 def topology(chance: Random, *, hostile: bool = False) -> str:
     """A topology string; with `hostile` of any size."""
-    if chance.random() < 0.2:
-        return machine(chance)
+    kind = chance.random()
+    if kind < 0.2:
+        return machine(chance) if kind < 0.15 else network(chance, hostile=hostile)
     blocks = []
     for _ in range(chance.choice((1, 1, 2, 2, 3, 5))):
         sizes = HOSTILE if hostile and chance.random() < 0.5 else SMALL
@@ -71,6 +73,24 @@ def machine(chance: Random) -> str:
     if chance.random() < 0.2:
         options.append(f"nic_rate={chance.choice(RATES)}")
     return f"{name}({', '.join(options)})" if options else name
+
+
+def network(chance: Random, *, hostile: bool = False) -> str:
+    """A network of switches, or nearly; with `hostile` of any size."""
+    name, counts = chance.choice(tuple(NETWORKS.items()))
+    sizes = HOSTILE if hostile and chance.random() < 0.5 else SMALL
+    options = [f"{count}={chance.choice(sizes)}" for count in counts if chance.random() < 0.95]
+    options += [o for o in _parameters(chance, hostile=hostile) if not o.startswith("links")]
+    for option in (
+        "oversubscription=2",
+        "uplink_rate=25GB/s",
+        "local_rate=175GB/s",
+        "switches=2",
+        "switch_buffer=64MB",
+    ):
+        if chance.random() < 0.15:
+            options.append(option)
+    return f"{name}({', '.join(options)})"
 
 
 def groups(chance: Random, *, hostile: bool = False) -> str:

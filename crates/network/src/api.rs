@@ -49,13 +49,13 @@ pub enum Route {
     /// To a node, along the fabric's deterministic route.
     To(NodeId),
     /// To a node, by one of several ways that are as good ([`Fabric::route_by`]).
-    By(NodeId, u8),
+    By(NodeId, u16),
 }
 
 impl Route {
     /// The node, and by which way it is reached; `None` of a port.
     #[inline]
-    pub fn end(self) -> Option<(NodeId, u8)> {
+    pub fn end(self) -> Option<(NodeId, u16)> {
         match self {
             Route::Port(_) => None,
             Route::To(dst) => Some((dst, 0)),

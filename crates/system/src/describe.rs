@@ -99,6 +99,8 @@ pub struct NetworkFacts {
     pub has_packets: bool,
     /// Whether a link carries no more than it can, however many messages share it.
     pub has_contention: bool,
+    /// The attributes of nodes that it knows.
+    pub attributes: &'static [&'static str],
 }
 
 /// A model of the zoo.
@@ -220,7 +222,12 @@ fn implemented(supports: impl Fn(Kind) -> bool) -> Vec<&'static str> {
 
 fn network((name, spec): (&'static str, NetworkSpec)) -> NetworkFacts {
     let model = spec.model();
-    NetworkFacts { name, has_packets: model.packet_bytes().is_some(), has_contention: model.has_contention() }
+    NetworkFacts {
+        name,
+        has_packets: model.packet_bytes().is_some(),
+        has_contention: model.has_contention(),
+        attributes: model.attributes(),
+    }
 }
 
 fn words() -> BTreeMap<&'static str, Vec<&'static str>> {

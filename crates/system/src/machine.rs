@@ -2,11 +2,11 @@
 
 use crate::errors::RunError;
 use crate::spec::{
-    BlockSpec, DimSpec, FabricSpec, GraphLinkSpec, GroupsSpec, NodeSpec, OddLinkSpec, Spec, TransitSpec,
+    BlockSpec, DimSpec, FabricSpec, GraphLinkSpec, GroupsSpec, NodeSpec, OddLinkSpec, RoutingSpec, Spec, TransitSpec,
 };
 use std::sync::Arc;
 use syncline_core::{NodeId, Ps, Rate, Refusal};
-use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Way};
+use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Routing, Way};
 
 /// The fabric of a run.
 #[derive(Clone, Debug)]
@@ -32,9 +32,11 @@ impl Machine {
                 }
                 Ok(Machine::Product(Arc::new(product)))
             }
-            FabricSpec::Graph { npus, nodes, classes, links } => {
+            FabricSpec::Graph { npus, nodes, classes, links, routing } => {
                 let participants = participants(spec.groups.as_ref(), *npus)?;
-                graph(*npus, nodes, classes, links, &participants).map(|g| Machine::Graph(Arc::new(g)))
+                let graph = graph(*npus, nodes, classes, links, &participants)?;
+                let routed = graph.with_routing(self::routing(*routing));
+                Ok(Machine::Graph(Arc::new(routed.map_err(|e| Refusal::from(e).within("fabric"))?)))
             }
         }
     }
@@ -62,6 +64,11 @@ impl Machine {
             _ if longer.contains(&Block::Switch) => refused("endpoints do not forward to and from switches"),
             _ => Ok(true),
         }
+    }
+
+    /// Whether this is a network of switches, in which NPUs send to each other directly as well as to neighbours in a ring.
+    pub fn is_switched(&self) -> bool {
+        matches!(self, Machine::Graph(graph) if graph.routing() != Routing::BySource)
     }
 
     /// The fabric, whatever its shape.
@@ -133,6 +140,14 @@ fn graph(
     };
     let links = links.iter().enumerate().map(link).collect::<Result<Vec<_>, RunError>>()?;
     Graph::new(nodes, npus, classes.to_vec(), links, participants).map_err(|e| Refusal::from(e).within("fabric").into())
+}
+
+fn routing(spec: RoutingSpec) -> Routing {
+    match spec {
+        RoutingSpec::Source => Routing::BySource,
+        RoutingSpec::Destination => Routing::ByDestination,
+        RoutingSpec::Groups { size, class } => Routing::InGroups { size, class },
+    }
 }
 
 /// The NPUs that communicate.

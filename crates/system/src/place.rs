@@ -96,7 +96,8 @@ impl Placement {
                 first_plans.push((kind, root, plans.len()));
                 let chunk = demand.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
-                let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots };
+                let switched = machine.is_switched();
+                let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots, switched };
                 let rings = |along: &Along<'_>| -> Vec<bool> {
                     // Two halves of a share are that share only where blocks are padded to be equal.
                     let halves = spec.collectives.padding || kind == Kind::AllReduce;
@@ -381,6 +382,8 @@ struct SwitchPlans<'a> {
     offload: Option<&'a Offload>,
     sizes: &'a [u32],
     slots: u8,
+    /// Whether dimensions that are none of a product are switches, too.
+    switched: bool,
 }
 
 impl SwitchPlans<'_> {
@@ -414,8 +417,9 @@ fn algorithms(
     let everywhere = everywhere(chosen.algorithm);
     let suits = |dim: usize| match whole.map(|along| along.dim(dim).block) {
         _ if through.offload.is_some_and(|o| o.takes(dim, kind)) => DimAlgorithmSpec::InSwitch,
-        None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
+        None if through.switched => DimAlgorithmSpec::Direct,
+        None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
     };
     let each: Vec<DimAlgorithmSpec> = match (chosen.per_dimension, everywhere) {
         (None, Some(a)) => vec![a; dims],

@@ -197,7 +197,7 @@ fn check_links(
     plan: &WrittenPlan,
     dim: u8,
     program: &Program,
-    (place, choices): (&Place<'_>, &[u8]),
+    (place, choices): (&Place<'_>, &[u16]),
 ) -> Result<(), RunError> {
     let grid = syncline_core::Grid::new(plan.grid.iter().copied());
     let everybody: [Vec<NodeId>; 1];

@@ -124,6 +124,27 @@ pub enum FabricSpec {
         classes: Vec<String>,
         /// Directed links.
         links: Vec<GraphLinkSpec>,
+        /// Which of several equally good ways messages take.
+        #[serde(default)]
+        routing: RoutingSpec,
+    },
+}
+
+/// Which of several equally good ways messages take ([`syncline_topology::Routing`]).
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(tag = "by", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RoutingSpec {
+    /// As machines do: near the source, the source chooses.
+    #[default]
+    Source,
+    /// D-mod-k: the digits of the destination's number.
+    Destination,
+    /// Groups of NPUs with consecutive numbers and switches of their own, chosen by the sum of both places.
+    Groups {
+        /// NPUs of a group.
+        size: u32,
+        /// Index of the class of links within a group.
+        class: u8,
     },
 }
 

@@ -58,18 +58,20 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
     /// Appends the ports that a message takes from `src` to `dst` under the fabric's deterministic
     /// routing. Nothing is appended when they are the same node.
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>);
-    /// How many ways there are from `src` to `dst` that are as good as that of [`Fabric::route`], itself included.
-    fn routes(&self, _src: NodeId, _dst: NodeId) -> u8 {
+    /// How many ways there are from `src` to `dst` that are as good as that of [`Fabric::route`], itself included. A three-level
+    /// fat tree of switches with 32 ports has 256, so a byte is not enough; fabrics with more than 16 bits can tell apart say
+    /// that they have as many as these can, and use no others.
+    fn routes(&self, _src: NodeId, _dst: NodeId) -> u16 {
         1
     }
     /// Appends the ports of one of these ways, by its number modulo how many there are; number 0 is that of
     /// [`Fabric::route`]. Or, with a number of [`Fabric::choice_over`], a way over links of a class: nothing if there is none.
-    fn route_by(&self, src: NodeId, dst: NodeId, _choice: u8, path: &mut Vec<PortId>) {
+    fn route_by(&self, src: NodeId, dst: NodeId, _choice: u16, path: &mut Vec<PortId>) {
         self.route(src, dst, path);
     }
     /// The choice with which [`Fabric::route_by`] gives a way whose first and last link are of a class of links, between them
     /// by nodes that are no NPUs; `None` if the fabric knows no such ways.
-    fn choice_over(&self, _class: u8) -> Option<u8> {
+    fn choice_over(&self, _class: u8) -> Option<u16> {
         None
     }
     /// The number of links of that route.
@@ -137,15 +139,15 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
         (**self).route(src, dst, path);
     }
 
-    fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
+    fn routes(&self, src: NodeId, dst: NodeId) -> u16 {
         (**self).routes(src, dst)
     }
 
-    fn choice_over(&self, class: u8) -> Option<u8> {
+    fn choice_over(&self, class: u8) -> Option<u16> {
         (**self).choice_over(class)
     }
 
-    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u16, path: &mut Vec<PortId>) {
         (**self).route_by(src, dst, choice, path);
     }
 

@@ -1,14 +1,19 @@
 //! Fabrics of any shape: machines, clusters, imported topologies.
 //!
 //! Messages take a path with the fewest hops, and among these the one on which a probe of 1 MiB, sent hop by
-//! hop, arrives first. Among equal paths, the choice near the source depends on the source, so that every GPU
-//! has a network card of its own where there are enough; further on it depends on source and destination, so
-//! that flows spread over spines. GPUs do not forward for others, with one exception: if two participants have
-//! no other connection, participants forward. Then all routes go *up* and then *down* a spanning tree
-//! (Autonet's up*/down* routing, Schroeder et al. 1991), since messages on shortest paths through endpoints
-//! could wait for each other in a cycle.
+//! hop, arrives first; a [`Routing`] chooses among equal ones. GPUs do not forward for others, with one exception:
+//! if two participants have no other connection, participants forward. Then all routes go *up* and then *down* a
+//! spanning tree (Autonet's up*/down* routing, Schroeder et al. 1991), since messages on shortest paths through
+//! endpoints could wait for each other in a cycle.
+//!
+//! *Numbers of ways.* At every node a way goes on over one of the links that are equally good. Those of a pair are
+//! numbered from the one that the routing prefers: of the links at a node it comes first, and the others follow in
+//! their order, each with as many numbers as there are ways behind it.
+
+mod ways;
 
 use crate::fabric::{Fabric, LinkSpec};
+use crate::routing::Routing;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::OnceLock;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Refusal};
@@ -49,6 +54,8 @@ pub enum GraphError {
     TooManyLinks { links: usize },
     /// A link class without a name.
     NoSuchClass { link: usize, class: u8 },
+    /// A routing by groups of no NPUs, or over a class of links that there is none of.
+    NoSuchGroups { size: u32, class: u8 },
     /// Participants that cannot reach each other.
     Disconnected { from: String, to: String },
 }
@@ -68,6 +75,10 @@ impl From<GraphError> for Refusal {
                 Refusal::of("links", format!("{links} links")).accepting(format!("up to {}", Graph::MAX_LINKS))
             }
             GraphError::NoSuchClass { link, class } => of_link(link, format!("there is no link class {class}")),
+            GraphError::NoSuchGroups { size, class } => {
+                Refusal::of("routing", format!("there are no groups of {size} NPUs with links of class {class}"))
+                    .accepting("at least one NPU, and a class of links that the fabric has")
+            }
             GraphError::Disconnected { from, to } => {
                 Refusal::of("links", format!("there is no route from {from} to {to}"))
             }
@@ -94,9 +105,15 @@ pub struct Graph {
     arrives: Vec<PortId>,
     /// Per node, its depth and number in the spanning tree; only where endpoints forward.
     tree: Option<Vec<(u32, u32)>>,
-    /// Per destination, the cost from every node; with a tree, from every node before and after the
-    /// first step down.
+    /// Which of several equal ways messages take.
+    routing: Routing,
+    /// Per NPU, the one switch that all its links lead to, where every way to it ends but for the last hop; the NPU itself, if
+    /// they lead to several nodes. NPUs behind a switch share the tables that follow.
+    gates: Vec<NodeId>,
+    /// Per gate, the cost from every node; with a tree, from every node before and after the first step down.
     costs: Vec<OnceLock<Box<[Cost]>>>,
+    /// Per gate, how many ways there are from every node, up to `MAX_WAYS`; with a tree likewise.
+    ways: Vec<OnceLock<Box<[u16]>>>,
     /// Per class of links and destination, the cost from every node of a way whose last link is of the class.
     costs_over: Vec<OnceLock<Box<[Cost]>>>,
 }
@@ -104,6 +121,8 @@ pub struct Graph {
 impl Graph {
     /// The most links, and the most ports of a node.
     pub const MAX_LINKS: usize = 65_535;
+    /// The most ways between two nodes that are told apart: the numbers above stand for classes of links.
+    pub const MAX_WAYS: u16 = u16::MAX - 256;
 
     /// Builds a fabric of which `npus` nodes, the first ones, are NPUs. `participants` must be able to
     /// reach each other.
@@ -140,7 +159,10 @@ impl Graph {
         let mut graph = Graph {
             arrives: Vec::new(),
             tree: None,
-            costs: (0..npus).map(|_| OnceLock::new()).collect(),
+            routing: Routing::BySource,
+            gates: (0..npus).map(NodeId).collect(),
+            costs: unknown(count),
+            ways: unknown(count),
             costs_over: (0..classes.len() * npus as usize).map(|_| OnceLock::new()).collect(),
             nodes,
             npus,
@@ -149,8 +171,42 @@ impl Graph {
             first_link,
         };
         graph.arrives = graph.pair_links()?;
+        graph.gates = (0..npus).map(|npu| graph.gate(NodeId(npu))).collect();
         graph.connect(participants)?;
         Ok(graph)
+    }
+
+    /// The same fabric with another rule for equally good ways.
+    ///
+    /// # Errors
+    /// A [`GraphError`] if there is no class of such a number, or NPUs of a group do not reach each other over its links.
+    pub fn with_routing(mut self, routing: Routing) -> Result<Graph, GraphError> {
+        self.routing = routing;
+        let Routing::InGroups { size, class } = routing else { return Ok(self) };
+        if size == 0 || usize::from(class) >= self.classes.len() {
+            return Err(GraphError::NoSuchGroups { size, class });
+        }
+        let mut path = Vec::new();
+        for (a, b) in (0..self.npus).flat_map(|a| (a / size * size..a).map(move |b| (NodeId(a), NodeId(b)))) {
+            path.clear();
+            self.route_over(class, a, b, &mut path);
+            if path.is_empty() {
+                return Err(GraphError::Disconnected { from: self.name(a), to: self.name(b) });
+            }
+        }
+        Ok(self)
+    }
+
+    /// Which of several equally good ways messages take.
+    pub fn routing(&self) -> Routing {
+        self.routing
+    }
+
+    /// The switch that all links of an NPU lead to, if there is one; else the NPU.
+    fn gate(&self, npu: NodeId) -> NodeId {
+        let links = self.out_links(npu);
+        let first = links.first().map_or(npu, |link| link.to);
+        if first.0 >= self.npus && links.iter().all(|link| link.to == first) { first } else { npu }
     }
 
     /// Pairs the i-th link from a node to another with the i-th one back; returns arrival ports.
@@ -178,14 +234,15 @@ impl Graph {
         }
         let apart = |graph: &Graph| {
             participants.iter().find_map(|&to| {
-                let costs = graph.costs_to(to);
+                let costs = graph.costs_to(graph.gates[to.index()]);
                 let from = participants.iter().find(|p| costs[p.index()] == UNREACHABLE)?;
                 Some(GraphError::Disconnected { from: graph.name(*from), to: graph.name(to) })
             })
         };
         if apart(self).is_some() {
             self.tree = Some(self.spanning_tree(first));
-            self.costs = (0..self.npus).map(|_| OnceLock::new()).collect();
+            self.gates = (0..self.npus).map(NodeId).collect();
+            (self.costs, self.ways) = (unknown(self.nodes.len() as u32), unknown(self.nodes.len() as u32));
         }
         apart(self).map_or(Ok(()), Err)
     }
@@ -245,7 +302,7 @@ impl Graph {
         node.0 >= self.npus || (self.tree.is_some() && self.nodes[node.index()].forwards)
     }
 
-    /// The cost of the way from every node to `dst`. With a tree the second half of the table is for
+    /// The cost of the way from every node to `dst`, a gate. With a tree the second half of the table is for
     /// messages that have gone down already and may not go up again.
     fn costs_to(&self, dst: NodeId) -> &[Cost] {
         self.costs[dst.index()].get_or_init(|| {
@@ -325,6 +382,7 @@ impl Graph {
     fn route_over(&self, class: u8, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         let costs = self.costs_over(class, dst);
         let from = path.len();
+        let mut choices = self.routing.choices(src, dst);
         let mut at = src;
         while at != dst {
             let allowed = |link: &GraphLink| {
@@ -337,11 +395,15 @@ impl Graph {
                 return path.truncate(from);
             };
             let equal = || links().filter(|(_, link)| cost(link) == best);
-            let way = if path.len() <= from + 1 { src.0 } else { scattered(src, dst) };
-            let (port, link) = equal().nth(way as usize % equal().count()).expect("one of them is the best");
+            let (port, link) = equal().nth(choices.next(equal().count())).expect("one of them is the best");
             path.push(PortId(port));
             at = link.to;
         }
+    }
+
+    /// Whether a link leads down the tree, if there is one.
+    fn goes_down(&self, link: &GraphLink) -> bool {
+        self.tree.is_some() && !self.leads_up(link)
     }
 
     /// The link that ends at a node's port.
@@ -351,10 +413,9 @@ impl Graph {
     }
 }
 
-/// A number that differs for pairs of nodes in no regular way.
-fn scattered(src: NodeId, dst: NodeId) -> u32 {
-    let hashed = (src.0.wrapping_mul(0x9e37_79b1) ^ dst.0.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0xc2b2_ae35);
-    hashed >> 16
+/// A table that is filled in when it is first needed, for each of so many nodes.
+fn unknown<T>(nodes: u32) -> Vec<OnceLock<T>> {
+    (0..nodes).map(|_| OnceLock::new()).collect()
 }
 
 impl Fabric for Graph {
@@ -392,40 +453,46 @@ impl Fabric for Graph {
     }
 
     fn route(&self, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
-        let (costs, count) = (self.costs_to(dst), self.nodes.len());
-        let from = path.len();
+        self.route_by(src, dst, 0, path);
+    }
+
+    fn routes(&self, src: NodeId, dst: NodeId) -> u16 {
+        if src == dst || self.routing.class(src, dst).is_some() { 1 } else { self.ways(src, false, dst) }
+    }
+
+    fn choice_over(&self, class: u8) -> Option<u16> {
+        (usize::from(class) < self.classes.len()).then_some(Self::MAX_WAYS + u16::from(class))
+    }
+
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u16, path: &mut Vec<PortId>) {
+        let over = choice.checked_sub(Self::MAX_WAYS).map(|class| class as u8);
+        if let Some(class) = over.filter(|&class| usize::from(class) < self.classes.len()) {
+            return self.route_over(class, src, dst, path);
+        }
+        if let Some(class) = self.routing.class(src, dst) {
+            return self.route_over(class, src, dst, path);
+        }
+        let mut number = if choice == 0 { 0 } else { choice % self.routes(src, dst).max(1) };
+        let mut choices = self.routing.choices(src, dst);
         let (mut at, mut down) = (src, false);
         while at != dst {
-            let left = costs[usize::from(down) * count + at.index()];
-            assert!(left != UNREACHABLE, "participants reach each other");
-            let continues = |link: &GraphLink| {
-                let goes_down = self.tree.is_some() && !self.leads_up(link);
-                if down && !goes_down || link.to != dst && !self.forwards(link.to) {
-                    return false;
-                }
-                let rest = costs[usize::from(goes_down) * count + link.to.index()];
-                let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
-                rest != UNREACHABLE && (rest.0 + 1, rest.1.saturating_add(probe)) == left
-            };
-            let equal = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| continues(link));
-            let count = equal().count();
-            let way = if path.len() <= from + 1 { src.0 } else { scattered(src, dst) };
-            let chosen = equal().nth(way as usize % count.max(1));
+            let onward = self.onward(at, down, dst);
+            let preferred = choices.next(onward.clone().count());
+            let mut in_turn = onward.clone().skip(preferred).chain(onward.take(preferred));
+            let chosen = in_turn.find(|(_, link)| {
+                let behind = if number == 0 || link.to == dst {
+                    1
+                } else {
+                    self.ways(link.to, down || self.goes_down(link), dst)
+                };
+                let is_behind = number < behind;
+                number -= if is_behind { 0 } else { behind };
+                is_behind
+            });
             let Some((port, link)) = chosen else { return };
-            down |= self.tree.is_some() && !self.leads_up(link);
-            path.push(PortId(port));
+            down |= self.goes_down(link);
+            path.push(port);
             at = link.to;
-        }
-    }
-
-    fn choice_over(&self, class: u8) -> Option<u8> {
-        (usize::from(class) < self.classes.len()).then_some(class + 1)
-    }
-
-    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
-        match choice {
-            0 => self.route(src, dst, path),
-            over => self.route_over(over - 1, src, dst, path),
         }
     }
 

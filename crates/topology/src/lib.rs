@@ -11,6 +11,7 @@ pub mod paths;
 pub mod product;
 pub mod quotient;
 pub mod rings;
+pub mod routing;
 pub mod symmetry;
 
 pub use fabric::{Fabric, LinkSpec, all_links};
@@ -18,3 +19,4 @@ pub use graph::{Graph, GraphError, GraphLink, GraphNode};
 pub use paths::{Hop, Paths};
 pub use product::{Block, Dimension, PortUse, Product, ProductError, Way};
 pub use quotient::Quotient;
+pub use routing::Routing;

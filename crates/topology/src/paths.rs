@@ -49,7 +49,7 @@ impl Paths {
         &mut self,
         fabric: &(impl Fabric + ?Sized),
         src: NodeId,
-        (dst, choice): (NodeId, u8),
+        (dst, choice): (NodeId, u16),
     ) -> Option<u32> {
         self.scratch.clear();
         fabric.route_by(src, dst, choice, &mut self.scratch);

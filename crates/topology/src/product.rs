@@ -442,15 +442,15 @@ impl Fabric for Product {
     }
 
     /// Two where the destination is opposite on some ring: round every such ring one way, or the other.
-    fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
+    fn routes(&self, src: NodeId, dst: NodeId) -> u16 {
         let opposite = |(dim, d): (usize, &Dimension)| {
             let away = self.displacement(src, dst, dim);
             d.block == Block::Ring && away != 0 && 2 * away == d.size
         };
-        1 + u8::from(self.dims.iter().enumerate().any(opposite))
+        1 + u16::from(self.dims.iter().enumerate().any(opposite))
     }
 
-    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u16, path: &mut Vec<PortId>) {
         self.path(src, dst, choice % 2 == 1, path);
     }
 

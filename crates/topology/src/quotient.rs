@@ -430,11 +430,11 @@ impl Fabric for Quotient {
         self.translate(src, &mut path[from..]);
     }
 
-    fn routes(&self, src: NodeId, dst: NodeId) -> u8 {
+    fn routes(&self, src: NodeId, dst: NodeId) -> u16 {
         self.whole.routes(self.representatives[src.index()], dst)
     }
 
-    fn route_by(&self, src: NodeId, dst: NodeId, choice: u8, path: &mut Vec<PortId>) {
+    fn route_by(&self, src: NodeId, dst: NodeId, choice: u16, path: &mut Vec<PortId>) {
         let from = path.len();
         self.whole.route_by(self.representatives[src.index()], dst, choice, path);
         self.translate(src, &mut path[from..]);

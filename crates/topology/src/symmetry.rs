@@ -26,7 +26,7 @@ use syncline_core::{NodeId, PortId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// To an NPU, by one of the ways that [`Fabric::route_by`] has.
-    To(NodeId, u8),
+    To(NodeId, u16),
     /// To whatever is at a port.
     Port(PortId),
 }

@@ -11,6 +11,7 @@ from syncline.fabric import description
 from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_components
 from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import Graph
+from syncline.quantities import SIZE
 
 SHOWN_GROUPS = 8
 
@@ -19,6 +20,8 @@ def all_of(graph: Graph, gpus: Sequence[int]) -> Iterator[Table]:
     """The links, what each GPU can send, how they are connected, and which hang together over NVLink."""
     yield _links(graph)
     yield _egress(graph, gpus)
+    if description.switch_buffers(graph):
+        yield _buffers(graph)
     if len(gpus) <= description.MATRIX_NPUS:
         yield _matrix(graph, gpus)
     if any(link.kind in NVLINK_CLASSES for link in graph.links):
@@ -64,6 +67,13 @@ def _egress(graph: Graph, gpus: Sequence[int]) -> Table:
         table.add_row(names, *(description.rate(rates[kind]) if kind in rates else "-" for kind in kinds))
     if len(groups) > SHOWN_GROUPS:
         table.add_row(f"{len(groups) - SHOWN_GROUPS} more groups", *("" for _ in kinds))
+    return table
+
+
+def _buffers(graph: Graph) -> Table:
+    table = _table("buffers of switches", ">switches", ">ports", ">of a port")
+    for alike in description.switch_buffers(graph):
+        table.add_row(f"{alike.switches:,}", str(alike.ports), SIZE.format(alike.per_port))
     return table
 
 

@@ -40,6 +40,7 @@ def show(
     \b
       syncline topology show "Torus(4,8,4)"
       syncline topology show "Ring(4, rate=200GB/s, efficiency=94%)_Switch(8)" --svg fabric.svg
+      syncline topology show "FatTree(k=4, rate=400Gb/s)" --svg tree.svg
       syncline topology show --machine dgx1v --gpus 0,1,4
       syncline topology show --machine "dgx-h100(nodes=16, nics=rail)" --svg cluster.svg
       syncline topology show topology.xml --json
@@ -94,8 +95,9 @@ def _named(text: str) -> Graph | Topology:
     """What a word of the command line stands for: a file if there is one, a path if it looks like one."""
     from syncline import inputs
     from syncline.errors import command_line
-    from syncline.fabric import files, machines
-    from syncline.topology import TopologyError, parse
+    from syncline.fabric import files, machines, topologies
+    from syncline.fabric.topologies import Wired
+    from syncline.topology import TopologyError
 
     path = inputs.given(text)
     if path == inputs.STANDARD_INPUT:
@@ -107,9 +109,15 @@ def _named(text: str) -> Graph | Topology:
         if _is_file(path) or path.suffix or len(path.parts) > 1:
             return files.load(path)
     try:
-        return parse(text)
+        fabric = topologies.parse(text)
     except TopologyError as error:
-        raise command_line("T", text, error.message, error.accepted) from None
+        accepted = topologies.STRINGS_ACCEPTED if error.accepted == topologies.ACCEPTED else error.accepted
+        raise command_line("T", text, error.message, accepted) from None
+    if not isinstance(fabric, Wired):
+        return fabric
+    if fabric.gpu is not None:
+        raise command_line("T", text, "this is a machine", f'--machine "{fabric}"')
+    return fabric.graph
 
 
 def _is_file(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from syncline import quantities
 from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_components
 from syncline.fabric.gpus import Gpu
-from syncline.fabric.graph import NODE_KINDS, NVLINK, NVSWITCH, PCIE, Graph, unreachable
+from syncline.fabric.graph import BUFFER, NODE_KINDS, NVLINK, NVSWITCH, PCIE, Graph, unreachable
 
 MATRIX_NPUS: Final = 16
 """Up to so many NPUs, the matrix of their connections is worth printing."""
@@ -41,6 +41,23 @@ def bundles(graph: Graph) -> list[Bundle]:
     return [Bundle(*key, pairs=(times + 1) // 2) for key, times in alike]
 
 
+@dataclass(frozen=True, slots=True)
+class SwitchBuffers:
+    """Switches with as many ports and as much buffer as each other."""
+
+    switches: int
+    ports: int
+    per_port: int
+    """Bytes."""
+
+
+def switch_buffers(graph: Graph) -> list[SwitchBuffers]:
+    """The switches whose buffers are stated, those that are alike together."""
+    ports = Counter(link.src for link in graph.links)
+    stated = ((ports[i], node.buffer) for i, node in enumerate(graph.nodes) if node.buffer is not None)
+    return [SwitchBuffers(switches, *alike) for alike, switches in Counter(stated).items()]
+
+
 def document(graph: Graph, gpus: Sequence[int]) -> dict[str, Any]:
     """The fabric as JSON."""
     kinds = Counter(node.kind for node in graph.nodes)
@@ -66,6 +83,10 @@ def document(graph: Graph, gpus: Sequence[int]) -> dict[str, Any]:
         "egress_bytes_per_s": [sum(rates.values()) for rates in _egress(graph, gpus).values()],
         "connected": not apart,
         "nvlink_components": nvlink_components(graph, gpus) if _has_nvlinks(graph) else [],
+        "switch_buffers": [
+            {"switches": alike.switches, "ports": alike.ports, BUFFER: alike.per_port}
+            for alike in switch_buffers(graph)
+        ],
         "graph": graph.specification(),
         "assumptions": list(graph.assumptions),
         "warnings": list(graph.warnings),

@@ -44,7 +44,9 @@ class Node:
     name: str
     kind: NodeKind
     host: int | None = None
-    """The machine of a cluster that it is part of; None for what they share."""
+    """The machine of a cluster, or the super-node, that it is part of; None for what they share."""
+    buffer: int | None = None
+    """Bytes that wait at most at each output port of a switch, where that is stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,24 @@ class Link:
         return Link(self.dst, self.src, self.rate, self.latency, self.kind, self.count, self.efficiency)
 
 
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Which of several equally good ways messages take (`Routing` of `crates/topology`)."""
+
+    by: Literal["source", "destination", "groups"] = "source"
+    """Machines choose by the source, Clos networks by the digits of the destination's number (D-mod-k); in groups of
+    NPUs the sum of two places chooses the switch between them."""
+    size: int = 0
+    """NPUs of a group."""
+    kind: str = ""
+    """The class of links within a group."""
+
+
+BY_DESTINATION: Final = Routing("destination")
+BUFFER: Final = "buffer_per_port_bytes"
+"""What network backends call the buffer of a switch."""
+
+
 class GraphError(ValueError):
     """Nodes and links that are not a fabric."""
 
@@ -100,6 +120,8 @@ class Graph:
     """What was filled in."""
     warnings: tuple[str, ...] = ()
     """What is odd about it."""
+    routing: Routing = Routing()
+    """Which of several equally good ways messages take."""
 
     @property
     def npus(self) -> int:
@@ -119,6 +141,9 @@ class Graph:
         """The engine's description."""
         classes = self.classes
         number = {kind: index for index, kind in enumerate(classes)}
+        routing: dict[str, Any] = {"by": self.routing.by}
+        if self.routing.by == "groups":
+            routing |= {"size": self.routing.size, "class": number[self.routing.kind]}
         return {
             "kind": "graph",
             "npus": self.npus,
@@ -135,7 +160,13 @@ class Graph:
                 for link in self.links
                 for rate in _entries(link)
             ],
+            **({} if self.routing == Routing() else {"routing": routing}),
         }
+
+    def attributes(self) -> list[dict[str, Any]]:
+        """The attributes of nodes in the engine's description, for network backends that know them."""
+        stated = [(index, node.buffer) for index, node in enumerate(self.nodes) if node.buffer is not None]
+        return [{"node": index, "name": BUFFER, "value": buffer} for index, buffer in stated]
 
 
 def checked(graph: Graph) -> Graph:

@@ -1,4 +1,5 @@
-"""Draws machines in rows: NPUs in the middle, NVSwitches below, PCIe, CPUs and NICs above, the network on top.
+"""Draws machines in rows: NPUs in the middle, NVSwitches below, PCIe, CPUs and NICs above, the network on top. Networks
+of switches have NPUs below and the switches above them, level by level; super-nodes are drawn as machines are.
 
 A machine whose NPUs are linked to each other and that has several CPUs gets two rows of NPUs that face each other, each
 with its own CPUs. Of a large cluster the first two machines and the last are drawn; of one of racks the first.
@@ -126,7 +127,8 @@ class _Layout:
         if host is not None:
             below = CURVE_REACH * _depth(0.6 * (right - left)) if direct else 0.0
             top, bottom = min(ys) - size.height / 2 - 14, max(ys) + size.height / 2 + 30 + below
-            frame = Frame(left - 14, top, right - left + 28, bottom - top, f"node {host}")
+            name = graph.nodes[members[0]].name.split(" ")[0]  # a node of a cluster, or a super-node
+            frame = Frame(left - 14, top, right - left + 28, bottom - top, f"{name} {host}")
             self.drawing.frames.append(frame)
         return right
 
@@ -188,7 +190,7 @@ class _Layout:
             for node in row:
                 known = [places[other][0] for other in self.near[node] if other in places]
                 wanted.append(sum(known) / len(known) if known else 0.0)
-            xs = spread(wanted, size.slot)
+            xs = spread(wanted, max(size.slot, *(8 + self._width(node) for node in row)))
             places |= {node: (x, heights[index]) for node, x in zip(row, xs, strict=True)}
         return places
 
@@ -226,6 +228,13 @@ class _Layout:
             return curve((ax, edge), (bx, edge), (0, -0.08 * abs(bx - ax) - 10))
         return straight((ax, ay), (bx, by))
 
+    def _width(self, index: int) -> float:
+        """How wide a small box is: that of a node of no machine has room for its name."""
+        node, width = self.graph.nodes[index], self.size.width
+        if node.host is not None or not self.size.small:
+            return width
+        return max(width, 7.0 * len(_label(node.name, node.kind)) + 16)
+
     def _box(self, index: int, place: Point) -> Box:
         node, size, width = self.graph.nodes[index], self.size, self.size.width
         label = _label(node.name, node.kind if size.small else "")
@@ -233,9 +242,9 @@ class _Layout:
             xs = [self.at[other][0] for other in self.near[index] if other in self.at]
             place = ((min(xs) + max(xs)) / 2, place[1])
             width = max(xs) - min(xs) + size.width
-        elif node.host is None and size.small:
-            width = max(width, 7.0 * len(label) + 16)
-        elif not size.small:
+        elif size.small:
+            width = self._width(index)
+        else:
             width = max(width, min(6.8 * len(label) + 12, size.slot - 6))
         most = max(3, int((width - 6) / (5.4 if size.small else 6.4)))
         idle = node.kind == "npu" and index not in self.taking_part
@@ -250,9 +259,12 @@ def _depth(distance: float) -> float:
 def _label(name: str, kind: str) -> str:
     """The part of a name that is worth its room: numbers where boxes are small."""
     words = name.split(" ")
-    if words[0] == "node" and len(words) > 2:
+    if words[0] in ("node", "super-node") and len(words) > 2:
         words = words[2:]
     short = " ".join(words).replace("PCIe switch", "PCIe").replace("0000:", "").removesuffix(".0")
+    short = short.replace("aggregation ", "agg ")
     if kind == "npu":
         return short.removeprefix("GPU ").removeprefix("NPU ")
+    if kind == "switch" and short.startswith("switch "):
+        return short.replace("switch ", "S ")
     return short.replace("PCIe ", "P ") if kind == "switch" and short.startswith("PCIe") else short

@@ -78,7 +78,7 @@ def parse(text: str) -> Cluster:
         nics=value("nics", _nics, "rail"),
         nic_rate=value("nic_rate", quantities.rate, None),
         latency=value("latency", lambda text: quantities.time(text, zero=True), hardware.NETWORK_LATENCY),
-        oversubscription=value("oversubscription", _oversubscription, Fraction(1)),
+        oversubscription=value("oversubscription", oversubscription, Fraction(1)),
         efficiency=value("efficiency", quantities.share, Fraction(1)),
         pcie_efficiency=value("pcie_efficiency", quantities.share, None),
     )
@@ -144,8 +144,8 @@ def _nics(text: str) -> Nics:
     raise QuantityError(f"this is not known{did_you_mean(text, NICS)}", one_of(NICS))
 
 
-def _oversubscription(text: str) -> Fraction:
-    """A ratio such as 2 or 1.5, or 3:2."""
+def oversubscription(text: str) -> Fraction:
+    """A ratio such as 2 or 1.5, or 3:2. Raises [`QuantityError`]."""
     above, colon, below = text.partition(":")
     parts = [Fraction(part) if _NUMBER.fullmatch(part) else Fraction(0) for part in (above, below if colon else "1")]
     if 0 in parts or not 1 <= parts[0] / parts[1] <= MAX_OVERSUBSCRIPTION:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from syncline.fabric import description
-from syncline.fabric.graph import NODE_KINDS, Graph, NodeKind
+from syncline.fabric.graph import NODE_KINDS, Graph, Node, NodeKind, Routing
 from syncline.fabric.product import class_name
 from syncline.fabric.shapes import Box, Drawing, Frame, Point, Text, Wire, curve, straight
 from syncline.topology import Dimension, Topology
@@ -60,16 +60,26 @@ def _glyph(drawing: Drawing, centre: Point, number: int, dim: Dimension) -> None
 
 
 def kinds(drawing: Drawing, graph: Graph) -> None:
-    """Adds a box for every kind of node, and a line for every class of links between two kinds."""
-    number = Counter(node.kind for node in graph.nodes)
-    shown: list[NodeKind] = [kind for kind in NODE_KINDS if number[kind]]
-    at = {kind: (index * KIND_STEP, 0.0) for index, kind in enumerate(shown)}
+    """Adds a box for every kind of node, and a line for every class of links between two kinds. In a network of
+    switches these are of several kinds, by what they are called.
+    """
     names = {"npu": "NPU", "switch": "switch", "nic": "NIC", "cpu": "CPU"}
-    between: Counter[tuple[NodeKind, NodeKind, str]] = Counter()
+    layers = graph.routing != Routing()
+
+    def of(node: Node) -> tuple[NodeKind, str]:
+        layer = node.name.split(" ")[0] if layers and node.kind == "switch" else ""
+        return node.kind, f"{layer} switch" if layer else names[node.kind]
+
+    number = Counter(of(node) for node in graph.nodes)
+    shown = sorted(number, key=lambda kind: NODE_KINDS.index(kind[0]))
+    labels = {kind: description.counted(number[kind], kind[1]) for kind in shown}
+    width = max(128.0, *(6.8 * len(label) + 16 for label in labels.values()))
+    at = {kind: (index * (KIND_STEP + width - 128), 0.0) for index, kind in enumerate(shown)}
+    between: Counter[tuple[tuple[NodeKind, str], tuple[NodeKind, str], str]] = Counter()
     for link in graph.links:
-        ends = sorted((graph.nodes[link.src].kind, graph.nodes[link.dst].kind), key=shown.index)
+        ends = sorted((of(graph.nodes[link.src]), of(graph.nodes[link.dst])), key=shown.index)
         between[ends[0], ends[1], link.kind] += link.count
-    places: Counter[tuple[NodeKind, NodeKind]] = Counter()
+    places: Counter[tuple[tuple[NodeKind, str], tuple[NodeKind, str]]] = Counter()
     for (a, b, kind), count in between.items():
         level = places[a, b]
         places[a, b] += 1
@@ -83,7 +93,6 @@ def kinds(drawing: Drawing, graph: Graph) -> None:
         else:
             path, middle = curve((ax, ay + 20), (bx, by + 20), (0, -lift)), ((ax + bx) / 2, ay + 20 - 0.75 * lift)
         drawing.wires.append(Wire(path, kind, 3.0, title, label=f"{count:,} x {kind}", at=middle))
-    for kind in shown:
-        label = description.counted(number[kind], names[kind])
-        drawing.boxes.append(Box(*at[kind], 128, 44, label, kind, label))
+    for named, label in labels.items():
+        drawing.boxes.append(Box(*at[named], width, 44, label, named[0], label))
     drawing.notes.append("too large to draw node by node: kinds of nodes, and how many links there are between them")

@@ -8,35 +8,38 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from syncline import topology
 from syncline.errors import did_you_mean
-from syncline.fabric import allocation, notation
+from syncline.fabric import allocation, notation, scale_out_notation
 from syncline.fabric import groups as grouping
 from syncline.fabric.gpus import Gpu
-from syncline.fabric.graph import Graph
+from syncline.fabric.graph import Graph, Routing
 from syncline.fabric.groups import Members
 from syncline.fabric.machines import MACHINES
 from syncline.topology import Topology, TopologyError
 
-ACCEPTED: Final = f"{topology.ACCEPTED}; a machine ({notation.ACCEPTED}); a mapping with dims, or with file"
+STRINGS_ACCEPTED: Final = f"{topology.ACCEPTED}; a network of switches ({scale_out_notation.ACCEPTED})"
+ACCEPTED: Final = f"{STRINGS_ACCEPTED}; a machine ({notation.ACCEPTED}); a mapping with dims, or with file"
 
 _WORD = re.compile(r"\s*([A-Za-z][\w-]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """A fabric that is described link by link: a machine, a cluster of machines, or a topology file."""
+    """A fabric that is described link by link: a machine, a cluster of machines, a network of switches, or a topology
+    file.
+    """
 
     graph: Graph
     name: str
-    """The machine as text, or the path of the file as it was written."""
+    """The machine or network as text, or the path of the file as it was written."""
     content: bytes = field(default=b"", repr=False)
-    """What the file holds; nothing for a machine."""
+    """What the file holds; nothing for what is no file."""
     taking_part: frozenset[int] | None = None
     """The NPUs that communicate, if not all do; the others do not forward."""
     gpu: Gpu | None = None
@@ -98,6 +101,11 @@ class Wired:
         """The path of the topology file, if it is one."""
         return self.name if self.content else None
 
+    @property
+    def is_switched(self) -> bool:
+        """Whether it is a network of switches, whose dimensions the engine takes for switches."""
+        return self.graph.routing != Routing()
+
     def narrowed(self, members: Members | None) -> Wired:
         """The fabric as its members see it."""
         if members is None:
@@ -107,6 +115,10 @@ class Wired:
     def specification(self) -> dict[str, Any]:
         """The engine's description."""
         return self.graph.specification()
+
+    def attributes(self) -> list[dict[str, Any]]:
+        """The attributes of nodes in the engine's description, for network backends that know them."""
+        return self.graph.attributes()
 
     def __str__(self) -> str:
         return self.name
@@ -131,9 +143,11 @@ Fabric: TypeAlias = Topology | Wired
 
 
 def parse(text: str) -> Fabric:
-    """Reads a topology string or a machine. Raises [`TopologyError`]."""
-    if _is_machine(text):
+    """Reads a topology string, a machine or a network of switches. Raises [`TopologyError`]."""
+    if _is_meant(text, MACHINES, scale_out_notation.NETWORKS):
         return machine(text)
+    if _is_meant(text, scale_out_notation.NETWORKS, MACHINES):
+        return network(text)
     try:
         return topology.parse(text)
     except TopologyError as error:
@@ -151,15 +165,24 @@ def machine(text: str) -> Wired:
     return Wired(cluster.graph(), str(cluster), gpu=cluster.machine.gpu)
 
 
-def _is_machine(text: str) -> bool:
-    """Whether a text is meant to be a machine rather than a product of blocks."""
+@lru_cache(maxsize=4)
+def network(text: str) -> Wired:
+    """Reads a network of switches. Raises [`TopologyError`]."""
+    read = scale_out_notation.parse(text)
+    return Wired(read.graph(), str(read))
+
+
+def _is_meant(text: str, names: Collection[str], others: Collection[str]) -> bool:
+    """Whether a text begins with one of these names, or with what is nearer to one than to any other."""
     word = _WORD.match(text)
     if word is None:
         return False
-    known = (*topology.BLOCKS, topology.TORUS)
+    known = (*topology.BLOCKS, topology.TORUS, *others)
     name = word[1]
-    return name.lower() in MACHINES or (
-        name not in known and not did_you_mean(name, known) and bool(did_you_mean(name, MACHINES))
+    return (
+        name in names
+        or name.lower() in names
+        or (name not in known and not did_you_mean(name, known) and bool(did_you_mean(name, names)))
     )
 
 

@@ -306,7 +306,7 @@ class _Attributes:
         kind, _, value = self.given[name].strip().partition(":")
         if kind == "over" and value:
             return {kind: value}
-        most = {"choice": 255, "link": 65_535}.get(kind, -1)
+        most = {"choice": 65_535, "link": 65_535}.get(kind, -1)
         if _INTEGER.fullmatch(value) and 0 <= int(value) <= most:
             return {kind: int(value)}
         self._refuse(name, self.given[name], "choice:1, over:CLASS or link:NUMBER")

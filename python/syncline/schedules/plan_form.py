@@ -42,8 +42,8 @@ class Place(_Part):
 class Choice(_Part):
     """Another route that is as good as the fabric's."""
 
-    choice: Annotated[int, Field(ge=0, le=255)]
-    """Its number; 0 is the fabric's own, and 1 the other way round a ring."""
+    choice: Annotated[int, Field(ge=0, le=65_535)]
+    """Its number, from 0, the fabric's own, and modulo how many there are; 1 is the other way round a ring."""
 
 
 class Over(_Part):

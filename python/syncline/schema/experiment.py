@@ -339,7 +339,7 @@ class Experiment(Section):
     topology: TopologyField
     """The fabric."""
     gpus: GpusText = None
-    """The GPUs of a machine or a topology file that take part, as one group; the others do not even forward."""
+    """The GPUs of a machine, network of switches or topology file that take part; the others do not even forward."""
     groups: GroupsText = None
     """Groups that run every collective side by side; by default all NPUs that take part are one group."""
     slow_links: Annotated[list[SlowLink], Field(max_length=100_000)] = Field(default=[])

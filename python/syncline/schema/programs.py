@@ -143,7 +143,7 @@ def _along(experiment: Experiment, kind: str, algorithm: str) -> Iterator[Progra
         if size == 1:
             continue
         dim = None if whole is None else whole.dims[index]
-        block = "line" if dim is None else dim.block
+        block = dim.block if dim is not None else "switch" if fabric.is_switched else "line"
         lanes = 1
         if dim is not None and dim.block == "ring":
             lanes = 2

@@ -120,7 +120,9 @@ def _who(parts: Parts) -> Iterator[Violation]:
         yield Violation(("groups",), "gpus and groups exclude each other", "groups only, with the GPUs that take part")
     elif parts.topology is not None and parts.gpus is not None and not isinstance(parts.topology, Wired):
         message = "NPUs of a topology string that do not take part still forward, so none can be left out"
-        yield Violation(("gpus",), message, "a machine or a topology file; or groups instead of gpus")
+        yield Violation(
+            ("gpus",), message, "a machine, a network of switches or a topology file; or groups instead of gpus"
+        )
     elif parts.topology is not None:
         try:
             topologies.members(parts.topology, parts.gpus, parts.groups)
@@ -476,7 +478,7 @@ def _slow(parts: Parts) -> Iterator[Violation]:
                 message = f"there is no NPU {npu}: the topology has {topology.npus} NPUs"
                 yield Violation((*path, str(index), "npu"), message, f"0 to {topology.npus - 1}")
     if parts.slow_links and not isinstance(topology, Topology):
-        message = "slow_links name dimensions, which a machine or a topology file does not have"
+        message = "slow_links name dimensions, which only products have"
         yield Violation(("slow_links",), message, "no slow_links, or a topology string")
     elif isinstance(topology, Topology):
         dims = len(topology.dims)

@@ -199,7 +199,7 @@ pub enum Way {
     #[default]
     Route,
     /// Along another route that is as good, by its number among these.
-    Choice(u8),
+    Choice(u16),
     /// By links of a class, such as PCIe where there are NVLinks, too; by its number among the classes that the program names
     /// ([`super::Written::classes`]).
     Over(u8),

@@ -118,7 +118,7 @@ pub enum Protocol {
 #[serde(rename_all = "kebab-case")]
 pub enum WayForm {
     /// Another route that is as good as the fabric's, by its number: 1 is the other way round a ring.
-    Choice(u8),
+    Choice(u16),
     /// By links of a class, such as `PCIe`.
     Over(String),
     /// By one of the parallel links to the receiver, by its number from 0.

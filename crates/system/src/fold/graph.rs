@@ -184,7 +184,7 @@ impl Run {
             Wires::Ports(_) => return Err("rings are wired as on products of dimensions".into()),
             _ => 1,
         };
-        let mut known: BTreeMap<u32, Vec<(LineRank, u8)>> = BTreeMap::new();
+        let mut known: BTreeMap<u32, Vec<(LineRank, u16)>> = BTreeMap::new();
         for lane in 0..lanes {
             self.purposes += 1;
             for (group, members) in groups.iter().enumerate() {
@@ -285,7 +285,7 @@ fn check_role(plan: &Plan, phase: PhaseId) -> Result<(), String> {
 }
 
 /// Whom a rank sends to in a phase, in the order of its first messages, and by which way.
-fn peers(plan: &Plan, phase: PhaseId, rank: LineRank, looked_at: &mut u64) -> Result<Vec<(LineRank, u8)>, String> {
+fn peers(plan: &Plan, phase: PhaseId, rank: LineRank, looked_at: &mut u64) -> Result<Vec<(LineRank, u16)>, String> {
     let program = plan.program(phase, true);
     let of_phase = plan.phases()[phase.index()];
     if program.has_switch() {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, BlockSpec, CollectiveKindSpec, DimAlgorithmSpec, FabricSpec, FlowSpec,
-    GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, Spec,
+    GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, RoutingSpec, Spec,
 };
 
 pub const KINDS: [CollectiveKindSpec; 8] = [
@@ -169,7 +169,8 @@ fn dgx1v(groups: Option<GroupsSpec>) -> Spec {
     let links = pairs.flat_map(|(a, b)| [link((a, b)), link((b, a))]).collect();
     let nodes = (0..8).map(|i| NodeSpec { name: format!("GPU {i}"), kind: "npu".into() }).collect();
     let mut spec = spec(&[(BlockSpec::Ring, 8)], AlgorithmSpec::Ring, KINDS[0], 240_000_000);
-    spec.fabric = FabricSpec::Graph { npus: 8, nodes, classes: vec!["NVLink".into()], links };
+    spec.fabric =
+        FabricSpec::Graph { npus: 8, nodes, classes: vec!["NVLink".into()], links, routing: RoutingSpec::default() };
     spec.groups = groups;
     spec.collectives.lanes = syncline_system::spec::LanesSpec::Split;
     spec.collectives.chunking = chunks_of(240_000_000);

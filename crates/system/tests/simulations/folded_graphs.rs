@@ -7,7 +7,7 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::spec::{
     AlgorithmSpec, CollectiveKindSpec, EndpointSpec, FabricSpec, FamilySpec, FlowSpec, FoldSpec, GraphLinkSpec,
-    GroupsSpec, MessageSpec, NetworkSpec, NodeSpec, Spec, WorkSpec,
+    GroupsSpec, MessageSpec, NetworkSpec, NodeSpec, RoutingSpec, Spec, WorkSpec,
 };
 use syncline_system::{Results, Values, run_spec};
 
@@ -79,7 +79,13 @@ impl Cluster {
             [link(from, to), link(to, from)]
         };
         let classes = ["NVLink", "PCIe", "InfiniBand"].map(String::from).to_vec();
-        FabricSpec::Graph { npus, nodes, classes, links: links.iter().flat_map(both).collect() }
+        FabricSpec::Graph {
+            npus,
+            nodes,
+            classes,
+            links: links.iter().flat_map(both).collect(),
+            routing: RoutingSpec::default(),
+        }
     }
 
     /// A collective of all GPUs, or of each server's.

@@ -24,6 +24,7 @@ mod odd_sizes;
 mod offload;
 mod posting;
 mod precedence;
+mod routings;
 mod schedules;
 mod slices;
 mod stalls;

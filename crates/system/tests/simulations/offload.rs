@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimAlgorithmSpec, DimSpec,
-    EndpointSpec, FabricSpec, FlowSpec, GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, Spec,
+    EndpointSpec, FabricSpec, FlowSpec, GraphLinkSpec, GroupsSpec, JobSpec, NetworkSpec, NodeSpec, RoutingSpec, Spec,
     SwitchOffloadSpec,
 };
 
@@ -252,7 +252,8 @@ fn two_switches(class: &str, members: Vec<Vec<u32>>) -> Spec {
     let ends = (0..6).map(|npu| (npu, if npu < 4 { 6 } else { 7 })).chain([(6, 7)]);
     let links = ends.flat_map(|(a, b)| [link(a, b), link(b, a)]).collect();
     let mut spec = spec(&[(SWITCH, 6)], KINDS[0], 64 << 10);
-    spec.fabric = FabricSpec::Graph { npus: 6, nodes, classes: vec![class.into()], links };
+    spec.fabric =
+        FabricSpec::Graph { npus: 6, nodes, classes: vec![class.into()], links, routing: RoutingSpec::default() };
     spec.groups = Some(GroupsSpec { members, grid: None, along: None });
     spec
 }

@@ -6,7 +6,7 @@ use syncline_system::export::{export_spec, schedule_spec};
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, CollectiveKindSpec, CollectiveSpec, FabricSpec, GraphLinkSpec, IdealSpec, LanesSpec, NetworkSpec,
-    NodeSpec, PlanSpec, Spec,
+    NodeSpec, PlanSpec, RoutingSpec, Spec,
 };
 
 const STEP_PS: u64 = 1_000;
@@ -45,6 +45,7 @@ fn pair(network: NetworkSpec) -> Spec {
         nodes: nodes.map(node).to_vec(),
         classes: ["NVLink", "PCIe", "QPI"].map(String::from).to_vec(),
         links: links.into_iter().flat_map(link).collect(),
+        routing: RoutingSpec::default(),
     };
     spec.network = network;
     spec
