@@ -177,7 +177,7 @@ impl Pattern for Trees {
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
 fn run(name: &str, hosts: u32, buffer: u64, pattern: &mut dyn Pattern) {
     let config = EthernetConfig { buffer, seed: 1, ..EthernetConfig::NS3 };
-    let mut net = Ethernet::new(star(hosts), config);
+    let mut net = Ethernet::new(star(hosts), config, &[]);
     let mut queue: EventQueue<Event> = EventQueue::new();
     let mut random = SplitMix64(1);
     for host in 0..hosts {

@@ -250,6 +250,20 @@ pub enum ChangeSpec {
         /// Latency from then on.
         latency_ps: u64,
     },
+    /// All links from one node to another become slower, or as fast as they were, or lose packets.
+    Between {
+        /// When.
+        at_ps: u64,
+        /// Number of the sending node.
+        from: u32,
+        /// Number of the receiving node, its neighbour.
+        to: u32,
+        /// Rate from then on, in percent of what the fabric says; 0 while they are down.
+        rate_percent: u8,
+        /// Of a million packets so many get lost from then on.
+        #[serde(default)]
+        loss_millionths: u32,
+    },
     /// A node, such as a NIC or a switch, becomes slower or as fast as it was: all links that leave or enter it do.
     Node {
         /// When.

@@ -88,6 +88,9 @@ class EthernetNetwork(NetworkSection):
     """How the window develops during fast recovery: proportional rate reduction, or half of what was in flight."""
     connections: Literal["pair", "channel"] = "channel"
     """Whether two NPUs have one connection each way, or one for each channel of the collective, such as a tree."""
+    balancing: Literal["flow", "packet"] = "flow"
+    """Which of several equally good ways frames take: one for each connection, by a hash with the seed, or another one for
+    each frame."""
     ecn_threshold: Size | None = None
     """Outputs of switches mark frames that find more than this waiting, and senders reduce their window. By default a sixth
     of the buffer with DCTCP, and otherwise none."""
@@ -107,6 +110,11 @@ class EthernetNetwork(NetworkSection):
     }
     PER_MESSAGE: ClassVar = 4.0
     EVENTS_PER_S: ClassVar = 6_000_000
+
+    @property
+    def is_random(self) -> bool:
+        """Ways are hashed with the seed, or drawn for each frame, and so may be what is marked."""
+        return True
 
     @property
     def transfer(self) -> str:
@@ -168,6 +176,7 @@ class EthernetNetwork(NetworkSection):
             "congestion_control": self.congestion_control,
             "marking": self._marking(),
             "connection_per_pair": self.connections == "pair",
+            "sprays": self.balancing == "packet",
             **PROFILES[self.profile],
         }
 

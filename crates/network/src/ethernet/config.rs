@@ -4,6 +4,16 @@ use super::link::Marking;
 use super::tcp::TcpConfig;
 use syncline_core::Ps;
 
+/// Which of several equally good ways frames take. Acknowledgements go back over the links that the first frame of their
+/// connection took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balancing {
+    /// All frames of a connection take the same one, by a hash of the connection and the seed (RFC 2992: equal-cost multi-path).
+    PerConnection,
+    /// Every frame takes another one, at random.
+    PerFrame,
+}
+
 /// A network of switches with output queues, and the transport of its hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EthernetConfig {
@@ -19,6 +29,8 @@ pub struct EthernetConfig {
     pub marking: Marking,
     /// Whether all messages between two nodes share a connection, whatever their queue.
     pub connection_per_pair: bool,
+    /// Which of several equally good ways frames take.
+    pub balancing: Balancing,
     /// What random numbers depend on.
     pub seed: u64,
     /// The length of the windows in which the use of links is collected.
@@ -37,6 +49,7 @@ impl EthernetConfig {
         nic_buffer: u64::MAX,
         marking: Marking::None,
         connection_per_pair: false,
+        balancing: Balancing::PerConnection,
         seed: 0,
         window: Ps(1_000_000),
     };

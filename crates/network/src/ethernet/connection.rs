@@ -9,6 +9,7 @@ use super::tcp::receiver::Receiver;
 use super::tcp::sender::Sender;
 use super::writes::NO_END;
 use syncline_core::Ps;
+use syncline_core::random::RandomStream;
 
 /// The sending end.
 #[derive(Clone, Debug)]
@@ -23,6 +24,29 @@ pub struct Line {
     pub armed: u64,
     /// The next message leaves when bytes up to here are in the socket buffer.
     pub left_at: u64,
+    /// The ways among which frames are spread, each with its first link, if they are.
+    pub spread: Option<Box<Spread>>,
+}
+
+/// Equally good ways among which frames are spread.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    ways: Vec<(Path, u32)>,
+    random: RandomStream,
+    sent: u64,
+}
+
+impl Spread {
+    /// The next frame takes the next of these ways, at random.
+    pub fn new(ways: Vec<(Path, u32)>, random: RandomStream) -> Spread {
+        Spread { ways, random, sent: 0 }
+    }
+
+    /// The way of the next frame, and its first link.
+    pub fn next(&mut self) -> (Path, u32) {
+        self.sent += 1;
+        self.ways[self.random.below(self.sent, self.ways.len() as u64) as usize]
+    }
 }
 
 /// The receiving end.
@@ -44,7 +68,7 @@ impl Line {
     /// The sending end of a new connection.
     pub fn new(config: &TcpConfig, ways: Ways, first: u32, round_trip: Ps) -> Line {
         let sender = Sender::new(config, round_trip);
-        Line { sender, forth: ways.forth, nic: first, armed: NEVER, left_at: NO_END }
+        Line { sender, forth: ways.forth, nic: first, armed: NEVER, left_at: NO_END, spread: None }
     }
 }
 

@@ -102,6 +102,19 @@ pub struct Link {
     /// What has come of frames.
     pub counts: Counts,
     busy: Busy,
+    /// Of a million frames so many get lost on the wire, and how many have been drawn.
+    loss: Option<Box<(u32, u64)>>,
+}
+
+/// What a link is like from some time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its rate; `None` while it is down.
+    pub rate: Option<Rate>,
+    /// Its latency.
+    pub latency: Ps,
+    /// Of a million frames so many get lost on the wire.
+    pub loss_millionths: u32,
 }
 
 impl Link {
@@ -124,7 +137,80 @@ impl Link {
             random,
             counts: Counts::default(),
             busy: Busy::default(),
+            loss: None,
         }
+    }
+
+    /// The link is another one from now on. Frames that wait go on to wait, those that have begun to leave are not affected unless
+    /// it is down: then they are lost, and `lose` hears of them. Says when the next frame arrives.
+    pub fn change(&mut self, now: u64, to: Condition, mut lose: impl FnMut(Frame)) -> u64 {
+        self.waiting(now);
+        let begun = self.leaving.wrapping_sub(self.arriving);
+        let arrivals: Vec<u64> = (0..begun).map(|i| self.arrives(self.at(self.arriving.wrapping_add(i)))).collect();
+        // When the frame that is leaving has left.
+        let left = if self.leaving == self.end { self.free } else { self.at(self.leaving).leaves };
+        self.loss =
+            (to.loss_millionths > 0).then(|| Box::new((to.loss_millionths, self.loss.as_ref().map_or(0, |l| l.1))));
+        self.latency = to.latency.0;
+        if let Some(rate) = to.rate {
+            self.rate = rate;
+            self.full.1 = rate.time(Bytes(self.full.0.into())).0;
+            self.bare.1 = rate.time(Bytes(self.bare.0.into())).0;
+            for (i, arrives) in arrivals.into_iter().enumerate() {
+                let at = self.arriving.wrapping_add(i as u32);
+                let takes = self.serialisation(self.at(at).frame.wire) + self.latency;
+                self.at_mut(at).leaves = arrives.saturating_sub(takes);
+            }
+        } else {
+            while self.arriving != self.leaving {
+                let frame = self.at(self.arriving).frame;
+                self.lost(frame);
+                lose(frame);
+                self.arriving = self.arriving.wrapping_add(1);
+            }
+        }
+        let mut leaves = if left == NEVER { now } else { left.max(now) };
+        let mut at = self.leaving;
+        while at != self.end {
+            let Queued { frame, leaves: before } = *self.at(at);
+            let after = if to.rate.is_some() { leaves } else { NEVER };
+            let waits = |leaves: u64| if leaves == NEVER { 0 } else { u128::from(leaves - now) };
+            self.counts.waited += u128::from(frame.wire) * waits(after);
+            self.counts.waited -= u128::from(frame.wire) * waits(before);
+            self.at_mut(at).leaves = after;
+            leaves += self.serialisation(frame.wire);
+            at = at.wrapping_add(1);
+        }
+        self.free = if to.rate.is_some() { leaves } else { NEVER };
+        if self.arriving == self.end { NEVER } else { self.arrives(self.at(self.arriving)) }
+    }
+
+    /// Whether a frame that has just arrived got lost on the wire.
+    #[inline(always)]
+    pub fn loses(&mut self, frame: Frame) -> bool {
+        self.loss.is_some() && self.loses_now(frame)
+    }
+
+    #[cold]
+    fn loses_now(&mut self, frame: Frame) -> bool {
+        let Some(loss) = &mut self.loss else { return false };
+        loss.1 += 1;
+        // Other numbers than those of marks.
+        let is_lost = self.random.happens(u64::MAX - loss.1, loss.0, 1_000_000);
+        if is_lost {
+            self.lost(frame);
+        }
+        is_lost
+    }
+
+    fn lost(&mut self, frame: Frame) {
+        self.counts.drops += 1;
+        self.counts.dropped_bytes += u64::from(frame.wire);
+    }
+
+    fn at_mut(&mut self, place: u32) -> &mut Queued {
+        let mask = self.ring.len() - 1;
+        &mut self.ring[place as usize & mask]
     }
 
     #[inline(always)]

@@ -20,15 +20,15 @@ mod writes;
 
 pub use config::EthernetConfig;
 
-use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
+use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class};
 use crate::messages::Messages;
 use crate::usage::LinkUsage;
 use crate::wait_text;
 use clock::{NEVER, Tournament};
-use config::BLOCK_BYTES;
-use connection::{Line, Listener, first};
+use config::{BLOCK_BYTES, Balancing};
+use connection::{Line, Listener, Spread, first};
 use frame::{ACK, CE, CWR, ECE, ECT, Frame, NONE};
-use link::{Link, Taken};
+use link::{Condition, Link, Taken};
 use paths::{Paths, Ways};
 use round_trips::RoundTrips;
 use std::cmp::Reverse;
@@ -60,6 +60,8 @@ enum Timer {
     Retransmission,
     /// An acknowledgement that waits.
     Acknowledgement,
+    /// A change of a link, by its place in the list.
+    Change,
 }
 
 /// The Ethernet backend on a fabric.
@@ -70,6 +72,8 @@ pub struct Ethernet<F> {
     links: Vec<Link>,
     clock: Tournament,
     timers: BinaryHeap<Reverse<(u64, u32, Timer)>>,
+    /// Links that become others, in the order of time.
+    changes: Vec<(NodeId, PortId, Condition)>,
     paths: Paths,
     /// The sending and the receiving ends of connections.
     lines: Vec<Line>,
@@ -99,16 +103,18 @@ pub struct Ethernet<F> {
 }
 
 impl<F: Fabric> Ethernet<F> {
-    /// A backend for `fabric`.
+    /// A backend for `fabric`; `buffers` has what may wait before each link of a switch, where that is not what the
+    /// configuration says.
     ///
     /// # Panics
     /// If a frame could be larger than 65,535 bytes.
-    pub fn new(fabric: F, config: EthernetConfig) -> Self {
+    pub fn new(fabric: F, config: EthernetConfig, buffers: &[(NodeId, u64)]) -> Self {
         let full = u16::try_from(config.tcp.segment + config.overhead).expect("frames below 64 KiB");
         let sizes = (full, config.overhead as u16);
         let is_switch = |node: NodeId| node.0 >= fabric.npus();
         let link = |(node, port): (NodeId, PortId)| {
-            let limit = if is_switch(node) { config.buffer } else { config.nic_buffer };
+            let stated = buffers.iter().rev().find(|buffer| buffer.0 == node).map(|buffer| buffer.1);
+            let limit = if is_switch(node) { stated.unwrap_or(config.buffer) } else { config.nic_buffer };
             let random = RandomStream::new(config.seed, &[node.0.into(), port.0.into()]);
             let spec = fabric.link(node, port);
             Link::new(spec.rate, spec.latency, limit, sizes, config.marking, random)
@@ -121,6 +127,7 @@ impl<F: Fabric> Ethernet<F> {
             links: all_links(&fabric).map(link).collect(),
             clock: Tournament::new(fabric.links().max(1)),
             timers: BinaryHeap::new(),
+            changes: Vec::new(),
             paths: Paths::default(),
             lines: Vec::new(),
             listeners: Vec::new(),
@@ -144,6 +151,21 @@ impl<F: Fabric> Ethernet<F> {
             fabric,
             config,
         }
+    }
+
+    /// A link becomes another one at some time. Of several changes of a link at one time the last counts.
+    pub fn change_at(&mut self, at: Ps, node: NodeId, port: PortId, to: Condition) {
+        self.timers.push(Reverse((at.0, self.changes.len() as u32, Timer::Change)));
+        self.changes.push((node, port, to));
+    }
+
+    fn change(&mut self, now: u64, change: u32) {
+        let (node, port, to) = self.changes[change as usize];
+        let number = self.fabric.first_link(node) + u32::from(port.0);
+        let mut lost = Vec::new();
+        let next = self.links[number as usize].change(now, to, |frame| lost.push(frame));
+        self.clock.set(number, next);
+        lost.into_iter().for_each(|frame| self.dropped(frame));
     }
 
     /// What senders have done.
@@ -170,15 +192,38 @@ impl<F: Fabric> Ethernet<F> {
             return number;
         }
         let number = self.lines.len() as u32;
-        let ways = self.paths.of(&self.fabric, key.src, key.route);
+        let (route, spread) = self.balance(key);
+        let ways = self.paths.of(&self.fabric, key.src, route);
         let nic = first(self.paths.all(ways.forth));
-        self.lines.push(Line::new(&self.config.tcp, ways, nic, self.round_trip(ways)));
+        let mut line = Line::new(&self.config.tcp, ways, nic, self.round_trip(ways));
+        line.spread = spread;
+        self.lines.push(line);
         self.listeners.push(Listener::new(ways, first(self.paths.all(ways.back))));
         self.messages.push(Writes::default());
         self.ways.push(ways);
         self.keys.push(key);
         self.known.insert(key, number);
         number
+    }
+
+    /// The way of a connection, of several that are equally good; and all of them, if its frames are spread.
+    fn balance(&mut self, key: Connection) -> (Route, Option<Box<Spread>>) {
+        let Route::To(dst) = key.route else { return (key.route, None) };
+        let ways = self.fabric.routes(key.src, dst);
+        if ways <= 1 {
+            return (key.route, None);
+        }
+        let random = RandomStream::new(self.config.seed, &[key.src.0.into(), dst.0.into(), key.queue.into()]);
+        let hashed = Route::By(dst, random.below(0, ways.into()) as u16);
+        if self.config.balancing == Balancing::PerConnection {
+            return (hashed, None);
+        }
+        let all = (0..ways).map(|way| {
+            let forth = self.paths.of(&self.fabric, key.src, Route::By(dst, way)).forth;
+            (forth, first(self.paths.all(forth)))
+        });
+        let all = all.collect();
+        (hashed, Some(Box::new(Spread::new(all, random))))
     }
 
     /// How long a full segment and its acknowledgement take when nothing else is under way.
@@ -242,20 +287,20 @@ impl<F: Fabric> Ethernet<F> {
         let config = &self.config.tcp;
         let ect = if config.ecn { ECT } else { 0 };
         while let Some(segment) = line.sender.next(Ps(now), config, &mut self.counts) {
+            let (forth, nic) = line.spread.as_mut().map_or((line.forth, line.nic), |spread| spread.next());
             let frame = Frame {
                 seq: segment.seq,
                 connection: number,
-                place: line.forth.place + 1,
+                place: forth.place + 1,
                 blocks: NONE,
                 wire: (segment.len + self.config.overhead) as u16,
-                hops: line.forth.links - 1,
+                hops: forth.links - 1,
                 flags: ect | if segment.reduced { CWR } else { 0 },
             };
-            let link = &mut self.links[line.nic as usize];
             let usage = &mut self.usage;
-            match link.offer(now, frame, |busy, to| usage.add_frames(line.nic, busy, to)) {
+            match self.links[nic as usize].offer(now, frame, |busy, to| usage.add_frames(nic, busy, to)) {
                 Taken::Behind => {}
-                Taken::Alone(time) => self.clock.set(line.nic, time),
+                Taken::Alone(time) => self.clock.set(nic, time),
                 Taken::Dropped => self.dropped_payload += u64::from(segment.len),
             }
         }
@@ -286,8 +331,13 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(always)]
     fn arrive(&mut self, now: u64, number: u32) {
         self.hops += 1;
-        let (mut frame, next) = self.links[number as usize].arrive();
+        let link = &mut self.links[number as usize];
+        let (mut frame, next) = link.arrive();
+        let is_lost = link.loses(frame);
         self.clock.set(number, next);
+        if is_lost {
+            return self.dropped(frame);
+        }
         if frame.hops == 0 {
             return if frame.is(ACK) { self.acknowledged(now, frame) } else { self.received(now, frame) };
         }
@@ -409,6 +459,7 @@ impl<F: Fabric> Ethernet<F> {
         let Some(Reverse((time, number, timer))) = self.timers.pop() else { return };
         match timer {
             Timer::Retransmission => self.expire(now, time, number),
+            Timer::Change => self.change(now, number),
             Timer::Acknowledgement => {
                 let listener = &mut self.listeners[number as usize];
                 if listener.armed == time {

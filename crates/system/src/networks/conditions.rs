@@ -63,7 +63,32 @@ pub fn changes(spec: &Spec, fabric: &dyn Fabric, network: &impl NetworkModel) ->
                     Rate::new(rate).ok_or_else(zero)
                 });
                 let (at, port, latency) = (Ps(at_ps), PortId(port), Ps(latency_ps));
-                changes.push(LinkChange { at, node, port, rate: rate.transpose()?, latency });
+                changes.push(LinkChange { at, node, port, rate: rate.transpose()?, latency, loss_millionths: 0 });
+            }
+            ChangeSpec::Between { at_ps, from, to, rate_percent, loss_millionths } => {
+                let from = existing(fabric, &format!("changes.{i}.from"), from)?;
+                let to = existing(fabric, &format!("changes.{i}.to"), to)?;
+                let field = |name: &str| format!("changes.{i}.{name}");
+                if rate_percent > 100 {
+                    let refusal = Refusal::of(&field("rate_percent"), "a link does not become faster than it is");
+                    return Err(refusal.accepting("a whole number from 0 to 100").into());
+                }
+                if loss_millionths > 1_000_000 {
+                    let refusal = Refusal::of(&field("loss_millionths"), "of a million packets no more get lost");
+                    return Err(refusal.accepting("a whole number from 0 to 1000000").into());
+                }
+                let before = changes.len();
+                for port in (0..fabric.ports(from)).map(PortId).filter(|&port| fabric.next(from, port).0 == to) {
+                    let link = fabric.link(from, port);
+                    let rate = link.rate.percent(rate_percent);
+                    let (at, latency) = (Ps(at_ps), link.latency);
+                    changes.push(LinkChange { at, node: from, port, rate, latency, loss_millionths });
+                }
+                if changes.len() == before {
+                    let (from, to) = (fabric.node_name(from), fabric.node_name(to));
+                    let refusal = Refusal::of(&field("to"), format!("there is no link from {from} to {to}"));
+                    return Err(refusal.accepting("a neighbour").into());
+                }
             }
             ChangeSpec::Node { at_ps, node: number, rate_percent } => {
                 let changed = existing(fabric, &format!("changes.{i}.node"), number)?;
@@ -76,7 +101,7 @@ pub fn changes(spec: &Spec, fabric: &dyn Fabric, network: &impl NetworkModel) ->
                 changes.extend(all_links(fabric).filter(its).map(|(node, port)| {
                     let link = fabric.link(node, port);
                     let rate = link.rate.percent(rate_percent);
-                    LinkChange { at: Ps(at_ps), node, port, rate, latency: link.latency }
+                    LinkChange { at: Ps(at_ps), node, port, rate, latency: link.latency, loss_millionths: 0 }
                 }));
             }
         }

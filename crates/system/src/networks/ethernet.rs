@@ -5,7 +5,8 @@ use serde::Deserialize;
 use std::sync::Arc;
 use syncline_core::table::Declaration;
 use syncline_core::{Ps, Rate, Refusal};
-use syncline_network::ethernet::link::Marking;
+use syncline_network::ethernet::config::Balancing;
+use syncline_network::ethernet::link::{Condition, Marking};
 use syncline_network::ethernet::tcp::control::ControlKind;
 use syncline_network::ethernet::tcp::{Dialect, Recovery, TcpConfig};
 use syncline_network::ethernet::{Ethernet, EthernetConfig};
@@ -50,6 +51,8 @@ pub struct EthernetSpec {
     pub marking: MarkingSpec,
     /// Whether all messages between two NPUs share a connection.
     pub connection_per_pair: bool,
+    /// Whether every frame takes another one of several equally good ways, instead of every connection.
+    pub sprays: bool,
     /// What is followed where implementations differ.
     pub dialect: DialectSpec,
     /// Whether the window falls back after an idle time.
@@ -153,6 +156,7 @@ impl EthernetSpec {
             nic_buffer: self.nic_queue_bytes.unwrap_or(u64::MAX),
             marking,
             connection_per_pair: self.connection_per_pair,
+            balancing: if self.sprays { Balancing::PerFrame } else { Balancing::PerConnection },
             seed: needs.seed,
             window: needs.window,
         }
@@ -178,6 +182,7 @@ impl Default for EthernetSpec {
             congestion_control: ControlSpec::Newreno,
             marking: MarkingSpec::None,
             connection_per_pair: false,
+            sprays: false,
             dialect: DialectSpec::Rfc,
             idle_restart: true,
         }
@@ -195,6 +200,14 @@ impl NetworkModel for EthernetSpec {
 
     fn unfolded(&self, _: &mut dyn Iterator<Item = (Rate, Ps)>) -> Option<&'static str> {
         Some("whose frame is lost in a full queue differs from one NPU to the other")
+    }
+
+    fn takes_changes(&self) -> bool {
+        true
+    }
+
+    fn attributes(&self) -> &'static [&'static str] {
+        &["buffer_per_port_bytes"]
     }
 
     fn tables(&self) -> Vec<&'static Declaration> {
@@ -235,6 +248,12 @@ impl BuildNetwork for EthernetSpec {
                 "it is not above the smaller one",
             )?;
         }
+        for (i, stated) in needs.attributes.iter().enumerate() {
+            if stated.value < u64::from(largest) {
+                let message = format!("a buffer of {} B per port holds no full frame", stated.value);
+                return Err(Refusal::of(&format!("attributes.{i}.value"), message).at_least(largest.into()));
+            }
+        }
         if needs.classes > 1 {
             let message = "this backend has no buffers of their own for rings and direct all-to-alls of an ACE";
             return Err(Refusal::of("endpoint.transit", message).accepting("another backend"));
@@ -243,6 +262,12 @@ impl BuildNetwork for EthernetSpec {
     }
 
     fn build(&self, fabric: Arc<dyn Fabric>, needs: &NetworkNeeds) -> Self::Network {
-        Ethernet::new(fabric, self.config(needs))
+        let buffers: Vec<_> = needs.attributes.iter().map(|stated| (stated.node, stated.value)).collect();
+        let mut network = Ethernet::new(fabric, self.config(needs), &buffers);
+        for change in &needs.changes {
+            let to = Condition { rate: change.rate, latency: change.latency, loss_millionths: change.loss_millionths };
+            network.change_at(change.at, change.node, change.port, to);
+        }
+        network
     }
 }

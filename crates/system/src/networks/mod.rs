@@ -146,6 +146,8 @@ pub struct LinkChange {
     pub rate: Option<Rate>,
     /// Latency from then on.
     pub latency: Ps,
+    /// Of a million packets so many get lost from then on.
+    pub loss_millionths: u32,
 }
 
 /// Does something with a backend, of whatever type.

@@ -254,8 +254,10 @@ impl Sender {
             }
         }
         let is_lost = trouble.board.lost_to > self.una;
-        // No second reduction for losses of one window (RFC 6582, section 3.2, step 2).
-        if (trouble.duplicates >= DUP_THRESH || is_lost) && self.una >= self.recover {
+        // No second reduction for losses of one window (RFC 6582, section 3.2, step 2). Without SACK, what was sent twice brings
+        // duplicates too, just at the end of what was sent before.
+        let is_new = self.una > self.recover || self.recover == 0 || (config.sack && self.una == self.recover);
+        if (trouble.duplicates >= DUP_THRESH || is_lost) && is_new {
             self.recover_fast(delivered, config, counts);
         }
     }

@@ -1,6 +1,11 @@
 //! CUBIC (RFC 9438): after a loss the window follows a cubic function of time around its size before the loss.
+//!
+//! That of ns-3.37 ends slow start when acknowledgements have come for longer than a round trip takes (hybrid slow start, "ack
+//! train"), where it knows round trips to the millisecond, so that those of a data centre take no time. Until the first loss it
+//! grows by at least a segment per twenty acknowledgements, and it never follows Reno.
 
 use super::{Acked, TcpConfig, Window, newreno};
+use crate::ethernet::tcp::Dialect;
 use syncline_core::Ps;
 use syncline_core::units::PS_PER_S;
 
@@ -11,9 +16,20 @@ const BETA: f64 = 0.7;
 /// The growth of a Reno-like window per round trip that gives as much as Reno has (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// Segments of the window from which hybrid slow start may end it.
+const TRAIN: u64 = 16;
+/// The most acknowledgements for a segment before the first loss, in ns-3.37.
+const SLOWEST: f64 = 20.0;
+
 /// What a sender knows of its losses. Windows are in segments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cubic {
+    /// When the present round trip of slow start began, and the byte whose acknowledgement ends it.
+    round: (Ps, u64),
+    /// The shortest round trip, as far as the clock tells.
+    shortest: Option<Ps>,
+    /// Whether there was a loss.
+    has_lost: bool,
     /// W_max: the window before the last loss.
     most: f64,
     /// The present stage of congestion avoidance, if there is one.
@@ -36,7 +52,11 @@ impl Cubic {
     /// New bytes were acknowledged.
     pub fn grow(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
         if window.cwnd < window.ssthresh {
-            return newreno::grow(window, acked, config);
+            newreno::grow(window, acked, config);
+            if config.dialect == Dialect::Ns3 {
+                self.look_for_train(window, acked, config);
+            }
+            return;
         }
         let segment = f64::from(config.segment);
         let cwnd = window.cwnd as f64 / segment;
@@ -56,8 +76,25 @@ impl Cubic {
         let alpha = if epoch.reno < most { ALPHA } else { 1.0 };
         epoch.reno += alpha * acked_segments / cwnd; // equation 4
         let target = at(t + epoch.rtt).clamp(cwnd, 1.5 * cwnd); // section 4.2
-        let new = if at(t) < epoch.reno { epoch.reno } else { cwnd + (target - cwnd) / cwnd * acked_segments };
-        window.cwnd = window.cwnd.max((new * segment) as u64);
+        let follows_reno = config.dialect == Dialect::Rfc && at(t) < epoch.reno;
+        let new = if follows_reno { epoch.reno } else { cwnd + (target - cwnd) / cwnd * acked_segments };
+        let least = if config.dialect == Dialect::Ns3 && !self.has_lost { cwnd + 1.0 / SLOWEST } else { cwnd };
+        window.cwnd = (new.max(least) * segment) as u64;
+    }
+
+    /// Ends slow start when acknowledgements have come for longer than a round trip takes.
+    fn look_for_train(&mut self, window: &mut Window, acked: &Acked, config: &TcpConfig) {
+        if let Some(Ps(rtt)) = acked.rtt {
+            let rtt = Ps(rtt - rtt % config.granularity.0);
+            self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
+        }
+        if acked.una > self.round.1 {
+            self.round = (acked.now, acked.nxt);
+        } else if let Some(shortest) = self.shortest.filter(|_| window.cwnd >= TRAIN * u64::from(config.segment)) {
+            if acked.now - self.round.0 > shortest {
+                window.ssthresh = window.cwnd;
+            }
+        }
     }
 
     /// The window after a loss (sections 4.6, 4.7).
@@ -67,6 +104,7 @@ impl Cubic {
         // A flow that could not come back to its window before leaves room to others (fast convergence).
         self.most = if cwnd < self.most { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.epoch = None;
+        self.has_lost = true;
         ((cwnd * BETA * segment) as u64).max(2 * u64::from(config.segment))
     }
 
