@@ -48,6 +48,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         network,
         endpoint: EndpointSpec::Ideal(IdealSpec {
             step_latency_ps: 10_000,
+            injection_latency_ps: 0,
             forwarding: ForwardingSpec::Messages,
             transit: TransitSpec::Network,
         }),

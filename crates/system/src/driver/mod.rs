@@ -534,7 +534,7 @@ mod tests {
         let plan = Plan::new(request).expect("one phase");
         let layout = Layout::new(torus.clone(), Space::whole(vec![4]), vec![plan], &[Wires::Routed], split);
         let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };
-        let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1), own: Ps(1) }, 1, false, &[]);
+        let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1), own: Ps(1), injection: Ps(0) }, 1, false, &[]);
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let source = Box::new(DataParallel::new(layers(), true));
         let computers = Computers { main: npu, background: npu, contended: None };

@@ -50,6 +50,7 @@ pub fn ideal() -> EndpointSpec {
 pub fn streaming(step_latency_ps: u64) -> EndpointSpec {
     EndpointSpec::Ideal(IdealSpec {
         step_latency_ps,
+        injection_latency_ps: 0,
         forwarding: ForwardingSpec::Packets,
         transit: TransitSpec::Network,
     })
