@@ -61,6 +61,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             slices: 0,
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
+            chunks_of: vec![],
             inflight: chunks,
             inflight_per_dimension: None,
             loops: 1,

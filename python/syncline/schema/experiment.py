@@ -186,6 +186,8 @@ class Collective(Section):
     neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a packet."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
+    chunks_of: dict[Kind, Count] = Field(default={})
+    """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
     """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""
     inflight_per_dimension: Annotated[int, Field(ge=1, le=65_536)] | None = None

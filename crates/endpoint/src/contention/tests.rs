@@ -47,7 +47,7 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
             Some((now, _, WorkDone::Step { seq, .. })) => done[seq.index()] = now,
             Some((_, _, other @ (WorkDone::Packet { .. } | WorkDone::Passing { .. } | WorkDone::Injected { .. }))) => {
                 panic!("{other:?}")
-            },
+            }
             Some((now, _, WorkDone::Transit { .. })) => {
                 if inputs.peek().is_some_and(|i| i.0 == now) {
                     match inputs.next().map(|i| i.1) {

@@ -210,7 +210,8 @@ impl DimensionLimit {
 
     /// The chunks of a room that wait for a place: the NPU, the chunk, its plan and its phase.
     fn waiting(&self, room: RoomId) -> impl Iterator<Item = (NodeId, ChunkId, PlanId, PhaseId)> {
-        let all = self.visitors.iter().zip(0..).flat_map(|(visitors, npu)| visitors.iter().map(move |v| (NodeId(npu), v)));
+        let all =
+            self.visitors.iter().zip(0..).flat_map(|(visitors, npu)| visitors.iter().map(move |v| (NodeId(npu), v)));
         let waiting = all.filter(move |(_, v)| v.room == room && matches!(v.does, Does::Waits(_)));
         waiting.map(|(npu, v)| (npu, v.seq, v.plan, v.phase))
     }
@@ -284,8 +285,7 @@ mod tests {
     fn limit(rooms: &[Places]) -> DimensionLimit {
         let visits = |dims: &[(u8, usize)]| dims.iter().map(|&(dim, number)| Visit { dim, number }).collect();
         let visits = vec![visits(&[(0, 0), (1, 0), (0, 1)]), visits(&[(1, 0), (0, 0)])];
-        let of_room =
-            |&places| OfRoom { places, visits: visits.clone(), members: vec![NodeId(0)], order: Vec::new() };
+        let of_room = |&places| OfRoom { places, visits: visits.clone(), members: vec![NodeId(0)], order: Vec::new() };
         let rooms = rooms.iter().map(of_room).collect();
         DimensionLimit { rooms, visitors: vec![VecDeque::new()], ..DimensionLimit::default() }
     }

@@ -68,7 +68,8 @@ impl BuildEndpoint for IdealSpec {
             ForwardingSpec::Packets => (Ideal { step, own: Ps::ZERO, injection }, parts.packet),
         };
         let engine = |parts: EndpointParts<'_>| {
-            let (inflight, (per_dimension, of_chunk)) = (parts.parts_in_flight(), (parts.inflight_per_dimension, parts.parts));
+            let (inflight, (per_dimension, of_chunk)) =
+                (parts.parts_in_flight(), (parts.inflight_per_dimension, parts.parts));
             let (cost, packet) = costs(&parts);
             let ideal = MessageEndpoint::new(parts.layout, cost, inflight, parts.transit, parts.traced);
             ideal.packet_by_packet(packet).shortest_first(parts.urgent).along_each_dimension(per_dimension, of_chunk)

@@ -336,3 +336,20 @@ fn a_kind_that_switches_cannot_serve_is_named() {
     let message = refusal(&spec);
     assert!(message.contains("algorithm for all-to-all"), "{message}");
 }
+
+/// A kind of collectives with a number of chunks of its own leaves the others as they are.
+#[test]
+fn kinds_may_have_numbers_of_chunks_of_their_own() {
+    let mut spec = dlrm();
+    spec.collectives.chunks_of = vec![(CollectiveKindSpec::AllToAll, 3)];
+    let results = run(&spec);
+    let chunks = ints(&results, "collectives", "chunks");
+    for ((kind, layer), chunks) in
+        texts(&results, "collectives", "kind").iter().zip(texts(&results, "collectives", "layer")).zip(chunks)
+    {
+        assert_eq!(chunks, if kind == "all-to-all" { 3 } else { 8 }, "{kind} of {layer}");
+    }
+    spec.collectives.chunks_of = vec![(CollectiveKindSpec::AllToAll, 0)];
+    let error = run_spec(&spec, None).expect_err("no chunks").to_string();
+    assert!(error.starts_with("collectives.chunks_of: "), "{error}");
+}
