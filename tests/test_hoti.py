@@ -66,12 +66,12 @@ def test_algorithms_go_along_the_dimensions_that_the_paper_names() -> None:
 
 def test_compute_is_that_of_the_products() -> None:
     """Forward, input gradient and weight gradient of 57 million weights and 512 samples at 60 TFLOP/s; the first layer
-    of the bottom MLP has no input gradient. All other kernels take next to no time.
+    of the bottom MLP has no input gradient. Sums of embeddings add less than 0.2 %, all other kernels nothing.
     """
     settings = ("network.backend=analytical", "training.iterations=1", "collective.chunks=1")
     summary = Runs().result(Run(DLRM, "flat100", settings)).summary
     products = 2 * 512 * (3 * 57_411_584 - 1600 * 1024)
-    assert summary["compute_ps"] / 1e12 == pytest.approx(products / 60e12, rel=0.001)
+    assert summary["compute_ps"] / 1e12 == pytest.approx(products / 60e12, rel=0.002)
 
 
 def test_sweeps_reach_the_variants_that_they_name() -> None:
@@ -84,13 +84,13 @@ def test_sweeps_reach_the_variants_that_they_name() -> None:
     }
     counts = [(chunks, most) for chunks in (1024, 128, 32) for most in (64, 128)]
     assert found == {(name, *count) for name in ("flat800", "hierOpt") for count in counts}
-    in_claims = {
-        json
-        for name in hoti.OPTIMAL
-        for run in hoti._concurrent(name)
-        for json in [str(engine.specification(Runs().variant(run).experiment, None))]
-    }
-    assert in_claims == {str(engine.specification(s.variant.experiment, None)) for s in simulations}
+
+    def simulated(experiment: Any) -> str:
+        specification = engine.specification(experiment, None)
+        return str([specification[part] for part in ("fabric", "collectives", "endpoint", "job")])
+
+    in_claims = {simulated(experiment(name, *run.settings)) for name in hoti.OPTIMAL for run in hoti._concurrent(name)}
+    assert in_claims == {simulated(s.variant.experiment) for s in simulations}
 
 
 @dataclass
