@@ -20,6 +20,7 @@ from syncline.sweep.file import load
 from syncline.topology import Topology
 
 GBIT = 10**9 // 8
+QUICK = ("network.backend=analytical", "collective.chunks=1", "collective.chunks_of={}")
 
 
 def experiment(name: str, *settings: str) -> Any:
@@ -40,7 +41,7 @@ def test_the_systems_are_those_of_the_tables() -> None:
         assert found.workload.batch * 128 == 65536
         collective = found.collective
         assert (collective.scheduling, collective.priority) == ("lifo", ["all-to-all"])
-        assert (collective.chunks, collective.chunks_of) == (1024 if flat else 128, {})
+        assert (collective.chunks, collective.chunks_of["all-to-all"]) == ((1024, 64) if flat else (128, 128))
         assert (collective.inflight if flat else collective.inflight_per_dimension) == 64
         assert isinstance(found.endpoint, IdealEndpoint)
         assert (found.endpoint.step_latency, found.endpoint.injection_latency) == (0, 10_000)
@@ -49,7 +50,7 @@ def test_the_systems_are_those_of_the_tables() -> None:
 
 def test_algorithms_go_along_the_dimensions_that_the_paper_names() -> None:
     """By name of the phases that a chunk goes through; an all-to-all goes through the super-node first."""
-    settings = ("network.backend=analytical", "training.iterations=1", "collective.chunks=1")
+    settings = (*QUICK, "training.iterations=1")
     runs = Runs()
     expected = {
         "flat100": ["all-reduce dim 0", "all-to-all dim 0"],
@@ -68,7 +69,7 @@ def test_compute_is_that_of_the_products() -> None:
     """Forward, input gradient and weight gradient of 57 million weights and 512 samples at 60 TFLOP/s; the first layer
     of the bottom MLP has no input gradient. Sums of embeddings add less than 0.2 %, all other kernels nothing.
     """
-    settings = ("network.backend=analytical", "training.iterations=1", "collective.chunks=1")
+    settings = (*QUICK, "training.iterations=1")
     summary = Runs().result(Run(DLRM, "flat100", settings)).summary
     products = 2 * 512 * (3 * 57_411_584 - 1600 * 1024)
     assert summary["compute_ps"] / 1e12 == pytest.approx(products / 60e12, rel=0.002)
