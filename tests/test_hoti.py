@@ -117,7 +117,7 @@ def _exchange(which: str, exposed: int) -> dict[str, Any]:
 def test_metrics_of_training_by_hand() -> None:
     totals = {"flat100": (300, 240), "flat800": (100, 20), "hier": (250, 100), "hierOpt": (125, 25)}
     slow = {"flat800": (5000, 4900), "hierOpt": (500, 400)}
-    made_up = {(name,): _made_up(*times) for name, times in totals.items()}
+    made_up: dict[tuple[str, ...], Result] = {(name,): _made_up(*times) for name, times in totals.items()}
     made_up |= {(name, *hoti.SLOW_INJECTION): _made_up(*times) for name, times in slow.items()}
     found = Hoti(Faked(made_up=made_up))
     assert hoti.PREPARED["hoti-fig13-exposed"](found)[0] == [80, 20, 40, 20]
