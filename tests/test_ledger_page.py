@@ -22,9 +22,12 @@ Command = Callable[..., Ended]
 COMMITTED = (Path(__file__).parents[1] / "docs" / "reproduction.md").read_text(encoding="utf-8")
 QUICK_CLAIMS = (
     *("tutorial", "ace-analytic-memory", "ace-table4-area-power", "ace-fig4-contention", "ace-fig4b-dlrm"),
-    "ace1-fig5-analytical",
+    *("ace1-fig5-analytical", "hoti"),
 )
-QUICK_EXPERIMENTS = ("ace-fig4b-sms", "ace-anomalies", "tutorial-dimensions", "tutorial-local-links")
+QUICK_EXPERIMENTS = (
+    *("ace-fig4b-sms", "ace-anomalies", "tutorial-dimensions", "tutorial-local-links"),
+    "hoti-injection-latency",
+)
 CELLS = re.compile(r"(?<!\\)\|")
 
 

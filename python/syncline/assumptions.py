@@ -30,6 +30,7 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "loops", "posting", "jitter"}
+    | {"chunks_of", "injection_latency"}
 )
 """Fields whose default is nothing, or is listed with what it means."""
 AUTO_SHARES = {

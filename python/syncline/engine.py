@@ -422,6 +422,7 @@ def _collectives(experiment: Experiment, collective: Collective) -> dict[str, An
     return {
         **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
+        **({"chunks_of": list(collective.chunks_of.items())} if collective.chunks_of else {}),
         **({} if collective.loops == 1 else {"loops": collective.loops}),
         **({} if posting == "rotated" else {"posting": posting}),
         "algorithm": algorithm,

@@ -117,3 +117,17 @@ def test_the_figure_says_what_the_claim_says() -> None:
     assert isinstance(claimed, list)
     assert [found["(a)"].value, found["(c)"].value] == pytest.approx(claimed)
     assert [found["(a)"].published, found["(c)"].published] == [50, 15]
+
+
+def test_the_insertion_delay_is_twice_the_vector_on_a_link(tmp_path: Path) -> None:
+    """8 MB over 100 Gb/s take 1.28 ms (HOTI 2020, section IV-A1)."""
+    form = """
+name: mine
+title: A figure
+closed_forms:
+  - {model: insertion-delay, set: {link_rate: 100Gb/s}, cases: {model: {}}, axes: {size: [8MB, 256MB]}}
+panels:
+  - {kind: lines, title: One, x: size, y: time_s}
+"""
+    (table,) = _tables(tmp_path, form)
+    assert [row["time_s"] for row in table.rows] == pytest.approx([1.28e-3, 40.96e-3])

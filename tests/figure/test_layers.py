@@ -57,7 +57,9 @@ def test_sums_over_layers_are_those_of_the_run(tmp_path: Path, results: dict[str
 def test_layers_of_one_name_are_told_apart(results: dict[str, engine.Result]) -> None:
     table = results["Ideal"].tables["layers"]
     named = table.set_column(table.column_names.index("layer"), "layer", [["same"] * table.num_rows])
-    rows = layers.rows("run", "Ideal", engine.Result(results["Ideal"].summary, {"layers": named}))
+    rows = layers.rows(
+        "run", "Ideal", engine.Result(results["Ideal"].summary, results["Ideal"].tables | {"layers": named})
+    )
     assert len({row["layer"] for row in rows}) == table.num_rows
     assert rows[3]["layer"] == "same (3)"
 

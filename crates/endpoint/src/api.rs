@@ -323,6 +323,8 @@ pub mod class {
     pub const WORK: u8 = 32;
     /// Work on a message in transit is done.
     pub const TRANSIT: u8 = 33;
+    /// A message that has been delayed reaches its program.
+    pub const INJECTED: u8 = 34;
     /// Work of threads beyond the first [`super::PARTS`] is done: the first of so many classes as it takes for all threads.
     pub const WORK_OF_MORE: u8 = 50;
 }

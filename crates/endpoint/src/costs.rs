@@ -2,7 +2,8 @@
 //!
 //! # Ideal
 //! ACE paper, Table VI: what is received is processed within one cycle, message by message, or packet by packet
-//! ([`crate::MessageEndpoint::packet_by_packet`]), which makes it the upper bound of what streams.
+//! ([`crate::MessageEndpoint::packet_by_packet`]), which makes it the upper bound of what streams. A message may take an
+//! injection latency (HOTI 2020) from its arrival until a step may work on it.
 //!
 //! # Baseline
 //! SMs drive the collective through main memory (ACE paper, sections III and VI-A). Per byte of a block:
@@ -39,6 +40,12 @@ pub const STAGES: usize = 4;
 
 /// What a step costs an endpoint that works on whole messages.
 pub trait StepCost {
+    /// How long a message takes from its arrival until a step may work on it, whatever else is delayed at the time
+    /// (`message::injection`).
+    fn injection(&self) -> Ps {
+        Ps::ZERO
+    }
+
     /// In how many stages the work of a step comes, one after the other; at most [`STAGES`].
     fn stages(&self, _op: Op) -> u8 {
         1
@@ -77,9 +84,15 @@ pub struct Ideal {
     pub step: Ps,
     /// Time of what an NPU sends of its own.
     pub own: Ps,
+    /// Time from the arrival of a message until it is there for a step.
+    pub injection: Ps,
 }
 
 impl StepCost for Ideal {
+    fn injection(&self) -> Ps {
+        self.injection
+    }
+
     #[inline]
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, _: Bytes, done: WorkDone, q: &mut Q) {
         q.at(now + if op == Op::Send { self.own } else { self.step }, done.key(), done);

@@ -28,6 +28,7 @@ mod departures;
 mod dependencies;
 mod dimension_limit;
 mod early;
+mod injection;
 mod packets;
 mod tag;
 mod threads;
@@ -42,11 +43,13 @@ use crate::send_queues::SendQueues;
 use crate::work_done::WorkDone;
 use departures::Departures;
 use dependencies::Dependencies;
-use dimension_limit::DimensionLimit;
+pub use dimension_limit::DimensionLimit;
+pub(crate) use dimension_limit::Places;
 use early::Early;
+use injection::Injection;
 use syncline_collective::{Op, Pace, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
-use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, TrafficClass};
+use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, Segment, TrafficClass};
 pub(crate) use tag::{Tag, Tags};
 use threads::{ActiveThreads, DENSE, Window};
 
@@ -163,8 +166,14 @@ pub struct MessageEndpoint<C> {
     packet: Option<Bytes>,
     /// What waits for its place in the network, if messages do not go in the order in which they come.
     departures: Option<Departures>,
-    /// How many chunks work along a dimension at once, if that has a limit of its own.
+    /// Which room it is the engine of.
+    room: RoomId,
+    /// How many chunks it may have along a dimension at once.
+    places: Places,
+    /// The limit that follows, if there is one; that of all rooms belongs to their hardware.
     dimension_limit: Option<DimensionLimit>,
+    /// What has arrived and not reached its program, if that takes time.
+    injection: Option<Injection>,
     /// What waits for room on its connection.
     pub(crate) send_queues: SendQueues,
     sent: u64,
@@ -187,12 +196,15 @@ impl<C: StepCost> MessageEndpoint<C> {
             forwarding: transit.then(|| Forwarding::new(layout.fabric())),
             packet: None,
             departures: None,
+            injection: Injection::new(cost.injection(), npus),
             layout,
             cost,
             inflight,
             span: MAX_IN_FLIGHT,
             chunks: Vec::new(),
             npus: vec![Window::default(); npus as usize],
+            room: RoomId::ONLY,
+            places: Places { most: None, parts: 1 },
             dimension_limit: None,
             send_queues: SendQueues::default(),
             sent: 0,
@@ -200,11 +212,33 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
-    /// The same, with at most so many chunks of an NPU along each dimension ([`dimension_limit`]).
+    /// The same, with at most so many chunks of an NPU along each dimension, each of which is cut into some parts
+    /// ([`dimension_limit`]).
     #[must_use]
-    pub fn along_each_dimension(mut self, most: Option<u32>) -> Self {
-        self.dimension_limit = most.map(|most| DimensionLimit::new(most, self.layout.plans()));
+    pub fn along_each_dimension(mut self, most: Option<u32>, parts: u32) -> Self {
+        self.places = Places { most, parts };
+        self.dimension_limit = DimensionLimit::of([(self.places, &self.layout)].into_iter());
         self
+    }
+
+    /// Makes it the engine of one of several rooms, the hardware of which has the limit of them all. Returns what that is made
+    /// of.
+    pub(crate) fn take_room(&mut self, room: RoomId) -> (Places, &Layout) {
+        (self.room, self.dimension_limit) = (room, None);
+        (self.places, &self.layout)
+    }
+
+    /// The limit of chunks along dimensions.
+    pub(crate) fn dimension_limit_mut(&mut self) -> &mut Option<DimensionLimit> {
+        &mut self.dimension_limit
+    }
+
+    /// A chunk that has waited for a place along its dimension has one.
+    pub(crate) fn given_place<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        self.begin_phase(npu, seq, ctx);
     }
 
     /// The same, sending to each place what is shortest of the so many oldest chunks ([`departures`]). Packets go as they
@@ -377,7 +411,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         if chunk.threads_left > 0 {
             return;
         }
-        let came = self.dimension_limit.as_mut().and_then(|limit| limit.end(npu, seq));
+        let came = self.dimension_limit.as_mut().and_then(|limit| limit.end(npu, self.room, seq));
         if self.traced.contains(npu) {
             let (phase, began) = (chunk.phase, chunk.began);
             let (room, ready) = (RoomId::ONLY, came.unwrap_or(began));
@@ -385,9 +419,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
         chunk.phase = chunk.phase.next();
         self.come_to_phase(npu, seq, ctx);
-        while let Some(next) = self.next_of_dimension(npu) {
-            self.begin_phase(npu, next, ctx);
-        }
+        self.give_places(npu, ctx);
     }
 
     /// Lets all threads of a chunk's phase begin.
@@ -398,9 +430,6 @@ impl<C: StepCost> MessageEndpoint<C> {
         let chunk = self.chunks[seq.index()];
         let (state, at) = self.npus[npu.index()].chunk(seq, self.threads);
         let phase = state.phase;
-        if let Some(limit) = &mut self.dimension_limit {
-            limit.begin(npu, seq);
-        }
         let view = self.layout.view(npu, chunk, phase);
         let threads = view.threads();
         (state.threads_left, state.began) = (threads, ctx.now);
@@ -525,62 +554,21 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
-    fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) {
-        let window = &mut self.npus[npu.index()];
-        window.chunk(seq, self.threads).0.done = true;
-        window.running -= 1;
-        while window.chunks.front().is_some_and(|c| c.done) {
-            window.pop(self.threads);
-        }
-        ctx.out.push(EpOut::Done { npu, room: RoomId::ONLY, seq });
-        ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY });
-    }
-}
-
-impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
-    type Event = WorkDone;
-
-    fn define(&mut self, _: RoomId, chunk: Chunk) {
-        assert!(self.chunks.len() < self.tags.chunks(), "more chunks than a tag can name");
-        self.chunks.push(chunk);
-    }
-
-    fn accepts(&self, npu: NodeId, _: RoomId, _: Chunk) -> bool {
-        let window = &self.npus[npu.index()];
-        window.running < self.inflight && told_apart(window.base, window.next, self.span)
-    }
-
-    fn start<Q>(&mut self, npu: NodeId, _: RoomId, ctx: &mut Ctx<'_, N, Q>)
-    where
+    /// A message, or some packets of it, has reached the program of an NPU, or is there to go on.
+    #[inline]
+    fn arrived<N: Network, Q>(
+        &mut self,
+        npu: NodeId,
+        port: PortId,
+        (tag, segment): (u64, Segment),
+        ctx: &mut Ctx<'_, N, Q>,
+    ) where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        let window = &mut self.npus[npu.index()];
-        let seq = window.next;
-        window.next = seq.next();
-        window.running += 1;
-        window.chunk(seq, self.threads).0.started = true;
-        self.come_to_phase(npu, seq, ctx);
-    }
-
-    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
-    where
-        Q: Schedule<WorkDone> + Schedule<N::Event>,
-    {
-        let (npu, tag, segment) = match *report {
-            NetOut::Arrived { at, port, tag, segment, last } => {
-                if last {
-                    self.flights.end(segment.end());
-                }
-                match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
-                    Some(_) if self.packet.is_some() => return self.take_in_hand(at, port, tag, segment, ctx),
-                    Some(len) => return self.pass(at, tag, len, 0, ctx),
-                    None => (at, Tag(tag), segment),
-                }
-            }
-            NetOut::Left { at, receipt } => return self.left(at, receipt, ctx),
-            NetOut::Takes { connection } => return self.send_queues.serve(connection, ctx),
-            NetOut::Room { .. } => return,
-            NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
+        let tag = match self.forwarding.as_ref().and_then(|f| f.passing(tag)) {
+            Some(_) if self.packet.is_some() => return self.take_in_hand(npu, port, tag, segment, ctx),
+            Some(len) => return self.pass(npu, tag, len, 0, ctx),
+            None => Tag(tag),
         };
         let (seq, Slot { thread, pc }) = (self.tags.seq(tag), self.tags.slot(tag));
         let goes_on = self.packet.is_some();
@@ -607,6 +595,64 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         early.insert(place, Early { tag, segment });
     }
 
+    fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) {
+        let window = &mut self.npus[npu.index()];
+        window.chunk(seq, self.threads).0.done = true;
+        window.running -= 1;
+        while window.chunks.front().is_some_and(|c| c.done) {
+            window.pop(self.threads);
+        }
+        ctx.out.push(EpOut::Done { npu, room: RoomId::ONLY, seq });
+        ctx.out.push(EpOut::Room { npu, room: RoomId::ONLY });
+    }
+}
+
+impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
+    type Event = WorkDone;
+
+    fn define(&mut self, _: RoomId, chunk: Chunk) {
+        assert!(self.chunks.len() < self.tags.chunks(), "more chunks than a tag can name");
+        self.chunks.push(chunk);
+        if let Some(limit) = &mut self.dimension_limit {
+            limit.define(self.room, chunk.plan);
+        }
+    }
+
+    fn accepts(&self, npu: NodeId, _: RoomId, _: Chunk) -> bool {
+        let window = &self.npus[npu.index()];
+        window.running < self.inflight && told_apart(window.base, window.next, self.span)
+    }
+
+    fn start<Q>(&mut self, npu: NodeId, _: RoomId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        let window = &mut self.npus[npu.index()];
+        let seq = window.next;
+        window.next = seq.next();
+        window.running += 1;
+        window.chunk(seq, self.threads).0.started = true;
+        self.come_to_phase(npu, seq, ctx);
+    }
+
+    fn network<Q>(&mut self, report: &NetOut, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        match *report {
+            NetOut::Arrived { at, port, tag, segment, last } => {
+                if last {
+                    self.flights.end(segment.end());
+                }
+                self.inject(at, port, (tag, segment), ctx);
+            }
+            NetOut::Left { at, receipt } => self.left(at, receipt, ctx),
+            NetOut::Takes { connection } => self.send_queues.serve(connection, ctx),
+            NetOut::Room { .. } => {}
+            NetOut::Failed { .. } => unreachable!("a run ends with its first lost message"),
+        }
+    }
+
     fn handle<Q>(&mut self, event: WorkDone, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
@@ -615,6 +661,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             WorkDone::Step { npu, seq, thread, stage } => (NodeId(npu), seq, thread, stage),
             WorkDone::Packet { npu, seq, thread } => return self.packet_done(NodeId(npu), seq, thread, ctx),
             WorkDone::Passing { npu, port } => return self.packet_on(NodeId(npu), PortId(port), ctx),
+            WorkDone::Injected { npu } => return self.injected(NodeId(npu), ctx),
             WorkDone::Transit { npu, stage } => return self.forward(NodeId(npu), stage, ctx),
             WorkDone::Shares { npu } => {
                 return self.cost.share_anew(npu as usize, ctx.now, ctx.q, ctx.out);
@@ -644,16 +691,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
 
     fn waits(&self) -> Vec<Wait> {
         let mut waits: Vec<Wait> = self.send_queues.waits(self.layout.fabric()).collect();
+        waits.extend(self.waits_for_places(self.dimension_limit.as_ref(), self.room));
         for (npu, window) in (0u32..).map(NodeId).zip(&self.npus) {
             for ((seq, c), at) in (window.base.0..).map(ChunkId).zip(&window.chunks).zip(0..) {
                 if !c.started || c.done {
                     continue;
                 }
                 let chunk = self.chunks[seq.index()];
-                if let Some(wait) = self.wait_for_place(npu, seq, c.phase) {
-                    waits.push(wait);
-                    continue;
-                }
                 let view = self.layout.view(npu, chunk, c.phase);
                 let (name, phase) = (self.layout.fabric().node_name(npu), self.layout.phase_name(chunk.plan, c.phase));
                 let who = |slot: Slot| format!("{name}, chunk {seq}, {phase}, {slot}");

@@ -40,6 +40,11 @@ pub enum WorkDone {
         /// The port.
         port: u16,
     },
+    /// None yet: a message reaches its program ([`StepCost::injection`](crate::costs::StepCost::injection)).
+    Injected {
+        /// The NPU.
+        npu: u32,
+    },
     /// None yet, but what it is shared with changes ([`contention`](crate::contention)).
     Shares {
         /// The NPU.
@@ -56,6 +61,7 @@ impl WorkDone {
             | WorkDone::Packet { npu, .. }
             | WorkDone::Transit { npu, .. }
             | WorkDone::Passing { npu, .. }
+            | WorkDone::Injected { npu }
             | WorkDone::Shares { npu } => NodeId(npu),
         }
     }
@@ -65,18 +71,22 @@ impl WorkDone {
     pub fn stage(self) -> u8 {
         match self {
             WorkDone::Step { stage, .. } | WorkDone::Transit { stage, .. } => stage,
-            WorkDone::Packet { .. } | WorkDone::Passing { .. } | WorkDone::Shares { .. } => 0,
+            WorkDone::Packet { .. }
+            | WorkDone::Passing { .. }
+            | WorkDone::Injected { .. }
+            | WorkDone::Shares { .. } => 0,
         }
     }
 
     /// Its place among simultaneous events. A stage is done with messages in transit in the order in which they came,
-    /// so that no event need name one.
+    /// so that no event need name one; nor need those of delayed messages, all of which are delayed equally.
     #[inline]
     pub fn key(self) -> Key {
         match self {
             WorkDone::Step { seq, thread, .. } | WorkDone::Packet { seq, thread, .. } => work_key(seq, thread),
             WorkDone::Transit { stage, .. } => Key::new(class::TRANSIT, stage.into()),
             WorkDone::Passing { port, .. } => Key::new(class::TRANSIT, port.into()),
+            WorkDone::Injected { .. } => Key::new(class::INJECTED, 0),
             WorkDone::Shares { .. } => Key::new(class::SHARES, 0),
         }
     }

@@ -48,6 +48,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         network,
         endpoint: EndpointSpec::Ideal(IdealSpec {
             step_latency_ps: 10_000,
+            injection_latency_ps: 0,
             forwarding: ForwardingSpec::Messages,
             transit: TransitSpec::Network,
         }),
@@ -60,6 +61,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             slices: 0,
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
+            chunks_of: vec![],
             inflight: chunks,
             inflight_per_dimension: None,
             loops: 1,

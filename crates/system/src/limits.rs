@@ -171,10 +171,12 @@ pub fn check_span(
     let latency = links.iter().map(|l| l.1.0).max().unwrap_or(0) as f64 + endpoint.per_hop;
     let bytes = demand.total() as f64 * f64::from(demand.iterations);
     let collectives = f64::from(demand.iterations) * demand.collectives.len() as f64;
-    let chunks = match config.chunking {
+    let cuts = config.chunking_of.iter().map(|of| of.1).chain([config.chunking]);
+    let most_chunks = cuts.map(|chunking| match chunking {
         Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
         Chunking::Count(n) => f64::from(n) * collectives,
-    };
+    });
+    let chunks = most_chunks.fold(0.0, f64::max);
     let compute = compute_ps * f64::from(demand.iterations) * endpoint.stretch;
     let carried = bytes * f64::from(passes) * phases * 2.0 * f64::from(fabric.npus());
     if carried >= SPAN {

@@ -17,9 +17,9 @@ use crate::offload;
 use crate::pieces::{Chunking, LaneUse};
 use crate::pipeline::TryOut;
 use crate::place::Placement;
-use crate::spec::{ChunkingSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
+use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
 use std::sync::Arc;
-use syncline_collective::{Plan, Rank};
+use syncline_collective::{Kind, Plan, Rank};
 use syncline_core::{Bytes, Id, NodeId, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
@@ -190,7 +190,8 @@ impl OfCohort<'_> {
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
             priority: c.priority.iter().map(|kind| kind.kind()).collect(),
-            chunking: chunking(c.chunking)?,
+            chunking: chunking(c.chunking, "chunking")?,
+            chunking_of: chunkings(&c.chunks_of)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
             padding: c.padding,
@@ -282,13 +283,20 @@ fn with_larger_chunks(
     chunk
 }
 
-fn chunking(spec: ChunkingSpec) -> Result<Chunking, RunError> {
+/// How kinds of collectives are cut that have numbers of chunks of their own.
+fn chunkings(own: &[(CollectiveKindSpec, u32)]) -> Result<Vec<(Kind, Chunking)>, RunError> {
+    let of = |&(kind, chunks): &(CollectiveKindSpec, u32)| {
+        Ok((kind.kind(), chunking(ChunkingSpec::Count { chunks }, "chunks_of")?))
+    };
+    own.iter().map(of).collect()
+}
+
+fn chunking(spec: ChunkingSpec, field: &str) -> Result<Chunking, RunError> {
     match spec {
-        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => Err(Refusal::of(
-            "collectives.chunking",
-            "a chunk needs at least one byte, and a collective at least one chunk",
-        )
-        .into()),
+        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => {
+            let refusal = Refusal::of(field, "a chunk needs at least one byte, and a collective at least one chunk");
+            Err(refusal.within("collectives").into())
+        }
         ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
         ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
     }

@@ -341,6 +341,9 @@ pub struct CollectiveSpec {
     pub padding: bool,
     /// How a collective is cut into chunks.
     pub chunking: ChunkingSpec,
+    /// Kinds of collectives that are cut into a number of chunks of their own.
+    #[serde(default)]
+    pub chunks_of: Vec<(CollectiveKindSpec, u32)>,
     /// Chunks that an NPU has in flight at most (endpoints with their own limit ignore it).
     pub inflight: u32,
     /// Chunks that an NPU has in one phase along a dimension at most, if that is limited.

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.figure.file import ClosedForm, FigureFile
-from syncline.reproduce.step_model import StepModel
+from syncline.reproduce.step_model import StepModel, insertion_delay_s
 from syncline.schema.fields import QUANTITY_ERROR, Rate, Share, Size, SmallCount, TimeOrZero
 from syncline.sweep import table
 from syncline.sweep.table import Table
@@ -62,6 +62,24 @@ def _steps(given: StepParameters) -> dict[str, Any]:
     }
 
 
+class InsertionParameters(BaseModel):
+    """Parameters of `insertion-delay`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    size: Size
+    link_rate: Rate
+
+
+def _insertion(given: InsertionParameters) -> dict[str, Any]:
+    """The linear model of an all-reduce (HOTI 2020, section IV-A1): a node sends the vector twice over its link."""
+    return {
+        "size_bytes": given.size,
+        "link_rate_bytes_per_s": given.link_rate,
+        "time_s": insertion_delay_s(given.size, given.link_rate),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """A formula: what it takes, and the row that it gives."""
@@ -70,7 +88,10 @@ class Model:
     row: Callable[[Any], dict[str, Any]]
 
 
-MODELS: Final[dict[str, Model]] = {"all-reduce-steps": Model(StepParameters, _steps)}
+MODELS: Final[dict[str, Model]] = {
+    "all-reduce-steps": Model(StepParameters, _steps),
+    "insertion-delay": Model(InsertionParameters, _insertion),
+}
 
 
 def tables(file: FigureFile) -> list[Table]:

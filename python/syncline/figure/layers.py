@@ -24,10 +24,14 @@ def of(file: FigureFile, place: int, panel: Layers, results: Mapping[str, engine
 
 
 def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
-    """A row for each layer, with times in seconds: those of passes for one iteration, `compute_s` for all."""
+    """A row for each layer, with times in seconds: those of passes for one iteration, `compute_s` for all.
+
+    A layer with collectives in several passes, such as embeddings with all-to-alls both ways, has a row for each pass.
+    """
     layers = result.tables["layers"].to_pylist()
     counts = Counter(layer["layer"] for layer in layers)
     declared = facts.engine().tables["layers"].columns
+    passes = _by_pass(result)
     found = []
     for layer in layers:
         row: dict[str, Any] = {"base": run, "variant": variant, "status": "done"}
@@ -40,5 +44,29 @@ def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
         if counts[layer["layer"]] > 1:
             row["layer"] = f"{layer['layer']} ({layer['index']})"
         row["compute_s"] = result.summary["iterations"] * sum(row[name] for name in PASSES)
-        found.append(row)
+        parts = passes.get(layer["layer"], {}) if counts[layer["layer"]] == 1 else {}
+        found += [row] if len(parts) < 2 else [_of_pass(row, name, part, result) for name, part in parts.items()]
     return found
+
+
+def _by_pass(result: engine.Result) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The collectives of each layer, by the pass that issues them."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for collective in result.tables["collectives"].to_pylist():
+        found.setdefault(collective["layer"], {}).setdefault(collective["pass"], []).append(collective)
+    return found
+
+
+def _of_pass(
+    row: dict[str, Any], name: str, collectives: list[dict[str, Any]], result: engine.Result
+) -> dict[str, Any]:
+    """The part of a layer's row that is of one pass."""
+    own = f"{name}_s"
+    part = {key: row[key] for key in ("base", "variant", "status", "index", "params", "gradient_bytes")}
+    part["layer"] = f"{row['layer']}, {name.replace('_', ' ')}"
+    part |= {other: row[other] if other == own else 0.0 for other in PASSES}
+    part["compute_s"] = result.summary["iterations"] * row[own]
+    part["exposed_s"] = sum(c["exposed_ps"] for c in collectives) / PS_PER_S
+    if raw := [c["completed_ps"] - c["issued_ps"] for c in collectives if c["completed_ps"] is not None]:
+        part["raw_latency_s"] = sum(raw) / len(raw) / PS_PER_S
+    return part

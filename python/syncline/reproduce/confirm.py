@@ -16,6 +16,12 @@ from syncline.reproduce.runs import Run, Runs
 from syncline.topology import Topology
 
 _SMALL: Final = ("topology.dims.1.size=2", "topology.dims.2.size=2")
+_EXCHANGED: Final = (
+    "topology=Switch(4, rate=1200Gb/s, latency=500ns)_Switch(4, rate=100Gb/s, latency=500ns)",
+    "collective.per_dimension=[direct, direct]",
+    "collective.chunks=8",
+)
+"""A smaller machine without trees, in which ranks have roles of their own, so that it does not fold."""
 UNFOLDED: Final = "fold=off"
 POINTS: Final = (
     Run("ace/allreduce", "ACE", ("workload.size=8MB",)),
@@ -29,6 +35,8 @@ POINTS: Final = (
     Run("ace1/alltoall", "ACE"),
     Run("ace1/resnet50", "Baseline", _SMALL),
     Run("ace1/gnmt", "Ideal", _SMALL),
+    Run("hoti/allreduce", "A2A", ("topology=Switch(16, rate=100Gb/s, latency=500ns)",)),
+    Run("hoti/dlrm", "hier", _EXCHANGED),
     Run("tutorial/six-phase", "All-reduce"),
     Run("tutorial/torus", "4x4x4"),
     Run("tutorial/asymmetric", "Local dimension first"),

@@ -21,7 +21,7 @@ from syncline.schema.merge import parse_override
 
 LOOKED_AT: Final = 64
 """Pieces of work, and up to twice as many, that are looked at before all are done."""
-READ: Final = ("links", "phases")
+READ: Final = ("links", "phases", "layers", "collectives")
 """The tables that claims read; the others would only fill the memory."""
 
 

@@ -62,3 +62,11 @@ class StepModel:
         """The share of the wire's bandwidth that an NPU uses for payload while it lasts."""
         sent = 2 * size * (1 - 1 / prod(shape))
         return sent / self.spent(size, shape, cores).total / (self.links * self.link_rate)
+
+
+def insertion_delay_s(size: float, link_rate: float) -> float:
+    """Seconds that an all-reduce of `size` bytes takes on the link of a node, of `link_rate` bytes per second.
+
+    A node sends, and receives, about twice the vector (HOTI 2020, section IV-A1). Latencies and waits are left out.
+    """
+    return 2 * size / link_rate

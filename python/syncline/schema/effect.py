@@ -272,6 +272,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("collective.scheduling", _trains, "there is only one collective", TRAINING),
     Rule("collective.priority", lambda e: len(kinds_of(e.workload)) > 1, "there is only one kind of collective",
          "a workload with several, such as dlrm"),
+    Rule("collective.chunks_of", lambda e: bool(set(kinds_of(e.workload)) & set(e.collective.chunks_of)),
+         "the run has no collective of these kinds", "a kind of collectives that the run has"),
     *(Rule(f"collective.{name}", lambda e: not e.endpoint.has_own_window, "an ACE has limits of its own",
            "another endpoint; for an ACE, endpoint.fsms and endpoint.sram")
       for name in ("inflight", "inflight_per_dimension")),

@@ -186,11 +186,14 @@ class Collective(Section):
     neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a packet."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
+    chunks_of: dict[Kind, Count] = Field(default={})
+    """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
     """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""
     inflight_per_dimension: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """The most chunks that an NPU has in any phase along a dimension; not limited if it is left out. With 1, chunks go
-    through each phase one after the other, in the order in which they began; an ACE has limits of its own instead."""
+    """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not
+    limited if it is left out. With 1, chunks go through each phase one after the other, in the order in which they
+    began; an ACE has limits of its own instead."""
     lanes: Literal["alternate", "split", "one"] = "alternate"
     """How chunks use the directions and parallel links of a ring: in turn, each split over all, or only the first."""
 

@@ -76,8 +76,9 @@ def chunks(experiment: Experiment) -> int:
     """Chunks of a single collective."""
     collective, workload = experiment.collective, experiment.workload
     assert isinstance(workload, CollectiveWorkload)
-    if collective.chunks is not None:
-        return collective.chunks
+    given = collective.chunks_of.get(workload.collective, collective.chunks)
+    if given is not None:
+        return given
     return -(-workload.size // (collective.chunk or DEFAULT_CHUNK))
 
 

@@ -30,6 +30,12 @@ impl Engine for Ace {
     type Timer = AceEvent;
     type Hardware = AceHardware;
 
+    fn share<'a>(mut engines: impl Iterator<Item = &'a mut Self>, hardware: &mut AceHardware) {
+        if let Some(first) = engines.next() {
+            first.exchange(hardware);
+        }
+    }
+
     fn exchange(&mut self, hardware: &mut AceHardware) {
         std::mem::swap(&mut self.dmas, &mut hardware.dmas);
         std::mem::swap(&mut self.banks, &mut hardware.banks);

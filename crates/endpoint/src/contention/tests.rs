@@ -45,7 +45,9 @@ fn run<C: StepCost>(cost: &mut C, mut inputs: Vec<(Ps, Input)>) -> (Vec<Ps>, [Op
                 cost.share_anew(0, now, &mut q, &mut outputs);
             }
             Some((now, _, WorkDone::Step { seq, .. })) => done[seq.index()] = now,
-            Some((_, _, packets @ (WorkDone::Packet { .. } | WorkDone::Passing { .. }))) => panic!("{packets:?}"),
+            Some((_, _, other @ (WorkDone::Packet { .. } | WorkDone::Passing { .. } | WorkDone::Injected { .. }))) => {
+                panic!("{other:?}")
+            }
             Some((now, _, WorkDone::Transit { .. })) => {
                 if inputs.peek().is_some_and(|i| i.0 == now) {
                     match inputs.next().map(|i| i.1) {

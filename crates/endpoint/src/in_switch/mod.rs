@@ -60,7 +60,7 @@ impl SwitchOffload {
     /// The same, with at most so many chunks of an NPU along each dimension.
     #[must_use]
     pub fn along_each_dimension(self, most: Option<u32>) -> SwitchOffload {
-        SwitchOffload { npus: self.npus.along_each_dimension(most), ..self }
+        SwitchOffload { npus: self.npus.along_each_dimension(most, 1), ..self }
     }
 }
 

@@ -150,7 +150,7 @@ impl<C: StepCost> MessageEndpoint<C> {
         let chunk = self.chunks[seq.index()];
         let window = &self.npus[npu.index()];
         let at = window.place(seq);
-        let has_place = self.dimension_limit.as_ref().is_none_or(|limit| !limit.waits(npu, seq));
+        let has_place = self.dimension_limit.as_ref().is_none_or(|limit| !limit.waits(npu, self.room, seq));
         let begins = has_place && into.pc == 0 && window.active(at, into.thread, self.threads).is_none();
         if begins && self.layout.view(npu, chunk, window.chunks[at].phase).after(into).is_none() {
             self.decode(npu, seq, into.thread);

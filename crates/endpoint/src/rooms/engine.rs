@@ -1,12 +1,13 @@
 //! What an endpoint has to be for several of its kind to stand on the same NPUs.
 
 use super::timers::RoomTimer;
-use crate::api::ChunkId;
+use crate::api::{ChunkId, Ctx, RoomId};
 use crate::costs::StepCost;
-use crate::message::MessageEndpoint;
+use crate::message::{DimensionLimit, MessageEndpoint};
 use crate::work_done::WorkDone;
 use syncline_collective::Op;
-use syncline_core::{Bytes, NodeId, Ps, Schedule};
+use syncline_core::{Bytes, NodeId, Ps, Schedule, Wait};
+use syncline_network::Network;
 
 /// Work on a message between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,31 @@ pub trait Engine {
     /// What is shared.
     type Hardware;
 
+    /// Makes the engines those of rooms, in order. What the first of them was made with is what all of them use, through the
+    /// hardware.
+    fn share<'a>(engines: impl Iterator<Item = &'a mut Self>, hardware: &mut Self::Hardware)
+    where
+        Self: 'a;
+
+    /// A chunk of a room that waited for something that rooms share, and has it now. The room has to be
+    /// [told](Engine::resume).
+    fn next_to_resume(_hardware: &mut Self::Hardware) -> Option<(RoomId, NodeId, ChunkId)> {
+        None
+    }
+
+    /// Lets a chunk go on that has what it [waited](Engine::next_to_resume) for.
+    fn resume<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, _ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<Self::Timer> + Schedule<N::Event>,
+    {
+        unreachable!("chunk {seq} of NPU {npu:?} waits for nothing that rooms share");
+    }
+
+    /// What chunks of a room wait for that rooms share.
+    fn waits_for_others(&self, _room: RoomId, _hardware: &Self::Hardware) -> Vec<Wait> {
+        Vec::new()
+    }
+
     /// Takes the hardware, or gives it back: both change places.
     fn exchange(&mut self, hardware: &mut Self::Hardware);
 
@@ -50,12 +76,56 @@ pub trait Engine {
     fn worked(timer: Self::Timer) -> (NodeId, ChunkId, u8);
 }
 
+/// What the rooms of endpoints of whole messages share.
+#[derive(Clone, Debug)]
+pub struct Shared<C> {
+    /// What steps cost.
+    cost: C,
+    /// How many chunks of an NPU may work along a dimension, of whatever room.
+    limit: Option<DimensionLimit>,
+}
+
+impl<C> From<C> for Shared<C> {
+    fn from(cost: C) -> Shared<C> {
+        Shared { cost, limit: None }
+    }
+}
+
 impl<C: StepCost> Engine for MessageEndpoint<C> {
     type Timer = WorkDone;
-    type Hardware = C;
+    type Hardware = Shared<C>;
 
-    fn exchange(&mut self, hardware: &mut C) {
-        std::mem::swap(self.cost_mut(), hardware);
+    fn share<'a>(engines: impl Iterator<Item = &'a mut Self>, hardware: &mut Shared<C>)
+    where
+        C: 'a,
+    {
+        let of_room = |(room, engine): (u16, &'a mut Self)| {
+            if room == 0 {
+                std::mem::swap(engine.cost_mut(), &mut hardware.cost);
+            }
+            engine.take_room(RoomId(room))
+        };
+        hardware.limit = DimensionLimit::of((0..).zip(engines).map(of_room));
+    }
+
+    fn next_to_resume(hardware: &mut Shared<C>) -> Option<(RoomId, NodeId, ChunkId)> {
+        hardware.limit.as_mut().and_then(DimensionLimit::next_given)
+    }
+
+    fn resume<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        self.given_place(npu, seq, ctx);
+    }
+
+    fn waits_for_others(&self, room: RoomId, hardware: &Shared<C>) -> Vec<Wait> {
+        self.waits_for_places(hardware.limit.as_ref(), room).collect()
+    }
+
+    fn exchange(&mut self, hardware: &mut Shared<C>) {
+        std::mem::swap(self.cost_mut(), &mut hardware.cost);
+        std::mem::swap(self.dimension_limit_mut(), &mut hardware.limit);
     }
 
     fn is_shared(_: &str) -> bool {
@@ -66,13 +136,15 @@ impl<C: StepCost> Engine for MessageEndpoint<C> {
         self.set_span(chunks);
     }
 
-    fn stages(hardware: &C, op: Op) -> u8 {
-        hardware.stages(op)
+    fn stages(hardware: &Shared<C>, op: Op) -> u8 {
+        hardware.cost.stages(op)
     }
 
-    fn work<Q: Schedule<WorkDone>>(hardware: &mut C, work: PostWork, now: Ps, q: &mut Q) {
+    fn work<Q: Schedule<WorkDone>>(hardware: &mut Shared<C>, work: PostWork, now: Ps, q: &mut Q) {
         let PostWork { npu, id, op, len, stage } = work;
-        hardware.work(now, op, len, WorkDone::Step { npu: npu.0, seq: id, thread: 0, stage }, q);
+        // What is received is delayed from when both it and its place are there.
+        let now = if op.receives() && stage == 0 { now + hardware.cost.injection() } else { now };
+        hardware.cost.work(now, op, len, WorkDone::Step { npu: npu.0, seq: id, thread: 0, stage }, q);
     }
 
     fn worked(timer: WorkDone) -> (NodeId, ChunkId, u8) {

@@ -19,7 +19,7 @@ mod net;
 mod point_to_point;
 mod timers;
 
-pub use engine::{Engine, PostWork};
+pub use engine::{Engine, PostWork, Shared};
 pub use net::RoomNet;
 pub use timers::{MAX_NPUS, MAX_NUMBERS, MAX_ROOMS, RoomQueue, RoomTimer};
 
@@ -100,10 +100,7 @@ impl<E: Engine> Rooms<E> {
         for room in &mut rooms {
             room.engine.tell_apart(MAX_IN_FLIGHT / u32::from(MAX_NUMBERS));
         }
-        if let Some(first) = rooms.first_mut() {
-            // What one of them was made with is what all of them use.
-            first.engine.exchange(&mut hardware);
-        }
+        E::share(rooms.iter_mut().map(|room| &mut room.engine), &mut hardware);
         let mut by_priority: Vec<RoomId> = (0..rooms.len() as u16).map(RoomId).collect();
         by_priority.sort_by_key(|room| std::cmp::Reverse(rooms[room.index()].priority));
         let RoomsOn { fabric, whole, precedences, .. } = on;
@@ -116,8 +113,25 @@ impl<E: Engine> Rooms<E> {
         RoomId(self.rooms.len() as u16)
     }
 
+    /// Lets the endpoint of a room do something, and then those of chunks that have what they waited for.
+    fn inside<N: Network + 'static, Q, R>(
+        &mut self,
+        room: RoomId,
+        ctx: &mut Ctx<'_, N, Q>,
+        act: impl for<'a, 'b> FnOnce(&mut E, &mut Ctx<'a, RoomNet<'b, N>, RoomQueue<'b, Q>>) -> R,
+    ) -> R
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        let result = self.inside_one(room, ctx, act);
+        while let Some((room, npu, seq)) = E::next_to_resume(&mut self.hardware) {
+            self.inside_one(room, ctx, |engine, ctx| engine.resume(npu, seq, ctx));
+        }
+        result
+    }
+
     /// Lets the endpoint of a room do something.
-    fn inside<N: Network, Q, R>(
+    fn inside_one<N: Network, Q, R>(
         &mut self,
         room: RoomId,
         ctx: &mut Ctx<'_, N, Q>,
@@ -167,7 +181,10 @@ where
     type Event = E::Timer;
 
     fn define(&mut self, room: RoomId, chunk: Chunk) {
-        self.rooms[room.index()].engine.define(RoomId::ONLY, chunk);
+        let engine = &mut self.rooms[room.index()].engine;
+        engine.exchange(&mut self.hardware);
+        engine.define(RoomId::ONLY, chunk);
+        engine.exchange(&mut self.hardware);
     }
 
     fn accepts(&self, npu: NodeId, room: RoomId, chunk: Chunk) -> bool {
@@ -255,7 +272,10 @@ where
 
     fn waits(&self) -> Vec<Wait> {
         let mut waits = self.posts.waits(&*self.fabric);
-        waits.extend(self.rooms.iter().flat_map(|room| room.engine.waits()));
+        for (number, RoomPart { engine, .. }) in (0..).zip(&self.rooms) {
+            waits.extend(engine.waits_for_others(RoomId(number), &self.hardware));
+            waits.extend(engine.waits());
+        }
         waits
     }
 

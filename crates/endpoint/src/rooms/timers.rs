@@ -31,6 +31,7 @@ impl RoomTimer for WorkDone {
             | WorkDone::Packet { npu, .. }
             | WorkDone::Transit { npu, .. }
             | WorkDone::Passing { npu, .. }
+            | WorkDone::Injected { npu }
             | WorkDone::Shares { npu } => npu,
         }
     }

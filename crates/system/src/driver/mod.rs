@@ -43,6 +43,8 @@ pub struct CollectiveConfig {
     pub priority: Vec<Kind>,
     /// How collectives are cut.
     pub chunking: Chunking,
+    /// Kinds whose collectives are cut otherwise.
+    pub chunking_of: Vec<(Kind, Chunking)>,
     /// How chunks use lanes.
     pub lanes: LaneUse,
     /// How blocks are cut.
@@ -58,10 +60,15 @@ pub struct CollectiveConfig {
 }
 
 impl CollectiveConfig {
+    /// How collectives of a kind are cut.
+    pub fn chunking_of(&self, kind: Kind) -> Chunking {
+        self.chunking_of.iter().find(|of| of.0 == kind).map_or(self.chunking, |of| of.1)
+    }
+
     /// The pieces of a collective of `bytes` under a plan.
     pub fn pieces(&self, plan: &Plan, bytes: Bytes) -> Pieces {
         let unit = plan.equal_blocks().saturating_mul(self.split.element.into());
-        cut(bytes, self.chunking, self.lanes, self.split, self.padding.then_some(unit))
+        cut(bytes, self.chunking_of(plan.kind()), self.lanes, self.split, self.padding.then_some(unit))
     }
 }
 
@@ -536,7 +543,8 @@ mod tests {
         let plan = Plan::new(request).expect("one phase");
         let layout = Layout::new(torus.clone(), Space::whole(vec![4]), vec![plan], &[Wires::Routed], split);
         let net = Silent { usage: LinkUsage::new(&torus, Ps(1000)), taken: 0 };
-        let ep = MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1), own: Ps(1) }, 1, false, &[]);
+        let ep =
+            MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1), own: Ps(1), injection: Ps(0) }, 1, false, &[]);
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let source = Box::new(DataParallel::new(layers(), true));
         let computers = Computers { main: npu, background: npu, contended: None };
@@ -545,6 +553,7 @@ mod tests {
             policy: Policy::Lifo,
             priority: Vec::new(),
             chunking: Chunking::Count(1),
+            chunking_of: vec![],
             lanes: LaneUse::Alternate,
             split,
             padding: false,

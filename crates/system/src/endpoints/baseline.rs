@@ -90,20 +90,20 @@ impl BuildEndpoint for BaselineSpec {
     fn build<N: Network + 'static, W: WithEndpoint<N>>(&self, rooms: Rooms<'_>, then: W) -> Result<W::Output, Refusal> {
         let config = self.config()?;
         fn engine<C: StepCost>(parts: EndpointParts<'_>, cost: C) -> MessageEndpoint<C> {
-            let (inflight, per_dimension) = (parts.parts_in_flight(), parts.parts_per_dimension());
-            let EndpointParts { layout, transit, urgent, traced, .. } = parts;
+            let inflight = parts.parts_in_flight();
+            let EndpointParts { layout, transit, urgent, traced, inflight_per_dimension, parts, .. } = parts;
             let endpoint = MessageEndpoint::new(layout, cost, inflight, transit, traced);
-            endpoint.shortest_first(urgent).along_each_dimension(per_dimension)
+            endpoint.shortest_first(urgent).along_each_dimension(inflight_per_dimension, parts)
         }
         match rooms.contention() {
             None => {
                 let cost = |parts: &EndpointParts<'_>| Baseline::new(config, parts.layout.npus());
-                rooms.build(|parts| engine::<Baseline>(parts.clone(), cost(&parts)), cost, then)
+                rooms.build(|parts| engine::<Baseline>(parts.clone(), cost(&parts)), |parts| cost(parts).into(), then)
             }
             Some(Contention { config: shared, loads, .. }) => {
                 let cost =
                     |parts: &EndpointParts<'_>| Contended::new(config, shared, loads.clone(), parts.layout.npus());
-                rooms.build(|parts| engine::<Contended>(parts.clone(), cost(&parts)), cost, then)
+                rooms.build(|parts| engine::<Contended>(parts.clone(), cost(&parts)), |parts| cost(parts).into(), then)
             }
         }
     }

@@ -156,11 +156,6 @@ impl EndpointParts<'_> {
     fn parts_in_flight(&self) -> u32 {
         self.inflight.saturating_mul(self.parts)
     }
-
-    /// Parts of chunks that an NPU has in one phase along a dimension at most, if that is limited.
-    fn parts_per_dimension(&self) -> Option<u32> {
-        self.inflight_per_dimension.map(|chunks| chunks.saturating_mul(self.parts))
-    }
 }
 
 /// What an endpoint needs of the network.

@@ -1,5 +1,6 @@
 //! Chunks that an NPU has in flight along each dimension at most.
 
+use crate::families::{class, graph, named, node, on_grid, reduce, time};
 use crate::mixed;
 use crate::stalls::rings;
 use crate::support::{
@@ -10,8 +11,8 @@ use proptest::prelude::*;
 use syncline_core::table::Values;
 use syncline_system::export::schedule_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, IdealSpec,
-    LanesSpec, NetworkSpec, PlanSpec, Spec,
+    AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FamilySpec,
+    FoldSpec, IdealSpec, LanesSpec, NetworkSpec, PlanSpec, SchedulingSpec, Spec, WorkSpec,
 };
 use syncline_system::{Results, run_spec};
 
@@ -137,6 +138,104 @@ fn limits_that_cannot_be_kept_are_refused() {
     assert_eq!(least(&refused(&with(&spec, 0))), 1);
     let error = refused(&with(&Spec { endpoint: ace(), ..spec }, 2)).to_string();
     assert!(error.starts_with("collectives.inflight_per_dimension: "), "{error}");
+}
+
+/// Collectives of a family along a dimension of a switched grid: so many chunks of 240 kB, with a limit along dimensions.
+fn of_family(name: &str, sizes: &[u32], along: &[u8], count: u32, most: Option<u32>) -> FamilySpec {
+    let mut family = on_grid(name, sizes, along);
+    family.collectives.chunking = ChunkingSpec::Count { chunks: count };
+    family.collectives.inflight_per_dimension = most;
+    family
+}
+
+/// A graph of one class that issues an all-reduce of each family at once, and waits for them all.
+fn issued_at_once(sizes: &[u32], families: Vec<FamilySpec>) -> Spec {
+    let chunks = |family: &FamilySpec| match family.collectives.chunking {
+        ChunkingSpec::Count { chunks } => u64::from(chunks),
+        ChunkingSpec::Size { .. } => panic!("a number of chunks"),
+    };
+    let mut nodes: Vec<_> = (0u8..).zip(&families).map(|(i, f)| node(reduce(i, 240_000 * chunks(f)), &[])).collect();
+    nodes.push(node(time(1), &(0..families.len() as u32).collect::<Vec<_>>()));
+    let npus = sizes.iter().product();
+    let dims = sizes.iter().map(|&size| DimSpec { block: BlockSpec::Switch, ..dim(size, 10, 500_000) }).collect();
+    let analytical = NetworkSpec::Analytical(AnalyticalSpec {});
+    graph(dims, ideal(), analytical, families, vec![class("all", 0..npus, nodes)])
+}
+
+/// The limit counts chunks of all communicators of an NPU: with one along a dimension, those of two families go one after the
+/// other, as if they were of one.
+#[test]
+fn communicators_share_the_places_along_a_dimension() {
+    let all = |name: &str, count, most| of_family(name, &[4], &[0], count, most);
+    let time = |families| run(&issued_at_once(&[4], families)).summary.total_ps - 1;
+    let alone = time(vec![all("a", 1, Some(1))]);
+    for (first, second) in [(1, 1), (4, 3), (2, 7)] {
+        let together = |most| time(vec![all("a", first, most), all("b", second, most)]);
+        assert_eq!(together(Some(1)), u64::from(first + second) * alone);
+        assert!(together(Some(2)) < u64::from(first + second) * alone);
+        // A limit of one family holds for its own chunks, and counts those of the other.
+        let other = time(vec![all("a", first, None), all("b", second, Some(1))]);
+        assert!(other < u64::from(first + second) * alone || (first, second) == (1, 1), "{other}");
+    }
+}
+
+/// Communicators along different dimensions have places of their own, whichever number their dimension has in them.
+#[test]
+fn communicators_along_other_dimensions_do_not_take_places() {
+    let sizes = [4, 4];
+    let time = |families| run(&issued_at_once(&sizes, families)).summary.total_ps;
+    let rows = |most| of_family("rows", &sizes, &[0], 5, most);
+    let columns = |most| of_family("columns", &sizes, &[1], 5, most);
+    assert_eq!(time(vec![rows(Some(1)), columns(Some(1))]), time(vec![rows(Some(1))]));
+    let planes = of_family("planes", &sizes, &[0, 1], 5, Some(1));
+    assert!(time(vec![rows(Some(1)), planes]) > time(vec![rows(Some(1))]));
+}
+
+/// LIFO with all-to-all first, by hand, in two communicators that share one place along their dimension.
+///
+/// Each family is issued an all-reduce `a`, then `b`, an all-to-all `x` and a later one `y`, of two chunks each, while the first
+/// chunk of `a` is under way, with one chunk in flight. It is committed; then come the all-to-alls, the later one first, and
+/// then the all-reduces, the later one first.
+#[test]
+fn last_issued_goes_first_and_exchanges_before_all() {
+    let order_of = |families: usize| {
+        let mut specs = Vec::new();
+        for family in 0..families {
+            let mut spec = of_family(&format!("f{family}"), &[4], &[0], 2, Some(1));
+            (spec.collectives.inflight, spec.collectives.scheduling) = (1, SchedulingSpec::Lifo);
+            spec.collectives.priority = vec![CollectiveKindSpec::AllToAll];
+            spec.collectives.algorithm = AlgorithmSpec::Direct;
+            specs.push(spec);
+        }
+        let kinds = [("a", CollectiveKindSpec::AllReduce), ("b", CollectiveKindSpec::AllReduce)];
+        let kinds = kinds.into_iter().chain([("x", CollectiveKindSpec::AllToAll), ("y", CollectiveKindSpec::AllToAll)]);
+        let mut nodes = Vec::new();
+        for (number, (name, kind)) in kinds.enumerate() {
+            // One after the other: the compute nodes of one stream run in order.
+            nodes.push(named(name, time(1_000 + number as u64), &[]));
+            let issued = nodes.len() as u32 - 1;
+            for family in 0..families as u8 {
+                let work = WorkSpec::Collective { family, kind, bytes: 480_000, root: 0 };
+                nodes.push(named(&format!("{name}{family}"), work, &[issued]));
+            }
+        }
+        let dims = vec![DimSpec { block: BlockSpec::Switch, ..dim(4, 10, 500_000) }];
+        let network = NetworkSpec::Analytical(AnalyticalSpec {});
+        let results = run(&graph(dims, ideal(), network, specs, vec![class("all", 0..4, nodes)]));
+        let table = results.tables.iter().find(|table| table.name == "collectives").expect("a table");
+        let Some(Values::Text(layers)) = table.values("layer") else { panic!("layers have names") };
+        let Some(Values::OptionalInt(completed)) = table.values("completed_ps") else { panic!("times may be missing") };
+        let mut done: Vec<(i64, String)> =
+            completed.iter().zip(layers).map(|(at, layer)| (at.expect("complete"), layer.clone())).collect();
+        done.sort();
+        done.into_iter().map(|(_, layer)| layer).collect::<Vec<_>>()
+    };
+    assert_eq!(order_of(1), ["y0", "x0", "b0", "a0"]);
+    let both = order_of(2);
+    for family in ["0", "1"] {
+        let own: Vec<&str> = both.iter().filter(|layer| layer.ends_with(family)).map(|layer| &layer[..1]).collect();
+        assert_eq!(own, ["y", "x", "b", "a"], "{both:?}");
+    }
 }
 
 proptest! {

@@ -349,6 +349,12 @@ fn ranks() -> impl Strategy<Value = [(u8, u8); 4]> {
     prop_oneof![Just([(0, 0); 4]), prop::array::uniform4((0u8..8, 0u8..8)), prop::array::uniform4((0u8..2, 0u8..2))]
 }
 
+/// By family, how many chunks an NPU has along a dimension: none is limited, all or some.
+fn places() -> impl Strategy<Value = [Option<u32>; 4]> {
+    let some = prop::array::uniform4(prop::option::of(1u32..4));
+    prop_oneof![Just([None; 4]), prop::array::uniform4((1u32..3).prop_map(Some)), some]
+}
+
 /// Random NPUs in random communicators, which call for collectives in any order, and wait for some of them.
 #[derive(Clone, Debug)]
 struct Crowd {
@@ -362,6 +368,8 @@ struct Crowd {
     /// By collective, family and bytes.
     collectives: Vec<(usize, u64)>,
     inflight: u32,
+    /// By family, chunks along a dimension.
+    places: [Option<u32>; 4],
     chunk: u64,
     lifo: bool,
     /// By family, priority and traffic class.
@@ -375,15 +383,16 @@ fn crowd() -> impl Strategy<Value = Crowd> {
             prop::collection::vec(Just((0..collectives).collect::<Vec<usize>>()).prop_shuffle(), npus as usize);
         let waits = prop::collection::vec(prop::collection::vec(-8i32..6, collectives), npus as usize);
         let collectives = prop::collection::vec((0..families, 1u64..5_000), collectives);
-        let rest = (1u32..3, 100u64..3_000, any::<bool>(), ranks());
+        let rest = ((1u32..3, places()), 100u64..3_000, any::<bool>(), ranks());
         (Just(npus), groups, (orders, waits), collectives, rest).prop_map(
-            |(npus, families, (orders, waits), collectives, (inflight, chunk, lifo, ranks))| Crowd {
+            |(npus, families, (orders, waits), collectives, ((inflight, places), chunk, lifo, ranks))| Crowd {
                 npus,
                 families,
                 orders,
                 waits,
                 collectives,
                 inflight,
+                places,
                 chunk,
                 lifo,
                 ranks,
@@ -403,7 +412,7 @@ impl Crowd {
         let family = |family: usize| {
             let groups = self.groups(family);
             let mut spec = list(&format!("f{family}"), &groups.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            spec.collectives.inflight = self.inflight;
+            (spec.collectives.inflight, spec.collectives.inflight_per_dimension) = (self.inflight, self.places[family]);
             spec.collectives.chunking = chunks_of(self.chunk);
             spec.collectives.scheduling = if self.lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };
             (spec.priority, spec.traffic_class) = self.ranks[family];
@@ -454,6 +463,8 @@ struct Lattice {
     collectives: Vec<(usize, CollectiveKindSpec, u64)>,
     chunk: u64,
     inflight: u32,
+    /// By family, chunks along a dimension, of endpoints that limit them.
+    places: [Option<u32>; 4],
     lifo: bool,
     /// Whether families of one dimension exchange with each other directly.
     direct: bool,
@@ -474,15 +485,15 @@ fn lattice() -> impl Strategy<Value = Lattice> {
         let orders = prop::collection::vec(Just((0..count).collect::<Vec<usize>>()).prop_shuffle(), npus);
         let of = 0..families.len();
         let collectives = prop::collection::vec((of, 1u64..20_000), count);
-        let rest = (512u64..4_096, 1u32..3, any::<bool>(), any::<bool>(), ranks());
+        let rest = (512u64..4_096, (1u32..3, places()), any::<bool>(), any::<bool>(), ranks());
         (Just(sizes), Just(families), orders, collectives, rest).prop_map(
-            |(sizes, families, orders, collectives, (chunk, inflight, lifo, direct, ranks))| {
+            |(sizes, families, orders, collectives, (chunk, (inflight, places), lifo, direct, ranks))| {
                 // An ACE carries out collectives of equally many phases, so each family has one kind.
                 let kinds: Vec<CollectiveKindSpec> = families.iter().map(|family| family.1).collect();
                 let of_family = |(family, bytes): (usize, u64)| (family, kinds[family], bytes);
                 let collectives = collectives.into_iter().map(of_family).collect();
                 let along = families.into_iter().map(|family| family.0).collect();
-                Lattice { sizes, along, orders, collectives, chunk, inflight, lifo, direct, ranks }
+                Lattice { sizes, along, orders, collectives, chunk, inflight, places, lifo, direct, ranks }
             },
         )
     })
@@ -497,6 +508,9 @@ impl Lattice {
                 false => AlgorithmSpec::Ring,
             };
             spec.collectives.inflight = self.inflight;
+            if endpoint.model().limits_dimensions() {
+                spec.collectives.inflight_per_dimension = self.places[number];
+            }
             spec.collectives.chunking = chunks_of(self.chunk);
             spec.collectives.padding = true;
             spec.collectives.scheduling = if self.lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };

@@ -336,3 +336,25 @@ fn a_kind_that_switches_cannot_serve_is_named() {
     let message = refusal(&spec);
     assert!(message.contains("algorithm for all-to-all"), "{message}");
 }
+
+/// A kind of collectives with a number of chunks of its own leaves the others as they are.
+#[test]
+fn kinds_may_have_numbers_of_chunks_of_their_own() {
+    let mut spec = dlrm();
+    if let JobSpec::Training { drain, .. } = &mut spec.job {
+        *drain = true; // so that all chunks are started, and counted
+    }
+    let usual = ints(&run(&spec), "collectives", "chunks");
+    spec.collectives.chunks_of = vec![(CollectiveKindSpec::AllToAll, 3)];
+    let results = run(&spec);
+    let own = ints(&results, "collectives", "chunks");
+    for ((kind, usual), own) in texts(&results, "collectives", "kind").iter().zip(usual).zip(own) {
+        match kind.as_str() {
+            "all-to-all" => assert_eq!((usual, own), (8, 3)),
+            _ => assert_eq!(usual, own, "{kind}"),
+        }
+    }
+    spec.collectives.chunks_of = vec![(CollectiveKindSpec::AllToAll, 0)];
+    let error = run_spec(&spec, None).expect_err("no chunks").to_string();
+    assert!(error.starts_with("collectives.chunks_of: "), "{error}");
+}

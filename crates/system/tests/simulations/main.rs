@@ -15,6 +15,7 @@ mod families;
 mod folded;
 mod folded_graphs;
 mod hybrid;
+mod injection;
 mod layers;
 mod losses;
 mod lossy_network;

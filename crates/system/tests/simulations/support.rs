@@ -50,6 +50,7 @@ pub fn ideal() -> EndpointSpec {
 pub fn streaming(step_latency_ps: u64) -> EndpointSpec {
     EndpointSpec::Ideal(IdealSpec {
         step_latency_ps,
+        injection_latency_ps: 0,
         forwarding: ForwardingSpec::Packets,
         transit: TransitSpec::Network,
     })
@@ -152,6 +153,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             slices: 0,
             padding: false,
             chunking: chunks_of(65_536),
+            chunks_of: vec![],
             inflight: 32,
             inflight_per_dimension: None,
             loops: 1,
