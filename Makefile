@@ -2,7 +2,7 @@
 # make test           formatting, lints, types and all tests
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
-# make validation     fits the software model to measured tables, writes docs/validation.md
+# make validation     fits the software model to measured tables, simulates runs of ns-3, writes docs/validation.md
 # make reproduction   simulates the ledger of published figures, writes docs/reproduction.md
 #
 # Everything is installed into .venv, at the versions in requirements.txt; nothing outside this folder changes.
@@ -38,8 +38,9 @@ fuzz: $(VENV)/.engine
 bench: $(VENV)/.engine
 	cargo bench --workspace
 
-validation: $(VENV)/.packages
+validation: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit
+	PYTHONPATH=python $(BIN)/python -m syncline.ns3 --record
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
 
 reproduction: $(VENV)/.engine

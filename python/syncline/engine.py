@@ -292,6 +292,7 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         **({"families": _families(experiment)} if isinstance(experiment.workload, GraphWorkload) else {}),
         **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
         **_attributes(experiment),
+        **({"changes": changes} if (changes := experiment.network.changes(experiment.topology.npus)) else {}),
         "job": _job(experiment, astra_text),
         "output": {
             "window_ps": experiment.output.window,

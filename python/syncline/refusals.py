@@ -30,6 +30,7 @@ TEXT: Final = ("job", "workload", "text")
 PARTS: Final[dict[Path, Path]] = {
     ("fabric",): ("topology",),
     ("attributes",): ("topology",),
+    ("changes",): ("network", "faults"),
     ("fabric", "odd_links"): ("slow_links",),
     ("collectives", "chunking"): ("collective", "chunk"),
     ("job", "compute"): ("npu",),

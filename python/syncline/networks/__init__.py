@@ -15,7 +15,8 @@ from syncline.networks.packet import PacketNetwork
 from syncline.schema.section import one_of_sections
 
 NETWORKS: Final[dict[str, type[NetworkSection]]] = {
-    section.model_fields["backend"].default: section for section in (PacketNetwork, FlowNetwork, AnalyticalNetwork, EthernetNetwork)
+    section.model_fields["backend"].default: section
+    for section in (PacketNetwork, FlowNetwork, AnalyticalNetwork, EthernetNetwork)
 }
 """The backends by name, the usual one first."""
 USUAL: Final = PacketNetwork()
@@ -27,4 +28,13 @@ if TYPE_CHECKING:
 else:
     Network: Any = one_of_sections(NETWORKS, "backend", USUAL.backend)
 
-__all__ = ["NETWORKS", "USUAL", "AnalyticalNetwork", "EthernetNetwork", "FlowNetwork", "Network", "NetworkSection", "PacketNetwork"]
+__all__ = [
+    "NETWORKS",
+    "USUAL",
+    "AnalyticalNetwork",
+    "EthernetNetwork",
+    "FlowNetwork",
+    "Network",
+    "NetworkSection",
+    "PacketNetwork",
+]

@@ -74,7 +74,7 @@ class NetworkSection(ModelSection):
         """Another backend, with what all backends have in common as it is here."""
         return backend.model_copy(update={name: getattr(self, name) for name in COMMON})
 
-    def faults(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Violation]:
         """What is wrong with fields of it taken together."""
         return iter(())
 
@@ -82,8 +82,14 @@ class NetworkSection(ModelSection):
         """The engine's description (`NetworkSpec` of `crates/system`)."""
         return {"backend": self.backend}
 
+    def changes(self, npus: int) -> list[dict[str, Any]]:
+        """What happens to links and nodes during the run, in the engine's description."""
+        return []
+
     def counted(self, tables: Mapping[str, pa.Table], time_ps: int) -> dict[str, Any]:
-        """What a document says of the network beyond what it says of every one, from the tables of a run that took so long."""
+        """What a document says of the network beyond what it says of every one: from the tables of a run that took
+        so long.
+        """
         return {}
 
     def events(self, preview: Preview, messages: int, *, forwards: bool) -> float:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from syncline import quantities
 from syncline.networks.analytical import AnalyticalNetwork
 from syncline.networks.base import NetworkSection
+from syncline.networks.faults import Fault, changes
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
 from syncline.schema.fields import Accepted, Share, Size, Time, refused
@@ -49,8 +50,8 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
     "rfc": {"dialect": "rfc", "clock_granularity_ps": 1_000_000, "retries": 15, "idle_restart": True},
     "ns3-3.37": {"dialect": "ns3", "clock_granularity_ps": MS, "retries": 6, "idle_restart": False},
 }
-"""What the profiles differ in: `rfc` follows RFC 5681, 6298, 6675 and 6937; `ns3-3.37` does what that version of ns-3 does
-by default."""
+"""What the profiles differ in: `rfc` follows RFC 5681, 6298, 6675 and 6937; `ns3-3.37` does what that version of ns-3
+does by default."""
 
 
 class EthernetNetwork(NetworkSection):
@@ -89,15 +90,18 @@ class EthernetNetwork(NetworkSection):
     connections: Literal["pair", "channel"] = "channel"
     """Whether two NPUs have one connection each way, or one for each channel of the collective, such as a tree."""
     balancing: Literal["flow", "packet"] = "flow"
-    """Which of several equally good ways frames take: one for each connection, by a hash with the seed, or another one for
-    each frame."""
+    """Which of several equally good ways frames take: one for each connection, by a hash with the seed, or one for each
+    frame."""
     ecn_threshold: Size | None = None
-    """Outputs of switches mark frames that find more than this waiting, and senders reduce their window. By default a sixth
-    of the buffer with DCTCP, and otherwise none."""
+    """Outputs of switches mark frames that find more than this waiting, and senders reduce their window. By default a
+    sixth of the buffer with DCTCP, and otherwise none."""
     ecn_above: Size | None = None
     """Instead of marking all frames above the threshold, mark some between it and this size, and all above."""
     ecn_probability: Share | None = None
     """The share that is marked just below that size."""
+
+    faults: Annotated[list[Fault], Field(max_length=1000)] = Field(default=[])
+    """Links that go down, slow down or lose frames, and slow nodes."""
 
     ENGINE_NAMES: ClassVar = {
         "segment_bytes": "segment",
@@ -125,7 +129,7 @@ class EthernetNetwork(NetworkSection):
         """Flows, and the analytical one."""
         return (self.on(FlowNetwork()), self.on(AnalyticalNetwork()))
 
-    def faults(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Violation]:
         """Frames fit buffers, and marking is described completely."""
         largest = max(self.segment, BLOCKS_BYTES) + self.overhead
         if largest > LARGEST_FRAME:
@@ -136,6 +140,9 @@ class EthernetNetwork(NetworkSection):
             size = getattr(self, name)
             if size is not None and size < largest:
                 yield Violation(("network", name), f"a frame of {largest} B does not fit", f"at least {largest} B")
+        for i, fault in enumerate(self.faults):
+            for name, message, accepted in fault.wrong():
+                yield Violation(("network", "faults", str(i), name), message, accepted)
         if self.window < self.segment:
             yield Violation(("network", "window"), "a segment does not fit", f"at least {self.segment} B")
         if (self.ecn_above is None) != (self.ecn_probability is None) or (
@@ -180,10 +187,22 @@ class EthernetNetwork(NetworkSection):
             **PROFILES[self.profile],
         }
 
+    def changes(self, npus: int) -> list[dict[str, Any]]:
+        """The faults."""
+        return changes(self.faults, npus)
+
     def counted(self, tables: Mapping[str, pa.Table], time_ps: int) -> dict[str, Any]:
         """What the transport did (table `transport`), and how many of the least timeouts the run took."""
         found = tables["transport"].to_pylist()[0]
-        counts = ("segments_sent", "retransmissions", "drops", "marks", "rto_events", "flows_with_rto", "fast_recoveries")
+        counts = (
+            "segments_sent",
+            "retransmissions",
+            "drops",
+            "marks",
+            "rto_events",
+            "flows_with_rto",
+            "fast_recoveries",
+        )
         trip = {name: found[f"{name}_ps"] for name in ("rtt_p50", "rtt_p99")}
         return {
             **{name: found[name] for name in (*counts, "packets_forwarded")},

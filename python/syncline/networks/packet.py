@@ -79,7 +79,7 @@ class PacketNetwork(NetworkSection):
         """Flows, and the analytical one."""
         return (self.on(FlowNetwork()), self.on(AnalyticalNetwork()))
 
-    def faults(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[Violation]:
         """A buffer holds whole packets, and as many as the rule against deadlock needs."""
         if self.buffer is None:
             return

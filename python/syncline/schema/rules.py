@@ -379,7 +379,7 @@ def _sm_rate(parts: Parts) -> Iterator[Violation]:
 
 def _network(parts: Parts) -> Iterator[Violation]:
     if parts.network is not None:
-        yield from parts.network.faults()
+        yield from parts.network.violations()
 
 
 def _elements(parts: Parts) -> Iterator[Violation]:

@@ -4,7 +4,8 @@
     python -m syncline.software.validation -o docs/validation.md
     python -m syncline.software.validation --refit         # the class files anew, from the tables
 
-Everything in it is computed from the tables in this package, but for its last section, which `make fuzz` records.
+Everything in it is computed from the tables in this package, but for the comparison with ns-3, which
+`python -m syncline.ns3` records, and the last section, which `make fuzz` records.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from syncline.ns3 import page
 from syncline.software import calibration, constants, measurements, selection, systems
 from syncline.software.calibration import MIB, Errors, Residual, Run
 from syncline.software.constants import START, Software
@@ -174,6 +176,7 @@ def document() -> str:
         WIRE_TEXT,
         LIMITS_TEXT,
         *_in_full(),
+        *page.section(),
         *_hostile_input(),
     ]
     return "\n\n".join(parts) + "\n"
