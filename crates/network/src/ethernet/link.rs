@@ -159,7 +159,7 @@ impl Link {
             for (i, arrives) in arrivals.into_iter().enumerate() {
                 let at = self.arriving.wrapping_add(i as u32);
                 let takes = self.serialisation(self.at(at).frame.wire) + self.latency;
-                self.at_mut(at).leaves = arrives.saturating_sub(takes);
+                self.at_mut(at).leaves = arrives.wrapping_sub(takes);
             }
         } else {
             while self.arriving != self.leaving {
@@ -229,11 +229,12 @@ impl Link {
         &self.ring[place as usize & (self.ring.len() - 1)]
     }
 
+    /// When a frame is at the other end. What was on the wire when the link became slower has left before time began, perhaps.
     #[inline(always)]
     fn arrives(&self, queued: &Queued) -> u64 {
-        match queued.leaves {
+        match self.free {
             NEVER => NEVER,
-            leaves => leaves + self.serialisation(queued.frame.wire) + self.latency,
+            _ => queued.leaves.wrapping_add(self.serialisation(queued.frame.wire) + self.latency),
         }
     }
 
@@ -356,5 +357,170 @@ impl Link {
     pub fn rest(&mut self) -> Option<(Busy, u64)> {
         let busy = std::mem::take(&mut self.busy);
         (busy.frames > 0).then_some((busy, self.free))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    const LATENCY: u64 = 700;
+
+    fn link(limit: u64, marking: Marking) -> Link {
+        let rate = Rate::new(1_000_000_000_000).expect("a byte per picosecond");
+        Link::new(rate, Ps(LATENCY), limit, (100, 10), marking, RandomStream::new(1, &[]))
+    }
+
+    fn frame(seq: u64, wire: u16) -> Frame {
+        Frame { seq, wire, flags: ECT, ..Frame::NOTHING }
+    }
+
+    /// A queue and a sender that takes the next frame from it when it has sent the last one: as slow as it is obvious.
+    #[derive(Default)]
+    struct Reference {
+        waiting: VecDeque<Frame>,
+        sending: Option<(u64, Frame)>,
+        arrivals: Vec<(u64, Frame)>,
+        drops: u64,
+        peak: u64,
+    }
+
+    impl Reference {
+        /// Everything up to a time, what happens at that time included.
+        fn advance(&mut self, now: u64) {
+            while let Some((done, frame)) = self.sending.filter(|sending| sending.0 <= now) {
+                self.arrivals.push((done + LATENCY, frame));
+                self.sending = self.waiting.pop_front().map(|next| (done + u64::from(next.wire), next));
+            }
+        }
+
+        fn bytes(&self) -> u64 {
+            self.waiting.iter().map(|frame| u64::from(frame.wire)).sum()
+        }
+
+        fn offer(&mut self, now: u64, frame: Frame, limit: u64) -> bool {
+            self.advance(now);
+            if self.sending.is_none() {
+                self.sending = Some((now + u64::from(frame.wire), frame));
+            } else if self.bytes() + u64::from(frame.wire) > limit {
+                self.drops += 1;
+                return false;
+            } else {
+                self.waiting.push_back(frame);
+                self.peak = self.peak.max(self.bytes());
+            }
+            true
+        }
+    }
+
+    proptest! {
+        /// Whatever comes when: the same frames are dropped, the same wait, and all others arrive at the same times.
+        #[test]
+        fn agrees_with_a_queue_and_a_sender(
+            frames in prop::collection::vec((0u64..200, prop_oneof![Just(100u16), Just(10), 1u16..300]), 1..120),
+            limit in 0u64..900,
+        ) {
+            let mut link = link(limit, Marking::None);
+            let mut reference = Reference::default();
+            let (mut now, mut arrivals, mut next, mut busy) = (0, Vec::new(), NEVER, 0);
+            for (seq, (pause, wire)) in frames.into_iter().enumerate() {
+                now += pause;
+                while next <= now {
+                    let at = next;
+                    let (frame, later) = link.arrive();
+                    arrivals.push((at, frame));
+                    next = later;
+                }
+                let frame = frame(seq as u64, wire);
+                let taken = link.offer(now, frame, |found, to| busy += to - found.from);
+                prop_assert_eq!(taken != Taken::Dropped, reference.offer(now, frame, limit));
+                prop_assert_eq!(link.waiting(now), reference.bytes());
+                if let Taken::Alone(time) = taken {
+                    next = time;
+                }
+            }
+            while next < NEVER {
+                let at = next;
+                let (frame, later) = link.arrive();
+                arrivals.push((at, frame));
+                next = later;
+            }
+            reference.advance(NEVER);
+            prop_assert_eq!(&arrivals, &reference.arrivals);
+            prop_assert_eq!((link.counts.drops, link.counts.peak), (reference.drops, reference.peak));
+            // The link was busy for as long as its frames take to leave.
+            busy += link.rest().map_or(0, |(found, to)| to - found.from);
+            prop_assert_eq!(busy, arrivals.iter().map(|arrival| u64::from(arrival.1.wire)).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn frames_that_find_more_waiting_than_the_threshold_are_marked() {
+        let mut link = link(10_000, Marking::Step(150));
+        let marked: Vec<bool> = (0..5)
+            .map(|seq| {
+                link.offer(0, frame(seq, 100), |_, _| ());
+                link.counts.marks > seq.saturating_sub(3)
+            })
+            .collect();
+        // The first one is leaving; the fourth finds two waiting.
+        assert_eq!((marked, link.counts.marks), (vec![false, false, false, true, true], 2));
+    }
+
+    #[test]
+    fn random_marks_grow_between_the_two_sizes() {
+        let marks = |waiting: u64| {
+            let red = Marking::Red { least: 1000, most: 3000, millionths: 200_000 };
+            let mut link = link(u64::MAX, red);
+            (0..10_000)
+                .filter(|_| {
+                    link.counts.frames += 1;
+                    link.marks(waiting)
+                })
+                .count()
+        };
+        assert_eq!((marks(1000), marks(3001)), (0, 10_000));
+        assert!(marks(2000).abs_diff(1000) < 150, "{}", marks(2000)); // half of 20 %
+    }
+
+    /// A link that is down keeps what waits, loses what is on the wire, and goes on with the next frame when it is up again, at
+    /// another rate.
+    #[test]
+    fn a_link_goes_down_and_comes_back() {
+        let mut link = link(10_000, Marking::None);
+        (0..3).for_each(|seq| assert_ne!(link.offer(0, frame(seq, 100), |_, _| ()), Taken::Dropped));
+        let mut lost = Vec::new();
+        let down = Condition { rate: None, latency: Ps(LATENCY), loss_millionths: 0 };
+        assert_eq!(link.change(150, down, |frame| lost.push(frame.seq)), NEVER);
+        assert_eq!((lost.as_slice(), link.waiting(150)), ([0, 1].as_slice(), 100));
+        assert_eq!(link.offer(200, frame(3, 100), |_, _| ()), Taken::Behind);
+        let slow = Condition { rate: Rate::new(500_000_000_000), latency: Ps(300), loss_millionths: 0 };
+        assert_eq!(link.change(1000, slow, |_| ()), 1500);
+        assert_eq!(link.arrive(), (frame(2, 100), 1700));
+        assert_eq!(link.arrive(), (frame(3, 100), NEVER));
+        assert_eq!(link.counts.drops, 2);
+    }
+
+    /// What has begun to leave when a link becomes slower arrives as it would have.
+    #[test]
+    fn frames_on_the_wire_are_not_affected_by_another_rate() {
+        let mut link = link(10_000, Marking::None);
+        link.offer(0, frame(0, 100), |_, _| ());
+        link.offer(0, frame(1, 100), |_, _| ());
+        let slow = Condition { rate: Rate::new(500_000_000_000), latency: Ps(LATENCY), loss_millionths: 0 };
+        assert_eq!(link.change(50, slow, |_| ()), 100 + LATENCY);
+        assert_eq!(link.arrive().1, 100 + 200 + LATENCY);
+    }
+
+    #[test]
+    fn a_link_loses_as_many_frames_as_it_is_to() {
+        let mut link = link(u64::MAX, Marking::None);
+        let rate = Rate::new(1_000_000_000_000);
+        link.change(0, Condition { rate, latency: Ps(LATENCY), loss_millionths: 10_000 }, |_| ());
+        let lost = (0..100_000).filter(|&seq| link.loses(frame(seq, 100))).count();
+        assert!(lost.abs_diff(1000) < 160, "{lost}");
+        assert_eq!(link.counts.drops, lost as u64);
     }
 }
