@@ -403,11 +403,11 @@ impl<F: Fabric> Ethernet<F> {
             hops: listener.back.links - 1,
             flags: if listener.receiver.marked { ACK | ECE } else { ACK },
         };
-        if self.config.tcp.sack {
-            if let Some(blocks) = listener.receiver.blocks() {
-                frame.wire += (BLOCK_BYTES as usize * blocks.all().len()) as u16;
-                frame.blocks = self.blocks.insert(blocks).0;
-            }
+        if self.config.tcp.sack
+            && let Some(blocks) = listener.receiver.blocks()
+        {
+            frame.wire += (BLOCK_BYTES as usize * blocks.all().len()) as u16;
+            frame.blocks = self.blocks.insert(blocks).0;
         }
         let nic = listener.nic;
         let usage = &mut self.usage;

@@ -75,10 +75,11 @@ impl Scoreboard {
         let (mut from, mut to) = block;
         let first = self.sacked.partition_point(|&(_, end)| end < from);
         let last = self.sacked.partition_point(|&(begin, _)| begin <= to);
-        if let Some(&(begin, end)) = self.sacked.get(first).filter(|_| last == first + 1) {
-            if begin <= from && to <= end {
-                return 0;
-            }
+        if let Some(&(begin, end)) = self.sacked.get(first).filter(|_| last == first + 1)
+            && begin <= from
+            && to <= end
+        {
+            return 0;
         }
         if let Some(mut ghosts) = self.ghosts.take() {
             let mut at = from;

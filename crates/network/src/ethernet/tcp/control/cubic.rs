@@ -90,10 +90,10 @@ impl Cubic {
         }
         if acked.una > self.round.1 {
             self.round = (acked.now, acked.nxt);
-        } else if let Some(shortest) = self.shortest.filter(|_| window.cwnd >= TRAIN * u64::from(config.segment)) {
-            if acked.now - self.round.0 > shortest {
-                window.ssthresh = window.cwnd;
-            }
+        } else if let Some(shortest) = self.shortest.filter(|_| window.cwnd >= TRAIN * u64::from(config.segment))
+            && acked.now - self.round.0 > shortest
+        {
+            window.ssthresh = window.cwnd;
         }
     }
 
