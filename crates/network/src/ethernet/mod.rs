@@ -90,7 +90,7 @@ pub struct Ethernet<F> {
     /// What is to be reported at a time.
     outbox: Vec<NetOut>,
     outbox_at: u64,
-    /// The earliest time at which the driver will call; [`NEVER`] if it will not.
+    /// The next time at which the driver's call counts; [`NEVER`] if it is not to call. Nothing happens before.
     wake: u64,
     /// The first link that leaves a switch.
     first_switch_link: u32,
@@ -563,9 +563,10 @@ impl<F: Fabric> Network for Ethernet<F> {
     fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
 
     fn handle<Q: Schedule<Event>>(&mut self, now: Ps, _: Event, q: &mut Q, out: &mut Vec<NetOut>) {
-        if self.wake <= now.0 {
-            self.wake = NEVER;
+        if now.0 < self.wake {
+            return; // an earlier call has made this one needless
         }
+        self.wake = NEVER;
         let mut next = self.run(now.0, q.next_time().0);
         if self.outbox_at <= now.0 && !self.outbox.is_empty() {
             out.append(&mut self.outbox);
