@@ -45,7 +45,7 @@ class TestRun:
         ]
         assert document["status"] == "complete"
         assert [r["name"] for r in document["runs"]] == ["SMs", "Engine", "Ideal"]
-        assert set(document["cost"]) == {"wall_time_s", "peak_rss_bytes", "events"}
+        assert set(document["cost"]) == {"wall_time_s", "cpu_time_s", "peak_rss_bytes", "events", "packet_hops"}
         run = document["runs"][0]
         assert run["iteration_time_s"] == run["total_time_s"] / 2
         assert run["total_time_s"] == pytest.approx(run["compute_time_s"] + run["exposed_comm_s"])
@@ -237,7 +237,7 @@ class TestWrongInput:
             ("run", "ace/resnet50", "--seed", "-1"),
             ("run", "ace/resnet50", "--fold", "sometimes"),
             ("run", "ace/resnet50", "--endpoint", "acee"),
-            ("run", "ace/resnet50", "--backend", "ethernet"),
+            ("run", "ace/resnet50", "--backend", "ethernets"),
             ("run", "ace/resnet50", "--algorithm", "packed-trees"),
             ("run", "ace/resnet50", "--chunk", "64"),
             ("run", "ace/resnet50", "--inflight", "0"),

@@ -61,7 +61,7 @@ MALFORMED = {
     "topology without dims": SMALL.replace("Ring(4)_Ring(2)", "{dims: []}"),
     "topology dims": SMALL.replace("Ring(4)_Ring(2)", "{dims: [{size: 0, rate: 3}, {size: 4, efficiency: 94}, 5]}"),
     "topology dims of an unknown block": SMALL.replace("Ring(4)_Ring(2)", "{dims: [{block: Swich, size: 4}]}"),
-    "backend": f"{SMALL}network: {{backend: ethernet}}\n",
+    "backend": f"{SMALL}network: {{backend: ethernets}}\n",
     "backend in short": f"{SMALL}network: paket\n",
     "backend of another": f"{SMALL}network: {{backend: analytical, packet: 256B}}\n",
     "buffer": f"{SMALL}network: {{backend: packet, buffer: 300B}}\n",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
+from syncline import quantities
 from syncline.schema.fields import Accepted, Share, Time, TimeOrZero, refused
 from syncline.schema.section import Section
 
 NODE_ACCEPTED: Final = "npu N or switch N, such as npu 3; switches are all nodes that are no NPUs, by number"
-_NODE: Final = re.compile(r"(npu|switch) (0|[1-9][0-9]{0,8})")
 PERCENT: Final = 100
 MILLION: Final = 1_000_000
+_NODE: Final = re.compile(r"(npu|switch) (0|[1-9][0-9]{0,8})")
 
 
 def _node(value: str) -> str:
@@ -23,6 +25,27 @@ def _node(value: str) -> str:
     return value
 
 
+LEFT_ACCEPTED: Final = "0% to 100%, without a fraction"
+
+
+def _left(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    try:
+        share = Fraction(0) if isinstance(value, str) and value.strip() == "0%" else quantities.share(value)
+    except quantities.QuantityError as error:
+        raise refused(error.message, LEFT_ACCEPTED) from None
+    if (share * PERCENT).denominator != 1:
+        raise refused("this is no whole per cent", LEFT_ACCEPTED)
+    return share
+
+
+Left = Annotated[
+    Fraction,
+    BeforeValidator(_left),
+    PlainSerializer(quantities.format_share, return_type=str),
+    Accepted(LEFT_ACCEPTED),
+]
 Node = Annotated[str, AfterValidator(_node), Accepted(NODE_ACCEPTED)]
 
 
@@ -44,7 +67,7 @@ class Fault(Section):
     """When it begins."""
     until: Time | None = None
     """When all is as before; by default it stays."""
-    rate: Share | None = None
+    rate: Left | None = None
     """What is left of the rate, in whole per cent; with `0%` the link is down."""
     loss: Share | None = None
     """How many of the frames get lost on the wire, of a link."""
@@ -57,8 +80,6 @@ class Fault(Section):
             yield "rate", "nothing changes", "rate, loss, or both"
         if self.node is not None and self.loss is not None:
             yield "loss", "a node loses no frames", "the loss of a link"
-        if self.rate is not None and (self.rate * PERCENT).denominator != 1:
-            yield "rate", "this is no whole per cent", "0% to 100%, without a fraction"
         if self.until is not None and self.until <= self.at:
             yield "until", "this is no later than the beginning", "a time after at"
 

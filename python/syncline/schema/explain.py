@@ -36,7 +36,6 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     },
 }
 LATER = {
-    "backend": ("ethernet",),
     "algorithm": ("packed-trees",),
     "model": ("alexnet", "vgg16", "gpt3", "transformer-1t"),
 }

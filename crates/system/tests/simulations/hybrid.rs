@@ -1,7 +1,7 @@
 //! Recommendation models: several kinds of collectives in one run, and tables in the background.
 
 use crate::folded::{product, same_both_ways};
-use crate::support::{CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, fingerprint, ideal, run, switch_offload};
+use crate::support::{CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, exact_networks, fingerprint, ideal, run, switch_offload};
 use crate::training::column;
 use syncline_system::spec::{
     AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
@@ -277,7 +277,7 @@ fn offloaded(blocks: &[(BlockSpec, u32)]) -> Spec {
 fn switches_add_beside_direct_exchanges() {
     let exchanged = 4 * (64 * 64 * 64 * 2) * 7 / 8;
     let reduced = 2 * 2 * 57_411_584;
-    for network in NetworkSpec::all() {
+    for network in exact_networks() {
         let mut spec = offloaded(&[(BlockSpec::Switch, 8)]);
         spec.network = network;
         if let EndpointSpec::SwitchOffload(offload) = &mut spec.endpoint {
