@@ -17,7 +17,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS, study
-from support.registry import BACKENDS, ON_ANY_FABRIC
+from support.registry import BACKENDS, FOLDING, ON_ANY_FABRIC
 from syncline import _core, bounds, choice, engine, topology
 
 Command = Callable[..., Ended]
@@ -245,7 +245,7 @@ def test_every_collective_on_every_fabric(syncline_command: Command, kind: str, 
     assert all(len({"predicted_time_s", "longer_than_s", "refused"} & set(c)) == 1 for c in choice["candidates"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", FOLDING)
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "hierarchical", "six-phase", "ace-4-phase", "themis"])
 def test_folding_changes_nothing(syncline_command: Command, algorithm: str, backend: str) -> None:
     arguments = ("all-reduce", "--size", "1MB", "--topology", "Torus(4,3)", "--algorithm", algorithm)

@@ -11,7 +11,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import study
-from support.registry import BACKENDS, WITH_CONTENTION
+from support.registry import FOLDING, WITH_CONTENTION
 from syncline import assumptions, engine, facts
 from syncline.fabric.graph import BUFFER
 
@@ -20,6 +20,9 @@ Command = Callable[..., Ended]
 GB = 10**9
 HOP = 0.5e-6
 """Seconds of a link, by default."""
+
+EXACT = tuple(name for name in WITH_CONTENTION if name in FOLDING)
+"""Backends in which messages take the time of their payload, and share links."""
 
 
 def document(command: Command, *arguments: str) -> dict[str, Any]:
@@ -34,7 +37,7 @@ def seconds(command: Command, *arguments: str) -> float:
     return found
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", FOLDING)
 def test_two_peers_share_a_local_link(syncline_command: Command, backend: str) -> None:
     """All but the first and the last NPU of eight send to two peers over one of their seven links, by (a + b) mod 7, so
     that an all-to-all takes twice the time of a switch to which all of them have the same rate in one link.
@@ -47,7 +50,7 @@ def test_two_peers_share_a_local_link(syncline_command: Command, backend: str) -
     assert shared == pytest.approx(2 * block + 2 * HOP, rel=0.01)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", FOLDING)
 @pytest.mark.parametrize(
     ("topology", "gpus", "rate", "hops"),
     [
@@ -66,7 +69,7 @@ def test_one_message(syncline_command: Command, backend: str, topology: str, gpu
     assert seconds(syncline_command, *line, "--backend", backend) == pytest.approx(1e7 / rate + hops * HOP, rel=5e-4)
 
 
-@pytest.mark.parametrize("backend", WITH_CONTENTION)
+@pytest.mark.parametrize("backend", EXACT)
 @pytest.mark.parametrize("topology", ["FatTree(k=4, rate=400Gb/s)", "LeafSpine(leaves=4, hosts=4, spines=4)"])
 def test_nothing_is_in_the_way_of_an_all_to_all(syncline_command: Command, backend: str, topology: str) -> None:
     """D-mod-k routing spreads it over a network that does not block: it takes the time of the links of NPUs."""
@@ -141,7 +144,7 @@ def experiment(topology: str, backend: str = "packet") -> str:
     return f"name: x\ntopology: {json.dumps(topology)}\n{size}\nnetwork: {{backend: {backend}}}\n"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", FOLDING)
 def test_buffers_without_effect_are_listed(backend: str) -> None:
     (variant,) = study(experiment("SuperNodes(switch_buffer=1GB)", backend)).variants
     (plain,) = study(experiment("SuperNodes()", backend)).variants

@@ -85,6 +85,7 @@ def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) 
     """The estimate of an experiment that the engine has looked at; `work_of_event`: what an event costs, in events."""
     events = _events(experiment, preview)
     work = events * work_of_event + preview.message_hops / facts.constant("links_of_an_event")
+    work += experiment.network.frames(preview)
     time_s = round(START_S + work / experiment.network.EVENTS_PER_S, 3)
     return Estimate(
         npus=preview.npus,

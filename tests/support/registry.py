@@ -22,5 +22,7 @@ BACKENDS: Final = tuple(networks.NETWORKS)
 _BUILT: Final = {name: section(backend=name) for name, section in networks.NETWORKS.items()}
 WITH_CONTENTION: Final = tuple(name for name, backend in _BUILT.items() if backend.has_contention)
 """Backends in which messages that share a link slow each other."""
+FOLDING: Final = tuple(name for name, backend in _BUILT.items() if backend.transfer != "frames")
+"""Backends in which NPUs that are alike take the same time."""
 WITHOUT_PACKETS: Final = tuple(name for name, backend in _BUILT.items() if backend.transfer == "messages")
 """Backends in which large messages cost no more than small ones."""

@@ -96,6 +96,10 @@ class NetworkSection(ModelSection):
         """Events of a run with so many messages between neighbours or, unless endpoints forward, between any NPUs."""
         return self.PER_MESSAGE * messages
 
+    def frames(self, preview: Preview) -> float:
+        """What it handles beyond events, in the cost of an event."""
+        return 0.0
+
     def recommendation(self, time_s: float) -> str:
         """Advice about a simulation that takes so long."""
         if time_s > LONG_S:

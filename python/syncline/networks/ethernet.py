@@ -112,7 +112,7 @@ class EthernetNetwork(NetworkSection):
         "min_rto_ps": "min_rto",
         "delayed_ack_timeout_ps": "delayed_ack_timeout",
     }
-    PER_MESSAGE: ClassVar = 4.0
+    PER_MESSAGE: ClassVar = 3.0
     EVENTS_PER_S: ClassVar = 6_000_000
 
     @property
@@ -213,6 +213,6 @@ class EthernetNetwork(NetworkSection):
             **{f"{name}_s": None if time is None else time / PS_PER_S for name, time in trip.items()},
         }
 
-    def events(self, preview: Preview, messages: int, *, forwards: bool) -> float:
-        """One for each frame and link, acknowledgements included, and some for each message."""
-        return self.PER_MESSAGE * messages + 2 * preview.packet_hops
+    def frames(self, preview: Preview) -> float:
+        """Every segment and its acknowledgement on every link; losses bring more."""
+        return 2 * (preview.byte_hops / self.segment + preview.message_hops)
