@@ -102,8 +102,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_cost_time_and_all_bytes_arrive(fault: str) -> None:
-    whole = collective("broadcast", "8MiB", STAR.format(n=2), *NS3)
-    hurt = collective("broadcast", "8MiB", STAR.format(n=2), *NS3, f"network.faults=[{FAULTS[fault]}]", seed=3)
+    settings = (*NS3, "network.buffer=8MiB")
+    whole = collective("broadcast", "8MiB", STAR.format(n=2), *settings)
+    hurt = collective("broadcast", "8MiB", STAR.format(n=2), *settings, f"network.faults=[{FAULTS[fault]}]", seed=3)
     network = hurt["network"]
     match fault:
         case "down":  # what was on the wire is lost, and what waited goes on afterwards

@@ -58,7 +58,7 @@ Plan = Annotated[
         help="A plan in place of an algorithm: MSCCL XML, or JSON as syncline export writes it; it is verified first.",
     ),
 ]
-Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet", help="The network model.")]
+Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet|ethernet", help="The network model.")]
 Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
 ]

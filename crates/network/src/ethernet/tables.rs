@@ -28,9 +28,9 @@ syncline_core::table! {
         marks: Vec<i64> as Count,
         /// Frames that outputs of switches took, acknowledgements included.
         packets_forwarded: Vec<i64> as Count,
-        /// Their bytes on the wire.
+        /// Bytes on the wire of what outputs of switches took.
         forwarded_bytes: Vec<i64> as Bytes,
-        /// The most bytes that waited at an output of a switch at a time.
+        /// The longest queue at any output of a switch.
         max_queue_bytes: Vec<i64> as Bytes,
         /// Round trips that were measured.
         rtt_samples: Vec<i64> as Count,
@@ -44,21 +44,21 @@ syncline_core::table! {
 syncline_core::table! {
     /// A row for every link: the queue before it.
     "queues" => Queues {
-        /// The node that the link leaves.
+        /// The node at whose output the queue is.
         node: Vec<String> as Text,
-        /// Its port there.
+        /// The output port of that node.
         port: Vec<String> as Text,
         /// Frames that the queue took.
         frames: Vec<i64> as Count,
-        /// Their bytes on the wire.
+        /// Bytes on the wire that the queue took.
         sent_bytes: Vec<i64> as Bytes,
-        /// Frames that found no room.
+        /// Frames that found no room, or got lost behind the queue.
         drops: Vec<i64> as Count,
-        /// Their bytes on the wire.
+        /// Bytes on the wire of frames that were dropped or lost.
         dropped_bytes: Vec<i64> as Bytes,
         /// Frames that were marked.
         marks: Vec<i64> as Count,
-        /// The most bytes that waited at a time.
+        /// The longest that the queue was.
         peak_bytes: Vec<i64> as Bytes,
         /// Time that a byte waited, on average.
         mean_wait_ps: Vec<i64> as Picoseconds,

@@ -1,7 +1,9 @@
 //! Recommendation models: several kinds of collectives in one run, and tables in the background.
 
 use crate::folded::{product, same_both_ways};
-use crate::support::{CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, exact_networks, fingerprint, ideal, run, switch_offload};
+use crate::support::{
+    CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, exact_networks, fingerprint, ideal, run, switch_offload,
+};
 use crate::training::column;
 use syncline_system::spec::{
     AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
