@@ -173,11 +173,6 @@ impl<F: Fabric> Ethernet<F> {
         self.counts
     }
 
-    /// Frames that found no room.
-    pub fn drops(&self) -> u64 {
-        self.links.iter().map(|link| link.counts.drops).sum()
-    }
-
     /// The tables of [`Network::counters`].
     pub fn tables() -> Vec<&'static Declaration> {
         tables::all()
@@ -344,10 +339,16 @@ impl<F: Fabric> Ethernet<F> {
         let out = self.paths.link(frame.place);
         frame.place += 1;
         frame.hops -= 1;
+        self.take(now, out, frame);
+    }
+
+    /// A frame takes a link, if there is room.
+    #[inline(always)]
+    fn take(&mut self, now: u64, link: u32, frame: Frame) {
         let usage = &mut self.usage;
-        match self.links[out as usize].offer(now, frame, |busy, to| usage.add_frames(out, busy, to)) {
+        match self.links[link as usize].offer(now, frame, |busy, to| usage.add_frames(link, busy, to)) {
             Taken::Behind => {}
-            Taken::Alone(time) => self.clock.set(out, time),
+            Taken::Alone(time) => self.clock.set(link, time),
             Taken::Dropped => self.dropped(frame),
         }
     }
@@ -410,12 +411,7 @@ impl<F: Fabric> Ethernet<F> {
             frame.blocks = self.blocks.insert(blocks).0;
         }
         let nic = listener.nic;
-        let usage = &mut self.usage;
-        match self.links[nic as usize].offer(now, frame, |busy, to| usage.add_frames(nic, busy, to)) {
-            Taken::Behind => {}
-            Taken::Alone(time) => self.clock.set(nic, time),
-            Taken::Dropped => self.dropped(frame),
-        }
+        self.take(now, nic, frame);
     }
 
     /// Messages are complete.
