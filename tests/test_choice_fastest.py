@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
 import pytest
 
 from support.experiments import study
-from support.registry import BACKENDS, ENDPOINTS, WITHOUT_PACKETS
+from support.registry import ENDPOINTS, EXACT, WITHOUT_PACKETS
 from syncline import choice, engine, trials
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.experiment import Algorithm, Kind
@@ -73,12 +73,12 @@ def cluster(dice: random.Random) -> str:
     return f'topology: "{dice.choice(["dgx1v", "dgx-a100", "dgx-h100"])}(nodes={nodes}, nics={nics})"\n'
 
 
-def cases(count: int, seed: int) -> Iterator[str]:
-    """Collectives on random fabrics, as texts of experiments."""
+def cases(count: int, seed: int, backends: Sequence[str] = EXACT, largest: float = 8.4) -> Iterator[str]:
+    """Collectives on random fabrics, as texts of experiments; of at most so many bytes, a power of ten."""
     dice = random.Random(seed)
     for _ in range(count):
-        backend = dice.choice(BACKENDS)
-        size = int(10 ** dice.uniform(3, 6.5 if backend not in WITHOUT_PACKETS else 8.4))
+        backend = dice.choice(backends)
+        size = int(10 ** dice.uniform(3, min(largest, 6.5 if backend not in WITHOUT_PACKETS else 8.4)))
         cut = dice.choice(["chunks: 1, lanes: split", "chunks: 1", "chunks: 16, inflight: 4"])
         yield (
             f"name: a\n{dice.choice([product, torus_with_groups, machine, cluster])(dice)}network: {backend}\n"
@@ -89,6 +89,11 @@ def cases(count: int, seed: int) -> Iterator[str]:
 
 def test_auto_is_as_fast_as_any_algorithm_by_name() -> None:
     for text in cases(60, seed=20):
+        assert ratio(text) <= WORSE, text
+
+
+def test_auto_is_as_fast_where_a_transport_takes_time() -> None:
+    for text in cases(12, seed=22, backends=("ethernet",), largest=5):
         assert ratio(text) <= WORSE, text
 
 

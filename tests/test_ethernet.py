@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 STAR = "Switch({n}, rate=100Gb/s, latency=500ns)"
@@ -138,14 +140,32 @@ WRONG = {
     "faults=[{link: [npu 0, npu 1], rate: 0%}]": ("network.faults", "a neighbour"),
     "faults=[{node: npu 9, rate: 0%}]": ("network.faults", "0 to 2"),
     "congestion_control=bbr": ("network.congestion_control", "newreno"),
+    "congestion_control=dcqcn": ("network.congestion_control", "newreno or cubic or dctcp"),
+    "retransmission=selective-repeat": ("network.retransmission", "network.transport roce"),
+    "buffer_alpha=2": ("network.buffer_alpha", "network.buffer_sharing dynamic"),
+    "headroom=4KiB": ("network.headroom", "network.flow_control pfc"),
+    "watch=[[npu 0, npu 2]]": ("network.watch.0.1", "npu 0 to npu 1"),
+    "watch=[[npu 0, switch 0]]": ("network.watch.0.1", "npu N"),
+    "dcqcn.gain=2": ("network.dcqcn.gain", "a percentage"),
+}
+WRONG_ROCE = {
+    "congestion_control=cubic": ("network.congestion_control", "dcqcn or none"),
+    "nic_queues=fifo": ("network.nic_queues", "flow"),
+    "sack=off": ("network.sack", "network.transport tcp"),
+    "profile=ns3-3.37": ("network.profile", "network.transport tcp"),
+    "nic_queue=64KiB": ("network.nic_queue", "network.nic_queues fifo"),
+    "headroom=1MiB": ("network.headroom", "auto, up to"),
 }
 
 
-@pytest.mark.parametrize("setting", WRONG)
-def test_wrong_settings_are_refused(setting: str) -> None:
-    field, accepted = WRONG[setting]
+@pytest.mark.parametrize(
+    ("transport", "setting", "wrong"),
+    [*(("tcp", *entry) for entry in WRONG.items()), *(("roce", *entry) for entry in WRONG_ROCE.items())],
+)
+def test_wrong_settings_are_refused(transport: str, setting: str, wrong: tuple[str, str]) -> None:
+    field, accepted = wrong
     done = run("collective", "broadcast", "--size", "8MiB", "--topology", STAR.format(n=2), "--backend", "ethernet",
-               "--set", f"network.{setting}", "--json")  # fmt: skip
+               "--set", f"network.transport={transport}", "--set", f"network.{setting}", "--json")  # fmt: skip
     assert done.returncode == 2
     assert done.stdout == ""
     errors = json.loads(done.stderr)["errors"]
@@ -160,3 +180,103 @@ def test_ways_are_hashed_with_the_seed_and_frames_may_be_spread() -> None:
     assert len(times) == 4
     spread = collective("all-to-all", "8MiB", fabric, *settings, "network.balancing=packet")
     assert spread["time_s"] <= min(times) * 1.1
+
+
+ROCE = ("network.transport=roce", "collective.chunks=1")
+
+
+def test_an_incast_of_roce_pauses_instead_of_losing() -> None:
+    """The bottleneck carries 1086 B for every 1024 B, without a pause."""
+    document = collective("gather", "17MiB", STAR.format(n=17), *ROCE, "network.congestion_control=none")
+    network = document["network"]
+    assert (network["drops"], network["retransmissions"]) == (0, 0)
+    assert network["pauses"] > 0
+    assert network["paused_s"] > 0
+    assert document["time_s"] == pytest.approx(16 * 2**20 * 1086 / 1024 / 12.5e9, rel=0.01)
+
+
+def test_dcqcn_keeps_queues_short() -> None:
+    """In a long incast of a few, the longest queue is what comes before the first notification."""
+    queues = {}
+    for control in ("none", "dcqcn"):
+        settings = (*ROCE, f"network.congestion_control={control}", "network.buffer=8MiB")
+        network = collective("gather", "60MiB", STAR.format(n=3), *settings)["network"]
+        assert network["drops"] == 0
+        queues[control] = network["max_queue_bytes"]
+        assert (network["notifications"] > 0) == (control == "dcqcn")
+    assert queues["dcqcn"] < queues["none"] / 4
+
+
+def test_without_pauses_frames_are_lost_and_asked_for() -> None:
+    for repeat in ("go-back-n", "selective-repeat"):
+        settings = (*ROCE, f"network.retransmission={repeat}", "network.flow_control=none", "network.min_rto=1ms")
+        network = collective("gather", "9MiB", STAR.format(n=9), *settings, "network.buffer=64KiB")["network"]
+        assert network["drops"] > 0
+        assert network["naks"] > 0
+        assert (network["discards"] > 0) == (repeat == "go-back-n")
+
+
+def test_a_shared_buffer_takes_what_a_port_alone_could_not() -> None:
+    """The buffers of nine ports are there for the one that is used: alpha / (1 + alpha) of them."""
+    incast = ("gather", "9MiB", STAR.format(n=9), *NS3, "network.buffer=64KiB")
+    alone = collective(*incast)["network"]
+    shared = collective(*incast, "network.buffer_sharing=dynamic", "network.buffer_alpha=4")["network"]
+    assert alone["max_queue_bytes"] <= 65_536
+    assert 65_536 * 9 * 0.75 < shared["max_queue_bytes"] <= 65_536 * 9 * 0.8
+
+
+def test_connections_that_are_watched_have_a_table(tmp_path: Path) -> None:
+    """The window of slow start grows by what is acknowledged; the other connection is not recorded."""
+    text = """name: a
+topology: "Switch(3, rate=100Gb/s, latency=500ns)"
+workload: {collective: gather, size: 3MB, root: 0}
+collective: {algorithm: direct, chunks: 1}
+endpoint: {kind: ideal}
+network: {backend: ethernet, buffer: 8MiB, watch: [[npu 1, npu 0]]}
+"""
+    (tmp_path / "e.yaml").write_text(text)
+    done = run("run", str(tmp_path / "e.yaml"), "--out", str(tmp_path / "run"), "-q")
+    assert done.returncode == 0, done.stderr
+    (tables,) = (tmp_path / "run").glob("*/tables")
+    watched = pq.read_table(tables / "watched.parquet").to_pylist()
+    assert {(row["src"], row["dst"]) for row in watched} == {(watched[0]["src"], watched[0]["dst"])}
+    assert [row["cwnd_bytes"] for row in watched[:3]] == [11 * 1448, 12 * 1448, 13 * 1448]
+    assert all(row["rtt_ps"] is None or row["rtt_ps"] > 2_000_000 for row in watched)
+    flows = pq.read_table(tables / "flows.parquet").to_pylist()
+    assert [row["bytes"] for row in flows] == [1_000_000, 1_000_000]
+    assert {row["retransmissions"] for row in flows} == {0}
+
+
+def test_a_machine_has_a_transport_between_its_nics_only() -> None:
+    """What stays in a server sends no segment; what leaves it has the rate of a NIC, with headers."""
+    inside = run("collective", "all-reduce", "--size", "64MiB", "--machine", "dgx-a100", "--algorithm", "ring",
+                 "--backend", "ethernet", "--json")  # fmt: skip
+    document = json.loads(inside.stdout)
+    assert document["network"]["segments_sent"] == 0
+    flow = run("collective", "all-reduce", "--size", "64MiB", "--machine", "dgx-a100", "--algorithm", "ring",
+               "--backend", "flow", "--json")  # fmt: skip
+    assert document["time_s"] == pytest.approx(json.loads(flow.stdout)["time_s"], rel=0.02)
+    across = run("collective", "broadcast", "--size", "64MiB", "--machine", "dgx-a100(nodes=2)", "--gpus", "0,8",
+                 "--backend", "ethernet", "--json", "--set", "network.transport=roce",
+                 "--set", "collective.chunks=1")  # fmt: skip
+    document = json.loads(across.stdout)
+    assert document["network"]["segments_sent"] == 64 * 1024
+    assert document["time_s"] == pytest.approx(64 * 2**20 * 1086 / 1024 / 25e9, rel=0.02)
+
+
+def test_a_run_that_waits_for_timeouts_says_so() -> None:
+    arguments = ["collective", "gather", "--size", "3MiB", "--topology", STAR.format(n=3), "--algorithm", "direct"]
+    arguments += [
+        "--backend",
+        "ethernet",
+        "--seed",
+        "1",
+        "--set",
+        "network.buffer=64KiB",
+        "--set",
+        "network.jitter=1us",
+    ]
+    done = run(*arguments, "-q")
+    assert done.returncode == 0
+    assert "timeouts take 9" in done.stdout
+    assert "nothing was on any link until one ended" in done.stdout

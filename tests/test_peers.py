@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 
+from support import registry
 from support.experiments import study
 from syncline import engine
-from syncline.networks import NETWORKS
 
 PUBLISHED = Path(__file__).parents[2] / "shared" / "data" / "astra" / "analytical_results.csv"
 """The same numbers, where they lie beside the repository."""
@@ -38,8 +38,8 @@ MEMORY_BYTES_PER_NS = 1600
 CHUNKS = 4
 LINKS = f"rate={50 * GIB}B/s, latency={LATENCY_NS}ns"
 AGREE = 0.02
-NEIGHBOURS = tuple(NETWORKS)
-"""Between neighbours on a ring all backends mean the same."""
+NEIGHBOURS = registry.EXACT
+"""Between neighbours on a ring all backends without a transport mean the same."""
 
 
 def reduction_ns(*messages: float) -> int:

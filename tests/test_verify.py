@@ -127,7 +127,7 @@ class TestExample:
         ended = syncline_command("verify", EXAMPLE, "--json")
         document = json.loads(ended.out)
         assert (ended.status, ended.err) == (0, "")
-        assert set(document.pop("cost")) == {"wall_time_s", "peak_rss_bytes", "events"}
+        assert set(document.pop("cost")) == {"wall_time_s", "cpu_time_s", "peak_rss_bytes", "events", "packet_hops"}
         assert document["assumptions"] == ["buffering = 1 message per connection (default)"]
         assert (document["format"], document["verified"], document["errors"]) == ("msccl-xml", True, [])
         again = json.loads(syncline_command("verify", EXAMPLE, "--json").out)

@@ -37,7 +37,7 @@ def test_json_is_one_document(syncline_command: Command) -> None:
     assert small["time_low_s"] < small["time_s"] < small["time_high_s"]
     assert large["time_low_s"] is None
     assert large["algorithm_bandwidth_bytes_per_s"] == pytest.approx(2**30 / large["time_s"])
-    assert set(document["cost"]) == {"wall_time_s", "peak_rss_bytes", "events"}
+    assert set(document["cost"]) == {"wall_time_s", "cpu_time_s", "peak_rss_bytes", "events", "packet_hops"}
     again = json.loads(syncline_command(*arguments, "--json").out)
     assert {**again, "cost": None} == {**document, "cost": None}
 

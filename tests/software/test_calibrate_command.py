@@ -37,7 +37,7 @@ def test_json_is_one_document(syncline_command: Command) -> None:
     assert first["error"] == pytest.approx(first["fitted_s"] / first["measured_s"] - 1)
     assert document["mean_absolute_error"]["held_out"]["from_1MiB"] < 0.05
     assert set(document["software"]["constants"]) >= {"launch_s", "efficiency_simple"}
-    assert set(document["cost"]) == {"wall_time_s", "peak_rss_bytes", "events"}
+    assert set(document["cost"]) == {"wall_time_s", "cpu_time_s", "peak_rss_bytes", "events", "packet_hops"}
 
 
 def test_two_runs_are_equal_outside_cost(syncline_command: Command) -> None:

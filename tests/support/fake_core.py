@@ -25,9 +25,17 @@ class SimulationError(RuntimeError):
     """As the engine's."""
 
 
-SPEED = {"six-phase": 0.98, "ring": 0.96, "direct": 0.9, "hierarchical": 0.9, "themis": 0.9, "ace-4-phase": 0.97}
+SPEED = {
+    "double-binary-tree": 0.5,
+    "six-phase": 0.98,
+    "ring": 0.96,
+    "direct": 0.9,
+    "hierarchical": 0.9,
+    "themis": 0.9,
+    "ace-4-phase": 0.97,
+}
 """The share of the links that an algorithm makes use of, beside 0.97."""
-UNKNOWN = ("halving-doubling", "double-binary-tree", "one-hop-trees")
+UNKNOWN = ("halving-doubling", "one-hop-trees")
 """Algorithms that this engine does not have."""
 
 

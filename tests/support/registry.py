@@ -24,5 +24,7 @@ WITH_CONTENTION: Final = tuple(name for name, backend in _BUILT.items() if backe
 """Backends in which messages that share a link slow each other."""
 FOLDING: Final = tuple(name for name, backend in _BUILT.items() if backend.transfer != "frames")
 """Backends in which NPUs that are alike take the same time."""
+EXACT: Final = FOLDING
+"""Backends that have no transport, so that nothing but links, contention and packets takes time."""
 WITHOUT_PACKETS: Final = tuple(name for name, backend in _BUILT.items() if backend.transfer == "messages")
 """Backends in which large messages cost no more than small ones."""

@@ -33,6 +33,8 @@ pub enum Unit {
     Count,
     /// A part of a whole, from 0 to 1.
     Share,
+    /// How many times as much as something else.
+    Ratio,
     /// The number by which something is called, from 0.
     Index,
     /// A text.
@@ -51,6 +53,7 @@ impl Unit {
             Unit::Bytes => "B",
             Unit::Count => "count",
             Unit::Share => "share",
+            Unit::Ratio => "ratio",
             Unit::Index => "index",
             Unit::Text => "text",
             Unit::Truth => "truth value",

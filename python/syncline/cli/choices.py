@@ -1,9 +1,11 @@
-"""What `auto` chose, in sentences for the terminal."""
+"""What `auto` chose, and what timeouts cost, in sentences for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+
+from syncline.networks import timeouts
 
 
 def sentences(runs: Iterable[dict[str, Any]], *, named: bool) -> list[str]:
@@ -14,4 +16,14 @@ def sentences(runs: Iterable[dict[str, Any]], *, named: bool) -> list[str]:
         if choice is not None:
             of = f"{run['name']}: " if named else ""
             found.append(f"{of}auto chose {choice['chosen']}: {choice['because']}")
+    return found
+
+
+def of_timeouts(runs: Iterable[dict[str, Any]], *, named: bool) -> list[str]:
+    """One for each run, or entry of a document, in which retransmission timers expired."""
+    found: list[str] = []
+    for run in runs:
+        text = timeouts.sentence(run["network"], run.get("total_time_s") or run.get("time_s") or 0.0)
+        if text is not None:
+            found.append(f"{run['name']}: {text}" if named else text)
     return found

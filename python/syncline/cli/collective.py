@@ -109,7 +109,10 @@ def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) 
         from syncline.cli import choices, tables
 
         tables.show(tables.pairs(_title(document), _rows(document)))
-        for sentence in choices.sentences([document], named=False):
+        for sentence in (
+            *choices.sentences([document], named=False),
+            *choices.of_timeouts([document], named=False),
+        ):
             print(sentence)
     if quiet:
         return

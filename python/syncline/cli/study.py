@@ -225,7 +225,11 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
             tables.show(table)
         for line in tables.npus(document):
             print(line)
-        for sentence in choices.sentences(document["runs"], named=len(document["runs"]) > 1):
+        several = len(document["runs"]) > 1
+        for sentence in (
+            *choices.sentences(document["runs"], named=several),
+            *choices.of_timeouts(document["runs"], named=several),
+        ):
             print(sentence)
         costs = tables.costs(document)
         if costs is not None:

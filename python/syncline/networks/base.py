@@ -78,6 +78,10 @@ class NetworkSection(ModelSection):
         """What is wrong with fields of it taken together."""
         return iter(())
 
+    def named_npus(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """NPUs that its fields name: the path of the field within the section, and the number."""
+        return iter(())
+
     def specification(self) -> dict[str, Any]:
         """The engine's description (`NetworkSpec` of `crates/system`)."""
         return {"backend": self.backend}

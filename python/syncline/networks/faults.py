@@ -49,6 +49,16 @@ Left = Annotated[
 Node = Annotated[str, AfterValidator(_node), Accepted(NODE_ACCEPTED)]
 
 
+def _npu(value: str) -> str:
+    if not value.startswith("npu "):
+        raise refused("this names no NPU", NPU_ACCEPTED)
+    return value
+
+
+NPU_ACCEPTED: Final = "npu N, such as npu 3"
+NamedNpu = Annotated[str, AfterValidator(_node), AfterValidator(_npu), Accepted(NPU_ACCEPTED)]
+
+
 def number(node: str, npus: int) -> int:
     """The number of a node in the engine's description: NPUs first, then everything else."""
     match = _NODE.fullmatch(node)

@@ -36,5 +36,10 @@ def row(path: str) -> str:
     return facts.field(path).meaning.removesuffix(".")
 
 
+def row_of_table(table: str, name: str) -> str:
+    """The heading of a row for a column of a run's table: what it means."""
+    return facts.column(table, name).meaning.removesuffix(".")
+
+
 def _hint(meaning: str, how: str) -> str:
     return f"{meaning} {how}".rstrip()

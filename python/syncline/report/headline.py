@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from syncline.networks.timeouts import sentence
+
 from .escape import short
-from .study import Study, Variant
+from .study import Study, Variant, mapping
 from .units import factor, percent, ratio, time
 
 
@@ -63,6 +65,13 @@ def one_more(study: Study) -> list[str]:
         f"One more iteration costs {', '.join(f'{time(v.steady_s)} with {called(v)}' for v in those)}: {reason}."
         for reason, those in found.items()
     ]
+
+
+def timeouts(study: Study) -> list[str]:
+    """Per variant whose network waited for retransmission timers: what that cost."""
+    found = [(v, sentence(mapping(v.run.get("network")), v.total_s or 0.0)) for v in study.variants]
+    several = len(study.variants) > 1
+    return [f"{called(v)}: {text}." if several else f"{text[0].upper()}{text[1:]}." for v, text in found if text]
 
 
 def called(v: Variant) -> str:

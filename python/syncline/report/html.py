@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import details, sections
+from . import details, sections, transport
 from .markup import Charts
 from .page import Around, whole
 from .study import Study, Table, mapping, read, texts
@@ -35,6 +35,7 @@ def page_sections(study: Study, figures: Charts, command: str) -> list[str]:
         sections.headline_section(study, figures),
         sections.why_section(study),
         sections.utilisation_section(study, figures),
+        transport.transport_section(study, figures),
         details.layers_section(study, chosen),
         sections.ace_section(study, figures, chosen),
         details.links_section(study, figures, chosen),
@@ -48,6 +49,7 @@ _NAVIGATION = [
     ("headline", "Headline"),
     ("why", "Why"),
     ("utilisation", "Utilisation"),
+    ("transport", "Transport"),
     ("layers", "Layers"),
     ("ace", "ACE"),
     ("links", "Links"),

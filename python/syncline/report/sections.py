@@ -9,7 +9,7 @@ from . import charts, charts_ace, declared
 from .classes import class_tables
 from .declared import PER_ITERATION
 from .escape import html_text
-from .headline import cause, exposed_share, headline, npus, one_more, words
+from .headline import cause, exposed_share, headline, npus, one_more, timeouts, words
 from .markup import Cell, Charts, Column, chart, hint, note, reproduce, section, table, tabs
 from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
@@ -36,6 +36,7 @@ LINK_DEMAND = (
 def headline_section(study: Study, figures: Charts) -> str:
     """The sentence, the bar and the numbers behind it."""
     body = f'<p class="headline">{html_text(headline(study))}</p>'
+    body += "".join(f'<p class="headline">{html_text(text)}</p>' for text in timeouts(study))
     body += "".join(map(hint, [*one_more(study), *npus(study)]))
     body += chart(
         figures,

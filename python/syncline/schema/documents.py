@@ -71,9 +71,17 @@ class Network(_Part):
     dropped_bytes: Count = None
     retransmissions: Count = None
     rto_events: Count = None
+    rto_stalled_s: Amount = None
+    """When no frame was on any link."""
     drops: Count = None
     """Frames, acknowledgements included."""
     marks: Count = None
+    notifications: Count = None
+    naks: Count = None
+    discards: Count = None
+    pauses: Count = None
+    paused_s: Amount = None
+    """Of all links together."""
     segments_sent: Count = None
     """Those that were sent again included."""
     flows_with_rto: Count = None

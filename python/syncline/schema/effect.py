@@ -42,6 +42,7 @@ RECORDED: Final = frozenset(
         "fold",  # whether equal NPUs are simulated once, which is exact or refused
         "npu.memory",  # what needs more than there is is warned of, and no slower
         "network.mode",  # how packets are moved, which is exact
+        "network.watch",  # what is recorded of connections
     }
 )
 """Fields that change no result, whatever they are."""
@@ -218,6 +219,11 @@ def _dynamic(e: Experiment) -> bool:
     return e.shares
 
 
+def _ethernet(acts: Callable[[Any], bool]) -> Callable[[Experiment], bool]:
+    """Whether a field of the Ethernet backend acts; other backends may have one of its name."""
+    return lambda e: e.network.backend != "ethernet" or acts(e.network)
+
+
 def _figures_count(e: Experiment) -> bool:
     """Whether any figure of the NPU matters."""
     figures = ("peak", "sms", "clock", "memory_bandwidth", "bus")
@@ -245,6 +251,23 @@ RULES: Final[tuple[Rule, ...]] = (
          "messages for distant NPUs on rings, with endpoint.transit network or an ACE"),
     Rule("network.posting", programs.has_direct, "no rank sends to all others directly",
          "algorithm direct, or direct among what a composition does along dimensions"),
+    *(Rule(f"network.{name}", _ethernet(lambda net: net.transport == "tcp"), "RoCE has nothing of the kind",
+           "network.transport tcp")
+      for name in ("profile", "initial_window", "delayed_ack_timeout", "sack", "recovery")),
+    Rule("network.delayed_ack_timeout", _ethernet(lambda net: net.delayed_ack > 1), "no acknowledgement waits",
+         "network.delayed_ack of 2 or more"),
+    Rule("network.retransmission", _ethernet(lambda net: net.transport == "roce"), "TCP has rules of its own",
+         "network.transport roce"),
+    Rule("network.dcqcn", _ethernet(lambda net: net.control == "dcqcn"), "the congestion control is another one",
+         "network.congestion_control dcqcn"),
+    *(Rule(f"network.{name}", _ethernet(lambda net: net.control != "none"), "nothing reacts to marks",
+           "a congestion control") for name in ("ecn_threshold", "ecn_above", "ecn_probability")),
+    Rule("network.headroom", _ethernet(lambda net: net.pauses), "no switch asks for pauses",
+         "network.flow_control pfc"),
+    Rule("network.buffer_alpha", _ethernet(lambda net: net.buffer_sharing == "dynamic"),
+         "each port has its part of the buffer", "network.buffer_sharing dynamic"),
+    Rule("network.nic_queue", _ethernet(lambda net: not net.asks_connections),
+         "connections wait until the port of a host asks them", "network.nic_queues fifo, with TCP"),
     Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
          lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",

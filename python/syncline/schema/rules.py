@@ -477,6 +477,10 @@ def _slow(parts: Parts) -> Iterator[Violation]:
             if npu >= topology.npus:
                 message = f"there is no NPU {npu}: the topology has {topology.npus} NPUs"
                 yield Violation((*path, str(index), "npu"), message, f"0 to {topology.npus - 1}")
+    for path, npu in parts.network.named_npus() if parts.network is not None else ():
+        if npu >= topology.npus:
+            message = f"there is no NPU {npu}: the topology has {topology.npus} NPUs"
+            yield Violation(("network", *path), message, f"npu 0 to npu {topology.npus - 1}")
     if parts.slow_links and not isinstance(topology, Topology):
         message = "slow_links name dimensions, which only products have"
         yield Violation(("slow_links",), message, "no slow_links, or a topology string")

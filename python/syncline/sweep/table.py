@@ -21,6 +21,7 @@ from syncline import parquet, quantities
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Fabric
+from syncline.networks.ethernet import QUEUE_ACCEPTED
 from syncline.networks.packet import BUFFER_ACCEPTED
 from syncline.schema import documents, experiment, fields
 from syncline.schema.explain import accepted_text
@@ -39,6 +40,7 @@ LABELS: Final = ("point", "name", "base", "variant", "key")
 UNITS: Final = {
     quantities.SIZE.accepted: "_bytes",
     BUFFER_ACCEPTED: "_bytes",
+    QUEUE_ACCEPTED: "_bytes",
     quantities.RATE.accepted: "_bytes_per_s",
     fields.RATE_OR_AUTO_ACCEPTED: "_bytes_per_s",
     quantities.TIME.accepted: "_s",

@@ -48,6 +48,11 @@ impl Tournament {
         ((first >> 64) as u64, first as u32 & ((1 << LINK_BITS) - 1))
     }
 
+    /// When a link has something to do.
+    pub fn time(&self, link: u32) -> u64 {
+        (self.nodes[self.leaves + link as usize] >> 64) as u64
+    }
+
     /// A link's next event is at another time.
     #[inline(always)]
     pub fn set(&mut self, link: u32, time: u64) {

@@ -1,8 +1,10 @@
 //! What the network is like.
 
 use super::link::Marking;
+use super::roce::RoceConfig;
+use super::switching::SwitchingConfig;
 use super::tcp::TcpConfig;
-use syncline_core::Ps;
+use syncline_core::{NodeId, Ps};
 
 /// Which of several equally good ways frames take. Acknowledgements go back over the links that the first frame of their
 /// connection took.
@@ -17,8 +19,15 @@ pub enum Balancing {
 /// A network of switches with output queues, and the transport of its hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EthernetConfig {
-    /// What connections are like.
+    /// Classes of links within machines, such as NVLink and PCIe: they lose nothing, and have no transport. A host's ports ask
+    /// connections in turn where there are such links.
+    pub local_classes: Vec<u8>,
+    /// What connections are like, unless they are queue pairs.
     pub tcp: TcpConfig,
+    /// What queue pairs are like, if hosts have RoCE instead of TCP.
+    pub roce: Option<RoceConfig>,
+    /// How links are served frame by frame; `None` for first come, first served. RoCE needs it.
+    pub switching: Option<SwitchingConfig>,
     /// Bytes of a frame beside its payload, which is the size of a bare acknowledgement.
     pub overhead: u32,
     /// Bytes that may wait before each link that leaves a switch.
@@ -31,6 +40,8 @@ pub struct EthernetConfig {
     pub connection_per_pair: bool,
     /// Which of several equally good ways frames take.
     pub balancing: Balancing,
+    /// Connections between these nodes are sampled.
+    pub watched: Vec<(NodeId, NodeId)>,
     /// What random numbers depend on.
     pub seed: u64,
     /// The length of the windows in which the use of links is collected.
@@ -41,15 +52,24 @@ pub struct EthernetConfig {
 pub const BLOCK_BYTES: u32 = 8;
 
 impl EthernetConfig {
+    /// Payload of a full frame.
+    pub fn segment(&self) -> u32 {
+        self.roce.map_or(self.tcp.segment, |roce| roce.segment)
+    }
+
     /// What the study of DLRM over TCP has (Rashidi et al., HOTI 2020, Tables III, IV), with the TCP of ns-3.37.
     pub const NS3: EthernetConfig = EthernetConfig {
         tcp: TcpConfig::NS3,
+        local_classes: Vec::new(),
+        roce: None,
+        switching: None,
         overhead: 54,
         buffer: 1 << 19,
         nic_buffer: u64::MAX,
         marking: Marking::None,
         connection_per_pair: false,
         balancing: Balancing::PerConnection,
+        watched: Vec::new(),
         seed: 0,
         window: Ps(1_000_000),
     };

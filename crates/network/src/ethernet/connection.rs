@@ -1,7 +1,7 @@
 //! The two ends of a connection, with what their host has to know of them.
 
 use super::clock::NEVER;
-use super::frame::NONE;
+use super::frame::{Frame, NONE};
 use super::paths::{Path, Ways};
 use super::tcp::TcpConfig;
 use super::tcp::control::ControlKind;
@@ -11,10 +11,38 @@ use super::writes::NO_END;
 use syncline_core::Ps;
 use syncline_core::random::RandomStream;
 
+/// Where a connection stands among those that carry the same bytes one after the other: links of a machine have no transport,
+/// so that bytes cross them as they are, and a transport carries them between NICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Whether it crosses links of a machine only.
+    pub is_local: bool,
+    /// The one before and the one after it, or [`NONE`].
+    pub before: u32,
+    /// What arrives is sent on by it.
+    pub after: u32,
+    /// The first of all, which has the messages.
+    pub owner: u32,
+    /// The last of all, at whose end messages arrive.
+    pub last: u32,
+}
+
+impl Stage {
+    /// The only one, with the number `number`.
+    pub fn only(number: u32, is_local: bool) -> Stage {
+        Stage { is_local, before: NONE, after: NONE, owner: number, last: number }
+    }
+
+    /// Whether there are others.
+    pub fn is_part(self) -> bool {
+        self.owner != self.last
+    }
+}
+
 /// The sending end.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The transport.
+    /// The transport; where there is none, `written` and `nxt` count what is to be sent and what was.
     pub sender: Sender,
     /// The way to the receiver.
     pub forth: Path,
@@ -24,6 +52,18 @@ pub struct Line {
     pub armed: u64,
     /// The next message leaves when bytes up to here are in the socket buffer.
     pub left_at: u64,
+    /// Whether it is in the line of a port that asks its connections.
+    pub queued: bool,
+    /// Whether it is sampled.
+    pub is_watched: bool,
+    /// When its first message came.
+    pub began_at: u64,
+    /// Segments that were sent again.
+    pub resent: u32,
+    /// Timers that expired.
+    pub timeouts: u32,
+    /// The first link of the last frame that was made.
+    pub sent_by: u32,
     /// The ways among which frames are spread, each with its first link, if they are.
     pub spread: Option<Box<Spread>>,
 }
@@ -58,6 +98,8 @@ pub struct Listener {
     pub boundary: u64,
     /// For when its timer is in the heap.
     pub armed: u64,
+    /// When a message was last complete.
+    pub ended_at: u64,
     /// The way to the sender.
     pub back: Path,
     /// Its first link.
@@ -68,14 +110,52 @@ impl Line {
     /// The sending end of a new connection.
     pub fn new(config: &TcpConfig, ways: Ways, first: u32, round_trip: Ps) -> Line {
         let sender = Sender::new(config, round_trip);
-        Line { sender, forth: ways.forth, nic: first, armed: NEVER, left_at: NO_END, spread: None }
+        Line {
+            sender,
+            forth: ways.forth,
+            nic: first,
+            armed: NEVER,
+            left_at: NO_END,
+            queued: false,
+            is_watched: false,
+            began_at: NEVER,
+            resent: 0,
+            timeouts: 0,
+            sent_by: first,
+            spread: None,
+        }
+    }
+
+    /// A frame of the connection `number`, on its way or on the next of several.
+    #[inline(always)]
+    pub fn frame(&mut self, number: u32, seq: u64, len: u32, overhead: u32, flags: u8) -> Frame {
+        let mut forth = self.forth;
+        if let Some(spread) = &mut self.spread {
+            (forth, self.sent_by) = spread.next();
+        }
+        Frame {
+            seq,
+            connection: number,
+            place: forth.place + 1,
+            blocks: NONE,
+            wire: (len + overhead) as u16,
+            hops: forth.links - 1,
+            flags,
+        }
     }
 }
 
 impl Listener {
     /// The receiving end of a new connection.
     pub fn new(ways: Ways, first: u32) -> Listener {
-        Listener { receiver: Receiver::default(), boundary: NO_END, armed: NEVER, back: ways.back, nic: first }
+        Listener {
+            receiver: Receiver::default(),
+            boundary: NO_END,
+            armed: NEVER,
+            ended_at: NEVER,
+            back: ways.back,
+            nic: first,
+        }
     }
 
     /// A segment says whether the network has marked it, and whether its sender has reduced its window. DCTCP tells of every

@@ -34,6 +34,12 @@ pub const ECE: u8 = 4;
 pub const CWR: u8 = 8;
 /// Its transport can be told of congestion: switches may mark it instead of dropping it (RFC 3168, section 5).
 pub const ECT: u8 = 16;
+/// The receiver misses what comes next (InfiniBand Architecture Specification, volume 1, section 9.7.5.2.8).
+pub const NAK: u8 = 32;
+/// The receiver tells of a mark (DCQCN, section 3.2).
+pub const CNP: u8 = 64;
+/// A pause, or its end (IEEE 802.1Qbb): `connection` is the link, `seq` whether it is to pause.
+pub const PFC: u8 = 128;
 
 impl Frame {
     /// Fills places that hold no frame.

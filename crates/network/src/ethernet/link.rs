@@ -6,7 +6,7 @@
 //! frames leave. Times are worked out anew when the link changes.
 
 use super::clock::NEVER;
-use super::frame::{CE, ECT, Frame};
+use super::frame::{CE, ECT, Frame, PFC};
 use syncline_core::random::RandomStream;
 use syncline_core::{Bytes, Ps, Rate};
 
@@ -194,6 +194,11 @@ impl Link {
     #[cold]
     fn loses_now(&mut self, frame: Frame) -> bool {
         let Some(loss) = &mut self.loss else { return false };
+        if frame.is(PFC) {
+            // A pause lasts no longer than its frame says and is repeated, so that a lost one would not matter for long. Here
+            // it lasts until it is ended, and never gets lost.
+            return false;
+        }
         loss.1 += 1;
         // Other numbers than those of marks.
         let is_lost = self.random.happens(u64::MAX - loss.1, loss.0, 1_000_000);
@@ -276,7 +281,7 @@ impl Link {
             }
             now
         };
-        if self.marking != Marking::None && frame.is(ECT) && self.marks(waiting) {
+        if self.marking != Marking::None && frame.is(ECT) && self.marks(waiting, self.counts.frames) {
             frame.flags |= CE;
             self.counts.marks += 1;
         }
@@ -309,7 +314,8 @@ impl Link {
         self.end = self.end.wrapping_add(1);
     }
 
-    fn marks(&self, waiting: u64) -> bool {
+    /// Whether a frame that finds so many bytes waiting is marked; `drawn` tells it from all others.
+    pub fn marks(&self, waiting: u64, drawn: u64) -> bool {
         match self.marking {
             Marking::None => false,
             Marking::Step(size) => waiting > size,
@@ -318,7 +324,7 @@ impl Link {
                     return waiting > most;
                 }
                 let share = u128::from(waiting - least) * u128::from(millionths) / u128::from(most - least);
-                self.random.below(self.counts.frames, 1_000_000) < share as u64
+                self.random.below(drawn, 1_000_000) < share as u64
             }
         }
     }
@@ -346,6 +352,27 @@ impl Link {
         self.arriving = self.arriving.wrapping_add(1);
         let next = if self.arriving == self.end { NEVER } else { self.arrives(self.at(self.arriving)) };
         (frame, next)
+    }
+
+    /// Bytes that waited when that was last worked out: when the last frame was taken.
+    #[inline(always)]
+    pub fn held(&self) -> u64 {
+        self.waiting
+    }
+
+    /// When all that was taken has left; [`NEVER`] while the link is down.
+    pub fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Whether nothing can leave.
+    pub fn is_down(&self) -> bool {
+        self.free == NEVER
+    }
+
+    /// How many bytes a second it carries.
+    pub fn rate(&self) -> Rate {
+        self.rate
     }
 
     /// How long a frame takes to the other end when nothing waits.
@@ -477,7 +504,7 @@ mod tests {
             (0..10_000)
                 .filter(|_| {
                     link.counts.frames += 1;
-                    link.marks(waiting)
+                    link.marks(waiting, link.counts.frames)
                 })
                 .count()
         };

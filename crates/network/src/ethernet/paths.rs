@@ -27,6 +27,17 @@ pub struct Ways {
     pub by: PortId,
 }
 
+impl Ways {
+    /// The part from one link to the one before another, and back over the same.
+    #[must_use]
+    pub fn part(self, from: u8, to: u8) -> Ways {
+        let links = to - from;
+        let forth = Path { place: self.forth.place + u32::from(from), links };
+        let back = Path { place: self.back.place + u32::from(self.back.links - to), links };
+        Ways { forth, back, ..self }
+    }
+}
+
 /// All ways that connections take, each kept once.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {

@@ -1,4 +1,4 @@
-//! How long segments took until they were acknowledged: counts by size of the time, with an error below one per cent.
+//! Times, such as those of round trips: counts by size of the time, with an error below one per cent.
 
 use syncline_core::Ps;
 
@@ -32,7 +32,7 @@ fn middle(class: usize) -> u64 {
 }
 
 impl RoundTrips {
-    /// A segment took so long.
+    /// Something took so long.
     #[inline]
     pub fn add(&mut self, time: Ps) {
         let class = class_of(time.0);
@@ -46,6 +46,11 @@ impl RoundTrips {
     /// How many were measured.
     pub fn total(&self) -> u64 {
         self.total
+    }
+
+    /// All classes in which anything is: the middle of each, and how many there are.
+    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(class, &count)| (middle(class), count))
     }
 
     /// The time that so many of a hundred did not exceed; `None` if none was measured.

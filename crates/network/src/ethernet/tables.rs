@@ -1,6 +1,8 @@
 //! What the backend has counted, as tables of a run.
 
 use super::Ethernet;
+use super::clock::NEVER;
+use super::rdma::Roce;
 use syncline_core::table::{Declaration, Declared, Table};
 use syncline_core::{NodeId, Ps};
 use syncline_topology::{Fabric, all_links};
@@ -18,6 +20,8 @@ syncline_core::table! {
         retransmitted_bytes: Vec<i64> as Bytes,
         /// Retransmission timers that expired.
         rto_events: Vec<i64> as Count,
+        /// Time in which no frame was on any link until a retransmission timer expired.
+        rto_stalled_ps: Vec<i64> as Picoseconds,
         /// Connections on which one did.
         flows_with_rto: Vec<i64> as Count,
         /// Fast recoveries that began.
@@ -26,6 +30,16 @@ syncline_core::table! {
         drops: Vec<i64> as Count,
         /// Frames that switches marked.
         marks: Vec<i64> as Count,
+        /// Notifications of marks by receivers with DCQCN.
+        notifications: Vec<i64> as Count,
+        /// Requests of receivers with RoCE for frames that they miss.
+        naks: Vec<i64> as Count,
+        /// Frames that receivers with RoCE threw away because earlier ones were missing.
+        discards: Vec<i64> as Count,
+        /// How often a link was paused by the switch at its end.
+        pauses: Vec<i64> as Count,
+        /// How long links were paused, all of them together.
+        paused_ps: Vec<i64> as Picoseconds,
         /// Frames that outputs of switches took, acknowledgements included.
         packets_forwarded: Vec<i64> as Count,
         /// Bytes on the wire of what outputs of switches took.
@@ -60,14 +74,111 @@ syncline_core::table! {
         marks: Vec<i64> as Count,
         /// The longest that the queue was.
         peak_bytes: Vec<i64> as Bytes,
+        /// How long the queue was on average.
+        mean_bytes: Vec<i64> as Bytes,
         /// Time that a byte waited, on average.
         mean_wait_ps: Vec<i64> as Picoseconds,
+        /// How often the other end of the link asked for a pause.
+        pauses: Vec<i64> as Count,
+        /// How long it was paused.
+        paused_ps: Vec<i64> as Picoseconds,
     }
 }
 
+syncline_core::table! {
+    /// A row for every window of equal length: what happened in it.
+    "congestion" => Congestion {
+        /// When it begins.
+        start_ps: Vec<i64> as Picoseconds,
+        /// The most bytes that waited at an output of a switch.
+        peak_queue_bytes: Vec<i64> as Bytes,
+        /// Frames that were dropped or lost.
+        drops: Vec<i64> as Count,
+        /// Retransmission timers that expired.
+        timeouts: Vec<i64> as Count,
+        /// Pauses that switches asked for.
+        pauses: Vec<i64> as Count,
+    }
+}
+
+syncline_core::table! {
+    /// A row for every length of time that messages took from being written to their arrival, to within one per cent.
+    "completions" => Completions {
+        /// How long it is.
+        time_ps: Vec<i64> as Picoseconds,
+        /// Messages that took so long.
+        messages: Vec<i64> as Count,
+    }
+}
+
+syncline_core::table! {
+    /// A row for every slowdown of messages, to within one per cent.
+    "slowdowns" => Slowdowns {
+        /// How many times as long they took as alone, with no window that limits them.
+        slowdown: Vec<f64> as Ratio,
+        /// Messages of which that is so.
+        messages: Vec<i64> as Count,
+    }
+}
+
+syncline_core::table! {
+    /// A row for each of the first connections that were used.
+    "flows" => Flows {
+        /// The node that sends.
+        src: Vec<String> as Text,
+        /// The node that receives.
+        dst: Vec<String> as Text,
+        /// Bytes that have arrived in order.
+        bytes: Vec<i64> as Bytes,
+        /// When it was first written to.
+        began_ps: Vec<i64> as Picoseconds,
+        /// When its last message was complete; null if none was.
+        ended_ps: Vec<Option<i64>> as Picoseconds,
+        /// Segments that were sent again.
+        retransmissions: Vec<i64> as Count,
+        /// Retransmission timers that expired.
+        timeouts: Vec<i64> as Count,
+    }
+}
+
+syncline_core::table! {
+    /// A row for every acknowledgement that a watched connection has got, or for every second, fourth and so on of them.
+    "watched" => Watched {
+        /// The node that sends.
+        src: Vec<String> as Text,
+        /// The node that receives.
+        dst: Vec<String> as Text,
+        /// Number of the connection among all.
+        connection: Vec<i64> as Index,
+        /// When the acknowledgement came.
+        time_ps: Vec<i64> as Picoseconds,
+        /// The congestion window of TCP.
+        cwnd_bytes: Vec<Option<i64>> as Bytes,
+        /// The slow-start threshold of TCP; null before there is one.
+        ssthresh_bytes: Vec<Option<i64>> as Bytes,
+        /// The rate in bytes per second that DCQCN sets.
+        rate_bytes_per_s: Vec<Option<i64>> as Count,
+        /// Bytes that are not acknowledged.
+        flight_bytes: Vec<i64> as Bytes,
+        /// The round trip that was measured; null if none was.
+        rtt_ps: Vec<Option<i64>> as Picoseconds,
+    }
+}
+
+/// The most connections of the table of flows.
+const MOST_FLOWS: usize = 1 << 16;
+
 /// The tables.
 pub fn all() -> Vec<&'static Declaration> {
-    vec![Totals::DECLARATION, Queues::DECLARATION]
+    vec![
+        Totals::DECLARATION,
+        Queues::DECLARATION,
+        Congestion::DECLARATION,
+        Completions::DECLARATION,
+        Slowdowns::DECLARATION,
+        Flows::DECLARATION,
+        Watched::DECLARATION,
+    ]
 }
 
 fn number(value: u64) -> i64 {
@@ -76,23 +187,92 @@ fn number(value: u64) -> i64 {
 
 /// Fills them.
 pub fn fill<F: Fabric>(net: &Ethernet<F>) -> Vec<Table> {
-    vec![totals(net).into_table(), queues(net).into_table()]
+    let mut completions = Completions::default();
+    for (time, messages) in net.completions.classes() {
+        completions.time_ps.push(number(time));
+        completions.messages.push(number(messages));
+    }
+    let mut slowdowns = Slowdowns::default();
+    for (thousandths, messages) in net.slowdowns.classes() {
+        slowdowns.slowdown.push(thousandths as f64 / 1000.0);
+        slowdowns.messages.push(number(messages));
+    }
+    let tables = [totals(net).into_table(), queues(net).into_table(), congestion(net).into_table()];
+    let of_flows =
+        [completions.into_table(), slowdowns.into_table(), flows(net).into_table(), watched(net).into_table()];
+    tables.into_iter().chain(of_flows).collect()
+}
+
+fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {
+    let mut table = Flows::default();
+    let owners = net.stages.iter().zip(0..).filter(|&(stage, number)| stage.owner == number).take(MOST_FLOWS);
+    for (stage, _) in owners {
+        let lines = &net.lines[stage.owner as usize..=stage.last as usize];
+        let last = &net.listeners[stage.last as usize];
+        table.src.push(net.fabric.node_name(net.sources[stage.owner as usize]));
+        table.dst.push(net.fabric.node_name(net.ways[stage.owner as usize].end));
+        table.bytes.push(number(last.receiver.next));
+        table.began_ps.push(number(lines[0].began_at));
+        table.ended_ps.push((last.ended_at != NEVER).then(|| number(last.ended_at)));
+        table.retransmissions.push(lines.iter().map(|line| i64::from(line.resent)).sum());
+        table.timeouts.push(lines.iter().map(|line| i64::from(line.timeouts)).sum());
+    }
+    table
+}
+
+fn watched<F: Fabric>(net: &Ethernet<F>) -> Watched {
+    let mut table = Watched::default();
+    for (&connection, samples) in &net.samples {
+        let owner = net.stages[connection as usize].owner as usize;
+        for sample in samples.all() {
+            table.src.push(net.fabric.node_name(net.sources[owner]));
+            table.dst.push(net.fabric.node_name(net.ways[owner].end));
+            table.connection.push(i64::from(connection));
+            table.time_ps.push(number(sample.at));
+            table.cwnd_bytes.push(sample.cwnd.map(number));
+            table.ssthresh_bytes.push(sample.ssthresh.map(number));
+            table.rate_bytes_per_s.push(sample.rate.map(number));
+            table.flight_bytes.push(number(sample.flight));
+            table.rtt_ps.push(sample.trip.map(number));
+        }
+    }
+    table
+}
+
+fn congestion<F: Fabric>(net: &Ethernet<F>) -> Congestion {
+    let mut table = Congestion::default();
+    for (start, window) in net.timeline.all() {
+        table.start_ps.push(number(start));
+        table.peak_queue_bytes.push(number(window.peak));
+        table.drops.push(number(window.drops));
+        table.timeouts.push(number(window.timeouts));
+        table.pauses.push(number(window.pauses));
+    }
+    table
 }
 
 fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
     let switches = || net.links[net.first_switch_link as usize..].iter().map(|link| link.counts);
     let percentile = |percent| net.trips.percentile(percent).map(|Ps(time)| number(time));
     let all = || net.links.iter().map(|link| link.counts);
+    let ports = || net.switching.iter().flat_map(|switching| &switching.ports);
+    let roce = |value: fn(&Roce) -> u64| vec![net.roce.as_ref().map_or(0, |roce| number(value(roce)))];
     Totals {
         connections: vec![net.lines.len() as i64],
         segments_sent: vec![number(net.counts.segments)],
         retransmissions: vec![number(net.counts.resent)],
         retransmitted_bytes: vec![number(net.counts.resent_bytes)],
         rto_events: vec![number(net.counts.timeouts)],
+        rto_stalled_ps: vec![number(net.stalled)],
         flows_with_rto: vec![number(net.counts.connections_with_timeout)],
         fast_recoveries: vec![number(net.counts.recoveries)],
         drops: vec![number(all().map(|c| c.drops).sum())],
         marks: vec![number(all().map(|c| c.marks).sum())],
+        notifications: roce(|roce| roce.notifications),
+        naks: roce(|roce| roce.naks),
+        discards: roce(|roce| roce.responders.iter().map(|responder| responder.discarded).sum()),
+        pauses: vec![number(ports().map(|port| port.pauses).sum())],
+        paused_ps: vec![number(ports().map(|port| port.paused_until(net.ended.0)).sum())],
         packets_forwarded: vec![number(switches().map(|c| c.frames).sum())],
         forwarded_bytes: vec![number(switches().map(|c| c.bytes).sum())],
         max_queue_bytes: vec![number(switches().map(|c| c.peak).max().unwrap_or(0))],
@@ -104,7 +284,7 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
 
 fn queues<F: Fabric>(net: &Ethernet<F>) -> Queues {
     let mut table = Queues::default();
-    for ((node, port), link) in all_links(&net.fabric).zip(&net.links) {
+    for (at, ((node, port), link)) in all_links(&net.fabric).zip(&net.links).enumerate() {
         let counts = link.counts;
         table.node.push(net.fabric.node_name(NodeId(node.0)));
         table.port.push(net.fabric.port_name(node, port));
@@ -114,6 +294,11 @@ fn queues<F: Fabric>(net: &Ethernet<F>) -> Queues {
         table.dropped_bytes.push(number(counts.dropped_bytes));
         table.marks.push(number(counts.marks));
         table.peak_bytes.push(number(counts.peak));
+        let long = counts.waited.checked_div(net.ended.0.into()).unwrap_or(0);
+        table.mean_bytes.push(i64::try_from(long).unwrap_or(i64::MAX));
+        let served = net.switching.as_ref().map(|switching| &switching.ports[at]);
+        table.pauses.push(served.map_or(0, |port| number(port.pauses)));
+        table.paused_ps.push(served.map_or(0, |port| number(port.paused_until(net.ended.0))));
         let mean = counts.waited.checked_div(counts.bytes.into()).unwrap_or(0);
         table.mean_wait_ps.push(i64::try_from(mean).unwrap_or(i64::MAX));
     }

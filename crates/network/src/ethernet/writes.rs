@@ -15,6 +15,8 @@ pub struct Write {
     pub message: Message,
     /// The byte after its last one.
     pub end: u64,
+    /// When it was written.
+    pub at: u64,
     next: Option<WriteId>,
 }
 
@@ -26,8 +28,6 @@ pub struct Writes {
     last: Option<WriteId>,
     /// The next one to leave.
     unsent: Option<WriteId>,
-    /// How many have not left.
-    pub left_behind: u32,
 }
 
 /// All messages.
@@ -39,15 +39,14 @@ pub const NO_END: u64 = u64::MAX;
 
 impl AllWrites {
     /// A connection gets a message that ends at `end`.
-    pub fn append(&mut self, writes: &mut Writes, message: Message, end: u64) {
-        let id = self.0.insert(Write { message, end, next: None });
+    pub fn append(&mut self, writes: &mut Writes, message: Message, end: u64, at: u64) {
+        let id = self.0.insert(Write { message, end, at, next: None });
         if let Some(last) = writes.last {
             self.0[last].next = Some(id);
         }
         writes.last = Some(id);
         writes.first.get_or_insert(id);
         writes.unsent.get_or_insert(id);
-        writes.left_behind += 1;
     }
 
     /// Where the next message to arrive ends.
@@ -64,20 +63,32 @@ impl AllWrites {
     pub fn leave(&mut self, writes: &mut Writes) -> Option<Message> {
         let write = self.0[writes.unsent?];
         writes.unsent = write.next;
-        writes.left_behind -= 1;
         Some(write.message)
     }
 
-    /// The next message has arrived, and has left before.
-    pub fn arrive(&mut self, writes: &mut Writes) -> Option<Message> {
+    /// The next message has arrived, and has left before. Returns when it was written, too.
+    pub fn arrive(&mut self, writes: &mut Writes) -> Option<(Message, u64)> {
         let id = writes.first?;
-        let Write { message, next, .. } = self.0[id];
+        let Write { message, next, at, .. } = self.0[id];
         self.0.remove(id);
         writes.first = next;
         if next.is_none() {
             writes.last = None;
         }
-        Some(message)
+        Some((message, at))
+    }
+
+    /// None of the messages of a connection will arrive any more. Returns those that have not.
+    pub fn give_up(&mut self, writes: &mut Writes) -> Vec<Message> {
+        let mut lost = Vec::new();
+        let mut next = writes.first;
+        while let Some(id) = next {
+            lost.push(self.0[id].message);
+            next = self.0[id].next;
+            self.0.remove(id);
+        }
+        *writes = Writes::default();
+        lost
     }
 
     /// The messages of a connection that have not arrived.

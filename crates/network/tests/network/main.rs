@@ -6,6 +6,7 @@ mod conservation;
 mod credits;
 mod deadlock;
 mod degenerate;
+mod ethernet;
 mod fairness;
 mod ordering;
 mod precedence;

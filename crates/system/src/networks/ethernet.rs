@@ -4,9 +4,13 @@ use super::{BuildNetwork, NetworkModel, NetworkNeeds};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_core::table::Declaration;
-use syncline_core::{Ps, Rate, Refusal};
+use syncline_core::{NodeId, Ps, Rate, Refusal};
 use syncline_network::ethernet::config::Balancing;
 use syncline_network::ethernet::link::{Condition, Marking};
+use syncline_network::ethernet::roce::dcqcn::DcqcnConfig;
+use syncline_network::ethernet::roce::{Repeat, RoceConfig};
+use syncline_network::ethernet::switching::SwitchingConfig;
+use syncline_network::ethernet::switching::buffer::Sharing;
 use syncline_network::ethernet::tcp::control::ControlKind;
 use syncline_network::ethernet::tcp::{Dialect, Recovery, TcpConfig};
 use syncline_network::ethernet::{Ethernet, EthernetConfig};
@@ -15,10 +19,18 @@ use syncline_topology::Fabric;
 /// The largest frame, in bytes.
 const LARGEST_FRAME: u32 = 65_535;
 
-/// Switches with output queues, and TCP.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// Switches with output queues, and TCP or RoCE.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EthernetSpec {
+    /// Names of classes of links within machines, which lose nothing and have no transport; a fabric need not have all of them.
+    pub local_classes: Vec<String>,
+    /// NPUs between which connections are sampled: sender and receiver.
+    pub watched: Vec<(u32, u32)>,
+    /// RoCE instead of TCP, of which several settings have no meaning then.
+    pub roce: Option<Box<RoceSpec>>,
+    /// How links are served frame by frame; `None` for first come, first served, with a buffer for each port.
+    pub switching: Option<SwitchingSpec>,
     /// Payload of a full segment.
     pub segment_bytes: u32,
     /// Bytes of a frame beside its payload.
@@ -27,9 +39,9 @@ pub struct EthernetSpec {
     pub buffer_bytes: u64,
     /// Bytes that may wait before a link that leaves a host; `None` for any number.
     pub nic_queue_bytes: Option<u64>,
-    /// Both socket buffers.
+    /// Both socket buffers; of RoCE, the most in flight.
     pub window_bytes: u64,
-    /// Least retransmission timeout.
+    /// Least retransmission timeout; of RoCE, the timeout.
     pub min_rto_ps: u64,
     /// Granularity of the clock that measures round trips.
     pub clock_granularity_ps: u64,
@@ -57,6 +69,55 @@ pub struct EthernetSpec {
     pub dialect: DialectSpec,
     /// Whether the window falls back after an idle time.
     pub idle_restart: bool,
+}
+
+/// What RoCE is like beyond what it has in common with TCP.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoceSpec {
+    /// Whether lost frames alone are sent again, instead of everything from the first of them on.
+    pub selective_repeat: bool,
+    /// What sets the rate of a connection, if anything but its link does.
+    pub dcqcn: Option<DcqcnSpec>,
+}
+
+/// The parameters of DCQCN.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DcqcnSpec {
+    /// Weight of a notification, as a share.
+    pub gain: f64,
+    /// Least time between two notifications of a receiver.
+    pub notification_ps: u64,
+    /// Time without notifications after which the estimate of congestion falls.
+    pub alpha_timer_ps: u64,
+    /// Time after which the rate grows.
+    pub rate_timer_ps: u64,
+    /// Bytes after which the rate grows.
+    pub byte_counter_bytes: u64,
+    /// Rounds of fast recovery.
+    pub rounds: u32,
+    /// Additive increase.
+    pub additive_bytes_per_s: u64,
+    /// Hyper increase.
+    pub hyper_bytes_per_s: u64,
+    /// Least rate.
+    pub least_bytes_per_s: u64,
+}
+
+/// How links are served frame by frame.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchingSpec {
+    /// A queue may hold so many 256ths of what is free of a buffer that all ports of a switch share; `None` if each port has its
+    /// part.
+    pub alpha_256ths: Option<u32>,
+    /// Whether full buffers make senders pause.
+    pub pauses: bool,
+    /// What each input keeps for frames that come nevertheless; `None` for as much as may come.
+    pub headroom_bytes: Option<u64>,
+    /// Whether a host's port asks its connections in turn.
+    pub per_connection: bool,
 }
 
 /// How the window develops during recovery.
@@ -114,7 +175,7 @@ pub enum MarkingSpec {
 }
 
 impl EthernetSpec {
-    fn config(&self, needs: &NetworkNeeds) -> EthernetConfig {
+    fn config(&self, fabric: &dyn Fabric, needs: &NetworkNeeds) -> EthernetConfig {
         let marking = match self.marking {
             MarkingSpec::None => Marking::None,
             MarkingSpec::Step { bytes } => Marking::Step(bytes),
@@ -149,16 +210,90 @@ impl EthernetSpec {
             idle_restart: self.idle_restart,
             ..TcpConfig::RFC
         };
+        let classes = fabric.class_names();
+        let is_local = |class: &u8| self.local_classes.contains(&classes[usize::from(*class)]);
         EthernetConfig {
+            local_classes: (0..classes.len() as u8).filter(is_local).collect(),
             tcp,
+            roce: self.roce.as_deref().map(|roce| self.queue_pairs(roce)),
+            switching: self.switching.map(|switching| SwitchingConfig {
+                sharing: switching.alpha_256ths.map_or(Sharing::PerPort, Sharing::Dynamic),
+                flow_control: switching.pauses,
+                headroom: switching.headroom_bytes,
+                per_connection: switching.per_connection,
+                control_first: self.roce.is_some(),
+            }),
             overhead: self.overhead_bytes,
             buffer: self.buffer_bytes,
             nic_buffer: self.nic_queue_bytes.unwrap_or(u64::MAX),
             marking,
             connection_per_pair: self.connection_per_pair,
             balancing: if self.sprays { Balancing::PerFrame } else { Balancing::PerConnection },
+            watched: self.watched.iter().map(|&(src, dst)| (NodeId(src), NodeId(dst))).collect(),
             seed: needs.seed,
             window: needs.window,
+        }
+    }
+}
+
+impl EthernetSpec {
+    fn queue_pairs(&self, roce: &RoceSpec) -> RoceConfig {
+        RoceConfig {
+            segment: self.segment_bytes,
+            window: self.window_bytes,
+            timeout: Ps(self.min_rto_ps),
+            retries: self.retries,
+            acknowledge_every: self.delayed_ack,
+            repeat: if roce.selective_repeat { Repeat::Selective } else { Repeat::GoBackN },
+            dcqcn: roce.dcqcn.map(|dcqcn| DcqcnConfig {
+                gain: dcqcn.gain,
+                notification: Ps(dcqcn.notification_ps),
+                alpha_timer: Ps(dcqcn.alpha_timer_ps),
+                rate_timer: Ps(dcqcn.rate_timer_ps),
+                byte_counter: dcqcn.byte_counter_bytes,
+                rounds: dcqcn.rounds,
+                additive: dcqcn.additive_bytes_per_s as f64,
+                hyper: dcqcn.hyper_bytes_per_s as f64,
+                least: dcqcn.least_bytes_per_s as f64,
+            }),
+        }
+    }
+
+    /// What is wrong with RoCE and with how links are served; a frame has so many bytes at most.
+    fn check_served(&self, largest: u64) -> Result<(), Refusal> {
+        let at_least = |field: &str, value: u64, least: u64, message: &str| match value < least {
+            true => Err(Refusal::of(&format!("network.{field}"), message).at_least(least)),
+            false => Ok(()),
+        };
+        if let Some(DcqcnSpec { gain, alpha_timer_ps, rate_timer_ps, byte_counter_bytes, least_bytes_per_s, .. }) =
+            self.roce.as_deref().and_then(|roce| roce.dcqcn)
+        {
+            if !(0.0..=1.0).contains(&gain) {
+                let message = format!("a weight of {gain}");
+                return Err(Refusal::of("network.roce.dcqcn.gain", message).accepting("a share between 0 and 1"));
+            }
+            at_least("roce.dcqcn.alpha_timer_ps", alpha_timer_ps, 1, "a timer that expires at once")?;
+            at_least("roce.dcqcn.rate_timer_ps", rate_timer_ps, 1, "a timer that expires at once")?;
+            at_least("roce.dcqcn.byte_counter_bytes", byte_counter_bytes, 1, "a counter that is always full")?;
+            at_least("roce.dcqcn.least_bytes_per_s", least_bytes_per_s, 1, "nothing would ever leave")?;
+        }
+        let asks = self.switching.is_some_and(|switching| switching.per_connection);
+        if self.roce.is_some() && !asks {
+            let message = "a port asks queue pairs for frames";
+            return Err(Refusal::of("network.switching.per_connection", message).accepting("true"));
+        }
+        match self.switching {
+            Some(SwitchingSpec { alpha_256ths: Some(0), .. }) => {
+                Err(Refusal::of("network.switching.alpha_256ths", "no queue may hold anything").at_least(1))
+            }
+            Some(SwitchingSpec { pauses: true, headroom_bytes: Some(headroom), .. }) => {
+                let most = self.buffer_bytes - largest;
+                let message = format!("with {headroom} B of headroom a port of {} B holds no frame", self.buffer_bytes);
+                let accepted = format!("up to {most}, or a larger buffer");
+                let field = "network.switching.headroom_bytes";
+                if headroom > most { Err(Refusal::of(field, message).accepting(accepted)) } else { Ok(()) }
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -166,6 +301,10 @@ impl EthernetSpec {
 impl Default for EthernetSpec {
     fn default() -> EthernetSpec {
         EthernetSpec {
+            local_classes: Vec::new(),
+            watched: Vec::new(),
+            roce: None,
+            switching: None,
             segment_bytes: 1448,
             overhead_bytes: 54,
             buffer_bytes: 1 << 19,
@@ -248,6 +387,7 @@ impl BuildNetwork for EthernetSpec {
                 "it is not above the smaller one",
             )?;
         }
+        self.check_served(largest.into())?;
         for (i, stated) in needs.attributes.iter().enumerate() {
             if stated.value < u64::from(largest) {
                 let message = format!("a buffer of {} B per port holds no full frame", stated.value);
@@ -263,7 +403,8 @@ impl BuildNetwork for EthernetSpec {
 
     fn build(&self, fabric: Arc<dyn Fabric>, needs: &NetworkNeeds) -> Self::Network {
         let buffers: Vec<_> = needs.attributes.iter().map(|stated| (stated.node, stated.value)).collect();
-        let mut network = Ethernet::new(fabric, self.config(needs), &buffers);
+        let config = self.config(&*fabric, needs);
+        let mut network = Ethernet::new(fabric, config, &buffers);
         for change in &needs.changes {
             let to = Condition { rate: change.rate, latency: change.latency, loss_millionths: change.loss_millionths };
             network.change_at(change.at, change.node, change.port, to);

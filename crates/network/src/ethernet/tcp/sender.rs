@@ -134,9 +134,9 @@ impl Sender {
         }
     }
 
-    /// The application writes so many bytes more.
+    /// The application writes so many bytes more. Returns where they end.
     #[inline]
-    pub fn write(&mut self, now: Ps, len: u64, config: &TcpConfig) {
+    pub fn write(&mut self, now: Ps, len: u64, config: &TcpConfig) -> u64 {
         if config.idle_restart && self.una == self.nxt && now.since(self.last_sent) > self.trip.timeout(config) {
             // RFC 5681, section 4.1.
             let initial = u64::from(config.initial_window) * u64::from(config.segment);
@@ -144,6 +144,7 @@ impl Sender {
         }
         self.written += len;
         self.fill(config);
+        self.written
     }
 
     /// Takes from the application what the socket buffer has room for: whole segments, unless it is all.

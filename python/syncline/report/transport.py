@@ -1,0 +1,67 @@
+"""The section of networks with a transport: what it did, when, and how long messages took."""
+
+from __future__ import annotations
+
+from . import charts_transport as charts
+from . import declared
+from .markup import Charts, Column, chart, hint, section, table
+from .study import Study, mapping
+from .units import number, percent, time
+
+COUNTS = (
+    *("segments_sent", "retransmissions", "drops", "marks", "rto_events", "flows_with_rto", "fast_recoveries"),
+    *("naks", "discards", "notifications", "pauses"),
+)
+"""Counts of the document that the table `transport` has by the same names."""
+
+
+def transport_section(study: Study, figures: Charts) -> str:
+    """Queues, losses and timeouts; absent where no network has a transport."""
+    if not charts.has_any(study):
+        return ""
+    body = counts_table(study)
+    body += hint(
+        "The longest of the queues in each window, and where frames were dropped, retransmission "
+        "timers expired and switches asked for pauses. Drag to zoom in time, double-click to return."
+    )
+    body += chart(
+        figures,
+        "chart-congestion",
+        charts.congestion(study),
+        "Nothing waited, and nothing was lost.",
+        "Longest queue over time, with drops, timeouts and pauses, one panel per variant",
+    )
+    body += hint(
+        "The share of messages that arrived within a time of being sent, and the same over what they would take "
+        "alone: without others, and without a window."
+    )
+    body += chart(
+        figures,
+        "chart-completions",
+        charts.completions(study),
+        "No message arrived.",
+        "Cumulative distribution of completion times and slowdowns of messages",
+    )
+    return section("transport", "Queues, losses and timeouts", body)
+
+
+def counts_table(study: Study) -> str:
+    """What the transport did, by variants."""
+    networks = [mapping(v.run.get("network")) for v in study.variants]
+    columns = [Column("over the whole run", numeric=False), *(Column(v.name) for v in study.variants)]
+    rows = []
+    for name in COUNTS:
+        values = [number(network.get(name)) for network in networks]
+        if any(values):
+            shown = ["\u2013" if value is None else f"{value:,.0f}" for value in values]
+            rows.append([declared.row_of_table("transport", name), *shown])
+    for called, name in (("Median round trip", "rtt_p50_s"), ("99th percentile of round trips", "rtt_p99_s")):
+        trips = [number(network.get(name)) for network in networks]
+        if any(trips):
+            rows.append([called, *("\u2013" if trip is None else time(trip) for trip in trips)])
+    stalled = [number(network.get("rto_stalled_s")) for network in networks]
+    if any(stalled):
+        of = [v.total_s for v in study.variants]
+        shares = [percent(s / t) if s is not None and t else "\u2013" for s, t in zip(stalled, of, strict=True)]
+        rows.append(["Time in which nothing was on any link until a timeout", *shares])
+    return table("transport", columns, rows)
