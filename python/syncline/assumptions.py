@@ -14,6 +14,7 @@ from syncline.document import Mapping, Scalar
 from syncline.endpoints import Buses, EndpointSection
 from syncline.fabric.gpus import GPUS
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.networks.base import NetworkSection
 from syncline.quantities import SIZE
 from syncline.schema import effect, programs
 from syncline.schema.experiment import (
@@ -233,7 +234,7 @@ def _defaults(
         if name in UNNAMED:
             continue
         if shown is None:
-            shown = value.meaning_of_nothing(name) if isinstance(value, EndpointSection) else "auto"
+            shown = value.meaning_of_nothing(name) if isinstance(value, EndpointSection | NetworkSection) else "auto"
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"

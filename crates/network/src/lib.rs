@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`analytical`] | the sender's port, then hop latency and serialisation at the bottleneck; no contention beyond the first link |
 //! | [`flow`] | concurrent messages share links max-min fairly; no packets |
-//! | [`ethernet`] | switches with output queues that overflow, and TCP, which sends again what is lost |
+//! | [`ethernet`] | switches with output queues that overflow or make senders pause, and TCP or RoCE |
 //! | [`packet`] | packets, input-buffered routers, credits, dimension-order routes; exact packet trains |
 
 pub mod analytical;

@@ -82,6 +82,10 @@ class NetworkSection(ModelSection):
         """NPUs that its fields name: the path of the field within the section, and the number."""
         return iter(())
 
+    def meaning_of_nothing(self, name: str) -> str:
+        """What a field stands for that is not given."""
+        return "auto"
+
     def specification(self) -> dict[str, Any]:
         """The engine's description (`NetworkSpec` of `crates/system`)."""
         return {"backend": self.backend}

@@ -199,6 +199,19 @@ class EthernetNetwork(NetworkSection):
         """The congestion control."""
         return self.congestion_control or CONTROLS[self.transport][0]
 
+    def meaning_of_nothing(self, name: str) -> str:
+        """What a field comes to with this transport."""
+        if name == "congestion_control":
+            return self.control
+        if name not in USUAL[self.transport]:
+            return "none" if self._marking()["rule"] == "none" else "auto"
+        value = self.settled(name)
+        if name == "window" and self.transport == "roce":
+            return "unbounded"
+        if name == "min_rto":
+            return quantities.TIME.format(value)
+        return SIZE.format(value) if isinstance(value, int) else str(value)
+
     @property
     def pauses(self) -> bool:
         """Whether switches have priority flow control."""

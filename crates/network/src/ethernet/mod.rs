@@ -11,7 +11,9 @@ mod clock;
 pub mod config;
 mod connection;
 mod frame;
+mod hosts;
 pub mod link;
+mod opening;
 mod paths;
 mod rdma;
 pub mod roce;
@@ -26,30 +28,29 @@ mod writes;
 
 pub use config::EthernetConfig;
 
-use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class};
+use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
 use crate::messages::Messages;
 use crate::usage::LinkUsage;
 use crate::wait_text;
 use clock::{NEVER, Tournament};
-use config::{BLOCK_BYTES, Balancing};
-use connection::{Line, Listener, Spread, Stage, first};
-use frame::{ACK, CE, CWR, ECE, ECT, Frame, NONE};
+use connection::{Line, Listener, Stage};
+use frame::{ACK, CWR, ECT, Frame, NONE};
 use link::{Condition, Link, Taken};
 use paths::{Paths, Ways};
 use rdma::Roce;
 use round_trips::RoundTrips;
-use samples::{Sample, Samples};
+use samples::Samples;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use switching::{Switching, SwitchingConfig};
 use syncline_core::random::RandomStream;
 use syncline_core::table::{Declaration, Table};
-use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Slab, Wait, Wire, id_type};
+use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Schedule, Slab, Wait, Wire, id_type};
 use syncline_topology::{Fabric, all_links};
-use tcp::receiver::{Answer, Blocks};
-use tcp::sender::{Ack, Counts};
+use tcp::receiver::Blocks;
+use tcp::sender::Counts;
 use timeline::Timeline;
-use writes::{AllWrites, NO_END, Writes};
+use writes::{AllWrites, Writes};
 
 /// The flags of data: by whether the network may mark it, and by whether its sender has reduced its window.
 const ECT_CWR: [[u8; 2]; 2] = [[0, CWR], [ECT, ECT | CWR]];
@@ -197,7 +198,7 @@ impl<F: Fabric> Ethernet<F> {
             completions: RoundTrips::default(),
             slowdowns: RoundTrips::default(),
             samples: BTreeMap::new(),
-            timeline: Timeline::new(config.window.0.max(1)),
+            timeline: Timeline::new(),
             dropped_payload: 0,
             active_at: 0,
             stalled: 0,
@@ -235,114 +236,6 @@ impl<F: Fabric> Ethernet<F> {
     /// The tables of [`Network::counters`].
     pub fn tables() -> Vec<&'static Declaration> {
         tables::all()
-    }
-
-    /// The connection of a message, which is opened if it is new.
-    fn connection(&mut self, mut key: Connection) -> u32 {
-        if self.config.connection_per_pair {
-            key.queue = 0;
-        }
-        if let Some(&number) = self.known.get(&key) {
-            return number;
-        }
-        let number = self.lines.len() as u32;
-        let (route, spread) = self.balance(key);
-        let ways = self.paths.of(&self.fabric, key.src, route);
-        self.known.insert(key, number);
-        let parts = self.parts(ways);
-        let watched = self.config.watched.contains(&(key.src, ways.end));
-        if let [(is_local, ways)] = parts[..] {
-            self.open_line(Stage::only(number, is_local), ways);
-            self.lines[number as usize].spread = spread;
-            self.lines[number as usize].is_watched = watched;
-            self.sources.push(key.src);
-            return number;
-        }
-        let last = number + parts.len() as u32 - 1;
-        for (at, (is_local, ways)) in (number..).zip(parts) {
-            let before = if at == number { NONE } else { at - 1 };
-            let after = if at == last { NONE } else { at + 1 };
-            self.open_line(Stage { is_local, before, after, owner: number, last }, ways);
-            self.lines[at as usize].is_watched = watched && !is_local;
-            self.sources.push(key.src);
-        }
-        number
-    }
-
-    /// The parts of a way: within the machine of the sender, between NICs, and within the machine of the receiver.
-    fn parts(&self, ways: Ways) -> Vec<(bool, Ways)> {
-        let links = self.paths.all(ways.forth);
-        let is_local = |link: &u32| self.switching.as_ref().is_some_and(|switching| switching.is_local(*link));
-        let remote = |link: &u32| !is_local(link);
-        let Some(first) = links.iter().position(remote) else { return vec![(!links.is_empty(), ways)] };
-        let last = links.iter().rposition(remote).unwrap_or(first) + 1;
-        [(true, 0, first), (false, first, last), (true, last, links.len())]
-            .into_iter()
-            .filter(|&(_, from, to)| from < to)
-            .map(|(is_local, from, to)| (is_local, ways.part(from as u8, to as u8)))
-            .collect()
-    }
-
-    fn open_line(&mut self, stage: Stage, ways: Ways) {
-        let nic = first(self.paths.all(ways.forth));
-        let line = Line::new(&self.config.tcp, ways, nic, self.round_trip(ways));
-        self.lines.push(line);
-        if let Some(roce) = &mut self.roce {
-            let line = self.links.get(nic as usize).map_or(Rate::UNLIMITED, Link::rate);
-            roce.open(line);
-        }
-        self.listeners.push(Listener::new(ways, first(self.paths.all(ways.back))));
-        self.messages.push(Writes::default());
-        self.stages.push(stage);
-        self.ways.push(ways);
-    }
-
-    /// The way of a connection, of several that are equally good; and all of them, if its frames are spread.
-    fn balance(&mut self, key: Connection) -> (Route, Option<Box<Spread>>) {
-        let Route::To(dst) = key.route else { return (key.route, None) };
-        let ways = self.fabric.routes(key.src, dst);
-        if ways <= 1 {
-            return (key.route, None);
-        }
-        let random = RandomStream::new(self.config.seed, &[key.src.0.into(), dst.0.into(), key.queue.into()]);
-        let hashed = Route::By(dst, random.below(0, ways.into()) as u16);
-        if self.config.balancing == Balancing::PerConnection {
-            return (hashed, None);
-        }
-        let all = (0..ways).map(|way| {
-            let forth = self.paths.of(&self.fabric, key.src, Route::By(dst, way)).forth;
-            (forth, first(self.paths.all(forth)))
-        });
-        let all = all.collect();
-        (hashed, Some(Box::new(Spread::new(all, random))))
-    }
-
-    /// How long a full segment and its acknowledgement take when nothing else is under way.
-    fn round_trip(&self, ways: Ways) -> Ps {
-        let (full, bare) = (self.config.segment() + self.config.overhead, self.config.overhead);
-        let time = |path, size: u32| -> u64 {
-            self.paths.all(path).iter().map(|&link| self.links[link as usize].alone(size as u16)).sum()
-        };
-        Ps(time(ways.forth, full) + time(ways.back, bare))
-    }
-
-    /// How long a message of a connection takes when nothing else is under way and no window limits it: its frames one after
-    /// the other at the slowest link, and one of them on all others.
-    fn alone(&self, owner: u32, len: u64) -> u64 {
-        let segment = u64::from(self.config.segment());
-        let mut slowest = 0;
-        let mut sum = 0;
-        for number in owner..=self.stages[owner as usize].last {
-            let overhead = if self.stages[number as usize].is_local { 0 } else { u64::from(self.config.overhead) };
-            let (frames, last) = (len.max(1).div_ceil(segment), (len.max(1) - 1) % segment + 1);
-            for &link in self.paths.all(self.ways[number as usize].forth) {
-                let link = &self.links[link as usize];
-                sum += link.alone((last + overhead) as u16);
-                let bytes = (frames - 1) * (segment + overhead);
-                slowest = slowest.max(link.rate().time(Bytes(bytes)).0);
-            }
-        }
-        sum + slowest
     }
 
     /// A message whose bytes are all there.
@@ -533,196 +426,6 @@ impl<F: Fabric> Ethernet<F> {
             }
         } else {
             self.dropped_payload += u64::from(frame.wire) - u64::from(self.config.overhead);
-        }
-    }
-
-    /// A host has got a segment.
-    #[inline(always)]
-    fn received(&mut self, now: u64, frame: Frame) {
-        let listener = &mut self.listeners[frame.connection as usize];
-        let len = u32::from(frame.wire) - self.config.overhead;
-        if self.config.tcp.ecn {
-            listener.hear(frame.is(CE), frame.is(CWR), self.config.tcp.control);
-        }
-        let answer = listener.receiver.take(Ps(now), frame.seq, len, &self.config.tcp);
-        let is_complete = listener.receiver.next >= listener.boundary;
-        match answer {
-            Answer::Now => self.answer(now, frame.connection),
-            Answer::Later => {
-                let deadline = listener.receiver.deadline.0;
-                if deadline < listener.armed {
-                    listener.armed = deadline;
-                    self.timers.push(Reverse((deadline, frame.connection, Timer::Acknowledgement)));
-                }
-            }
-        }
-        if is_complete && !self.stages[frame.connection as usize].is_part() {
-            self.complete(now, frame.connection);
-        }
-    }
-
-    /// Sends an acknowledgement.
-    #[inline(always)]
-    fn answer(&mut self, now: u64, connection: u32) {
-        let listener = &mut self.listeners[connection as usize];
-        listener.receiver.answered();
-        let mut frame = Frame {
-            seq: listener.receiver.next,
-            connection,
-            place: listener.back.place + 1,
-            blocks: NONE,
-            wire: self.config.overhead as u16,
-            hops: listener.back.links - 1,
-            flags: if listener.receiver.marked { ACK | ECE } else { ACK },
-        };
-        if self.config.tcp.sack
-            && let Some(blocks) = listener.receiver.blocks()
-        {
-            frame.wire += (BLOCK_BYTES as usize * blocks.all().len()) as u16;
-            frame.blocks = self.blocks.insert(blocks).0;
-        }
-        let nic = listener.nic;
-        self.emit(now, nic, frame);
-    }
-
-    /// Messages are complete.
-    #[cold]
-    #[inline(never)]
-    fn complete(&mut self, now: u64, connection: u32) {
-        let (at, owner) = (connection as usize, self.stages[connection as usize].owner as usize);
-        while self.listeners[at].receiver.next >= self.writes.next_end(&self.messages[owner]) {
-            let Some((message, written)) = self.writes.arrive(&mut self.messages[owner]) else { break };
-            self.books.delivered += message.len.0;
-            self.completions.add(Ps(now - written));
-            let alone = u128::from(self.alone(owner as u32, message.len.0)).max(1);
-            self.slowdowns.add(Ps(u64::try_from(u128::from(now - written) * 1000 / alone).unwrap_or(u64::MAX)));
-            self.report(now, arrived(&message, self.ways[at], Ps(now)));
-        }
-        self.listeners[at].ended_at = now;
-        self.listeners[at].boundary = self.writes.next_end(&self.messages[owner]);
-    }
-
-    /// A host has got an acknowledgement.
-    #[inline(always)]
-    fn acknowledged(&mut self, now: u64, frame: Frame) {
-        let line = &mut self.lines[frame.connection as usize];
-        let (config, counts) = (&self.config.tcp, &mut self.counts);
-        let mut ack = Ack { next: frame.seq, blocks: &[], marked: frame.is(ECE) };
-        let trip = if frame.blocks == NONE {
-            line.sender.acknowledge(Ps(now), ack, config, counts)
-        } else {
-            let id = BlocksId(frame.blocks);
-            ack.blocks = self.blocks[id].all();
-            let trip = line.sender.acknowledge(Ps(now), ack, config, counts);
-            self.blocks.remove(id);
-            trip
-        };
-        if let Some(trip) = trip {
-            self.trips.add(trip);
-        }
-        if line.is_watched {
-            self.sample(now, frame.connection, trip);
-        }
-        self.pump(now, frame.connection);
-    }
-
-    /// The state of a connection that is watched.
-    #[cold]
-    #[inline(never)]
-    fn sample(&mut self, at: u64, number: u32, trip: Option<Ps>) {
-        let trip = trip.map(|trip| trip.0);
-        let sample = match &mut self.roce {
-            Some(roce) => {
-                let sender = &mut roce.senders[number as usize];
-                let (rate, flight) = (sender.rate(at, &roce.config), sender.sent - sender.una);
-                Sample { at, cwnd: None, ssthresh: None, rate, trip, flight }
-            }
-            None => {
-                let sender = &self.lines[number as usize].sender;
-                let ssthresh = Some(sender.window.ssthresh).filter(|&size| size < u64::MAX);
-                let flight = sender.nxt - sender.una;
-                Sample { at, cwnd: Some(sender.window.cwnd), ssthresh, rate: None, trip, flight }
-            }
-        };
-        self.samples.entry(number).or_insert_with(Samples::new).add(sample);
-    }
-
-    /// The earliest timer fires.
-    #[cold]
-    #[inline(never)]
-    fn fire(&mut self, now: u64) {
-        let Some(Reverse((time, number, timer))) = self.timers.pop() else { return };
-        match timer {
-            Timer::Retransmission => self.expire(now, time, number),
-            Timer::Change => self.change(now, number),
-            Timer::Acknowledgement => {
-                let listener = &mut self.listeners[number as usize];
-                if listener.armed == time {
-                    listener.armed = NEVER;
-                    match listener.receiver.deadline.0 {
-                        NEVER => {}
-                        deadline if deadline <= now => self.answer(now, number),
-                        deadline => {
-                            listener.armed = deadline;
-                            self.timers.push(Reverse((deadline, number, timer)));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// The retransmission timer of a connection fires, as it was set at some time.
-    fn expire(&mut self, now: u64, time: u64, number: u32) {
-        let line = &mut self.lines[number as usize];
-        if line.armed != time {
-            return; // an earlier one was set since
-        }
-        line.armed = NEVER;
-        if !self.deadlock.is_empty() {
-            return;
-        }
-        let deadline = match &self.roce {
-            Some(roce) => roce.senders[number as usize].deadline.0,
-            None => line.sender.deadline.0,
-        };
-        if deadline > now {
-            // It was set anew; off if that is never.
-            line.armed = deadline;
-            if line.armed != NEVER {
-                self.timers.push(Reverse((line.armed, number, Timer::Retransmission)));
-            }
-            return;
-        }
-        let (goes_on, tries) = match &mut self.roce {
-            Some(roce) => {
-                let sender = &mut roce.senders[number as usize];
-                (sender.expire(now, &roce.config, &mut self.counts), sender.tries())
-            }
-            None => (line.sender.expire(Ps(now), &self.config.tcp, &mut self.counts), line.sender.tries()),
-        };
-        self.timeline.at(now).timeouts += u64::from(goes_on);
-        self.lines[number as usize].timeouts += u32::from(goes_on);
-        self.look_for_deadlock();
-        if self.clock.first().0 == NEVER {
-            self.stalled += now - self.active_at;
-            self.active_at = now;
-        }
-        if goes_on {
-            self.pump(now, number);
-        } else {
-            match &mut self.roce {
-                Some(roce) => roce.senders[number as usize].deadline = Ps::MAX,
-                None => self.lines[number as usize].sender.deadline = Ps::MAX,
-            }
-            let Stage { owner, last, .. } = self.stages[number as usize];
-            // Whatever of it is still under way counts for nothing.
-            self.listeners[last as usize].boundary = NO_END;
-            for message in self.writes.give_up(&mut self.messages[owner as usize]) {
-                self.books.failed += message.len.0;
-                let why = crate::Loss::Unanswered { tries: tries + 1 };
-                self.report(now, NetOut::Failed { at: message.src, tag: message.tag, why });
-            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! What happened when, in a bounded number of windows of equal length.
 
-use syncline_core::stats::MAX_WINDOWS;
+/// The most windows, and the length that they begin with: a microsecond.
+const MOST: usize = 1 << 13;
+const LEAST: u64 = 1_000_000;
 
 /// What happened in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +40,12 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Windows of a length, which is positive.
-    pub fn new(length: u64) -> Timeline {
+    /// Windows of the shortest length.
+    pub fn new() -> Timeline {
+        Timeline::of(LEAST)
+    }
+
+    fn of(length: u64) -> Timeline {
         Timeline { length, windows: Vec::new(), present: Window::default(), at: 0, ends: length }
     }
 
@@ -55,7 +61,7 @@ impl Timeline {
     #[cold]
     fn turn(&mut self, now: u64) {
         self.keep();
-        while now / self.length >= MAX_WINDOWS as u64 {
+        while now / self.length >= MOST as u64 {
             self.windows =
                 self.windows.chunks(2).map(|pair| pair.iter().fold(Window::default(), |a, &b| a.with(b))).collect();
             self.length = self.length.saturating_mul(2);
@@ -90,7 +96,7 @@ mod tests {
         /// However far apart things happen, none is lost, and each is in its window.
         #[test]
         fn everything_is_in_its_window(pauses in prop::collection::vec(0u64..3_000_000, 1..60), length in 1u64..2000) {
-            let mut timeline = Timeline::new(length);
+            let mut timeline = Timeline::of(length);
             let mut times = Vec::new();
             let mut now = 0;
             for pause in pauses {
@@ -101,7 +107,7 @@ mod tests {
                 window.peak = window.peak.max(now);
             }
             let all = timeline.all();
-            prop_assert!(all.len() <= MAX_WINDOWS);
+            prop_assert!(all.len() <= MOST);
             prop_assert_eq!(all.iter().map(|(_, window)| window.drops).sum::<u64>(), times.len() as u64);
             let length = timeline.length;
             for (start, window) in all {

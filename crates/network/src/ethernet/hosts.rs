@@ -1,0 +1,207 @@
+//! The backend's part for hosts with TCP, for messages that are complete, and for timers of either transport.
+
+use super::clock::NEVER;
+use super::config::BLOCK_BYTES;
+use super::connection::Stage;
+use super::frame::{ACK, CE, CWR, ECE, Frame, NONE};
+use super::samples::{Sample, Samples};
+use super::tcp::receiver::Answer;
+use super::tcp::sender::Ack;
+use super::writes::NO_END;
+use super::{BlocksId, Ethernet, Timer, arrived};
+use crate::api::NetOut;
+use std::cmp::Reverse;
+use syncline_core::Ps;
+use syncline_topology::Fabric;
+
+impl<F: Fabric> Ethernet<F> {
+    /// A host has got a segment.
+    #[inline(always)]
+    pub(super) fn received(&mut self, now: u64, frame: Frame) {
+        let listener = &mut self.listeners[frame.connection as usize];
+        let len = u32::from(frame.wire) - self.config.overhead;
+        if self.config.tcp.ecn {
+            listener.hear(frame.is(CE), frame.is(CWR), self.config.tcp.control);
+        }
+        let answer = listener.receiver.take(Ps(now), frame.seq, len, &self.config.tcp);
+        let is_complete = listener.receiver.next >= listener.boundary;
+        match answer {
+            Answer::Now => self.answer(now, frame.connection),
+            Answer::Later => {
+                let deadline = listener.receiver.deadline.0;
+                if deadline < listener.armed {
+                    listener.armed = deadline;
+                    self.timers.push(Reverse((deadline, frame.connection, Timer::Acknowledgement)));
+                }
+            }
+        }
+        if is_complete && !self.stages[frame.connection as usize].is_part() {
+            self.complete(now, frame.connection);
+        }
+    }
+
+    /// Sends an acknowledgement.
+    #[inline(always)]
+    pub(super) fn answer(&mut self, now: u64, connection: u32) {
+        let listener = &mut self.listeners[connection as usize];
+        listener.receiver.answered();
+        let mut frame = Frame {
+            seq: listener.receiver.next,
+            connection,
+            place: listener.back.place + 1,
+            blocks: NONE,
+            wire: self.config.overhead as u16,
+            hops: listener.back.links - 1,
+            flags: if listener.receiver.marked { ACK | ECE } else { ACK },
+        };
+        if self.config.tcp.sack
+            && let Some(blocks) = listener.receiver.blocks()
+        {
+            frame.wire += (BLOCK_BYTES as usize * blocks.all().len()) as u16;
+            frame.blocks = self.blocks.insert(blocks).0;
+        }
+        let nic = listener.nic;
+        self.emit(now, nic, frame);
+    }
+
+    /// Messages are complete.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn complete(&mut self, now: u64, connection: u32) {
+        let (at, owner) = (connection as usize, self.stages[connection as usize].owner as usize);
+        while self.listeners[at].receiver.next >= self.writes.next_end(&self.messages[owner]) {
+            let Some((message, written)) = self.writes.arrive(&mut self.messages[owner]) else { break };
+            self.books.delivered += message.len.0;
+            self.completions.add(Ps(now - written));
+            let alone = u128::from(self.alone(owner as u32, message.len.0)).max(1);
+            self.slowdowns.add(Ps(u64::try_from(u128::from(now - written) * 1000 / alone).unwrap_or(u64::MAX)));
+            self.report(now, arrived(&message, self.ways[at], Ps(now)));
+        }
+        self.listeners[at].ended_at = now;
+        self.listeners[at].boundary = self.writes.next_end(&self.messages[owner]);
+    }
+
+    /// A host has got an acknowledgement.
+    #[inline(always)]
+    pub(super) fn acknowledged(&mut self, now: u64, frame: Frame) {
+        let line = &mut self.lines[frame.connection as usize];
+        let (config, counts) = (&self.config.tcp, &mut self.counts);
+        let mut ack = Ack { next: frame.seq, blocks: &[], marked: frame.is(ECE) };
+        let trip = if frame.blocks == NONE {
+            line.sender.acknowledge(Ps(now), ack, config, counts)
+        } else {
+            let id = BlocksId(frame.blocks);
+            ack.blocks = self.blocks[id].all();
+            let trip = line.sender.acknowledge(Ps(now), ack, config, counts);
+            self.blocks.remove(id);
+            trip
+        };
+        if let Some(trip) = trip {
+            self.trips.add(trip);
+        }
+        if line.is_watched {
+            self.sample(now, frame.connection, trip);
+        }
+        self.pump(now, frame.connection);
+    }
+
+    /// The state of a connection that is watched.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sample(&mut self, at: u64, number: u32, trip: Option<Ps>) {
+        let trip = trip.map(|trip| trip.0);
+        let sample = match &mut self.roce {
+            Some(roce) => {
+                let sender = &mut roce.senders[number as usize];
+                let (rate, flight) = (sender.rate(at, &roce.config), sender.sent - sender.una);
+                Sample { at, cwnd: None, ssthresh: None, rate, trip, flight }
+            }
+            None => {
+                let sender = &self.lines[number as usize].sender;
+                let ssthresh = Some(sender.window.ssthresh).filter(|&size| size < u64::MAX);
+                let flight = sender.nxt - sender.una;
+                Sample { at, cwnd: Some(sender.window.cwnd), ssthresh, rate: None, trip, flight }
+            }
+        };
+        self.samples.entry(number).or_insert_with(Samples::new).add(sample);
+    }
+
+    /// The earliest timer fires.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fire(&mut self, now: u64) {
+        let Some(Reverse((time, number, timer))) = self.timers.pop() else { return };
+        match timer {
+            Timer::Retransmission => self.expire(now, time, number),
+            Timer::Change => self.change(now, number),
+            Timer::Acknowledgement => {
+                let listener = &mut self.listeners[number as usize];
+                if listener.armed == time {
+                    listener.armed = NEVER;
+                    match listener.receiver.deadline.0 {
+                        NEVER => {}
+                        deadline if deadline <= now => self.answer(now, number),
+                        deadline => {
+                            listener.armed = deadline;
+                            self.timers.push(Reverse((deadline, number, timer)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The retransmission timer of a connection fires, as it was set at some time.
+    pub(super) fn expire(&mut self, now: u64, time: u64, number: u32) {
+        let line = &mut self.lines[number as usize];
+        if line.armed != time {
+            return; // an earlier one was set since
+        }
+        line.armed = NEVER;
+        if !self.deadlock.is_empty() {
+            return;
+        }
+        let deadline = match &self.roce {
+            Some(roce) => roce.senders[number as usize].deadline.0,
+            None => line.sender.deadline.0,
+        };
+        if deadline > now {
+            // It was set anew; off if that is never.
+            line.armed = deadline;
+            if line.armed != NEVER {
+                self.timers.push(Reverse((line.armed, number, Timer::Retransmission)));
+            }
+            return;
+        }
+        let (goes_on, tries) = match &mut self.roce {
+            Some(roce) => {
+                let sender = &mut roce.senders[number as usize];
+                (sender.expire(now, &roce.config, &mut self.counts), sender.tries())
+            }
+            None => (line.sender.expire(Ps(now), &self.config.tcp, &mut self.counts), line.sender.tries()),
+        };
+        self.timeline.at(now).timeouts += u64::from(goes_on);
+        self.lines[number as usize].timeouts += u32::from(goes_on);
+        self.look_for_deadlock();
+        if self.clock.first().0 == NEVER {
+            self.stalled += now - self.active_at;
+            self.active_at = now;
+        }
+        if goes_on {
+            self.pump(now, number);
+        } else {
+            match &mut self.roce {
+                Some(roce) => roce.senders[number as usize].deadline = Ps::MAX,
+                None => self.lines[number as usize].sender.deadline = Ps::MAX,
+            }
+            let Stage { owner, last, .. } = self.stages[number as usize];
+            // Whatever of it is still under way counts for nothing.
+            self.listeners[last as usize].boundary = NO_END;
+            for message in self.writes.give_up(&mut self.messages[owner as usize]) {
+                self.books.failed += message.len.0;
+                let why = crate::Loss::Unanswered { tries: tries + 1 };
+                self.report(now, NetOut::Failed { at: message.src, tag: message.tag, why });
+            }
+        }
+    }
+}

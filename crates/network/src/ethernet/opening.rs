@@ -1,0 +1,123 @@
+//! The backend's part for connections that are opened: their ways, their stages, and how long they take alone.
+
+use super::Ethernet;
+use super::config::Balancing;
+use super::connection::{Line, Listener, Spread, Stage, first};
+use super::frame::NONE;
+use super::link::Link;
+use super::paths::Ways;
+use super::writes::Writes;
+use crate::api::{Connection, Route};
+use syncline_core::random::RandomStream;
+use syncline_core::{Bytes, Ps, Rate};
+use syncline_topology::Fabric;
+
+impl<F: Fabric> Ethernet<F> {
+    /// The connection of a message, which is opened if it is new.
+    pub(super) fn connection(&mut self, mut key: Connection) -> u32 {
+        if self.config.connection_per_pair {
+            key.queue = 0;
+        }
+        if let Some(&number) = self.known.get(&key) {
+            return number;
+        }
+        let number = self.lines.len() as u32;
+        let (route, spread) = self.balance(key);
+        let ways = self.paths.of(&self.fabric, key.src, route);
+        self.known.insert(key, number);
+        let parts = self.parts(ways);
+        let watched = self.config.watched.contains(&(key.src, ways.end));
+        if let [(is_local, ways)] = parts[..] {
+            self.open_line(Stage::only(number, is_local), ways);
+            self.lines[number as usize].spread = spread;
+            self.lines[number as usize].is_watched = watched;
+            self.sources.push(key.src);
+            return number;
+        }
+        let last = number + parts.len() as u32 - 1;
+        for (at, (is_local, ways)) in (number..).zip(parts) {
+            let before = if at == number { NONE } else { at - 1 };
+            let after = if at == last { NONE } else { at + 1 };
+            self.open_line(Stage { is_local, before, after, owner: number, last }, ways);
+            self.lines[at as usize].is_watched = watched && !is_local;
+            self.sources.push(key.src);
+        }
+        number
+    }
+
+    /// The parts of a way: within the machine of the sender, between NICs, and within the machine of the receiver.
+    pub(super) fn parts(&self, ways: Ways) -> Vec<(bool, Ways)> {
+        let links = self.paths.all(ways.forth);
+        let is_local = |link: &u32| self.switching.as_ref().is_some_and(|switching| switching.is_local(*link));
+        let remote = |link: &u32| !is_local(link);
+        let Some(first) = links.iter().position(remote) else { return vec![(!links.is_empty(), ways)] };
+        let last = links.iter().rposition(remote).unwrap_or(first) + 1;
+        [(true, 0, first), (false, first, last), (true, last, links.len())]
+            .into_iter()
+            .filter(|&(_, from, to)| from < to)
+            .map(|(is_local, from, to)| (is_local, ways.part(from as u8, to as u8)))
+            .collect()
+    }
+
+    pub(super) fn open_line(&mut self, stage: Stage, ways: Ways) {
+        let nic = first(self.paths.all(ways.forth));
+        let line = Line::new(&self.config.tcp, ways, nic, self.round_trip(ways));
+        self.lines.push(line);
+        if let Some(roce) = &mut self.roce {
+            let line = self.links.get(nic as usize).map_or(Rate::UNLIMITED, Link::rate);
+            roce.open(line);
+        }
+        self.listeners.push(Listener::new(ways, first(self.paths.all(ways.back))));
+        self.messages.push(Writes::default());
+        self.stages.push(stage);
+        self.ways.push(ways);
+    }
+
+    /// The way of a connection, of several that are equally good; and all of them, if its frames are spread.
+    pub(super) fn balance(&mut self, key: Connection) -> (Route, Option<Box<Spread>>) {
+        let Route::To(dst) = key.route else { return (key.route, None) };
+        let ways = self.fabric.routes(key.src, dst);
+        if ways <= 1 {
+            return (key.route, None);
+        }
+        let random = RandomStream::new(self.config.seed, &[key.src.0.into(), dst.0.into(), key.queue.into()]);
+        let hashed = Route::By(dst, random.below(0, ways.into()) as u16);
+        if self.config.balancing == Balancing::PerConnection {
+            return (hashed, None);
+        }
+        let all = (0..ways).map(|way| {
+            let forth = self.paths.of(&self.fabric, key.src, Route::By(dst, way)).forth;
+            (forth, first(self.paths.all(forth)))
+        });
+        let all = all.collect();
+        (hashed, Some(Box::new(Spread::new(all, random))))
+    }
+
+    /// How long a full segment and its acknowledgement take when nothing else is under way.
+    pub(super) fn round_trip(&self, ways: Ways) -> Ps {
+        let (full, bare) = (self.config.segment() + self.config.overhead, self.config.overhead);
+        let time = |path, size: u32| -> u64 {
+            self.paths.all(path).iter().map(|&link| self.links[link as usize].alone(size as u16)).sum()
+        };
+        Ps(time(ways.forth, full) + time(ways.back, bare))
+    }
+
+    /// How long a message of a connection takes when nothing else is under way and no window limits it: its frames one after
+    /// the other at the slowest link, and one of them on all others.
+    pub(super) fn alone(&self, owner: u32, len: u64) -> u64 {
+        let segment = u64::from(self.config.segment());
+        let mut slowest = 0;
+        let mut sum = 0;
+        for number in owner..=self.stages[owner as usize].last {
+            let overhead = if self.stages[number as usize].is_local { 0 } else { u64::from(self.config.overhead) };
+            let (frames, last) = (len.max(1).div_ceil(segment), (len.max(1) - 1) % segment + 1);
+            for &link in self.paths.all(self.ways[number as usize].forth) {
+                let link = &self.links[link as usize];
+                sum += link.alone((last + overhead) as u16);
+                let bytes = (frames - 1) * (segment + overhead);
+                slowest = slowest.max(link.rate().time(Bytes(bytes)).0);
+            }
+        }
+        sum + slowest
+    }
+}
