@@ -76,7 +76,7 @@ def test_links_of_one_dimension_can_be_chosen(page: Page, text: str) -> None:
         ".filter((t) => t.visible === true).map((t) => t.name)"
     )
     assert page.run(seen) == ["compute", "all links"] * 5
-    page.click("[data-links] button[data-option='dim 1']")
+    page.click("[data-charts] button[data-option='dim 1']")
     page.wait("return document.querySelector('#chart-utilisation .legend').textContent.includes('1')")
     assert page.run(seen) == ["compute", "links of dim 1"] * 5
     check_charts(page, CHARTS)

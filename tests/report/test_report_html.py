@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from support.pages import charts_of, check_page
 from syncline import facts
-from syncline.report import charts, declared, html, units
+from syncline.report import charts, charts_heat, declared, html, units
 from syncline.report.headline import headline
 from syncline.report.series import merge, merged_count, windows
 from syncline.report.study import read
@@ -357,8 +357,8 @@ def test_links_are_shown_as_one_by_one(make_table: Any, rows: list[tuple[Any, ..
     single = sorted((dim, size, busy / 8) for _, copies, _, dim, size, busy in rows for _ in range(copies))
     loads = [(dim, load) for dim, group in variant.link_loads.items() for load in group]
     assert sorted((dim, x.size, x.busy) for dim, x in loads for _ in range(x.copies)) == single
-    with patch.object(charts, "MAX_HEAT_COLUMNS", 8):
-        drawn = charts.heat(variant, 1.0)
+    with patch.object(charts_heat, "MAX_HEAT_COLUMNS", 8):
+        drawn = charts_heat.heat(variant, {charts_heat.BUSY: 1.0})
     busy = {(port, node): 100 * busy_ps / 8 for node, _, port, _, _, busy_ps in rows}
     if not any(busy.values()):
         assert drawn is None

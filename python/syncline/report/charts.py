@@ -7,13 +7,14 @@ Names of users go through `chart_text`. A builder returns nothing where there is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .escape import chart_text, short
-from .series import Windows, compact, dimension_columns, mean, merged_count, windows
+from .series import Windows, compact, dimension_columns, mean, windows
 from .study import Study, Variant
-from .units import PS_PER_S, Scale, byte_scale, percent, ratio, significant, time_scale
+from .units import Scale, byte_scale, percent, ratio, significant, time_scale
 
 Figure = dict[str, Any]
 
@@ -21,7 +22,6 @@ MAX_POINTS = 2000
 """Points of one series."""
 POINT_BUDGET = 60_000
 """Points of all series of a page, so that it stays small with many variants."""
-MAX_HEAT_COLUMNS = 512
 PATTERNS = ("", "/", ".")
 """What tells classes of links apart that share a colour."""
 PANEL_PX = 92
@@ -212,8 +212,36 @@ def utilisation_limit(study: Study) -> int:
     return point_limit(sum(2 + len(dimension_columns(v)) for v in study.variants))
 
 
-def utilisation(study: Study) -> Figure | None:
-    """Small multiples over time: busy share of compute and links, one panel per variant."""
+@dataclass(frozen=True)
+class Mark:
+    """What happened at times, to be marked above series."""
+
+    label: str
+    colour: str
+    symbol: str
+    at: Sequence[tuple[float, float]]
+    """Times in seconds, and how often it happened."""
+
+    def trace(self, height: float, scale: Scale) -> dict[str, Any]:
+        """The marks at a height."""
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [significant(t / scale.factor, 8) for t, _ in self.at],
+            "y": [height] * len(self.at),
+            "customdata": [int(n) for _, n in self.at],
+            "name": self.label,
+            "marker": {"symbol": self.symbol, "size": 6, "color": self.colour},
+            "hovertemplate": f"%{{customdata:,}} {self.label}<extra></extra>",
+        }
+
+
+MARK_PERCENT = 9
+"""The height between rows of marks, of a panel that shows a hundred per cent."""
+
+
+def utilisation(study: Study, marks: Callable[[Variant, int], Sequence[Mark]] | None = None) -> Figure | None:
+    """Small multiples over time: busy share of compute and links, one panel per variant, with marks above it."""
     shown: list[tuple[Variant, Windows, list[str]]] = []
     limit = utilisation_limit(study)
     first = next(iter(link_options(study)), "")
@@ -257,9 +285,14 @@ def utilisation(study: Study) -> Figure | None:
                     **({"fill": "tozeroy", "fillcolor": "@compute-soft"} if compute else {}),
                 }
             )
+        above = marks(v, limit) if marks is not None else ()
+        for place, mark in enumerate(above, start=1):
+            drawn = {**mark.trace(104 + MARK_PERCENT * (place - 0.5), scale), "yaxis": y, "legendgroup": mark.label}
+            traces.append({**drawn, "showlegend": mark.label not in named})
+            named.add(mark.label)
         layout[layout_key(y)] = {
             "domain": domains[i],
-            "range": [0, 104],
+            "range": [0, 104 + MARK_PERCENT * len(above)],
             "tickvals": [0, 50, 100],
             "ticktext": ["0", "50 %", "100 %"],
             "fixedrange": True,
@@ -391,64 +424,5 @@ def link_bars(study: Study) -> Figure | None:
             },
             "yaxis": {**named_axis(names), "anchor": "x"},
             "yaxis2": side,
-        },
-    }
-
-
-def heat(v: Variant, highest: float) -> Figure | None:
-    """Busy share of every directed link: nodes along, ports down."""
-    links = v.tables.get("links")
-    if links is None or not {"node", "port", "dim", "busy_ps"}.issubset(links.column_names):
-        return None
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    numbers = links.column("node")
-    nodes = sorted(node for node in pc.unique(numbers).to_pylist() if node is not None)
-    count = merged_count(len(nodes), MAX_HEAT_COLUMNS)
-    # There may be millions of links.
-    place = pc.divide(pc.index_in(numbers, pa.array(nodes, numbers.type)), count)
-    groups = links.append_column("place", place).group_by(["port", "place"], use_threads=False)
-    found = groups.aggregate([("busy_ps", "mean"), ("dim", "min")])
-    total_ps = (v.total_s or 0.0) * PS_PER_S
-    cells: dict[tuple[str, int], float | None] = {}
-    order: dict[str, tuple[int, str]] = {}
-    for port, at, busy_ps, dim in zip(
-        *(found.column(name).to_pylist() for name in ("port", "place", "busy_ps_mean", "dim_min")), strict=True
-    ):
-        name = port or ""
-        order[name] = min(order.get(name, (dim or 0, name)), (dim or 0, name))
-        cells[name, at] = ratio(busy_ps, total_ps)
-    if not any(cells.values()):
-        return None
-    ports = sorted(order, key=lambda p: order[p])
-    rows = [_percentages([cells.get((p, at)) for at in range(-(-len(nodes) // count))]) for p in ports]
-    what = "node" if count == 1 else f"nodes, means of {count}"
-    return {
-        "data": [
-            {
-                "type": "heatmap",
-                "z": [compact(r) for r in rows],
-                "x": nodes[::count],
-                "y": list(range(len(ports))),
-                "text": [[chart_text(p)] * len(r) for p, r in zip(ports, rows, strict=True)],
-                "colorscale": "@heat",
-                "zmin": 0,
-                "zmax": significant(max(1e-9, 100 * highest), 4),
-                "xgap": 1 if len(rows[0]) <= 160 else 0,
-                "ygap": 1,
-                "colorbar": {
-                    "title": {"text": "busy (%)", "side": "right"},
-                    "thickness": 12,
-                    "outlinewidth": 0,
-                },
-                "hovertemplate": "node %{x}, port %{text}: %{z:.1f} %<extra></extra>",
-            }
-        ],
-        "layout": {
-            "height": 110 + max(60, min(900, 24 * len(ports))),
-            "margin": {"l": 10, "r": 12, "t": 12, "b": 48},
-            "xaxis": {"title": {"text": what}, "showgrid": False, "zeroline": False},
-            "yaxis": {**named_axis(ports), "title": {"text": "port"}},
         },
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .charts import Figure, axis_name, layout_key, point_limit, stacked_panels, step_line
+from .charts import Figure, Mark, axis_name, layout_key, point_limit, stacked_panels, step_line
 from .escape import chart_text, short
 from .series import Windows, merged_count
 from .study import Study, Variant, seconds
@@ -41,6 +41,23 @@ def _over_time(v: Variant, limit: int) -> Windows | None:
     return Windows(edges, count, series)
 
 
+ON_THE_TIMELINE = ("drops", "timeouts")
+"""What is marked above the utilisation of a variant."""
+
+
+def timeline_marks(v: Variant, limit: int) -> list[Mark]:
+    """When a variant dropped frames and when its timers expired, in at most so many windows."""
+    windows = _over_time(v, limit)
+    if windows is None:
+        return []
+    found = []
+    for name in ON_THE_TIMELINE:
+        at = [(t, n) for t, n in zip(windows.edges_s, windows.series[name], strict=False) if n]
+        if at:
+            found.append(Mark(*EVENTS[name], at))
+    return found
+
+
 def congestion(study: Study) -> Figure | None:
     """A panel per variant: the longest queue at any output of a switch, and marks where frames were dropped, timers
     expired and switches asked for pauses.
@@ -73,21 +90,9 @@ def congestion(study: Study) -> Figure | None:
             at = [(t, n) for t, n in zip(w.edges_s, w.series[name], strict=False) if n]
             if not at:
                 continue
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": [significant(t / scale.factor, 8) for t, _ in at],
-                    "y": [significant(highest * (1.12 + 0.12 * place), 4)] * len(at),
-                    "customdata": [int(n or 0) for _, n in at],
-                    "yaxis": y,
-                    "name": label,
-                    "legendgroup": name,
-                    "showlegend": name not in named,
-                    "marker": {"symbol": symbol, "size": 6, "color": colour},
-                    "hovertemplate": f"%{{customdata:,}} {label}<extra></extra>",
-                }
-            )
+            mark = Mark(label, colour, symbol, [(t, n or 0.0) for t, n in at])
+            drawn = {**mark.trace(significant(highest * (1.12 + 0.12 * place), 4), scale), "yaxis": y}
+            traces.append({**drawn, "legendgroup": name, "showlegend": name not in named})
             named.add(name)
         layout[layout_key(y)] = {
             "domain": domains[i],
@@ -195,3 +200,8 @@ def completions(study: Study) -> Figure | None:
 def has_any(study: Study) -> bool:
     """Whether a variant has a network with a transport."""
     return any(number(row.get("connections")) for v in study.variants for row in v.rows("transport"))
+
+
+def has_losses(study: Study) -> bool:
+    """Whether a variant dropped frames or waited for a timeout."""
+    return any(any(v.numbers(CONGESTION, name)) for v in study.variants for name in ON_THE_TIMELINE)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from syncline import facts
 
-from . import charts, declared
+from . import charts, charts_heat, declared
 from .declared import PER_ITERATION
 from .headline import words
-from .markup import Cell, Charts, Column, Row, chart, hint, note, section, table, tabs
+from .markup import Cell, Charts, Column, Row, chart, choice, hint, note, section, table, tabs
 from .sections import summary_scale, variant_labels
 from .study import Study, Variant, seconds
 from .units import (
@@ -156,19 +156,16 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
         "Busy share and bytes of a link, by class and variant",
     )
     body += link_table(study)
-    highest = max(
-        (x.busy or 0.0 for v in study.variants for g in v.link_loads.values() for x in g),
-        default=0.0,
-    )
+    most = charts_heat.highest(study)
 
     def panel(i: int) -> str:
         v = study.variants[i]
         return chart(
             figures,
             f"chart-heat-{i}",
-            charts.heat(v, highest),
+            charts_heat.heat(v, most),
             f"No link of {v.name} was ever busy.",
-            f"Busy share of every directed link of {v.name}",
+            f"Every directed link of {v.name}, coloured by how busy it was or by what happened there",
         )
 
     said = "Share of the run that a link was busy; one scale for all variants."
@@ -176,7 +173,11 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
         said += " The analytical backend ignores contention: for its links this is the demand, which may exceed 100 %."
     if any(v.copies for v in study.variants):
         said += " NPUs that are alike were simulated once, so their links are shown once."
+    if len(most) > 1:
+        said += " Or what happened at the link, in all: frames dropped or lost, frames marked, and pauses."
     body += "<h3>Every directed link</h3>" + hint(said)
+    shown = " ".join(f"chart-heat-{i}" for i in range(len(study.variants)))
+    body += choice(shown, "Colour", [(name, name) for name in most])
     body += tabs("links", variant_labels(study), chosen, panel)
     return section("links", "Links", body)
 

@@ -35,7 +35,7 @@ def page_sections(study: Study, figures: Charts, command: str) -> list[str]:
         sections.headline_section(study, figures),
         sections.why_section(study),
         sections.utilisation_section(study, figures),
-        transport.transport_section(study, figures),
+        transport.transport_section(study, figures, chosen),
         details.layers_section(study, chosen),
         sections.ace_section(study, figures, chosen),
         details.links_section(study, figures, chosen),

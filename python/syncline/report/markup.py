@@ -137,6 +137,23 @@ def tabs(name: str, labels: Sequence[tuple[int, str]], chosen: int, panel: Calla
     return f'<div class="tabbed" data-tabs="{html_text(name)}">{bar}{panels}</div>'
 
 
+def choice(names: str, what: str, options: Sequence[tuple[str, str]]) -> str:
+    """Buttons that choose which traces charts show, the first at first; nothing where there is nothing to choose.
+
+    `names` are the ids of the charts, with spaces between them, and an option is that of a trace (`meta.option`) with
+    its label.
+    """
+    if len(options) < 2:
+        return ""
+    buttons = "".join(
+        f'<button type="button" data-option="{html_text(option)}" '
+        f'aria-pressed="{str(i == 0).lower()}">{html_text(label)}</button>'
+        for i, (option, label) in enumerate(options)
+    )
+    charts = html_text(names)
+    return f'<div class="tabs" role="group" data-charts="{charts}"><span>{html_text(what)}:</span>{buttons}</div>'
+
+
 def section(name: str, title: str, body: str) -> str:
     """A section with an anchor."""
     return f'<section id="{html_text(name)}"><h2>{html_text(title)}</h2>{body}</section>'

@@ -4,7 +4,7 @@
   const figures = JSON.parse(document.getElementById("charts").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Set();
-  const chosenLinks = {};
+  const chosen = {};
   const PRINT_WIDTH_PX = 690;
 
   const css = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
@@ -43,7 +43,7 @@
   };
 
   function traces(id) {
-    const option = chosenLinks[id];
+    const option = chosen[id];
     return themed(figures[id].data, "data").map((trace) => {
       if (option === undefined || !trace.meta || !trace.meta.option) return trace;
       return { ...trace, visible: trace.meta.option === option, showlegend: trace.meta.option === option && trace.meta.explains };
@@ -85,12 +85,17 @@
     });
   }
 
-  for (const group of document.querySelectorAll("[data-links]")) {
-    for (const button of group.querySelectorAll("button")) {
+  // What charts show of several things; a choice may be that of the charts of all variants.
+  for (const group of document.querySelectorAll("[data-charts]")) {
+    const buttons = group.querySelectorAll("button");
+    for (const button of buttons) {
       button.addEventListener("click", () => {
-        chosenLinks[group.dataset.links] = button.dataset.option;
-        for (const other of group.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
-        draw(group.dataset.links);
+        for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
+        for (const id of group.dataset.charts.split(" ").filter((id) => figures[id])) {
+          chosen[id] = button.dataset.option;
+          drawn.delete(id);
+          draw(id);
+        }
       });
     }
   }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import charts, charts_ace, declared
+from . import charts, charts_ace, charts_transport, declared
 from .classes import class_tables
 from .declared import PER_ITERATION
 from .escape import html_text
 from .headline import cause, exposed_share, headline, npus, one_more, timeouts, words
-from .markup import Cell, Charts, Column, chart, hint, note, reproduce, section, table, tabs
+from .markup import Cell, Charts, Column, chart, choice, hint, note, reproduce, section, table, tabs
 from .series import merged_count, window_width, windows
 from .study import Study, Variant, mapping, texts
 from .units import (
@@ -313,7 +313,7 @@ def _by_variant(
 
 def utilisation_section(study: Study, figures: Charts) -> str:
     """Compute and links over time."""
-    figure = charts.utilisation(study)
+    figure = charts.utilisation(study, charts_transport.timeline_marks)
     body = ""
     if figure is not None:
         limit = charts.utilisation_limit(study)
@@ -324,15 +324,10 @@ def utilisation_section(study: Study, figures: Charts) -> str:
             + (f" of {time(widths[0])}" if widths and widths[-1] < 1.001 * widths[0] else "")
             + "; all panels share their axes. Drag to zoom in time, double-click to return."
             + (f" A point is the mean of up to {merged} windows." if merged > 1 else "")
+            + (" Marks: frames dropped, and timeouts." if charts_transport.has_losses(study) else "")
         )
         options = charts.link_options(study)
-        if len(options) > 1:
-            buttons = "".join(
-                f'<button type="button" data-option="{html_text(option)}" '
-                f'aria-pressed="{str(i == 0).lower()}">{html_text(option)}</button>'
-                for i, option in enumerate(options)
-            )
-            body += f'<div class="tabs" role="group" data-links="chart-utilisation"><span>Links:</span>{buttons}</div>'
+        body += choice("chart-utilisation", "Links", [(option, option) for option in options])
     body += chart(
         figures,
         "chart-utilisation",

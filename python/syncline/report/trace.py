@@ -1,7 +1,7 @@
 """The trace of one variant in Chrome's trace-event format, which Perfetto opens.
 
-One process per NPU with one thread per track of the table `slices`; the table `windows` becomes
-counters of a process of its own, on top.
+One process per NPU with one thread per track of the table `slices`; the tables `windows` and
+`congestion` become counters of a process of its own, on top.
 
 Viewers keep time in whole nanoseconds and round the start and the length of a slice separately.
 With picoseconds in `ts` and `dur`, rounding could move the end of a slice past the start of the
@@ -35,6 +35,13 @@ _COUNTERS = {
     "sram_bytes": ("SRAM held (bytes)", 1.0),
     "fsm_busy": ("FSMs busy", 1.0),
 }
+_CONGESTION = {
+    "peak_queue_bytes": ("longest queue (bytes)", 1.0),
+    "drops": ("frames dropped (per window)", 1.0),
+    "timeouts": ("timeouts (per window)", 1.0),
+    "pauses": ("pauses asked for (per window)", 1.0),
+}
+"""Counters of a network with a transport. Where windows are merged, a value is their mean."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _TRACK_ORDER = ("compute", "exposed", "background", "collective", "phase")
 
@@ -73,7 +80,7 @@ def build(tables: Mapping[str, Table], name: str, max_bytes: int = 50_000_000) -
     other: dict[str, Any] = {"variant": name, "slices_total": total}
     if problems := check_nesting(kept):
         other |= {"nesting_problems": len(problems), "first_nesting_problem": problems[0]}
-    counters = _Counters.read(tables.get("windows"), _counter_pid(tids))
+    counters = _Counters.read(tables, _counter_pid(tids))
 
     def encode(exact: bool) -> list[str]:
         return [_slice_line(s, tids[s.npu, s.track], exact) for s in kept]
@@ -245,30 +252,38 @@ def _counter_pid(tids: Mapping[Track, int]) -> int:
 
 @dataclass(frozen=True)
 class _Counters:
-    """Window series as counter events."""
+    """Series over windows as counter events."""
 
-    starts_ns: list[int]
+    starts_ns: dict[str, list[int]]
+    """When the windows of a series begin."""
     series: dict[str, list[float | None]]
     pid: int
 
     @classmethod
-    def read(cls, table: Table | None, pid: int) -> _Counters:
-        """The series of the table `windows`; none without it."""
+    def read(cls, tables: Mapping[str, Table], pid: int) -> _Counters:
+        """The series of the tables `windows` and `congestion`; none without them."""
+        found = cls({}, {}, pid)
+        found._add(tables.get("windows"), _COUNTERS, always=("compute", "links"))
+        found._add(tables.get("congestion"), _CONGESTION)
+        return found
+
+    def _add(
+        self, table: Table | None, counters: Mapping[str, tuple[str, float]], always: tuple[str, ...] = ()
+    ) -> None:
         if table is None or "start_ps" not in table.column_names:
-            return cls([], {}, pid)
+            return
         starts = [int(s) // PS_PER_NS for s in table.column("start_ps").to_pylist()]
-        series = {}
-        for column, (title, factor) in _COUNTERS.items():
+        for column, (title, factor) in counters.items():
             if column in table.column_names:
                 values = [number(v) for v in table.column(column).to_pylist()]
-                if any(values) or column in ("compute", "links"):
-                    series[title] = [None if v is None else number(v * factor) for v in values]
-        return cls(starts, series, pid)
+                if any(values) or column in always:
+                    self.series[title] = [None if v is None else number(v * factor) for v in values]
+                    self.starts_ns[title] = starts
 
     @property
     def windows(self) -> int:
-        """Windows of the run."""
-        return len(self.starts_ns) if self.series else 0
+        """The most windows that a series has."""
+        return max(map(len, self.series.values()), default=0)
 
     def lines(self, merged: int) -> list[str]:
         """Events of all counters: means of `merged` windows, without repeated values."""
@@ -276,7 +291,7 @@ class _Counters:
 
     def _lines_of(self, title: str, merged: int) -> Iterator[str]:
         before: float | None = None
-        starts = self.starts_ns[::merged]
+        starts = self.starts_ns[title][::merged]
         for start, value in zip(starts, merge(self.series[title], merged), strict=True):
             shown = 0.0 if value is None else significant(value, 5)
             if shown != before:

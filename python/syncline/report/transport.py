@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import charts_transport as charts
-from . import declared
-from .markup import Charts, Column, chart, hint, section, table
+from . import charts_watched, declared
+from .markup import Charts, Column, chart, choice, hint, section, table, tabs
 from .study import Study, mapping
 from .units import number, percent, time
 
@@ -15,7 +15,7 @@ COUNTS = (
 """Counts of the document that the table `transport` has by the same names."""
 
 
-def transport_section(study: Study, figures: Charts) -> str:
+def transport_section(study: Study, figures: Charts, chosen: int) -> str:
     """Queues, losses and timeouts; absent where no network has a transport."""
     if not charts.has_any(study):
         return ""
@@ -42,7 +42,36 @@ def transport_section(study: Study, figures: Charts) -> str:
         "No message arrived.",
         "Cumulative distribution of completion times and slowdowns of messages",
     )
+    body += watched_part(study, figures, chosen)
     return section("transport", "Queues, losses and timeouts", body)
+
+
+def watched_part(study: Study, figures: Charts, chosen: int) -> str:
+    """Connections over time; absent where none is watched."""
+    watching = [(i, v.name) for i, v in enumerate(study.variants) if v.length(charts_watched.WATCHED)]
+    if not watching:
+        return ""
+    body = "<h3>Watched connections</h3>" + hint(
+        "What the sender knew at each acknowledgement: its window and threshold (TCP) or the rate that is set (DCQCN), "
+        "what was not acknowledged, and the round trip, if one was measured. Drag to zoom in time, double-click to "
+        "return."
+    )
+    left_out = max(charts_watched.left_out(v) for v in study.variants)
+    if left_out:
+        body += hint(
+            f"The first {charts_watched.MOST_CONNECTIONS} connections of a variant; up to {left_out:,} more are in its "
+            f"table `{charts_watched.WATCHED}`."
+        )
+    places = " ".join(f"chart-watched-{i}" for i, _ in watching)
+    body += choice(places, "Connection", [(name, name) for name in charts_watched.offered(study)])
+
+    def panel(i: int) -> str:
+        v = study.variants[i]
+        figure = charts_watched.watched(v, study)
+        label = f"Window, rate and round trips of watched connections of {v.name}"
+        return chart(figures, f"chart-watched-{i}", figure, f"No connection of {v.name} is watched.", label)
+
+    return body + tabs("watched", watching, chosen, panel)
 
 
 def counts_table(study: Study) -> str:
