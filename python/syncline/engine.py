@@ -264,6 +264,11 @@ def table(name: str, columns: Mapping[str, tuple[str, Any]]) -> pa.Table:
             buffers = [pa.py_buffer(ends), pa.py_buffer(characters)]
             texts = pa.LargeStringArray.from_buffers(len(ends) // 8 - 1, *buffers)
             arrays[column] = texts if len(characters) > MOST_TEXT else texts.cast(pa.string())
+        elif kind == "data":
+            ends, content = values
+            arrays[column] = pa.LargeBinaryArray.from_buffers(
+                pa.large_binary(), len(ends) // 8 - 1, [None, pa.py_buffer(ends), pa.py_buffer(content)]
+            )
         elif kind == "optional int":
             numbers, known = values
             buffers = [pa.py_buffer(known), pa.py_buffer(numbers)]

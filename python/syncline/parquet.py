@@ -61,7 +61,7 @@ def read_of_run(path: Path, label: str) -> pa.Table:
     """
     table = read(path, label)
     declared = facts.engine().tables.get(path.stem)
-    known = {} if declared is None else {name: KINDS[column.stored] for name, column in declared.columns.items()}
+    known = {} if declared is None else {name: KINDS.get(c.stored) for name, c in declared.columns.items()}
     other = NUMBER if path.stem == "windows" else None
     problems: list[Problem] = []
     for name in table.column_names:

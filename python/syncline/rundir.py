@@ -6,6 +6,7 @@
     inputs/                     workload files, topology files and plans that the experiment names
     <variant>/tables/*.parquet
     <variant>/trace.json        Chrome trace events
+    <variant>/pcap/*.pcap       what left by ports that are captured
     report.html
 
 Every file is written beside its place and moved there, a variant's directory as a whole. What is readable is
@@ -32,6 +33,7 @@ from syncline import inputs, parquet
 from syncline.document import scalar
 from syncline.engine import Result
 from syncline.errors import InputError, Problem, shown
+from syncline.networks import captures
 from syncline.results import Document, dumps
 from syncline.schedules.planned import PlanFile
 from syncline.schema import documents
@@ -82,6 +84,7 @@ class RunDirectory:
 
     def add(self, variant: Variant, result: Result) -> None:
         """Writes the tables and the trace of a finished variant."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         from syncline.report import trace
@@ -92,7 +95,15 @@ class RunDirectory:
             tables = staging / "tables"
             tables.mkdir()
             for name, table in result.tables.items():
-                pq.write_table(table, tables / f"{name}.parquet")
+                # Files have a place of their own.
+                kept = [
+                    column for column in table.column_names if not pa.types.is_large_binary(table.field(column).type)
+                ]
+                pq.write_table(table.select(kept), tables / f"{name}.parquet")
+            if captures.TABLE in result.tables and result.tables[captures.TABLE].num_rows:
+                (staging / "pcap").mkdir()
+                for name, content in captures.files(result.tables[captures.TABLE]):
+                    (staging / "pcap" / name).write_bytes(content)
             (staging / "trace.json").write_bytes(trace.build(result.tables, variant.name))
             staging.chmod(0o755)
             staging.rename(self.path / variant.name)

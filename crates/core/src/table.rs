@@ -39,6 +39,8 @@ pub enum Unit {
     Index,
     /// A text.
     Text,
+    /// Bytes of a format of their own.
+    Data,
     /// Whether something is so.
     Truth,
     /// Fields of their own.
@@ -56,6 +58,7 @@ impl Unit {
             Unit::Ratio => "ratio",
             Unit::Index => "index",
             Unit::Text => "text",
+            Unit::Data => "data",
             Unit::Truth => "truth value",
             Unit::Record => "record",
         }
@@ -79,6 +82,8 @@ pub enum Values {
     Float(Vec<f64>),
     /// Names.
     Text(Vec<String>),
+    /// Files.
+    Data(Vec<Vec<u8>>),
 }
 
 impl Values {
@@ -89,6 +94,7 @@ impl Values {
             Values::OptionalInt(values) => values.len(),
             Values::Float(values) => values.len(),
             Values::Text(values) => values.len(),
+            Values::Data(values) => values.len(),
         }
     }
 }
@@ -105,6 +111,8 @@ pub enum Stored {
     Float,
     /// Texts.
     Text,
+    /// Bytes.
+    Data,
 }
 
 /// A column as it is declared.
@@ -204,7 +212,7 @@ macro_rules! filled {
     };
 }
 
-filled!(i64 => Int, Option<i64> => OptionalInt, f64 => Float, String => Text);
+filled!(i64 => Int, Option<i64> => OptionalInt, f64 => Float, String => Text, Vec<u8> => Data);
 
 impl<T> Filled for Option<Vec<T>>
 where

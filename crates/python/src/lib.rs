@@ -140,8 +140,12 @@ fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> 
             }
             Values::Float(values) => dict.set_item(name, ("float", bytes(py, values, |v| v.to_le_bytes())?))?,
             Values::Text(values) => {
-                let ends = bytes(py, &text_ends(values), |v| v.to_le_bytes())?;
+                let ends = bytes(py, &ends(values.iter().map(String::len)), |v| v.to_le_bytes())?;
                 dict.set_item(name, ("text", (ends, PyBytes::new(py, values.concat().as_bytes()))))?;
+            }
+            Values::Data(values) => {
+                let ends = bytes(py, &ends(values.iter().map(Vec::len)), |v| v.to_le_bytes())?;
+                dict.set_item(name, ("data", (ends, PyBytes::new(py, &values.concat()))))?;
             }
         }
     }
@@ -163,11 +167,11 @@ fn validity(values: &[Option<i64>]) -> Vec<u8> {
     values.chunks(8).map(byte).collect()
 }
 
-/// Where texts begin and end that stand one behind the other, as Arrow has it: one number more than there are texts.
-fn text_ends(values: &[String]) -> Vec<i64> {
-    let lengths = values.iter().map(|v| v.len() as i64);
+/// Where values of such lengths begin and end that stand one behind the other, as Arrow has it: one number more than there are
+/// values.
+fn ends(lengths: impl Iterator<Item = usize>) -> Vec<i64> {
     let ends = lengths.scan(0, |end, len| {
-        *end += len;
+        *end += len as i64;
         Some(*end)
     });
     iter::once(0).chain(ends).collect()

@@ -213,7 +213,7 @@ impl WithNetwork for OnNetwork<'_> {
             changes: conditions::changes(spec, &*plan.fabric, network)?,
             attributes: conditions::attributes(spec, &*plan.fabric, network)?,
         };
-        network.check(&needs)?;
+        network.check(&*plan.fabric, &needs)?;
         let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
         let run = Run { spec, plan, network: make, traced: &traced, goal };
         spec.endpoint.build(rooms, run).map_err(|refusal| blamed(spec, refusal))?

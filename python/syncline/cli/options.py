@@ -151,6 +151,7 @@ def forced(
     backend: str | None,
     fold: str | None,
     padding: str | None,
+    pcap: Sequence[str] | None = None,
 ) -> list[Override]:
     """Flags that hold for every variant, whatever the file says."""
     from syncline.schema.merge import parse_override
@@ -170,7 +171,18 @@ def forced(
         settings.append((f"collective.padding={padding}", "--padding"))
     if fold is not None:
         settings.append((f"fold={fold}", "--fold"))
-    return [parse_override(setting, label) for setting, label in settings]
+    captured = [] if not pcap else [listed_override(("network", "capture"), pcap, "--pcap")]
+    return [*(parse_override(setting, label) for setting, label in settings), *captured]
+
+
+def listed_override(path: tuple[str, ...], values: Sequence[str], label: str) -> Override:
+    """What a flag that may be repeated changes of an experiment file: a list."""
+    from syncline.document import Origin, Scalar
+    from syncline.document import Sequence as Items
+    from syncline.schema.merge import Override
+
+    origin = Origin("command line", None, label)
+    return Override(path, Items([Scalar(value, origin) for value in values], origin))
 
 
 def baseline_override(name: str) -> Override:

@@ -31,6 +31,14 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Write tables, traces and a report into this directory.")] = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
+    pcap: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PORT",
+            help="Capture what leaves by a port of an ethernet network into the directory of --out: npu N or switch N "
+            'for all of its ports, or "npu N: PORT".',
+        ),
+    ] = None,
     seed: options.Seed = 0,
     fold: options.Fold = None,
     padding: options.Padding = None,
@@ -50,10 +58,16 @@ def run(
       syncline run ace/resnet50 --out runs/resnet50
       syncline run my.yaml --set training.iterations=4 --set variants.SMs.npu.sms=40
       syncline run my.yaml --backend analytical --json > result.json
+      syncline run my.yaml --pcap "npu 0" --pcap "switch 0" --out runs/captured
 
     Flags such as --chunk apply to every variant. --set changes the file, so variants can override it.
     """
     problems = options.common_problems(threads=threads, seed=seed)
+    if pcap and out is None:
+        from syncline.errors import command_line
+
+        message = "captures need a directory to be written to"
+        problems += command_line("--pcap", pcap[0], message, "--pcap PORT with --out DIR").problems
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
@@ -62,6 +76,7 @@ def run(
         backend=backend,
         fold=fold,
         padding=padding,
+        pcap=pcap,
     )
     study, previews = _load(experiment, set_, forced, problems, seed=seed, baseline=baseline, quiet=quiet)
 
@@ -195,11 +210,13 @@ def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
 
 def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
     from syncline import comparison, ideal_bound, results
+    from syncline.networks import captures
 
     complete = len(outcomes.results) == len(study.variants)
     warnings = list(study.warnings)
     for variant, result in outcomes.results:
-        warnings += [f"{variant.name}: {warning}" for warning in result.summary["warnings"]]
+        found = [*result.summary["warnings"], *captures.notes_of(result.tables)]
+        warnings += [f"{variant.name}: {warning}" for warning in found]
     status = "complete" if complete else "partial"
     seen = {variant.name: result.summary for variant, result in outcomes.results}
     document = results.document(study.variants, seed=seed, status=status, warnings=warnings, seen=seen)

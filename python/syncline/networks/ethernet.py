@@ -10,8 +10,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 
 from syncline import quantities
 from syncline.fabric import graph, hardware
+from syncline.networks import captures
 from syncline.networks.analytical import AnalyticalNetwork
 from syncline.networks.base import NetworkSection
+from syncline.networks.captures import NamedPort
 from syncline.networks.faults import Fault, NamedNpu, changes, number
 from syncline.networks.flow import FlowNetwork
 from syncline.networks.packet import Buffer
@@ -163,6 +165,8 @@ class EthernetNetwork(NetworkSection):
         default=[]
     )
     """Sender and receiver of connections whose window, rate and round trips are recorded over time."""
+    capture: Annotated[list[NamedPort], Field(max_length=100)] = Field(default=[])
+    """Ports of which what leaves is written to the directory of a run, as files of captured packets (pcap)."""
     faults: Annotated[list[Fault], Field(max_length=1000)] = Field(default=[])
     """Links that go down, slow down or lose frames, and slow nodes."""
 
@@ -175,6 +179,7 @@ class EthernetNetwork(NetworkSection):
         "min_rto_ps": "min_rto",
         "delayed_ack_timeout_ps": "delayed_ack_timeout",
         "headroom_bytes": "headroom",
+        "captured": "capture",
     }
     PER_MESSAGE: ClassVar = 3.0
     EVENTS_PER_S: ClassVar = 6_000_000
@@ -306,6 +311,7 @@ class EthernetNetwork(NetworkSection):
             "roce": self._roce(),
             "switching": self._switching(),
             "watched": [[number(end, 0) for end in pair] for pair in self.watch],
+            "captured": captures.specification(self.capture),
             "segment_bytes": self.settled("segment"),
             "overhead_bytes": self.settled("overhead"),
             "buffer_bytes": self.buffer,

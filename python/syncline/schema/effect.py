@@ -43,6 +43,7 @@ RECORDED: Final = frozenset(
         "npu.memory",  # what needs more than there is is warned of, and no slower
         "network.mode",  # how packets are moved, which is exact
         "network.watch",  # what is recorded of connections
+        "network.capture",  # and of ports
     }
 )
 """Fields that change no result, whatever they are."""

@@ -4,7 +4,7 @@ use super::link::Marking;
 use super::roce::RoceConfig;
 use super::switching::SwitchingConfig;
 use super::tcp::TcpConfig;
-use syncline_core::{NodeId, Ps};
+use syncline_core::{NodeId, PortId, Ps};
 
 /// Which of several equally good ways frames take. Acknowledgements go back over the links that the first frame of their
 /// connection took.
@@ -42,6 +42,8 @@ pub struct EthernetConfig {
     pub balancing: Balancing,
     /// Connections between these nodes are sampled.
     pub watched: Vec<(NodeId, NodeId)>,
+    /// What leaves by these ports is recorded.
+    pub captured: Vec<(NodeId, PortId)>,
     /// What random numbers depend on.
     pub seed: u64,
     /// The length of the windows in which the use of links is collected.
@@ -70,6 +72,7 @@ impl EthernetConfig {
         connection_per_pair: false,
         balancing: Balancing::PerConnection,
         watched: Vec::new(),
+        captured: Vec::new(),
         seed: 0,
         window: Ps(1_000_000),
     };

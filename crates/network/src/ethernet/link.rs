@@ -104,6 +104,9 @@ pub struct Link {
     busy: Busy,
     /// Of a million frames so many get lost on the wire, and how many have been drawn.
     loss: Option<Box<(u32, u64)>>,
+    /// Whether what leaves is recorded, and up to where in the ring that has been done.
+    pub is_captured: bool,
+    captured: u32,
 }
 
 /// What a link is like from some time on.
@@ -138,6 +141,8 @@ impl Link {
             counts: Counts::default(),
             busy: Busy::default(),
             loss: None,
+            is_captured: false,
+            captured: 0,
         }
     }
 
@@ -336,6 +341,7 @@ impl Link {
         let all: Vec<Queued> = (0..held as u32).map(|i| *self.at(self.arriving.wrapping_add(i))).collect();
         let nothing = Queued { frame: Frame::NOTHING, leaves: NEVER };
         (self.leaving, self.end) = (self.leaving.wrapping_sub(self.arriving), held as u32);
+        self.captured = self.captured.wrapping_sub(self.arriving);
         self.arriving = 0;
         self.ring = all;
         self.ring.resize((2 * held).max(4), nothing);
@@ -352,6 +358,17 @@ impl Link {
         self.arriving = self.arriving.wrapping_add(1);
         let next = if self.arriving == self.end { NEVER } else { self.arrives(self.at(self.arriving)) };
         (frame, next)
+    }
+
+    /// Frames that have begun to leave since this was last asked, and when each did. To be asked before any of them arrives or
+    /// the link becomes another one.
+    pub fn begun(&mut self, now: u64, mut record: impl FnMut(u64, Frame)) {
+        self.waiting(now);
+        while self.captured != self.leaving {
+            let Queued { frame, leaves } = *self.at(self.captured);
+            record(leaves, frame);
+            self.captured = self.captured.wrapping_add(1);
+        }
     }
 
     /// Bytes that waited when that was last worked out: when the last frame was taken.

@@ -7,6 +7,7 @@
 //! The backend has an inner queue ([`clock`], and a heap of timers), and runs ahead of the driver as long as nothing else can
 //! happen: until the time of the driver's next event, or until a message has arrived, which the driver hears of at that time.
 
+mod capture;
 mod clock;
 pub mod config;
 mod connection;
@@ -32,6 +33,7 @@ use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Segment, Tra
 use crate::messages::Messages;
 use crate::usage::LinkUsage;
 use crate::wait_text;
+use capture::Captures;
 use clock::{NEVER, Tournament};
 use connection::{Line, Listener, Stage};
 use frame::{ACK, CWR, ECT, Frame, NONE};
@@ -128,6 +130,8 @@ pub struct Ethernet<F> {
     /// When a frame has last arrived, and for how long nothing was on any link until a timer expired.
     active_at: u64,
     stalled: u64,
+    /// What is recorded of what leaves by some ports.
+    captures: Option<Box<Captures>>,
     /// When the run was over.
     ended: Ps,
     usage: LinkUsage,
@@ -169,8 +173,10 @@ impl<F: Fabric> Ethernet<F> {
             true => fabric.first_link(NodeId(fabric.npus())),
             false => fabric.links(),
         };
+        let mut links: Vec<Link> = all_links(&fabric).map(link).collect();
+        let captures = Captures::new(&fabric, &config.captured, &mut links);
         Ethernet {
-            links: all_links(&fabric).map(link).collect(),
+            links,
             clock: Tournament::new(fabric.links().max(1)),
             switching,
             roce: config.roce.map(|roce| Box::new(Roce::new(roce))),
@@ -202,6 +208,7 @@ impl<F: Fabric> Ethernet<F> {
             dropped_payload: 0,
             active_at: 0,
             stalled: 0,
+            captures,
             ended: Ps::ZERO,
             usage: LinkUsage::new(&fabric, config.window),
             hops: 0,
@@ -219,6 +226,9 @@ impl<F: Fabric> Ethernet<F> {
     fn change(&mut self, now: u64, change: u32) {
         let (node, port, to) = self.changes[change as usize];
         let number = self.fabric.first_link(node) + u32::from(port.0);
+        if self.links[number as usize].is_captured {
+            self.capture(now, number);
+        }
         let mut lost = Vec::new();
         let next = self.links[number as usize].change(now, to, |frame| lost.push(frame));
         self.clock.set(number, next);
@@ -262,7 +272,12 @@ impl<F: Fabric> Ethernet<F> {
                     line.sender.written += len;
                     line.sender.written
                 }
-                Some(roce) => roce.senders[at].post(len),
+                Some(roce) => {
+                    if let Some(captures) = &mut self.captures {
+                        captures.post(number, len, roce.config.segment);
+                    }
+                    roce.senders[at].post(len)
+                }
                 None => line.sender.write(now, len, &self.config.tcp),
             };
             self.writes.append(&mut self.messages[at], message, end, now.0);
@@ -365,6 +380,9 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(always)]
     fn arrive(&mut self, now: u64, number: u32) {
         self.hops += 1;
+        if self.links[number as usize].is_captured {
+            self.capture(now, number);
+        }
         let link = &mut self.links[number as usize];
         let (mut frame, next) = link.arrive();
         let is_lost = link.loses(frame);
@@ -546,6 +564,9 @@ impl<F: Fabric> Network for Ethernet<F> {
     fn finish(&mut self, now: Ps) {
         self.ended = now;
         for number in 0..self.links.len() {
+            if self.links[number].is_captured {
+                self.capture(now.0, number as u32);
+            }
             if let Some((busy, to)) = self.links[number].rest() {
                 self.usage.add_frames(number as u32, busy, to.min(now.0));
             }

@@ -165,6 +165,22 @@ syncline_core::table! {
     }
 }
 
+syncline_core::table! {
+    /// A row for every port of which what left was recorded.
+    "captures" => CapturedPorts {
+        /// The node whose port it is.
+        node: Vec<String> as Text,
+        /// The output port of that node.
+        port: Vec<String> as Text,
+        /// Frames that are in the file.
+        frames: Vec<i64> as Count,
+        /// Frames that left when the file was full.
+        left_out: Vec<i64> as Count,
+        /// What left in the format of libpcap with nanoseconds.
+        file: Vec<Vec<u8>> as Data,
+    }
+}
+
 /// The most connections of the table of flows.
 const MOST_FLOWS: usize = 1 << 16;
 
@@ -178,6 +194,7 @@ pub fn all() -> Vec<&'static Declaration> {
         Slowdowns::DECLARATION,
         Flows::DECLARATION,
         Watched::DECLARATION,
+        CapturedPorts::DECLARATION,
     ]
 }
 
@@ -200,7 +217,22 @@ pub fn fill<F: Fabric>(net: &Ethernet<F>) -> Vec<Table> {
     let tables = [totals(net).into_table(), queues(net).into_table(), congestion(net).into_table()];
     let of_flows =
         [completions.into_table(), slowdowns.into_table(), flows(net).into_table(), watched(net).into_table()];
-    tables.into_iter().chain(of_flows).collect()
+    tables.into_iter().chain(of_flows).chain([captures(net).into_table()]).collect()
+}
+
+fn captures<F: Fabric>(net: &Ethernet<F>) -> CapturedPorts {
+    let mut table = CapturedPorts::default();
+    let Some(captures) = &net.captures else { return table };
+    let mut all = all_links(&net.fabric).zip(0..);
+    for captured in &captures.ports {
+        let Some(((node, port), _)) = all.find(|&(_, link)| link == captured.link) else { break };
+        table.node.push(net.fabric.node_name(node));
+        table.port.push(net.fabric.port_name(node, port));
+        table.frames.push(number(captured.frames));
+        table.left_out.push(number(captured.left_out));
+        table.file.push(captured.file.clone());
+    }
+    table
 }
 
 fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {

@@ -4,7 +4,7 @@ use super::{BuildNetwork, NetworkModel, NetworkNeeds};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_core::table::Declaration;
-use syncline_core::{NodeId, Ps, Rate, Refusal};
+use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
 use syncline_network::ethernet::config::Balancing;
 use syncline_network::ethernet::link::{Condition, Marking};
 use syncline_network::ethernet::roce::dcqcn::DcqcnConfig;
@@ -19,6 +19,10 @@ use syncline_topology::Fabric;
 /// The largest frame, in bytes.
 const LARGEST_FRAME: u32 = 65_535;
 
+/// The most ports of which what leaves is recorded, and the most names of ports in a message.
+const MOST_CAPTURED: usize = 256;
+const MOST_NAMES: usize = 12;
+
 /// Switches with output queues, and TCP or RoCE.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +31,8 @@ pub struct EthernetSpec {
     pub local_classes: Vec<String>,
     /// NPUs between which connections are sampled: sender and receiver.
     pub watched: Vec<(u32, u32)>,
+    /// Ports of which what leaves is recorded.
+    pub captured: Vec<CaptureSpec>,
     /// RoCE instead of TCP, of which several settings have no meaning then.
     pub roce: Option<Box<RoceSpec>>,
     /// How links are served frame by frame; `None` for first come, first served, with a buffer for each port.
@@ -69,6 +75,28 @@ pub struct EthernetSpec {
     pub dialect: DialectSpec,
     /// Whether the window falls back after an idle time.
     pub idle_restart: bool,
+}
+
+/// Ports of which what leaves is recorded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureSpec {
+    /// What kind of node they are of.
+    pub of: NodeKind,
+    /// The number of the node among those of its kind.
+    pub number: u32,
+    /// The name of a port; `None` for all ports that have a transport.
+    pub port: Option<String>,
+}
+
+/// Kinds of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// An NPU.
+    Npu,
+    /// Everything else, which forwards.
+    Switch,
 }
 
 /// What RoCE is like beyond what it has in common with TCP.
@@ -229,6 +257,7 @@ impl EthernetSpec {
             marking,
             connection_per_pair: self.connection_per_pair,
             balancing: if self.sprays { Balancing::PerFrame } else { Balancing::PerConnection },
+            captured: self.captures(fabric).unwrap_or_default(),
             watched: self.watched.iter().map(|&(src, dst)| (NodeId(src), NodeId(dst))).collect(),
             seed: needs.seed,
             window: needs.window,
@@ -298,11 +327,62 @@ impl EthernetSpec {
     }
 }
 
+impl EthernetSpec {
+    /// The ports of which what leaves is recorded.
+    fn captures(&self, fabric: &dyn Fabric) -> Result<Vec<(NodeId, PortId)>, Refusal> {
+        let mut found = Vec::new();
+        let classes = fabric.class_names();
+        for (i, CaptureSpec { of, number, port: name }) in self.captured.iter().enumerate() {
+            let refusal = |message: String| Refusal::of(&format!("network.captured.{i}"), message);
+            let npus = fabric.npus();
+            let (before, of_kind, kind) = match of {
+                NodeKind::Npu => (0, npus, "npu"),
+                NodeKind::Switch => (npus, fabric.nodes() - npus, "switch"),
+            };
+            if *number >= of_kind {
+                let accepted = match of_kind {
+                    0 => "an NPU: there are no switches".to_string(),
+                    _ => format!("{kind} 0 to {kind} {}", of_kind - 1),
+                };
+                return Err(refusal(format!("there is no {kind} {number}")).accepting(accepted));
+            }
+            let node = NodeId(before + number);
+            let has_transport =
+                |port: &PortId| !self.local_classes.contains(&classes[usize::from(fabric.link(node, *port).class)]);
+            let known: Vec<PortId> = (0..fabric.ports(node)).map(PortId).filter(has_transport).collect();
+            let before = found.len();
+            let is_meant = |port: &&PortId| name.as_ref().is_none_or(|name| fabric.port_name(node, **port) == *name);
+            found.extend(known.iter().filter(is_meant).map(|&port| (node, port)));
+            if found.len() == before {
+                let who = fabric.node_name(node);
+                let message = match name {
+                    Some(name) => format!("{who} has no port {name:?} with a transport"),
+                    None => format!("{who} has no port with a transport"),
+                };
+                let names: Vec<String> =
+                    known.iter().take(MOST_NAMES).map(|&port| fabric.port_name(node, port)).collect();
+                let accepted = match names.is_empty() {
+                    true => "another node, between machines".to_string(),
+                    false if known.len() > names.len() => format!("{} and others", names.join(", ")),
+                    false => names.join(", "),
+                };
+                return Err(refusal(message).accepting(accepted));
+            }
+        }
+        if found.len() > MOST_CAPTURED {
+            let message = format!("what leaves by {} ports would be recorded", found.len());
+            return Err(Refusal::of("network.captured", message).accepting(format!("up to {MOST_CAPTURED} ports")));
+        }
+        Ok(found)
+    }
+}
+
 impl Default for EthernetSpec {
     fn default() -> EthernetSpec {
         EthernetSpec {
             local_classes: Vec::new(),
             watched: Vec::new(),
+            captured: Vec::new(),
             roce: None,
             switching: None,
             segment_bytes: 1448,
@@ -357,7 +437,7 @@ impl NetworkModel for EthernetSpec {
 impl BuildNetwork for EthernetSpec {
     type Network = Ethernet<Arc<dyn Fabric>>;
 
-    fn check(&self, needs: &NetworkNeeds) -> Result<(), Refusal> {
+    fn check(&self, fabric: &dyn Fabric, needs: &NetworkNeeds) -> Result<(), Refusal> {
         let at_least = |field: &str, value: u64, least: u64, message: &str| match value < least {
             true => Err(Refusal::of(&format!("network.{field}"), message).at_least(least)),
             false => Ok(()),
@@ -388,6 +468,7 @@ impl BuildNetwork for EthernetSpec {
             )?;
         }
         self.check_served(largest.into())?;
+        self.captures(fabric)?;
         for (i, stated) in needs.attributes.iter().enumerate() {
             if stated.value < u64::from(largest) {
                 let message = format!("a buffer of {} B per port holds no full frame", stated.value);

@@ -83,11 +83,11 @@ pub trait BuildNetwork: NetworkModel {
     /// The backend.
     type Network: Network<Event: Timer<Layer = NetworkEvent>> + 'static;
 
-    /// Whether it can be what a run needs, without building it.
+    /// Whether it can be what a run needs on a fabric, without building it.
     ///
     /// # Errors
     /// A [`Refusal`] of a field of the description.
-    fn check(&self, _needs: &NetworkNeeds) -> Result<(), Refusal> {
+    fn check(&self, _fabric: &dyn Fabric, _needs: &NetworkNeeds) -> Result<(), Refusal> {
         Ok(())
     }
 

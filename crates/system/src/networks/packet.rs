@@ -117,7 +117,7 @@ impl NetworkModel for PacketSpec {
 impl BuildNetwork for PacketSpec {
     type Network = Packet<Arc<dyn Fabric>>;
 
-    fn check(&self, needs: &NetworkNeeds) -> Result<(), Refusal> {
+    fn check(&self, _: &dyn Fabric, needs: &NetworkNeeds) -> Result<(), Refusal> {
         if needs.classes > 1 && !needs.transit {
             // The routers' own rules against deadlock need all channels.
             let message = "the routers of the packet backend do not forward for an ACE that carries out rings beside \

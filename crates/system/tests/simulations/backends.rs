@@ -31,7 +31,7 @@ impl WithNetwork for Feed {
             changes: vec![],
             attributes: vec![],
         };
-        network.check(&needs).unwrap_or_else(|refusal| panic!("{refusal}"));
+        network.check(&*fabric, &needs).unwrap_or_else(|refusal| panic!("{refusal}"));
         let mut net = network.build(fabric, &needs);
         let (mut queue, mut out) = (EventQueue::new(), Vec::new());
         let message = Message {

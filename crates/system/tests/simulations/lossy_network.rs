@@ -88,7 +88,7 @@ impl NetworkModel for LossySpec {
 impl BuildNetwork for LossySpec {
     type Network = Lossy;
 
-    fn check(&self, needs: &NetworkNeeds) -> Result<(), Refusal> {
+    fn check(&self, _: &dyn Fabric, needs: &NetworkNeeds) -> Result<(), Refusal> {
         if let Some(at) = needs.attributes.iter().position(|attribute| attribute.value > 100) {
             let refusal = Refusal::of(&format!("attributes.{at}.value"), "of a hundred packets no more can get lost");
             return Err(refusal.accepting("0 to 100"));
