@@ -1,5 +1,6 @@
 //! What the network is like.
 
+use super::background::Source;
 use super::link::Marking;
 use super::roce::RoceConfig;
 use super::switching::SwitchingConfig;
@@ -42,6 +43,8 @@ pub struct EthernetConfig {
     pub balancing: Balancing,
     /// Connections between these nodes are sampled.
     pub watched: Vec<(NodeId, NodeId)>,
+    /// Traffic beside that of the run.
+    pub background: Vec<Source>,
     /// What leaves by these ports is recorded.
     pub captured: Vec<(NodeId, PortId)>,
     /// What random numbers depend on.
@@ -72,6 +75,7 @@ impl EthernetConfig {
         connection_per_pair: false,
         balancing: Balancing::PerConnection,
         watched: Vec::new(),
+        background: Vec::new(),
         captured: Vec::new(),
         seed: 0,
         window: Ps(1_000_000),

@@ -71,10 +71,14 @@ impl<F: Fabric> Ethernet<F> {
         let (at, owner) = (connection as usize, self.stages[connection as usize].owner as usize);
         while self.listeners[at].receiver.next >= self.writes.next_end(&self.messages[owner]) {
             let Some((message, written)) = self.writes.arrive(&mut self.messages[owner]) else { break };
+            let alone = u128::from(self.alone(owner as u32, message.len.0)).max(1);
+            let slowdown = u64::try_from(u128::from(now - written) * 1000 / alone).unwrap_or(u64::MAX);
+            if self.flow_finished(owner as u32, message.len.0, now - written, slowdown) {
+                continue;
+            }
             self.books.delivered += message.len.0;
             self.completions.add(Ps(now - written));
-            let alone = u128::from(self.alone(owner as u32, message.len.0)).max(1);
-            self.slowdowns.add(Ps(u64::try_from(u128::from(now - written) * 1000 / alone).unwrap_or(u64::MAX)));
+            self.slowdowns.add(Ps(slowdown));
             self.report(now, arrived(&message, self.ways[at], Ps(now)));
         }
         self.listeners[at].ended_at = now;
@@ -134,6 +138,7 @@ impl<F: Fabric> Ethernet<F> {
         match timer {
             Timer::Retransmission => self.expire(now, time, number),
             Timer::Change => self.change(now, number),
+            Timer::Flow => self.begin_flow(now, number),
             Timer::Acknowledgement => {
                 let listener = &mut self.listeners[number as usize];
                 if listener.armed == time {
@@ -197,7 +202,11 @@ impl<F: Fabric> Ethernet<F> {
             let Stage { owner, last, .. } = self.stages[number as usize];
             // Whatever of it is still under way counts for nothing.
             self.listeners[last as usize].boundary = NO_END;
+            let is_flow = self.flow_failed(self.stages[number as usize]);
             for message in self.writes.give_up(&mut self.messages[owner as usize]) {
+                if is_flow {
+                    continue;
+                }
                 self.books.failed += message.len.0;
                 let why = crate::Loss::Unanswered { tries: tries + 1 };
                 self.report(now, NetOut::Failed { at: message.src, tag: message.tag, why });

@@ -7,6 +7,7 @@
 //! The backend has an inner queue ([`clock`], and a heap of timers), and runs ahead of the driver as long as nothing else can
 //! happen: until the time of the driver's next event, or until a message has arrived, which the driver hears of at that time.
 
+pub mod background;
 mod capture;
 mod clock;
 pub mod config;
@@ -33,6 +34,7 @@ use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Segment, Tra
 use crate::messages::Messages;
 use crate::usage::LinkUsage;
 use crate::wait_text;
+use background::Background;
 use capture::Captures;
 use clock::{NEVER, Tournament};
 use connection::{Line, Listener, Stage};
@@ -78,6 +80,8 @@ enum Timer {
     Acknowledgement,
     /// A change of a link, by its place in the list.
     Change,
+    /// A flow beside the run begins, by the number of what makes it.
+    Flow,
 }
 
 /// The Ethernet backend on a fabric.
@@ -130,6 +134,8 @@ pub struct Ethernet<F> {
     /// When a frame has last arrived, and for how long nothing was on any link until a timer expired.
     active_at: u64,
     stalled: u64,
+    /// Flows beside the run, if there are any.
+    background: Option<Box<Background>>,
     /// What is recorded of what leaves by some ports.
     captures: Option<Box<Captures>>,
     /// When the run was over.
@@ -175,7 +181,8 @@ impl<F: Fabric> Ethernet<F> {
         };
         let mut links: Vec<Link> = all_links(&fabric).map(link).collect();
         let captures = Captures::new(&fabric, &config.captured, &mut links);
-        Ethernet {
+        let sources = config.background.clone();
+        let mut network = Ethernet {
             links,
             clock: Tournament::new(fabric.links().max(1)),
             switching,
@@ -208,13 +215,16 @@ impl<F: Fabric> Ethernet<F> {
             dropped_payload: 0,
             active_at: 0,
             stalled: 0,
+            background: None,
             captures,
             ended: Ps::ZERO,
             usage: LinkUsage::new(&fabric, config.window),
             hops: 0,
             fabric,
             config,
-        }
+        };
+        network.add_background(&sources);
+        network
     }
 
     /// A link becomes another one at some time. Of several changes of a link at one time the last counts.
@@ -250,6 +260,7 @@ impl<F: Fabric> Ethernet<F> {
 
     /// A message whose bytes are all there.
     fn launch<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        self.go_on_to(now.0);
         self.catch_up(now.0);
         self.books.accepted += message.len.0;
         let number = self.connection(message.connection());
@@ -263,31 +274,38 @@ impl<F: Fabric> Ethernet<F> {
             }
             self.report(now.0, arrived(&message, self.ways[at], now));
         } else {
-            // An empty message is a byte of the connection, which is not payload.
-            let len = message.len.0.max(1);
-            let stage = self.stages[at];
-            line.began_at = line.began_at.min(now.0);
-            let end = match &mut self.roce {
-                _ if stage.is_local => {
-                    line.sender.written += len;
-                    line.sender.written
-                }
-                Some(roce) => {
-                    if let Some(captures) = &mut self.captures {
-                        captures.post(number, len, roce.config.segment);
-                    }
-                    roce.senders[at].post(len)
-                }
-                None => line.sender.write(now, len, &self.config.tcp),
-            };
-            self.writes.append(&mut self.messages[at], message, end, now.0);
-            line.left_at = line.left_at.min(end);
-            let listener = &mut self.listeners[stage.last as usize];
-            listener.boundary = listener.boundary.min(end);
-            self.pump(now.0, number);
+            self.post(now.0, number, message);
         }
         let next = if self.outbox.is_empty() { self.next_time() } else { now.0 };
         self.call_at(next, q);
+    }
+
+    /// A connection gets a message.
+    fn post(&mut self, now: u64, number: u32, message: Message) {
+        let at = number as usize;
+        // An empty message is a byte of the connection, which is not payload.
+        let len = message.len.0.max(1);
+        let stage = self.stages[at];
+        let line = &mut self.lines[at];
+        line.began_at = line.began_at.min(now);
+        let end = match &mut self.roce {
+            _ if stage.is_local => {
+                line.sender.written += len;
+                line.sender.written
+            }
+            Some(roce) => {
+                if let Some(captures) = &mut self.captures {
+                    captures.post(number, len, roce.config.segment);
+                }
+                roce.senders[at].post(len)
+            }
+            None => line.sender.write(Ps(now), len, &self.config.tcp),
+        };
+        self.writes.append(&mut self.messages[at], message, end, now);
+        line.left_at = line.left_at.min(end);
+        let listener = &mut self.listeners[stage.last as usize];
+        listener.boundary = listener.boundary.min(end);
+        self.pump(now, number);
     }
 
     /// Links have changed, perhaps before anything was sent.
@@ -516,7 +534,7 @@ impl<F: Fabric> Network for Ethernet<F> {
             out.append(&mut self.outbox);
             next = self.next_time();
         }
-        if next != NEVER {
+        if next != NEVER && !(out.is_empty() && self.only_flows_are_left(q.next_time())) {
             self.call_at(next, q);
         }
     }
@@ -525,7 +543,7 @@ impl<F: Fabric> Network for Ethernet<F> {
         let mut waits: Vec<Wait> =
             self.unfed.unfed().map(|m| wait_text::unfed(&self.fabric, &m.message, m.fed())).collect();
         waits.extend(self.pauses());
-        for (at, writes) in self.messages.iter().enumerate() {
+        for (at, writes) in self.messages.iter().enumerate().filter(|&(at, _)| !self.is_flow(at as u32)) {
             if let Some(write) = self.writes.waiting(writes).next() {
                 let una = self.roce.as_ref().map_or(self.lines[at].sender.una, |roce| roce.senders[at].una);
                 let stage = self.stages[at];
@@ -546,8 +564,9 @@ impl<F: Fabric> Network for Ethernet<F> {
     }
 
     fn wire(&self) -> Wire {
+        let beside = self.background.as_ref().map_or(0, |background| background.begun_bytes);
         Wire {
-            sent: self.books.accepted + self.counts.resent_bytes,
+            sent: self.books.accepted + beside + self.counts.resent_bytes,
             dropped: self.dropped_payload,
             resent: self.counts.resent_bytes,
         }

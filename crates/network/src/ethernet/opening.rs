@@ -21,12 +21,18 @@ impl<F: Fabric> Ethernet<F> {
         if let Some(&number) = self.known.get(&key) {
             return number;
         }
+        let number = self.open_connection(key, true);
+        self.known.insert(key, number);
+        number
+    }
+
+    /// Opens a connection, which may be watched.
+    pub(super) fn open_connection(&mut self, key: Connection, may_be_watched: bool) -> u32 {
         let number = self.lines.len() as u32;
         let (route, spread) = self.balance(key);
         let ways = self.paths.of(&self.fabric, key.src, route);
-        self.known.insert(key, number);
         let parts = self.parts(ways);
-        let watched = self.config.watched.contains(&(key.src, ways.end));
+        let watched = may_be_watched && self.config.watched.contains(&(key.src, ways.end));
         if let [(is_local, ways)] = parts[..] {
             self.open_line(Stage::only(number, is_local), ways);
             self.lines[number as usize].spread = spread;

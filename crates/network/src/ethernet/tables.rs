@@ -1,8 +1,10 @@
 //! What the backend has counted, as tables of a run.
 
 use super::Ethernet;
+use super::background::Background;
 use super::clock::NEVER;
 use super::rdma::Roce;
+use super::round_trips::RoundTrips;
 use syncline_core::table::{Declaration, Declared, Table};
 use syncline_core::{NodeId, Ps};
 use syncline_topology::{Fabric, all_links};
@@ -46,6 +48,18 @@ syncline_core::table! {
         forwarded_bytes: Vec<i64> as Bytes,
         /// The longest queue at any output of a switch.
         max_queue_bytes: Vec<i64> as Bytes,
+        /// Flows beside the run that have begun.
+        background_flows: Vec<i64> as Count,
+        /// Flows beside the run that have arrived completely.
+        background_finished: Vec<i64> as Count,
+        /// Flows beside the run whose connection was given up.
+        background_failed: Vec<i64> as Count,
+        /// Flows beside the run that would have been more than a run may have.
+        background_left_out: Vec<i64> as Count,
+        /// Payload of all flows beside the run that have begun.
+        background_bytes: Vec<i64> as Bytes,
+        /// Payload of flows beside the run that have arrived completely.
+        background_finished_bytes: Vec<i64> as Bytes,
         /// Round trips that were measured.
         rtt_samples: Vec<i64> as Count,
         /// The time that half of them did not exceed; null if there are none.
@@ -104,6 +118,8 @@ syncline_core::table! {
 syncline_core::table! {
     /// A row for every length of time that messages took from being written to their arrival, to within one per cent.
     "completions" => Completions {
+        /// Whether they are of the run, or flows beside it.
+        kind: Vec<String> as Text,
         /// How long it is.
         time_ps: Vec<i64> as Picoseconds,
         /// Messages that took so long.
@@ -114,6 +130,8 @@ syncline_core::table! {
 syncline_core::table! {
     /// A row for every slowdown of messages, to within one per cent.
     "slowdowns" => Slowdowns {
+        /// Whether messages are of the run, or flows beside it.
+        kind: Vec<String> as Text,
         /// How many times as long they took as alone, with no window that limits them.
         slowdown: Vec<f64> as Ratio,
         /// Messages of which that is so.
@@ -122,8 +140,10 @@ syncline_core::table! {
 }
 
 syncline_core::table! {
-    /// A row for each of the first connections that were used.
+    /// A row for each of the first connections that were used, those of flows beside the run last.
     "flows" => Flows {
+        /// Whether it is a connection of the run, or that of a flow beside it.
+        kind: Vec<String> as Text,
         /// The node that sends.
         src: Vec<String> as Text,
         /// The node that receives.
@@ -134,6 +154,8 @@ syncline_core::table! {
         began_ps: Vec<i64> as Picoseconds,
         /// When its last message was complete; null if none was.
         ended_ps: Vec<Option<i64>> as Picoseconds,
+        /// How long a flow beside the run takes alone with no window that limits it; null of other connections.
+        alone_ps: Vec<Option<i64>> as Picoseconds,
         /// Segments that were sent again.
         retransmissions: Vec<i64> as Count,
         /// Retransmission timers that expired.
@@ -181,6 +203,10 @@ syncline_core::table! {
     }
 }
 
+/// What is of the run, and what flows beside it.
+const OF_RUN: &str = "job";
+const BESIDE: &str = "background";
+
 /// The most connections of the table of flows.
 const MOST_FLOWS: usize = 1 << 16;
 
@@ -205,14 +231,22 @@ fn number(value: u64) -> i64 {
 /// Fills them.
 pub fn fill<F: Fabric>(net: &Ethernet<F>) -> Vec<Table> {
     let mut completions = Completions::default();
-    for (time, messages) in net.completions.classes() {
-        completions.time_ps.push(number(time));
-        completions.messages.push(number(messages));
-    }
     let mut slowdowns = Slowdowns::default();
-    for (thousandths, messages) in net.slowdowns.classes() {
-        slowdowns.slowdown.push(thousandths as f64 / 1000.0);
-        slowdowns.messages.push(number(messages));
+    let mut add = |kind: &str, times: &RoundTrips, thousandths: &RoundTrips| {
+        for (time, messages) in times.classes() {
+            completions.kind.push(kind.into());
+            completions.time_ps.push(number(time));
+            completions.messages.push(number(messages));
+        }
+        for (thousandths, messages) in thousandths.classes() {
+            slowdowns.kind.push(kind.into());
+            slowdowns.slowdown.push(thousandths as f64 / 1000.0);
+            slowdowns.messages.push(number(messages));
+        }
+    };
+    add(OF_RUN, &net.completions, &net.slowdowns);
+    if let Some(background) = &net.background {
+        add(BESIDE, &background.completions, &background.slowdowns);
     }
     let tables = [totals(net).into_table(), queues(net).into_table(), congestion(net).into_table()];
     let of_flows =
@@ -237,15 +271,21 @@ fn captures<F: Fabric>(net: &Ethernet<F>) -> CapturedPorts {
 
 fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {
     let mut table = Flows::default();
-    let owners = net.stages.iter().zip(0..).filter(|&(stage, number)| stage.owner == number).take(MOST_FLOWS);
-    for (stage, _) in owners {
+    let owners = || net.stages.iter().zip(0..).filter(|&(stage, number)| stage.owner == number);
+    let of = |beside: bool| owners().map(move |(&stage, _)| (stage, beside));
+    let [own, beside] =
+        [false, true].map(|beside| of(beside).filter(|(stage, beside)| net.is_flow(stage.owner) == *beside));
+    for (stage, is_beside) in own.chain(beside).take(MOST_FLOWS) {
         let lines = &net.lines[stage.owner as usize..=stage.last as usize];
         let last = &net.listeners[stage.last as usize];
+        table.kind.push(if is_beside { BESIDE } else { OF_RUN }.into());
         table.src.push(net.fabric.node_name(net.sources[stage.owner as usize]));
         table.dst.push(net.fabric.node_name(net.ways[stage.owner as usize].end));
         table.bytes.push(number(last.receiver.next));
         table.began_ps.push(number(lines[0].began_at));
         table.ended_ps.push((last.ended_at != NEVER).then(|| number(last.ended_at)));
+        let len = net.writes.len_of(&net.messages[stage.owner as usize]).unwrap_or(last.receiver.next);
+        table.alone_ps.push(is_beside.then(|| number(net.alone(stage.owner, len))));
         table.retransmissions.push(lines.iter().map(|line| i64::from(line.resent)).sum());
         table.timeouts.push(lines.iter().map(|line| i64::from(line.timeouts)).sum());
     }
@@ -288,6 +328,8 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
     let percentile = |percent| net.trips.percentile(percent).map(|Ps(time)| number(time));
     let all = || net.links.iter().map(|link| link.counts);
     let ports = || net.switching.iter().flat_map(|switching| &switching.ports);
+    let background =
+        |value: fn(&Background) -> u64| vec![net.background.as_ref().map_or(0, |background| number(value(background)))];
     let roce = |value: fn(&Roce) -> u64| vec![net.roce.as_ref().map_or(0, |roce| number(value(roce)))];
     Totals {
         connections: vec![net.lines.len() as i64],
@@ -308,6 +350,12 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
         packets_forwarded: vec![number(switches().map(|c| c.frames).sum())],
         forwarded_bytes: vec![number(switches().map(|c| c.bytes).sum())],
         max_queue_bytes: vec![number(switches().map(|c| c.peak).max().unwrap_or(0))],
+        background_flows: background(Background::begun),
+        background_finished: background(|background| background.finished),
+        background_failed: background(|background| background.failed),
+        background_left_out: background(|background| background.left_out),
+        background_bytes: background(|background| background.begun_bytes),
+        background_finished_bytes: background(|background| background.finished_bytes),
         rtt_samples: vec![number(net.trips.total())],
         rtt_p50_ps: vec![percentile(50)],
         rtt_p99_ps: vec![percentile(99)],

@@ -54,6 +54,11 @@ impl AllWrites {
         writes.first.map_or(NO_END, |id| self.0[id].end)
     }
 
+    /// The payload of the next message to arrive.
+    pub fn len_of(&self, writes: &Writes) -> Option<u64> {
+        writes.first.map(|id| self.0[id].message.len.0)
+    }
+
     /// Where the next message to leave ends.
     pub fn next_to_leave(&self, writes: &Writes) -> u64 {
         writes.unsent.map_or(NO_END, |id| self.0[id].end)

@@ -1,5 +1,6 @@
 //! [`syncline_network::ethernet`].
 
+use super::background::{self, BackgroundSpec};
 use super::{BuildNetwork, NetworkModel, NetworkNeeds};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct EthernetSpec {
     pub local_classes: Vec<String>,
     /// NPUs between which connections are sampled: sender and receiver.
     pub watched: Vec<(u32, u32)>,
+    /// Traffic beside that of the run.
+    pub background: Vec<BackgroundSpec>,
     /// Ports of which what leaves is recorded.
     pub captured: Vec<CaptureSpec>,
     /// RoCE instead of TCP, of which several settings have no meaning then.
@@ -257,6 +260,7 @@ impl EthernetSpec {
             marking,
             connection_per_pair: self.connection_per_pair,
             balancing: if self.sprays { Balancing::PerFrame } else { Balancing::PerConnection },
+            background: self.background.iter().filter_map(|spec| spec.source(fabric)).collect(),
             captured: self.captures(fabric).unwrap_or_default(),
             watched: self.watched.iter().map(|&(src, dst)| (NodeId(src), NodeId(dst))).collect(),
             seed: needs.seed,
@@ -382,6 +386,7 @@ impl Default for EthernetSpec {
         EthernetSpec {
             local_classes: Vec::new(),
             watched: Vec::new(),
+            background: Vec::new(),
             captured: Vec::new(),
             roce: None,
             switching: None,
@@ -469,6 +474,7 @@ impl BuildNetwork for EthernetSpec {
         }
         self.check_served(largest.into())?;
         self.captures(fabric)?;
+        background::check(&self.background, fabric)?;
         for (i, stated) in needs.attributes.iter().enumerate() {
             if stated.value < u64::from(largest) {
                 let message = format!("a buffer of {} B per port holds no full frame", stated.value);

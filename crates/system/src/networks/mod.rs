@@ -3,12 +3,14 @@
 //! A backend is named here once, in the list at the end.
 
 mod analytical;
+mod background;
 pub(crate) mod conditions;
 mod ethernet;
 mod flow;
 mod packet;
 
 pub use analytical::AnalyticalSpec;
+pub use background::BackgroundSpec;
 pub use ethernet::EthernetSpec;
 pub use flow::FlowSpec;
 pub use packet::{DeadlockRule, PacketSpec};
