@@ -190,7 +190,7 @@ syncline_core::table! {
 syncline_core::table! {
     /// A row for every port of which what left was recorded.
     "captures" => CapturedPorts {
-        /// The node whose port it is.
+        /// The node whose port it is, as experiments name it.
         node: Vec<String> as Text,
         /// The output port of that node.
         port: Vec<String> as Text,
@@ -260,7 +260,9 @@ fn captures<F: Fabric>(net: &Ethernet<F>) -> CapturedPorts {
     let mut all = all_links(&net.fabric).zip(0..);
     for captured in &captures.ports {
         let Some(((node, port), _)) = all.find(|&(_, link)| link == captured.link) else { break };
-        table.node.push(net.fabric.node_name(node));
+        let npus = net.fabric.npus();
+        let (kind, of_kind) = if node.0 < npus { ("npu", node.0) } else { ("switch", node.0 - npus) };
+        table.node.push(format!("{kind} {of_kind}"));
         table.port.push(net.fabric.port_name(node, port));
         table.frames.push(number(captured.frames));
         table.left_out.push(number(captured.left_out));

@@ -16,8 +16,8 @@ use syncline_network::ethernet::{self, Ethernet};
 use syncline_network::{Delivery, Message, NetOut, Network, Route, TrafficClass};
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product};
 
-const GBPS: u64 = 125_000_000;
-const US: u64 = 1_000_000;
+pub(crate) const GBPS: u64 = 125_000_000;
+pub(crate) const US: u64 = 1_000_000;
 
 /// First come, first served, each port with its buffer.
 const PLAIN: SwitchingConfig = SwitchingConfig {
@@ -27,10 +27,10 @@ const PLAIN: SwitchingConfig = SwitchingConfig {
     per_connection: false,
     control_first: false,
 };
-const RDMA: SwitchingConfig =
+pub(crate) const RDMA: SwitchingConfig =
     SwitchingConfig { flow_control: true, per_connection: true, control_first: true, ..PLAIN };
 
-fn roce(roce: RoceConfig, switching: SwitchingConfig) -> EthernetConfig {
+pub(crate) fn roce(roce: RoceConfig, switching: SwitchingConfig) -> EthernetConfig {
     let marking = match roce.dcqcn {
         Some(_) => Marking::Red { least: 5_000, most: 200_000, millionths: 10_000 },
         None => Marking::None,
@@ -38,31 +38,31 @@ fn roce(roce: RoceConfig, switching: SwitchingConfig) -> EthernetConfig {
     EthernetConfig { roce: Some(roce), switching: Some(switching), overhead: 62, marking, ..EthernetConfig::NS3 }
 }
 
-fn star(hosts: u32, gbps: u64, latency: u64) -> Product {
+pub(crate) fn star(hosts: u32, gbps: u64, latency: u64) -> Product {
     let rate = Rate::new(gbps * GBPS).expect("positive");
     let link = Dimension { block: Block::Switch, size: hosts, rate, latency: Ps(latency), links: 1 };
     Product::new(vec![link]).expect("a star")
 }
 
 /// From, to, bytes, at.
-type Send = (u32, u32, u64, u64);
+pub(crate) type Send = (u32, u32, u64, u64);
 
-struct Outcome {
-    arrivals: Vec<Option<u64>>,
+pub(crate) struct Outcome {
+    pub(crate) arrivals: Vec<Option<u64>>,
     failed: usize,
     waits: Vec<Wait>,
-    tables: BTreeMap<String, Table>,
+    pub(crate) tables: BTreeMap<String, Table>,
 }
 
 impl Outcome {
-    fn total(&self, table: &str, column: &str) -> i64 {
+    pub(crate) fn total(&self, table: &str, column: &str) -> i64 {
         match self.tables[table].values(column) {
             Some(Values::Int(values)) => values.iter().sum(),
             other => panic!("{column}: {other:?}"),
         }
     }
 
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.arrivals.iter().map(|at| at.expect("everything arrives")).max().unwrap_or(0)
     }
 }
@@ -87,7 +87,7 @@ impl Schedule<ethernet::Event> for Timers<'_> {
     }
 }
 
-fn run<F: Fabric>(
+pub(crate) fn run<F: Fabric>(
     fabric: F,
     config: EthernetConfig,
     sends: &[Send],
@@ -140,7 +140,7 @@ fn run<F: Fabric>(
     outcome
 }
 
-fn incast(hosts: u32, len: u64) -> Vec<Send> {
+pub(crate) fn incast(hosts: u32, len: u64) -> Vec<Send> {
     (1..hosts).map(|host| (host, 0, len, 0)).collect()
 }
 

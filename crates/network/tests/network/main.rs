@@ -7,6 +7,8 @@ mod credits;
 mod deadlock;
 mod degenerate;
 mod ethernet;
+mod ethernet_background;
+mod ethernet_capture;
 mod fairness;
 mod ordering;
 mod precedence;

@@ -47,7 +47,13 @@ impl Captured {
         Captured { link, frames: 0, left_out: 0, file }
     }
 
-    fn add(&mut self, at: u64, frame: &Bytes) {
+    /// A frame has begun to leave; only `most` are kept.
+    fn add(&mut self, at: u64, most: u64, frame: impl FnOnce() -> Bytes) {
+        if self.frames >= most {
+            self.left_out += 1;
+            return;
+        }
+        let frame = frame();
         self.frames += 1;
         let (seconds, rest) = (at / PS_PER_S, at % PS_PER_S);
         for number in [seconds as u32, (rest / 1000) as u32, frame.kept.len() as u32, frame.len as u32] {
@@ -143,12 +149,8 @@ impl<F: Fabric> Ethernet<F> {
         let Some(mut captures) = self.captures.take() else { return };
         if let Ok(place) = captures.ports.binary_search_by_key(&link, |port| port.link) {
             for (at, frame) in begun {
-                if captures.ports[place].frames >= captures.most {
-                    captures.ports[place].left_out += 1;
-                } else {
-                    let bytes = self.bytes(link, frame, &captures.numbers);
-                    captures.ports[place].add(at, &bytes);
-                }
+                let Captures { ports, most, numbers } = &mut *captures;
+                ports[place].add(at, *most, || self.bytes(link, frame, numbers));
             }
         }
         self.captures = Some(captures);
@@ -239,6 +241,18 @@ mod tests {
         assert_eq!([0, 249, 250, 350, 351].map(|seq| numbers.ended(seq)), [0, 0, 1, 2, 3]);
         assert_eq!((numbers.end_of(200), numbers.end_of(350)), (250, 351));
         assert_eq!([0, 100, 250].map(|seq| numbers.begins_at(seq)), [true, false, true]);
+    }
+
+    #[test]
+    fn a_full_file_counts_what_it_leaves_out() {
+        let mut port = Captured::new(0);
+        let frame = || headers::pause(3, true);
+        (0..5).for_each(|n| port.add(n * 1500 + PS_PER_S, 3, frame));
+        assert_eq!((port.frames, port.left_out, port.file.len()), (3, 2, 24 + 3 * (16 + 60)));
+        // Seconds, nanoseconds that are rounded down, what is kept and what there was.
+        let record: Vec<u32> =
+            port.file[24 + 2 * 76..][..16].chunks(4).map(|n| u32::from_le_bytes([n[0], n[1], n[2], n[3]])).collect();
+        assert_eq!(record, [1, 3, 60, 60]);
     }
 
     #[test]
