@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,6 +187,8 @@ def resolved(study: Study) -> dict[str, Any]:
         calibration = values.pop("calibration")
         if variant.astra_text is not None:
             values["workload"]["astra_text"] = _input_name(variant.astra_text.encode(), ".txt")
+        for traffic, (names, _) in zip(values["network"].get("background", []), _traffic(variant), strict=False):
+            traffic.update(names)
         if isinstance(variant.experiment.workload, GraphWorkload):
             values["workload"]["graph"] = _graph_name(variant.experiment.workload.file)
         if variant.experiment.topology.file is not None:
@@ -284,9 +286,23 @@ def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
     texts = [v.astra_text.encode() for v in variants if v.astra_text is not None]
     found = {_input_name(text, ".txt"): text for text in texts}
     found |= {_plan_name(plan): plan.content for v in variants for plan in v.experiment.collective.plan}
+    found |= {name: content for v in variants for _, files in _traffic(v) for name, content in files.items()}
     graphs = [v.experiment.workload.file for v in variants if isinstance(v.experiment.workload, GraphWorkload)]
     found |= {_graph_name(graph): graph.content for graph in graphs}
     return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}
+
+
+def _traffic(variant: Variant) -> Iterator[tuple[dict[str, str], dict[str, bytes]]]:
+    """For each of the traffic beside a run, the names of its files here by the field, and what is in these files."""
+    for traffic in getattr(variant.experiment.network, "background", []):
+        names: dict[str, str] = {}
+        files: dict[str, bytes] = {}
+        for key, suffix in (("sizes", ".csv"), ("matrix", ".cm")):
+            content = getattr(getattr(traffic, key), "content", None)
+            if content is not None:
+                names[key] = _input_name(content, suffix)
+                files[names[key]] = content
+        yield names, files
 
 
 def _topology_name(variant: Variant) -> str:

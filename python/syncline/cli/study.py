@@ -210,12 +210,12 @@ def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
 
 def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
     from syncline import comparison, ideal_bound, results
-    from syncline.networks import captures
+    from syncline.networks import background, captures
 
     complete = len(outcomes.results) == len(study.variants)
     warnings = list(study.warnings)
     for variant, result in outcomes.results:
-        found = [*result.summary["warnings"], *captures.notes_of(result.tables)]
+        found = [*result.summary["warnings"], *captures.notes_of(result.tables), *background.notes_of(result.tables)]
         warnings += [f"{variant.name}: {warning}" for warning in found]
     status = "complete" if complete else "partial"
     seen = {variant.name: result.summary for variant, result in outcomes.results}

@@ -10,8 +10,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 
 from syncline import quantities
 from syncline.fabric import graph, hardware
-from syncline.networks import captures
+from syncline.networks import background, captures
 from syncline.networks.analytical import AnalyticalNetwork
+from syncline.networks.background import Traffic
 from syncline.networks.base import NetworkSection
 from syncline.networks.captures import NamedPort
 from syncline.networks.faults import Fault, NamedNpu, changes, number
@@ -87,6 +88,8 @@ USUAL: Final[dict[str, dict[str, Any]]] = {
 InfiniBand and two check sums; its timeout is 4.096 us times 2^14."""
 RED: Final = (5_000, 200_000, Fraction(1, 100))
 """From where, up to where and how often frames are marked for DCQCN, as published (SIGCOMM 2015, section 5.2)."""
+OF_BACKGROUND: Final = ("flows", "finished", "failed", "left_out", "bytes", "finished_bytes")
+"""What documents say of traffic beside the run, as the table `transport` names it."""
 RETRIES: Final = 7
 """Timeouts in a row after which a connection of RoCE is given up: the most that InfiniBand can express."""
 
@@ -165,6 +168,9 @@ class EthernetNetwork(NetworkSection):
         default=[]
     )
     """Sender and receiver of connections whose window, rate and round trips are recorded over time."""
+    background: Annotated[list[Traffic], Field(max_length=1000)] = Field(default=[])
+    """Traffic beside that of the run: flows of the same transport, with connections of their own. Nobody waits for
+    them."""
     capture: Annotated[list[NamedPort], Field(max_length=100)] = Field(default=[])
     """Ports of which what leaves is written to the directory of a run, as files of captured packets (pcap)."""
     faults: Annotated[list[Fault], Field(max_length=1000)] = Field(default=[])
@@ -251,6 +257,9 @@ class EthernetNetwork(NetworkSection):
         for i, fault in enumerate(self.faults):
             for name, message, accepted in fault.wrong():
                 yield Violation(("network", "faults", str(i), name), message, accepted)
+        for i, traffic in enumerate(self.background):
+            for name, message, accepted in traffic.wrong():
+                yield Violation(("network", "background", str(i), name), message, accepted)
         if window < segment:
             yield Violation(("network", "window"), "a segment does not fit", f"at least {segment} B")
         if (self.ecn_above is None) != (self.ecn_probability is None) or (
@@ -311,6 +320,7 @@ class EthernetNetwork(NetworkSection):
             "roce": self._roce(),
             "switching": self._switching(),
             "watched": [[number(end, 0) for end in pair] for pair in self.watch],
+            "background": background.specification(self.background),
             "captured": captures.specification(self.capture),
             "segment_bytes": self.settled("segment"),
             "overhead_bytes": self.settled("overhead"),
@@ -332,10 +342,12 @@ class EthernetNetwork(NetworkSection):
         }
 
     def named_npus(self) -> Iterator[tuple[tuple[str, ...], int]]:
-        """The ends of connections that are watched."""
+        """The ends of connections that are watched, and those of traffic beside the run."""
         for i, pair in enumerate(self.watch):
             for j, end in enumerate(pair):
                 yield ("watch", str(i), str(j)), number(end, 0)
+        for path, npu in background.named_npus(self.background):
+            yield ("background", *path), npu
 
     def changes(self, npus: int) -> list[dict[str, Any]]:
         """The faults."""
@@ -357,9 +369,11 @@ class EthernetNetwork(NetworkSection):
             "discards",
             "pauses",
         )
+        beside = {f"background_{name}": found[f"background_{name}"] for name in OF_BACKGROUND}
         trip = {name: found[f"{name}_ps"] for name in ("rtt_p50", "rtt_p99")}
         return {
             **{name: found[name] for name in (*counts, "packets_forwarded")},
+            **(beside if self.background else {}),
             "connections": found["connections"],
             "rto_rounds": time_ps // self.settled("min_rto"),
             "rto_stalled_s": found["rto_stalled_ps"] / PS_PER_S,

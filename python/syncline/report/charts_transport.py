@@ -19,6 +19,8 @@ EVENTS = {
 }
 """What happens at a time, by column: its name, colour and mark."""
 CDF_POINTS = 400
+BACKGROUND = "background"
+"""The kind of messages that are flows beside the run."""
 
 
 def _joined(values: Sequence[float | None], count: int, join: Callable[[list[float]], float]) -> list[float]:
@@ -140,22 +142,33 @@ def distribution(values: Sequence[float | None], counts: Sequence[float | None])
     return xs, ys
 
 
+def _kinds(v: Variant) -> list[str | None]:
+    """Of what kinds messages were: of the run, and flows beside it. Documents of old do not say."""
+    return list(dict.fromkeys(v.column(COMPLETIONS, "kind")))
+
+
+def _of_kind(v: Variant, table: str, name: str, kind: str | None) -> tuple[list[float | None], list[float | None]]:
+    """A column of a table and the numbers of messages, of the rows of a kind."""
+    rows = [row for row, of in enumerate(v.column(table, "kind")) if of == kind]
+    values, counts = v.numbers(table, name), v.numbers(table, "messages")
+    return [values[row] for row in rows], [counts[row] for row in rows]
+
+
 def completions(study: Study) -> Figure | None:
     """Cumulative distributions of the time of messages, and of that time over what they take alone."""
-    of = {v.name: (v.numbers(COMPLETIONS, "time_ps"), v.numbers(COMPLETIONS, "messages")) for v in study.variants}
-    shown = [v for v in study.variants if v.length(COMPLETIONS)]
+    shown = [(v, kind) for v in study.variants for kind in _kinds(v)]
     if not shown:
         return None
-    scale = time_scale(seconds(max((x for x in times if x is not None), default=0.0)) for times, _ in of.values())
+    scale = time_scale(seconds(x) for v in study.variants for x in v.numbers(COMPLETIONS, "time_ps"))
     colours = ("@links", "@compute", "@ace", "@exposed", "@text", "@muted")
     dashes = ("solid", "dash", "dot")
     traces: list[dict[str, Any]] = []
-    for i, v in enumerate(shown):
-        name = chart_text(short(v.name, 48))
+    for i, (v, kind) in enumerate(shown):
+        name = chart_text(short(v.name, 48)) + (", background" if kind == BACKGROUND else "")
         line = {"shape": "hv", "width": 1.4, "color": colours[i % len(colours)]}
         line["dash"] = dashes[i // len(colours) % len(dashes)]
-        xs, ys = distribution(*of[v.name])
-        slow, shares = distribution(v.numbers(SLOWDOWNS, "slowdown"), v.numbers(SLOWDOWNS, "messages"))
+        xs, ys = distribution(*_of_kind(v, COMPLETIONS, "time_ps", kind))
+        slow, shares = distribution(*_of_kind(v, SLOWDOWNS, "slowdown", kind))
         common = {"type": "scatter", "mode": "lines", "line": line, "name": name, "legendgroup": str(i)}
         times = [significant((seconds(x) or 0.0) / scale.factor, 5) for x in xs]
         hover = "%{y:.1%} within %{x:.4~g}"

@@ -11,6 +11,7 @@ from .units import number, percent, time
 COUNTS = (
     *("segments_sent", "retransmissions", "drops", "marks", "rto_events", "flows_with_rto", "fast_recoveries"),
     *("naks", "discards", "notifications", "pauses"),
+    *("background_flows", "background_finished", "background_failed", "background_left_out"),
 )
 """Counts of the document that the table `transport` has by the same names."""
 

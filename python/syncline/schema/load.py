@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,14 @@ from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
+from syncline.networks import background
+from syncline.networks import sizes as size_files
+from syncline.networks.sizes import Sizes
 from syncline.schedules import load as plan_files
 from syncline.schedules import planned
 from syncline.schedules.planned import PlanFile
-from syncline.schema import graph_file, merge, rules
+from syncline.schema import connection_matrix, graph_file, merge, rules
+from syncline.schema.connection_matrix import Matrix
 from syncline.schema.effect import Uses
 from syncline.schema.experiment import (
     NAME_ACCEPTED,
@@ -57,6 +61,13 @@ class Choice:
     because: str
     candidates: tuple[dict[str, Any], ...]
     """Each algorithm with its `predicted_time_s`, or why it was `refused`."""
+
+
+BACKGROUND_FILES: Final[dict[str, tuple[int, Callable[[bytes, str], Sizes | Matrix], str]]] = {
+    "sizes": (size_files.MAX_BYTES, size_files.read, size_files.ACCEPTED),
+    "matrix": (connection_matrix.MAX_BYTES, connection_matrix.read, background.MATRIX_ACCEPTED),
+}
+"""The fields of traffic beside the run that name files: how much is read, by what, and what is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,8 @@ class _Loading:
     plans: dict[Path, PlanFile | None] = field(default_factory=dict)
     """Those that were read; None for what is no plan, which has been said."""
     graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
+    traffic: dict[Path, Sizes | Matrix | Unread] = field(default_factory=dict)
+    """What is in files of traffic beside the run."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -308,6 +321,7 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     graph = _graph(tree, loading)
     if graph is not None:
         values["workload"]["graph"] = graph
+    matrices = [value for value in _background(tree, values, loading) if isinstance(value, Matrix)]
     experiment: Experiment | None = None
     try:
         experiment = Experiment.model_validate(values)
@@ -323,6 +337,8 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
     if isinstance(parts.workload, GraphWorkload) and parts.topology is not None:
         loading.problems += parts.workload.file.violations(parts.topology.npus)
+    npus = None if parts.topology is None else parts.topology.npus
+    loading.problems += [problem for matrix in matrices if npus is not None for problem in matrix.violations(npus)]
     if experiment is None or len(loading.problems) > before:
         return None
     described = text[1] if text is not None and isinstance(experiment.workload, AstraWorkload) else None
@@ -427,6 +443,42 @@ def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:
         except InputError as error:
             loading.problems += error.problems
     return loading.graphs[path]
+
+
+def _background(tree: Mapping, values: dict[str, Any], loading: _Loading) -> Iterator[Sizes | Matrix | Unread]:
+    """What is in the files that `network.background` names, which is put into the values of the experiment."""
+    section = tree.entries.get("network")
+    listed = section.entries.get("background") if isinstance(section, Mapping) else None
+    for i, item in enumerate(listed.items if isinstance(listed, document.Sequence) else ()):
+        for key, (most, read, accepted) in BACKGROUND_FILES.items():
+            node = item.entries.get(key) if isinstance(item, Mapping) else None
+            if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
+                continue
+            if key == "sizes" and node.value in size_files.NAMED:
+                continue
+            found = _file_of(node, loading, most, read, accepted)
+            values["network"]["background"][i][key] = found
+            yield found
+
+
+def _file_of(
+    node: Scalar, loading: _Loading, most: int, read: Callable[[bytes, str], Sizes | Matrix], accepted: str
+) -> Sizes | Matrix | Unread:
+    """What is in a file, which is looked for beside the file that names it."""
+    name = str(node.value)
+    path = loading.folders.get(node.origin.file, Path()) / name
+    if path not in loading.traffic:
+        loading.traffic[path] = Unread()
+        try:
+            content = inputs.read_bytes(path, name, most)
+        except InputError as error:
+            loading.problems.append(node.origin.problem(error.problems[0].message, name, accepted))
+            return loading.traffic[path]
+        try:
+            loading.traffic[path] = read(content, name)
+        except InputError as error:
+            loading.problems += error.problems
+    return loading.traffic[path]
 
 
 def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:
