@@ -108,6 +108,7 @@ OTHER: Final[dict[str, Any]] = {
     "network.ecn_threshold": "2KiB",
     "network.ecn_above": "100KiB",
     "network.ecn_probability": "50%",
+    "network.background": [{"from": "npu 1", "to": "npu 0", "size": "100kB"}],
     "network.faults": [{"node": "npu 1", "rate": "50%"}],
     "workload.batch": 8,
     "workload.element": "8B",

@@ -27,7 +27,7 @@ from syncline.schema.npu import Compute
 from syncline.sweep import columns
 
 ROOT = Path(__file__).parents[1]
-OF_ETHERNET = {"transport", "queues", "congestion", "completions", "slowdowns", "flows", "watched"}
+OF_ETHERNET = {"transport", "queues", "congestion", "completions", "slowdowns", "flows", "watched", "captures"}
 """Tables of a backend that the runs here do not have."""
 DECLARED = (
     "crates/core/src/table.rs",
@@ -36,7 +36,7 @@ DECLARED = (
     "crates/system/src/tables/",
 )
 """Where columns and fields are declared."""
-UNITS = ("ps", "B", "count", "share", "ratio", "index", "text", "truth value", "record")
+UNITS = ("ps", "B", "count", "share", "ratio", "index", "text", "data", "truth value", "record")
 
 
 def every_column() -> list[facts.Column]:

@@ -187,8 +187,8 @@ def resolved(study: Study) -> dict[str, Any]:
         calibration = values.pop("calibration")
         if variant.astra_text is not None:
             values["workload"]["astra_text"] = _input_name(variant.astra_text.encode(), ".txt")
-        for traffic, (names, _) in zip(values["network"].get("background", []), _traffic(variant), strict=False):
-            traffic.update(names)
+        for traffic, (files, _) in zip(values["network"].get("background", []), _traffic(variant), strict=False):
+            traffic.update(files)
         if isinstance(variant.experiment.workload, GraphWorkload):
             values["workload"]["graph"] = _graph_name(variant.experiment.workload.file)
         if variant.experiment.topology.file is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from syncline import quantities
-from syncline.networks import sizes
+from syncline.networks import sizes as distributions
 from syncline.networks.faults import NPU_ACCEPTED, number
 from syncline.networks.sizes import Sizes
 from syncline.schema.connection_matrix import Matrix
@@ -23,9 +23,8 @@ MILLION: Final = 1_000_000
 ALL: Final = "all"
 NPUS_ACCEPTED: Final = f"all, {NPU_ACCEPTED}, or a list of such"
 LOAD_ACCEPTED: Final = "a percentage from 0% to 100%, such as 30%"
+SIZES_ACCEPTED: Final = distributions.ACCEPTED
 MATRIX_ACCEPTED: Final = "the path of a connection matrix of htsim, relative to the experiment file"
-GIVEN: Final = ("size", "start", "repeat", "every")
-"""The fields of given flows."""
 
 
 def _npus(value: object) -> list[int] | None:
@@ -80,9 +79,9 @@ Load = Annotated[
 def _sizes(value: object) -> Sizes:
     if isinstance(value, Unread):
         raise said_elsewhere()
-    found = value if isinstance(value, Sizes) else sizes.named(value) if isinstance(value, str) else None
+    found = value if isinstance(value, Sizes) else distributions.named(value) if isinstance(value, str) else None
     if found is None:
-        raise refused("this names no distribution of sizes", sizes.ACCEPTED)
+        raise refused("this names no distribution of sizes", SIZES_ACCEPTED)
     return found
 
 
@@ -94,7 +93,7 @@ def _matrix(value: object) -> Matrix:
     return value
 
 
-_PATH: Final = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 4096})
+_PATH: Final = WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 4096}, {"type": "null"}]})
 
 
 class Traffic(Section):
@@ -120,15 +119,15 @@ class Traffic(Section):
     sizes: Annotated[
         Any,
         PlainValidator(_sizes),
-        PlainSerializer(lambda of: of.name, return_type=str),
-        Accepted(sizes.ACCEPTED),
+        PlainSerializer(lambda of: None if of is None else of.name),
+        Accepted(SIZES_ACCEPTED),
         _PATH,
     ] = None
     """How large random flows are, in place of one size: a distribution by name, or a file with its points."""
     matrix: Annotated[
         Any,
         PlainValidator(_matrix),
-        PlainSerializer(lambda of: of.file, return_type=str),
+        PlainSerializer(lambda of: None if of is None else of.file),
         Accepted(MATRIX_ACCEPTED),
         _PATH,
     ] = None
@@ -136,11 +135,13 @@ class Traffic(Section):
 
     def wrong(self) -> Iterator[tuple[str, str, str]]:
         """What is wrong with its fields taken together: a field, why, and what is accepted."""
-        written = self.model_fields_set
+        given = {"size": self.size, "start": self.start, "every": self.every, "repeat": self.repeat - 1}
+        written = [name for name, value in given.items() if value]
         if self.matrix is not None:
-            others = sorted(written - {"matrix"})
+            ends = {"from": self.from_, "to": self.to, "load": self.load, "sizes": self.sizes}
+            others = [*(name for name, value in ends.items() if value is not None), *written]
             if others:
-                yield others[0].rstrip("_"), "the file says all of its flows", "matrix alone"
+                yield others[0], "the file says all of its flows", "matrix alone"
             triggered = next((flow for flow in self.matrix.flows if flow.trigger is not None), None)
             if triggered is not None:
                 message = (
@@ -148,8 +149,8 @@ class Traffic(Section):
                 )
                 yield "matrix", message, "flows with a start; or workload.graph, which has triggers"
         elif self.load is not None:
-            for name in ("start", "repeat", "every"):
-                if name in written:
+            for name in written:
+                if name != "size":
                     yield name, "random flows begin at random times", "load without it"
             if (self.size is None) == (self.sizes is None):
                 yield "size", "random flows need a size, or a distribution of sizes", "size or sizes, and not both"

@@ -261,23 +261,20 @@ class _Reader:
                 message = f"the flow of line {numbers[flow.number]} has this id"
                 self._refuse(flow.line, "id", flow.number, message, "an id of its own")
         for flow in self.flows:
-            named = {
-                "trigger": flow.trigger,
-                "send_done_trigger": flow.when_sent,
-                "recv_done_trigger": flow.when_received,
-            }
-            for key, trigger in named.items():
-                if trigger is not None and trigger not in self.triggers:
-                    self._refuse(flow.line, key, trigger, "there is no such trigger", "the id of a trigger line")
+            named = {"trigger": flow.trigger, "send_done_trigger": flow.when_sent}
+            named["recv_done_trigger"] = flow.when_received
+            for key, number in named.items():
+                if number is not None and number not in self.triggers:
+                    self._refuse(flow.line, key, number, "there is no such trigger", "the id of a trigger line")
         self._pulls()
 
     def _pulls(self) -> None:
         """Triggers fire as often as they are pulled, which has to be known."""
         pulls = dict.fromkeys(self.triggers, 0)
         for flow in self.flows:
-            for trigger in (flow.when_sent, flow.when_received):
-                if trigger in pulls:
-                    pulls[trigger] += 1
+            for number in (flow.when_sent, flow.when_received):
+                if number in pulls:
+                    pulls[number] += 1
         waited = {flow.trigger for flow in self.flows}
         for trigger in self.triggers.values():
             count = pulls[trigger.number]

@@ -34,8 +34,10 @@ class Section(BaseModel):
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         defaults = cls.model_construct()
         for name, info in cls.model_fields.items():
-            if not info.is_required() and "default" in properties.get(name, {}):
-                properties[name]["default"] = defaults.model_dump(mode="json", include={name})[name]
+            written = info.alias or name
+            if not info.is_required() and "default" in properties.get(written, {}):
+                dumped = defaults.model_dump(mode="json", include={name}, by_alias=True)
+                properties[written]["default"] = dumped[written]
         return schema
 
 
