@@ -311,7 +311,7 @@ def _topology_name(variant: Variant) -> str:
 
 
 def _graph_name(graph: GraphFile) -> str:
-    return _input_name(graph.content, ".json")
+    return _input_name(graph.content, ".cm" if Path(graph.file).suffix == ".cm" else ".json")
 
 
 def _plan_name(plan: PlanFile) -> str:

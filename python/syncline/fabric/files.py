@@ -9,7 +9,7 @@ from typing import Final
 
 from syncline import document, inputs
 from syncline.errors import InputError, Problem
-from syncline.fabric import edges, elements, matrix, nccl
+from syncline.fabric import edges, elements, htsim, matrix, nccl
 from syncline.fabric.graph import Graph
 
 MAX_TEXT: Final = 2**20
@@ -40,6 +40,8 @@ def read(data: bytes, file: str) -> Graph:
         raise InputError([Problem(file, None, "", None, "the file is empty", edges.ACCEPTED)])
     if matrix.looks_like(text):
         return matrix.read(text, file)
+    if htsim.looks_like(text):
+        return htsim.read(text, file)
     return edges.read(_without_tabs(text), file)
 
 

@@ -1,6 +1,7 @@
 """Graphs of compute and communication in files: classes of NPUs, families of communicators, and what NPUs do.
 
-A file is JSON. Nodes have names, so that people can say what waits for what; the engine has numbers.
+A file is JSON. Nodes have names, so that people can say what waits for what; the engine has numbers. Connection
+matrices of htsim are read as well (`matrix_graph`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,6 +19,7 @@ from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.allocation import AllocationError
 from syncline.schedules.positions import Positions
+from syncline.schema import connection_matrix, matrix_graph
 from syncline.schema.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
 from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.section import Section, Violation
@@ -179,6 +181,13 @@ class Graph(Section):
 _GRAPH: Final = TypeAdapter(Graph)
 
 
+class Places(Protocol):
+    """On which lines of a file its parts stand."""
+
+    def line(self, path: Sequence[str | int]) -> int:
+        """The line of the part at a path, or of the smallest one around it."""
+
+
 @dataclass(frozen=True)
 class GraphFile:
     """The graph in a file."""
@@ -187,7 +196,7 @@ class GraphFile:
     """The file, as it was named."""
     content: bytes = field(repr=False)
     graph: Graph = field(repr=False, compare=False)
-    positions: Positions = field(repr=False, compare=False)
+    positions: Places = field(repr=False, compare=False)
 
     def problem(self, path: Sequence[str | int], message: str, value: object, accepted: str | None) -> Problem:
         """A problem at a place of the file."""
@@ -209,6 +218,11 @@ class GraphFile:
     def violations(self, npus: int) -> Iterator[Problem]:
         """What is wrong with the file on a fabric of so many NPUs."""
         for name, of in self.graph.classes.items():
+            if isinstance(self.positions, matrix_graph.Lines) and isinstance(of.npus, list) and of.npus[0] >= npus:
+                # The nodes of a matrix are NPUs, whichever send.
+                message = f"there is no NPU {of.npus[0]}: the topology has {npus} NPUs"
+                yield self.problem(("classes", name, "nodes", 0), message, None, f"flows between 0 and {npus - 1}")
+                return
             yield from self._numbers(of.npus, npus, ("classes", name, "npus"))
         for name, family in self.graph.families.items():
             for number, group in enumerate(family.members.groups or []):
@@ -278,6 +292,8 @@ def _engine_work(node: Node, families: Mapping[str, int]) -> dict[str, Any]:
 def read(content: bytes, file: str) -> GraphFile:
     """Reads the content of a file. Raises [`InputError`] with all that is wrong with it."""
     text = decode(content, file)
+    if connection_matrix.looks_like(text):
+        return _of_matrix(connection_matrix.read(content, file))
     try:
         values = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -298,6 +314,12 @@ def read(content: bytes, file: str) -> GraphFile:
     if problems:
         raise InputError(problems[:MOST_PROBLEMS])
     return found
+
+
+def _of_matrix(matrix: connection_matrix.Matrix) -> GraphFile:
+    """The graph of a connection matrix, which is legal if the matrix is."""
+    values, lines = matrix_graph.graph_of(matrix)
+    return GraphFile(matrix.file, matrix.content, _GRAPH.validate_python(values), lines)
 
 
 def _value(values: Any, path: Sequence[str]) -> object:

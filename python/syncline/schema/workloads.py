@@ -99,7 +99,10 @@ class AstraWorkload(Section):
     """Bytes of a gradient element; collectives are never cut finer."""
 
 
-GRAPH_ACCEPTED: Final = "the path of a JSON file with classes, families and nodes, relative to the experiment file"
+GRAPH_ACCEPTED: Final = (
+    "the path of a JSON file with classes, families and nodes, or of a connection matrix of htsim, relative to the "
+    "experiment file"
+)
 
 
 def _graph(value: object) -> Any:
@@ -120,7 +123,8 @@ class GraphWorkload(Section):
         Accepted(GRAPH_ACCEPTED),
         WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 4096}),
     ]
-    """The file, relative to the experiment file; `syncline schema graph` prints its schema."""
+    """The file, relative to the experiment file: JSON, of which `syncline schema graph` prints the schema, or a
+    connection matrix of htsim."""
     element: Size = DEFAULT_ELEMENT
     """Bytes of an element; collectives are never cut finer."""
 
