@@ -17,6 +17,23 @@ from syncline.fabric import files, notation
 from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph
 
 GB = 10**9
+TREE = """Nodes 32
+Tiers 2
+Podsize 32
+
+Tier 0
+Downlink_speed_Gbps 100
+Radix_Down 8
+Radix_Up 2
+Downlink_Latency_ns 1000
+Switch_Latency_ns 0
+Oversubscribed 4
+
+Tier 1
+Downlink_speed_Gbps 400
+Radix_Down 4
+Downlink_Latency_ns 500
+"""
 
 
 def read(text: str | bytes) -> Graph:
@@ -356,6 +373,14 @@ PIECES = st.sampled_from(
             "kind: switch",
         ),
         *(
+            "Nodes 4\n",
+            "Tiers 2\n",
+            "Podsize 4\n",
+            "Tier 1\n",
+            "Radix_Down 2\n",
+            "Bundle 0\n",
+        ),
+        *(
             "directed: true\n",
             "&a",
             "<!DOCTYPE x>",
@@ -396,7 +421,15 @@ def test_bytes(data: bytes) -> None:
 @MANY
 @given(
     st.sampled_from(
-        [dgx1_xml(), nvswitch_xml(("0000:c4:00.0",), 12, 80), CLOUD_XML, dgx1_matrix(), matrix(full(8, "NV12")), EDGES]
+        [
+            dgx1_xml(),
+            nvswitch_xml(("0000:c4:00.0",), 12, 80),
+            CLOUD_XML,
+            dgx1_matrix(),
+            matrix(full(8, "NV12")),
+            EDGES,
+            TREE,
+        ]
     ),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), PIECES | st.just("")), min_size=1, max_size=4),
 )

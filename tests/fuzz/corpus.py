@@ -155,6 +155,57 @@ NCCL: Final = """\
   </cpu>
 </system>
 """
+TREE: Final = """\
+# A tree of two tiers
+Nodes 8
+Tiers 2
+Podsize 8
+
+Tier 0
+Downlink_Speed_Gbps 100
+Radix_Down 4
+Radix_Up 2
+Downlink_Latency_ns 500
+Oversubscribed 2
+Queue_Up 100000
+
+Tier 1
+Downlink_Speed_Gbps 100
+Radix_Down 2
+Downlink_Latency_ns 500
+Switch_Latency_ns 100
+"""
+FLOWS: Final = """\
+Nodes 8
+Connections 4
+Triggers 2
+0->1 id 1 start 0 size 20000 send_done_trigger 1
+1->2 id 2 start 1000000.0 size 20000 recv_done_trigger 2 prio 1
+0->3 id 3 trigger 1 size 1000
+4->5 id 4 trigger 2 size 1
+trigger id 1 oneshot
+trigger id 2 barrier count 1
+"""
+GIVEN: Final = """\
+Nodes 8
+Connections 2
+0->1 start 0 size 20000
+7->3 id 9 start 2000000 size 1
+"""
+POINTS: Final = "# sizes\n0 0\n1000, 50.5\n20000 97\n30000,100\n"
+TRAFFIC: Final = """\
+name: traffic
+topology: {file: tree.topo}
+workload: {graph: flows.cm}
+endpoint: {kind: ideal}
+network:
+  backend: ethernet
+  capture: ["npu 1", "switch 0: host to NPU 1"]
+  background:
+    - {load: 3%, sizes: points.csv, from: [npu 1, npu 2]}
+    - {matrix: given.cm}
+    - {from: npu 3, to: npu 0, size: 20kB, start: 1us, repeat: 2, every: 5us}
+"""
 SCHEDULE: Final = """\
 {"format": "syncline-plan", "version": 1, "name": "two", "collective": "allgather", "in_place": false,
  "protocol": "Simple", "ranks": [
@@ -249,6 +300,11 @@ FILES: Final = {
     "formula.figure.yaml": FORMULA,
     "links.yaml": LINKS,
     "matrix.txt": MATRIX,
+    "tree.topo": TREE,
+    "flows.cm": FLOWS,
+    "given.cm": GIVEN,
+    "points.csv": POINTS,
+    "traffic.yaml": TRAFFIC,
     "nccl.xml": NCCL,
     "plan.json": PLAN,
     "schedule.json": SCHEDULE,

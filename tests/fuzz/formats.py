@@ -65,13 +65,27 @@ def figure_file(chance: Random, _: Corpus) -> Case:
 @generator("topology-file", 10)
 def topology_file(chance: Random, _: Corpus) -> Case:
     """Topologies in every format: shown, drawn, or with a collective on them."""
-    name = chance.choice(("links.yaml", "matrix.txt", "nccl.xml"))
+    name = chance.choice(("links.yaml", "matrix.txt", "nccl.xml", "tree.topo"))
     files = {name: _mutated(chance, FILES[name])}
     if chance.random() < 0.3:
         line = ["collective", "all-reduce", "--size", "64KiB", "--topology-file", name, *_flags(chance)]
         return Case([line], files)
     drawn = ["--svg", "t.svg"] if chance.random() < 0.3 else []
     return Case([["topology", "show", name, *drawn, *_flags(chance)]], files)
+
+
+@generator("traffic-file", 5)
+def traffic_file(chance: Random, _: Corpus) -> Case:
+    """Connection matrices and distributions of sizes, and the experiment and the tree that they are of."""
+    names = ("traffic.yaml", "tree.topo", "flows.cm", "given.cm", "points.csv")
+    damaged = chance.choice(names)
+    files = inputs(*names) | {damaged: _mutated(chance, FILES[damaged])}
+    line = (
+        ["run", "traffic.yaml", *_flags(chance)]
+        if chance.random() < 0.3
+        else ["check", "traffic.yaml", *_flags(chance)]
+    )
+    return Case([line], files)
 
 
 PLANS = {

@@ -320,8 +320,10 @@ class EthernetNetwork(NetworkSection):
             "roce": self._roce(),
             "switching": self._switching(),
             "watched": [[number(end, 0) for end in pair] for pair in self.watch],
-            "background": background.specification(self.background),
-            "captured": captures.specification(self.capture),
+            "beside": {
+                "background": background.specification(self.background),
+                "captured": captures.specification(self.capture),
+            },
             "segment_bytes": self.settled("segment"),
             "overhead_bytes": self.settled("overhead"),
             "buffer_bytes": self.buffer,

@@ -85,7 +85,7 @@ def read(content: bytes, file: str) -> Sizes:
     def refuse(at: int | None, value: object, message: str, accepted: str) -> InputError:
         return InputError([Problem(file, at, "", shown(value), message, accepted)])
 
-    for line, text in enumerate(decode(content, file).splitlines(), start=1):
+    for line, text in enumerate(decode(content, file).split("\n"), start=1):
         if not text.strip() or text.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(text.strip())

@@ -103,7 +103,7 @@ class Matrix:
 
 def looks_like(text: str) -> bool:
     """Whether a text may be a connection matrix: its first line that says something is of the header."""
-    first = next((line.split() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), [])
+    first = next((line.split() for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")), [])
     return len(first) == 2 and first[0] in _HEADER
 
 
@@ -135,7 +135,7 @@ class _Reader:
         self.problems.append(Problem(self.file, line, name, shown(value), message, accepted))
 
     def lines(self, text: str) -> None:
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.split("\n"), start=1):
             if len(self.problems) >= MOST_PROBLEMS or max(self.seen.values()) > MOST_CONNECTIONS:
                 return
             tokens = line.split()

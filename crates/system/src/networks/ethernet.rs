@@ -32,10 +32,8 @@ pub struct EthernetSpec {
     pub local_classes: Vec<String>,
     /// NPUs between which connections are sampled: sender and receiver.
     pub watched: Vec<(u32, u32)>,
-    /// Traffic beside that of the run.
-    pub background: Vec<BackgroundSpec>,
-    /// Ports of which what leaves is recorded.
-    pub captured: Vec<CaptureSpec>,
+    /// Traffic and records beside the run.
+    pub beside: Box<BesideSpec>,
     /// RoCE instead of TCP, of which several settings have no meaning then.
     pub roce: Option<Box<RoceSpec>>,
     /// How links are served frame by frame; `None` for first come, first served, with a buffer for each port.
@@ -78,6 +76,16 @@ pub struct EthernetSpec {
     pub dialect: DialectSpec,
     /// Whether the window falls back after an idle time.
     pub idle_restart: bool,
+}
+
+/// What there is beside a run.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideSpec {
+    /// Traffic.
+    pub background: Vec<BackgroundSpec>,
+    /// Ports of which what leaves is recorded.
+    pub captured: Vec<CaptureSpec>,
 }
 
 /// Ports of which what leaves is recorded.
@@ -260,7 +268,7 @@ impl EthernetSpec {
             marking,
             connection_per_pair: self.connection_per_pair,
             balancing: if self.sprays { Balancing::PerFrame } else { Balancing::PerConnection },
-            background: self.background.iter().filter_map(|spec| spec.source(fabric)).collect(),
+            background: self.beside.background.iter().filter_map(|spec| spec.source(fabric)).collect(),
             captured: self.captures(fabric).unwrap_or_default(),
             watched: self.watched.iter().map(|&(src, dst)| (NodeId(src), NodeId(dst))).collect(),
             seed: needs.seed,
@@ -336,7 +344,7 @@ impl EthernetSpec {
     fn captures(&self, fabric: &dyn Fabric) -> Result<Vec<(NodeId, PortId)>, Refusal> {
         let mut found = Vec::new();
         let classes = fabric.class_names();
-        for (i, CaptureSpec { of, number, port: name }) in self.captured.iter().enumerate() {
+        for (i, CaptureSpec { of, number, port: name }) in self.beside.captured.iter().enumerate() {
             let refusal = |message: String| Refusal::of(&format!("network.captured.{i}"), message);
             let npus = fabric.npus();
             let (before, of_kind, kind) = match of {
@@ -386,8 +394,7 @@ impl Default for EthernetSpec {
         EthernetSpec {
             local_classes: Vec::new(),
             watched: Vec::new(),
-            background: Vec::new(),
-            captured: Vec::new(),
+            beside: Box::default(),
             roce: None,
             switching: None,
             segment_bytes: 1448,
@@ -474,7 +481,7 @@ impl BuildNetwork for EthernetSpec {
         }
         self.check_served(largest.into())?;
         self.captures(fabric)?;
-        background::check(&self.background, fabric)?;
+        background::check(&self.beside.background, fabric)?;
         for (i, stated) in needs.attributes.iter().enumerate() {
             if stated.value < u64::from(largest) {
                 let message = format!("a buffer of {} B per port holds no full frame", stated.value);

@@ -28,9 +28,9 @@ const PS_PER_S: u64 = 1_000_000_000_000;
 pub struct Captured {
     /// Its link.
     pub link: u32,
-    /// Frames that are in the file.
+    /// How many are in the file.
     pub frames: u64,
-    /// Frames that left after the file was full.
+    /// How many more have left since it was full.
     pub left_out: u64,
     /// The file.
     pub file: Vec<u8>,
