@@ -40,7 +40,7 @@ Machine = Annotated[
 ]
 TopologyFile = Annotated[
     str | None,
-    typer.Option(metavar="F", help="A file: NCCL's XML, the output of nvidia-smi topo -m, or nodes and links in YAML."),
+    typer.Option(metavar="F", help="A file: NCCL's XML, nvidia-smi topo -m, a .topo of htsim, or links in YAML."),
 ]
 Gpus = Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")]
 Group = Annotated[
