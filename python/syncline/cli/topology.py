@@ -28,7 +28,7 @@ Gpus = Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that ta
 def show(
     topology: Annotated[
         str | None,
-        typer.Argument(metavar="T|FILE", help="A topology string, or a file: NCCL XML, nvidia-smi topo -m, .topo, YAML."),
+        typer.Argument(metavar="T|FILE", help="A topology string, or a file: NCCL XML, nvidia-smi topo, .topo, YAML."),
     ] = None,
     machine: Machine = None,
     gpus: Gpus = None,

@@ -80,7 +80,7 @@ def named(name: str) -> Sizes | None:
 def read(content: bytes, file: str) -> Sizes:
     """Reads the content of a file. Raises [`InputError`] with the first line that is wrong."""
     points: list[Point] = []
-    line = 0
+    ends: int | None = None
 
     def refuse(at: int | None, value: object, message: str, accepted: str) -> InputError:
         return InputError([Problem(file, at, "", shown(value), message, accepted)])
@@ -97,9 +97,10 @@ def read(content: bytes, file: str) -> Sizes:
         if points and (size < points[-1][0] or share < points[-1][1]):
             raise refuse(line, text.strip(), "this is below the point before", "sizes and shares that never fall")
         points.append((size, share))
+        ends = line
         if len(points) > MOST_POINTS:
             raise refuse(line, None, "there are too many points", f"up to {MOST_POINTS}")
     if not points or points[-1][1] != MILLION or points[-1][0] == 0:
         last = None if not points else f"{points[-1][0]} {points[-1][1] / 10_000:g}"
-        raise refuse(line or None, last, "the distribution does not end", "a last point with a size and 100 per cent")
+        raise refuse(ends, last, "the distribution does not end", "a last point with a size and 100 per cent")
     return Sizes(file, tuple(points), content)
