@@ -79,6 +79,7 @@ def test_flows_that_are_not_finished_are_counted(tmp_path: Path) -> None:
     endless = "    - {from: npu 1, to: npu 0, size: 100GB}"
     entry = document(tmp_path, endless)["runs"][0]
     assert (entry["network"]["background_flows"], entry["network"]["background_finished"]) == (1, 0)
+    assert entry["network"]["background_unfinished"] == 1
     assert entry["time_s"] < 0.1
     (row,) = [row for row in table(tmp_path, "flows") if row["kind"] == "background"]
     assert row["ended_ps"] is None

@@ -25,6 +25,8 @@ READERS: dict[str, list[str]] = {
     "experiment that is run": ["run", "FILE"],
     "workload": ["check", "workload.yaml"],
     "topology of an experiment": ["check", "topology.yaml"],
+    "flows beside a run": ["check", "matrix.yaml"],
+    "sizes of flows beside a run": ["check", "sizes.yaml"],
     "base of a sweep": ["sweep", "base.sweep.yaml"],
     "sweep": ["sweep", "FILE"],
     "figure": ["figure", "FILE"],
@@ -52,6 +54,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "workload.yaml").write_text(f"name: w\ntopology: Ring(4)\nworkload: {workload}\n")
     one = "workload: {collective: all-reduce, size: 1MB}"
     (tmp_path / "plan.yaml").write_text(f"name: w\ntopology: Ring(4)\n{one}\ncollective: {{plan: FILE.parquet}}\n")
+    for key, more in (("matrix", ""), ("sizes", ", load: 5%")):
+        traffic = f"network: {{backend: ethernet, background: [{{{key}: FILE.parquet{more}}}]}}"
+        (tmp_path / f"{key}.yaml").write_text(f"name: w\ntopology: Switch(4)\n{one}\n{traffic}\n")
     topology = "{file: FILE.parquet}"
     (tmp_path / "topology.yaml").write_text(f"name: w\ntopology: {topology}\nworkload: {{model: resnet50}}\n")
     (tmp_path / "good.yaml").write_text(SMALL)

@@ -372,6 +372,8 @@ class EthernetNetwork(NetworkSection):
             "pauses",
         )
         beside = {f"background_{name}": found[f"background_{name}"] for name in OF_BACKGROUND}
+        over = beside["background_finished"] + beside["background_failed"]
+        beside["background_unfinished"] = beside["background_flows"] - over
         trip = {name: found[f"{name}_ps"] for name in ("rtt_p50", "rtt_p99")}
         return {
             **{name: found[name] for name in (*counts, "packets_forwarded")},
