@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_core::table::{Table, Values};
 use syncline_core::{Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_network::ethernet::background::{Sizes, Source};
 use syncline_network::ethernet::config::EthernetConfig;
 use syncline_network::ethernet::link::{Condition, Marking};
 use syncline_network::ethernet::roce::dcqcn::DcqcnConfig;
@@ -240,7 +241,12 @@ fn pauses_round_a_ring_end_in_a_deadlock_that_is_named() {
     let ring: Vec<(u32, u32)> = (0..5).flat_map(|i| [(i, 5 + i), (5 + i, 5 + (i + 1) % 5)]).collect();
     let sends: Vec<Send> = (0..5).flat_map(|i| std::iter::repeat_n((i, (i + 2) % 5, 1 << 24, 0), 2)).collect();
     let config = EthernetConfig { buffer: 40_000, ..roce(RoceConfig::DEFAULT, RDMA) };
-    let outcome = run(Arc::new(graph(5, 5, &ring, 100)), config, &sends, &[]);
+    let outcome = run(Arc::new(graph(5, 5, &ring, 100)), config.clone(), &sends, &[]);
+    // Flows that arrive beside the run would do so for ever, but end with it.
+    let (from, sizes) = ((0..5).map(NodeId).collect::<Vec<_>>(), Sizes::fixed(1000).expect("a size"));
+    let background = vec![Source::Poisson { to: from.clone(), from, load_millionths: 10_000, sizes }];
+    let beside = run(Arc::new(graph(5, 5, &ring, 100)), EthernetConfig { background, ..config }, &sends, &[]);
+    assert_eq!(beside.waits.iter().filter(|wait| wait.what.contains("deadlock")).count(), 5);
     assert!(outcome.arrivals.iter().any(Option::is_none));
     let first = &outcome.waits[0];
     assert!(first.who.starts_with("the link from switch"), "{first:?}");

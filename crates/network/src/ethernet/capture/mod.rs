@@ -19,7 +19,7 @@ use syncline_core::{NodeId, PortId};
 use syncline_topology::Fabric;
 
 /// Frames that are kept of all ports together; each has an equal part.
-pub const MOST_FRAMES: u64 = 1 << 20;
+const MOST_FRAMES: u64 = 1 << 20;
 
 const PS_PER_S: u64 = 1_000_000_000_000;
 
