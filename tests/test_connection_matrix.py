@@ -77,6 +77,11 @@ def test_a_permutation_takes_the_time_of_its_frames(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["runs"][0]["total_time_s"] == pytest.approx(expected, rel=0.05)
 
 
+def test_nodes_that_do_nothing_need_not_be_there(tmp_path: Path) -> None:
+    done = run(tmp_path, "Nodes 9\nConnections 1\n0->1 start 0 size 1\n", "check")
+    assert done.returncode == 0, done.stderr
+
+
 def test_nodes_beyond_the_fabric_are_refused_with_the_line(tmp_path: Path) -> None:
     done = run(tmp_path, "Nodes 9\nConnections 1\n0->8 start 0 size 1\n", "check")
     assert (done.returncode, done.stdout) == (2, "")

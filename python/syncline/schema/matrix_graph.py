@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncline.schedules.positions import Key
 
 FAMILY: Final = "all"
-"""The one communicator of the graph: all nodes of the matrix."""
+"""The one communicator of the graph: all nodes of the matrix up to the last one that does something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ def graph_of(matrix: Matrix) -> tuple[dict[str, Any], Lines]:
     builder = _Builder(matrix)
     for flow in _ordered(matrix):
         builder.add(flow)
-    groups = [list(range(matrix.nodes))]
+    # Nodes behind the last one that sends or receives do nothing, and need not be there.
+    groups = [list(range(1 + max(builder.nodes)))]
     classes = {builder.name(npu): {"npus": [npu], "nodes": nodes} for npu, nodes in sorted(builder.nodes.items())}
     return {"families": {FAMILY: {"members": {"groups": groups}}}, "classes": classes}, builder.lines
 
