@@ -22,7 +22,7 @@ Command = Callable[..., Ended]
 COMMITTED = (Path(__file__).parents[1] / "docs" / "reproduction.md").read_text(encoding="utf-8")
 QUICK_CLAIMS = (
     *("tutorial", "ace-analytic-memory", "ace-table4-area-power", "ace-fig4-contention", "ace-fig4b-dlrm"),
-    *("ace1-fig5-analytical", "hoti"),
+    *("ace1-fig5-analytical", "hoti-analytical", "hoti-dlrm-sizes", "hoti-steps"),
 )
 QUICK_EXPERIMENTS = (
     *("ace-fig4b-sms", "ace-anomalies", "tutorial-dimensions", "tutorial-local-links"),

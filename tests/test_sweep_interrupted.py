@@ -338,7 +338,7 @@ class TestJournal:
 
 def test_a_worker_that_dies_takes_one_simulation_with_it() -> None:
     variant = study(SMALL, "training.iterations=30").variants[0]
-    jobs = [(str(index), variant) for index in range(6)]
+    jobs = [(str(index), variant, 1) for index in range(6)]
     outcomes = pool.simulate(jobs, 2)
     found = dict([next(outcomes)])
     victim = multiprocessing.active_children()[0]

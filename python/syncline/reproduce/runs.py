@@ -21,7 +21,7 @@ from syncline.schema.merge import parse_override
 
 LOOKED_AT: Final = 64
 """Pieces of work, and up to twice as many, that are looked at before all are done."""
-READ: Final = ("links", "phases", "layers", "collectives")
+READ: Final = ("links", "phases", "layers", "collectives", "transport")
 """The tables that claims read; the others would only fill the memory."""
 
 
@@ -53,6 +53,10 @@ class Runs:
         """
         return dataclasses.replace(self, _changes=(*self._changes, *changes), _applied=set())
 
+    def of_seed(self, seed: int) -> Runs:
+        """The same with random numbers of another seed. Both share what was simulated."""
+        return dataclasses.replace(self, seed=seed, _variants={})
+
     def idle(self) -> list[str]:
         """The changes that no simulation so far had any use for, since it was of another variant."""
         return [change for change in self._changes if change not in self._applied]
@@ -60,7 +64,7 @@ class Runs:
     def result(self, run: Run) -> Result:
         """What the simulation returns; waits if another thread is at it."""
         variant = self.variant(run)
-        key = json.dumps(engine.specification(variant.experiment, variant.astra_text))
+        key = json.dumps([variant.seed, engine.specification(variant.experiment, variant.astra_text)])
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:

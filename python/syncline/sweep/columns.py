@@ -112,6 +112,21 @@ NETWORK: Final[tuple[Measure, ...]] = (
     Measure("link_bytes", of="network.link_bytes"),
     Measure("packet_hops", of="network.packet_hops"),
 )
+TRANSPORT: Final[tuple[Measure, ...]] = (
+    Measure("segments_sent", "Segments that connections sent, those that were sent again included.", COUNT),
+    Measure("retransmissions", "Segments that connections sent again.", COUNT),
+    Measure("drops", "Frames that found a full queue, acknowledgements included.", COUNT),
+    Measure("marks", "Frames that switches marked.", COUNT),
+    Measure("rto_events", "Expirations of retransmission timers.", COUNT),
+    Measure("rto_stalled_s", "Time in which nothing was on any link until a timer expired.", SECONDS),
+    Measure("fast_recoveries", "Entries of connections into fast recovery.", COUNT),
+    Measure("pauses", "Pauses that switches asked for.", COUNT),
+    Measure("paused_s", "Time for which links were paused, all together.", SECONDS),
+    Measure("max_queue_bytes", "Longest queue at any output of a switch.", facts.BYTES),
+    Measure("rtt_p50_s", "Median of the round trips of connections.", SECONDS),
+    Measure("rtt_p99_s", "99th percentile of the round trips of connections.", SECONDS),
+)
+"""What the transport of the Ethernet backend did."""
 ENDPOINT: Final[tuple[Measure, ...]] = tuple(
     Measure(name, of=f"endpoint.{name}")
     for name in (
@@ -161,11 +176,24 @@ ROW: Final = (
     Measure("topology", "Fabric of the simulation.", facts.TEXT),
     Measure("wall_time_s", "Time that the simulation took on this machine.", SECONDS),
     Measure("events", of="events"),
+    Measure("seeds", "Seeds of which the numbers of the row are medians; one if nothing is said.", COUNT),
 )
 """What every row has."""
 _BY_NAME: Final = {
     measure.name: measure
-    for measures in (TRAINING, COLLECTIVE, COMMON, NETWORK, ENDPOINT, BREAKDOWN, COST, FIDELITY, (WARNINGS,), ROW)
+    for measures in (
+        TRAINING,
+        COLLECTIVE,
+        COMMON,
+        NETWORK,
+        TRANSPORT,
+        ENDPOINT,
+        BREAKDOWN,
+        COST,
+        FIDELITY,
+        (WARNINGS,),
+        ROW,
+    )
     for measure in measures
 }
 

@@ -9,6 +9,7 @@
       endpoint.fsms: [4, 8, 16, 20]
     zip:                                # groups of fields that vary together
       - {topology.dims.1.size: [2, 4], topology.dims.2.size: [2, 2]}
+    seeds: 5                            # where frames are lost, rows are medians over so many seeds
 
 Paths are those of `--set`. Unlike there, a field holds for every variant that is simulated, whatever the variant says;
 a path that begins with `variants.NAME.` is for one variant.
@@ -30,8 +31,9 @@ from syncline.schema import merge
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
 from syncline.schema.merge import Override
 
-KEYS: Final = ("name", "description", "base", "variants", "set", "axes", "zip")
+KEYS: Final = ("name", "description", "base", "variants", "set", "axes", "zip", "seeds")
 MAX_POINTS: Final = 100_000
+MAX_SEEDS: Final = 999
 FIXED: Final = frozenset({"name", "description"})
 """Fields that say nothing about what is simulated."""
 
@@ -68,6 +70,8 @@ class Sweep:
     """The variants that are simulated; None for all."""
     settings: tuple[Override, ...]
     axes: tuple[Axis, ...]
+    seeds: int = 1
+    """With how many seeds a simulation that loses frames is run; its row is their median."""
 
     @property
     def points(self) -> int:
@@ -118,6 +122,7 @@ def load(path: Path, label: str, overrides: Sequence[Override] = ()) -> Sweep:
         variants=_variants(reading, bases),
         settings=(*_settings(reading), *overrides),
         axes=(*_axes(reading), *_zips(reading)),
+        seeds=_seeds(reading),
     )
     if not sweep.axes and not reading.problems:
         reading.missing("axes", "a mapping of paths to lists of values")
@@ -293,6 +298,17 @@ def _zips(reading: _Reading) -> Iterator[Axis]:
             reading.refuse(group, f"lists that vary together must be equally long: {counts}")
         elif columns:
             yield Axis(tuple(path for path, _ in columns), tuple(zip(*(values for _, values in columns), strict=True)))
+
+
+def _seeds(reading: _Reading) -> int:
+    node = reading.root.entries.get("seeds")
+    if node is None:
+        return 1
+    value = node.value if isinstance(node, Scalar) else None
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_SEEDS:
+        return value
+    reading.refuse(node, "this is not a number of seeds", f"1 to {MAX_SEEDS}")
+    return 1
 
 
 def _no_field_twice(sweep: Sweep, reading: _Reading) -> None:

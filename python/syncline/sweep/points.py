@@ -54,6 +54,8 @@ class Simulation:
     """What it will take, where that is known."""
     refusal: str | None = None
     """Why the engine will not simulate it."""
+    seeds: int = 1
+    """With how many seeds it is run if it loses frames."""
 
     @property
     def events(self) -> int:
@@ -90,7 +92,7 @@ def simulations(
         warnings |= dict.fromkeys(study.warnings)
         problems += [(_place(point), problem) for problem in _without_effect(study.variants, point)]
         for variant in study.seeded(seed).variants:
-            simulation, refused = _simulation(point, variant)
+            simulation, refused = _simulation(point, variant, sweep.seeds)
             found.append(simulation)
             refusals += [(_place(point), problem) for problem in refused]
     if problems:
@@ -160,24 +162,24 @@ def _holds(tree: Node, path: Sequence[str], value: Scalar) -> bool:
     return node is value or (isinstance(node, document.Mapping) and any(n is value for n in node.entries.values()))
 
 
-def _simulation(point: Point, variant: Variant) -> tuple[Simulation, list[Problem]]:
+def _simulation(point: Point, variant: Variant, seeds: int) -> tuple[Simulation, list[Problem]]:
     """A variant at a point, and what the engine refuses it for. Algorithms are chosen when it runs."""
     untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
     variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
-    key = _key(variant)
+    key = _key(variant, seeds)
     if variant.experiment.has_open_algorithms:
-        return Simulation(point, variant, key), []
+        return Simulation(point, variant, key, seeds=seeds), []
     try:
         expected = estimate.of(variant.experiment, engine.preview(variant))
     except InputError as error:
         refusal = "; ".join(problem.message for problem in error.problems)
-        return Simulation(point, variant, key, refusal=refusal), list(error.problems)
-    return Simulation(point, variant, key, expected), []
+        return Simulation(point, variant, key, refusal=refusal, seeds=seeds), list(error.problems)
+    return Simulation(point, variant, key, expected, seeds=seeds), []
 
 
-def _key(variant: Variant) -> str:
+def _key(variant: Variant, seeds: int) -> str:
     """A name for what is simulated: the complete experiment, files it reads included, the engine's version, and the
-    seed where something is random.
+    seed, or seeds, where something is random.
     """
     binding.require()
     from syncline import _core
@@ -192,7 +194,7 @@ def _key(variant: Variant) -> str:
         *experiment.contents,
     ]
     if experiment.network.is_random:
-        whole.append(variant.seed)
+        whole += [variant.seed] if seeds == 1 else [variant.seed, seeds]
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 

@@ -25,8 +25,8 @@ from syncline.schema.load import Variant
 from syncline.sweep import measures
 from syncline.sweep.journal import Entry
 
-Job = tuple[str, Variant]
-"""A simulation under its key."""
+Job = tuple[str, Variant, int]
+"""A simulation under its key, and with how many seeds it is run if it loses frames."""
 
 _context = multiprocessing.get_context("spawn")
 
@@ -41,13 +41,13 @@ def simulate(
     """What comes of each job, as it comes, with `threads` of them at once; one per processor if not given."""
     count = min(threads or os.cpu_count() or 1, len(jobs))
     if count <= 1:
-        yield from runner.concurrently([(key, partial(_one, key, variant)) for key, variant in jobs], 1)
+        yield from runner.concurrently([(job[0], partial(_one, *job)) for job in jobs], 1)
     else:
         yield from _Pool(jobs, count).outcomes()
 
 
-def _one(key: str, variant: Variant) -> tuple[str, Entry | WorkerDiedError]:
-    return key, measures.simulate(variant)
+def _one(key: str, variant: Variant, seeds: int) -> tuple[str, Entry | WorkerDiedError]:
+    return key, measures.simulate(variant, seeds)
 
 
 class _Pool:
@@ -104,10 +104,10 @@ class _Pool:
             self._idle.append(process)
             connection.close()
             return
-        key, variant = self._pending.popleft()
+        key, variant, seeds = self._pending.popleft()
         self._workers[connection] = (process, key)
         with suppress(ConnectionError):  # a worker that died is found when it is waited for
-            connection.send(variant)
+            connection.send((variant, seeds))
 
 
 def _work(connection: Connection) -> None:
@@ -116,7 +116,7 @@ def _work(connection: Connection) -> None:
     runner.quiet = True
     with suppress(EOFError, ConnectionError):
         while True:
-            connection.send(measures.simulate(connection.recv()))
+            connection.send(measures.simulate(*connection.recv()))
 
 
 def _end_with_parent() -> None:

@@ -28,7 +28,7 @@ def simulate(
         entries = journal.entries | entries
     pending = {s.key: s for s in simulations if s.key not in entries}
     already = len({s.key for s in simulations}) - len(pending)
-    jobs = [(key, s.variant) for key, s in pending.items()]
+    jobs = [(key, s.variant, s.seeds) for key, s in pending.items()]
     expected = [s.expected for s in pending.values() if s.expected is not None]
     threads = memory.at_once(threads, (each.memory_bytes for each in expected))
     long = estimate.warning_of_many("the sweep", [each.time_s for each in expected], threads)
