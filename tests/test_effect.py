@@ -96,6 +96,7 @@ OTHER: Final[dict[str, Any]] = {
     "network.headroom": "1500B",
     "network.nic_queues": "flow",
     "network.nic_queue": "2KiB",
+    "network.outstanding": 1,
     "network.window": "2KiB",
     "network.min_rto": "1ms",
     "network.initial_window": 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -20,6 +21,7 @@ from syncline.sweep.table import COST, LABELS, UNITS
 DOCS = Path(__file__).parent.parent / "docs/sweeps.md"
 COLLECTIVE = "name: one\ntopology: {topology}\nworkload: {{collective: {kind}, size: 1MiB}}\n"
 TRAINING = "name: one\ntopology: Ring(4)\nworkload: {model: resnet18, batch: 8}\n"
+LOSSY = "collective: {algorithm: direct}\nnetwork: {backend: ethernet, buffer: 16KiB, jitter: 1us, min_rto: 5ms}\n"
 MIB = 2**20
 
 
@@ -29,6 +31,26 @@ def measured(text: str) -> dict[str, object]:
     entry = measures.simulate(variant)
     assert entry.status == "done", entry.error
     return entry.measures
+
+
+def test_what_loses_frames_is_the_median_over_its_seeds() -> None:
+    (variant,) = study(COLLECTIVE.format(topology="Switch(8)", kind="all-reduce") + LOSSY).variants
+    entry = measures.simulate(variant, 5)
+    each = [measures.simulate(replace(variant, seed=seed)) for seed in range(5)]
+    assert len({one.measures["time_s"] for one in each}) == 5
+    for name in ("time_s", "drops", "retransmissions", "mean_link_utilisation"):
+        assert entry.measures[name] == sorted(one.measures[name] for one in each)[2]
+    assert entry.measures["algorithm"] == "direct"
+    assert entry.measures["seeds"] == 5
+    assert entry.events == sum(one.events or 0 for one in each)
+
+
+def test_what_loses_nothing_is_run_once() -> None:
+    text = COLLECTIVE.format(topology="Switch(8)", kind="all-reduce") + LOSSY.replace("16KiB", "8MiB")
+    (variant,) = study(text).variants
+    once, five = measures.simulate(variant), measures.simulate(variant, 5)
+    assert once.measures["drops"] == 0
+    assert (five.measures, five.events) == (once.measures, once.events)
 
 
 def documented(column: str) -> bool:
@@ -50,8 +72,9 @@ def test_the_check_knows_what_is_not_documented() -> None:
         TRAINING + "endpoint: {kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 6}\n",
         COLLECTIVE.format(topology="Switch(4)", kind="all-reduce")
         + "endpoint: {kind: switch-offload, comm_memory_bandwidth: 128GB/s}\n",
+        COLLECTIVE.format(topology="Switch(8)", kind="all-reduce") + LOSSY,
     ],
-    ids=["ACE", "baseline", "switch offload"],
+    ids=["ACE", "baseline", "switch offload", "Ethernet with losses"],
 )
 def test_every_column_is_documented(text: str) -> None:
     columns = [*measured(text), *LABELS, *COST, "status", "error", "npus", "topology"]

@@ -60,6 +60,12 @@ def describe() -> str:
     return ENGINE.describe()
 
 
+def columns(table: str) -> list[str]:
+    """The names of the columns of a table of the engine."""
+    (declared,) = (each for each in json.loads(describe())["tables"] if each["name"] == table)
+    return [column["name"] for column in declared["columns"]]
+
+
 def ints(*values: int) -> tuple[str, bytes]:
     """A column of integers."""
     return "int", struct.pack(f"<{len(values)}q", *values)
@@ -357,6 +363,8 @@ def run(spec_json: str) -> dict[str, Any]:
             "end_ps": ints(max(1, total_ps)),
         },
     }
+    if spec["network"]["backend"] == "ethernet":
+        tables["transport"] = {name: ints(1) for name in columns("transport")}
     return {"summary": json.dumps(summary), "tables": tables}
 
 

@@ -25,7 +25,8 @@ def reproduce(
     claims: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[CLAIM|SOURCE]...", help="Names of claims, or the sources ace, ace1 and tutorial; by default all."
+            metavar="[CLAIM|SOURCE]...",
+            help="Names of claims, or the sources ace, ace1, tutorial and hoti; by default all.",
         ),
     ] = None,
     with_experiments: Annotated[

@@ -49,6 +49,7 @@ from syncline import document, inputs
 from syncline.document import Mapping, Node
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
+from syncline.sweep import columns
 
 LARGEST: Final = 1e30
 """Numbers of a figure are smaller; beyond, axes have no ticks."""
@@ -235,8 +236,8 @@ def load(path: Path, label: str) -> FigureFile:
 def _contradictions(file: FigureFile) -> Iterator[Problem]:
     """What the fields of a panel mean together."""
     figure = file.figure
-    columns = min(figure.columns, len(figure.panels))
-    width, height = figure.width * columns, figure.height * -(-len(figure.panels) // columns)
+    abreast = min(figure.columns, len(figure.panels))
+    width, height = figure.width * abreast, figure.height * -(-len(figure.panels) // abreast)
     pixels = width * height * PIXELS_PER_INCH**2
     if pixels > MOST_PIXELS or max(width, height) * PIXELS_PER_INCH >= 2**16 - PIXELS_PER_INCH:
         message = f"the panels make a figure of {width:g} by {height:g} inches, which is too large to draw"
@@ -256,7 +257,8 @@ def _contradictions(file: FigureFile) -> Iterator[Problem]:
             yield file.problem(place, message, "sweeps: [NAME]")
         else:
             yield from _of_rows(file, place, panel)
-        if panel.published and not panel.unit and not (isinstance(panel, Panel) and panel.relative_to):
+        has_no_unit = isinstance(panel, Panel) and (panel.relative_to or all(map(columns.is_count, panel.parts)))
+        if panel.published and not panel.unit and not has_no_unit:
             yield file.problem(place, "published values need a unit", f"unit: {one_of(UNITS)}")
 
 

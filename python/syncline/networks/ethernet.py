@@ -52,6 +52,23 @@ def _queue(value: object) -> int | None:
         raise refused(error.message, QUEUE_ACCEPTED) from None
 
 
+OUTSTANDING_ACCEPTED: Final = f"all, or a whole number from 1 to {2**31 - 1}"
+
+
+def _outstanding(value: object) -> int | None:
+    if value is None or value == "all":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31:
+        return value
+    raise refused("this is no number of messages", OUTSTANDING_ACCEPTED)
+
+
+Outstanding = Annotated[
+    int | None,
+    BeforeValidator(_outstanding),
+    PlainSerializer(lambda most: "all" if most is None else most),
+    Accepted(OUTSTANDING_ACCEPTED),
+]
 Queue = Annotated[int | None, BeforeValidator(_queue), PlainSerializer(_queue_text), Accepted(QUEUE_ACCEPTED)]
 Switch = Literal["on", "off"]
 Control = Literal["newreno", "cubic", "dctcp", "dcqcn", "none"]
@@ -134,6 +151,8 @@ class EthernetNetwork(NetworkSection):
     `fifo` with TCP; RoCE has `flow`."""
     nic_queue: Queue = None
     """What may wait at the port of a host, if it has one queue."""
+    outstanding: Outstanding = None
+    """How many messages of a host may have been posted without having left; the others wait for their turn."""
     window: Size | None = None
     """Size of both socket buffers, and so the most that a connection has in flight. By default 512 KiB with TCP and
     unbounded with RoCE."""
@@ -328,6 +347,7 @@ class EthernetNetwork(NetworkSection):
             "overhead_bytes": self.settled("overhead"),
             "buffer_bytes": self.buffer,
             "nic_queue_bytes": self.nic_queue,
+            "outstanding": self.outstanding,
             "window_bytes": self.settled("window"),
             "min_rto_ps": self.settled("min_rto"),
             "initial_window": self.initial_window,
@@ -374,7 +394,7 @@ class EthernetNetwork(NetworkSection):
         beside = {f"background_{name}": found[f"background_{name}"] for name in OF_BACKGROUND}
         over = beside["background_finished"] + beside["background_failed"]
         beside["background_unfinished"] = beside["background_flows"] - over
-        trip = {name: found[f"{name}_ps"] for name in ("rtt_p50", "rtt_p99")}
+        trip = {name: found[f"{name}_ps"] for name in ("rtt_p50", "rtt_p99", "flow_rtt_p50", "flow_rtt_p99")}
         return {
             **{name: found[name] for name in (*counts, "packets_forwarded")},
             **(beside if self.background else {}),

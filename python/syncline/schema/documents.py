@@ -96,6 +96,9 @@ class Network(_Part):
     """At an output of a switch."""
     rtt_p50_s: Amount = None
     rtt_p99_s: Amount = None
+    flow_rtt_p50_s: Amount = None
+    """Of the means of connections."""
+    flow_rtt_p99_s: Amount = None
 
 
 class Resource(_Part):

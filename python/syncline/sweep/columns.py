@@ -125,6 +125,8 @@ TRANSPORT: Final[tuple[Measure, ...]] = (
     Measure("max_queue_bytes", "Longest queue at any output of a switch.", facts.BYTES),
     Measure("rtt_p50_s", "Median of the round trips of connections.", SECONDS),
     Measure("rtt_p99_s", "99th percentile of the round trips of connections.", SECONDS),
+    Measure("flow_rtt_p50_s", "Median over connections of their mean round trips, sampled each millisecond.", SECONDS),
+    Measure("flow_rtt_p99_s", "99th percentile of these means.", SECONDS),
 )
 """What the transport of the Ethernet backend did."""
 ENDPOINT: Final[tuple[Measure, ...]] = tuple(
@@ -201,6 +203,11 @@ _BY_NAME: Final = {
 def meaning(name: str) -> str:
     """What a column says that is no axis, and none of a resource or partition."""
     return _BY_NAME[name].meaning
+
+
+def is_count(name: str) -> bool:
+    """Whether a column counts something, so that its values have no unit."""
+    return name in _BY_NAME and _BY_NAME[name].unit == COUNT
 
 
 def metadata(name: str, kind: type, *, is_axis: bool) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from syncline.schema.experiment import NAME_PATTERN
+from syncline.sweep.file import MAX_SEEDS
 
 PATH_PATTERN: Final = r"^(?!(name|description)(\.|$))(?!variants(\.[^.]*)?$)[^.]+(\.[^.]+)*$"
 """The path of a field: keys with dots between them."""
@@ -39,6 +40,12 @@ def json_schema() -> dict[str, Any]:
             "zip": {
                 "description": "Groups of fields that vary together, with equally long lists of values.",
                 "anyOf": [group, {"type": "array", "items": group, "minItems": 1}],
+            },
+            "seeds": {
+                "description": "With how many seeds a simulation that loses frames is run; its row has their medians.",
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_SEEDS,
             },
         },
         "required": ["name", "base"],

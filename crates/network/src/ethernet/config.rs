@@ -5,6 +5,7 @@ use super::link::Marking;
 use super::roce::RoceConfig;
 use super::switching::SwitchingConfig;
 use super::tcp::TcpConfig;
+use std::num::NonZeroU32;
 use syncline_core::{NodeId, PortId, Ps};
 
 /// Which of several equally good ways frames take. Acknowledgements go back over the links that the first frame of their
@@ -35,6 +36,8 @@ pub struct EthernetConfig {
     pub buffer: u64,
     /// Bytes that may wait before each link that leaves a host.
     pub nic_buffer: u64,
+    /// How many messages of a host may have been posted without having left; `None` for any number.
+    pub outstanding: Option<NonZeroU32>,
     /// When switches mark frames.
     pub marking: Marking,
     /// Whether all messages between two nodes share a connection, whatever their queue.
@@ -71,6 +74,7 @@ impl EthernetConfig {
         overhead: 54,
         buffer: 1 << 19,
         nic_buffer: u64::MAX,
+        outstanding: None,
         marking: Marking::None,
         connection_per_pair: false,
         balancing: Balancing::PerConnection,

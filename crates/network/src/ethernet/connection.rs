@@ -62,10 +62,40 @@ pub struct Line {
     pub resent: u32,
     /// Timers that expired.
     pub timeouts: u32,
+    /// Its round trips.
+    pub trips: SampledTrips,
     /// The first link of the last frame that was made.
     pub sent_by: u32,
     /// The ways among which frames are spread, each with its first link, if they are.
     pub spread: Option<Box<Spread>>,
+}
+
+/// The round trips of a connection: the first that is measured in each millisecond.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SampledTrips {
+    next_at: u64,
+    sum: u64,
+    count: u32,
+}
+
+impl SampledTrips {
+    /// Picoseconds between samples.
+    const APART: u64 = 1_000_000_000;
+
+    /// A round trip was measured.
+    #[inline]
+    pub fn add(&mut self, now: u64, trip: Ps) {
+        if now >= self.next_at {
+            self.next_at = (now / Self::APART + 1) * Self::APART;
+            self.sum += trip.0;
+            self.count += 1;
+        }
+    }
+
+    /// The mean of the samples, if there are any.
+    pub fn mean(&self) -> Option<Ps> {
+        self.sum.checked_div(self.count.into()).map(Ps)
+    }
 }
 
 /// Equally good ways among which frames are spread.
@@ -121,6 +151,7 @@ impl Line {
             began_at: NEVER,
             resent: 0,
             timeouts: 0,
+            trips: SampledTrips::default(),
             sent_by: first,
             spread: None,
         }
@@ -169,4 +200,28 @@ impl Listener {
 /// The first link of a way, or [`NONE`].
 pub fn first(links: &[u32]) -> u32 {
     links.first().copied().unwrap_or(NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_round_trip_counts_in_each_millisecond() {
+        let ms = 1_000_000_000;
+        let mut trips = SampledTrips::default();
+        assert_eq!(trips.mean(), None);
+        for (at, trip) in [(5, 100), (ms - 1, 900), (ms, 300), (ms + 7, 900), (4 * ms + 1, 500), (5 * ms - 1, 900)] {
+            trips.add(at, Ps(trip));
+        }
+        assert_eq!(trips.mean(), Some(Ps(300)));
+    }
+
+    /// What a connection that is idle takes, beside its entry in the map of connections and its part of shared ways.
+    #[test]
+    fn connections_are_small() {
+        let ends = size_of::<Line>() + size_of::<Listener>();
+        let rest = size_of::<Stage>() + size_of::<Ways>() + size_of::<crate::ethernet::Writes>();
+        assert!(ends + rest <= 404, "{ends} {rest}");
+    }
 }

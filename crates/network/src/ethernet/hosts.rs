@@ -102,6 +102,7 @@ impl<F: Fabric> Ethernet<F> {
         };
         if let Some(trip) = trip {
             self.trips.add(trip);
+            line.trips.add(now, trip);
         }
         if line.is_watched {
             self.sample(now, frame.connection, trip);
@@ -203,6 +204,7 @@ impl<F: Fabric> Ethernet<F> {
             // Whatever of it is still under way counts for nothing.
             self.listeners[last as usize].boundary = NO_END;
             let is_flow = self.flow_failed(self.stages[number as usize]);
+            let staying = self.writes.staying(&self.messages[owner as usize]);
             for message in self.writes.give_up(&mut self.messages[owner as usize]) {
                 if is_flow {
                     continue;
@@ -210,6 +212,9 @@ impl<F: Fabric> Ethernet<F> {
                 self.books.failed += message.len.0;
                 let why = crate::Loss::Unanswered { tries: tries + 1 };
                 self.report(now, NetOut::Failed { at: message.src, tag: message.tag, why });
+            }
+            if !is_flow {
+                self.stay(now, owner, staying);
             }
         }
     }

@@ -17,6 +17,7 @@ mod hosts;
 pub mod link;
 mod opening;
 mod paths;
+mod posting;
 mod rdma;
 pub mod roce;
 mod round_trips;
@@ -41,6 +42,7 @@ use connection::{Line, Listener, Stage};
 use frame::{ACK, CWR, ECT, Frame, NONE};
 use link::{Condition, Link, Taken};
 use paths::{Paths, Ways};
+use posting::Posting;
 use rdma::Roce;
 use round_trips::RoundTrips;
 use samples::Samples;
@@ -114,6 +116,8 @@ pub struct Ethernet<F> {
     blocks: Slab<BlocksId, Blocks>,
     /// Messages that their senders have not fed completely.
     unfed: Messages<()>,
+    /// What hosts have not posted yet, if they post a limited number of messages at once.
+    posting: Option<Box<Posting>>,
     /// What is to be reported at a time.
     outbox: Vec<NetOut>,
     outbox_at: u64,
@@ -191,6 +195,7 @@ impl<F: Fabric> Ethernet<F> {
             timers: BinaryHeap::new(),
             changes: Vec::new(),
             paths: Paths::default(),
+            posting: config.outstanding.map(|most| Box::new(Posting::new(most.get(), fabric.npus()))),
             lines: Vec::new(),
             listeners: Vec::new(),
             stages: Vec::new(),
@@ -274,7 +279,7 @@ impl<F: Fabric> Ethernet<F> {
             }
             self.report(now.0, arrived(&message, self.ways[at], now));
         } else {
-            self.post(now.0, number, message);
+            self.post_in_turn(now.0, number, message);
         }
         let next = if self.outbox.is_empty() { self.next_time() } else { now.0 };
         self.call_at(next, q);
@@ -369,6 +374,7 @@ impl<F: Fabric> Ethernet<F> {
         let (deadline, left) = match &self.roce {
             _ if self.stages[number as usize].is_local => (NEVER, line.sender.nxt),
             Some(roce) => (roce.senders[number as usize].deadline.0, roce.senders[number as usize].sent),
+            None if self.posting.is_some() => (line.sender.deadline.0, line.sender.nxt),
             None => (line.sender.deadline.0, line.sender.buffered),
         };
         if deadline < line.armed {
@@ -378,20 +384,6 @@ impl<F: Fabric> Ethernet<F> {
         if left >= line.left_at {
             self.leave(now, number, left);
         }
-    }
-
-    /// Messages up to a byte are in the socket buffer, or were sent by a queue pair: their senders can use their memory again.
-    #[cold]
-    #[inline(never)]
-    fn leave(&mut self, now: u64, number: u32, left: u64) {
-        let at = number as usize;
-        while left >= self.writes.next_to_leave(&self.messages[at]) {
-            let Some(message) = self.writes.leave(&mut self.messages[at]) else { break };
-            if let Some(receipt) = message.receipt {
-                self.report(now, NetOut::Left { at: message.src, receipt });
-            }
-        }
-        self.lines[at].left_at = self.writes.next_to_leave(&self.messages[at]);
     }
 
     /// The next frame of a link has arrived at its other end.
@@ -543,6 +535,7 @@ impl<F: Fabric> Network for Ethernet<F> {
         let mut waits: Vec<Wait> =
             self.unfed.unfed().map(|m| wait_text::unfed(&self.fabric, &m.message, m.fed())).collect();
         waits.extend(self.pauses());
+        waits.extend(self.posting.iter().flat_map(|posting| posting.waits(|node| self.fabric.node_name(node))));
         for (at, writes) in self.messages.iter().enumerate().filter(|&(at, _)| !self.is_flow(at as u32)) {
             if let Some(write) = self.writes.waiting(writes).next() {
                 let una = self.roce.as_ref().map_or(self.lines[at].sender.una, |roce| roce.senders[at].una);

@@ -60,6 +60,7 @@ impl<F: Fabric> Ethernet<F> {
         let trip = roce.senders[at].acknowledge(now, frame.seq, news, &roce.config, &mut self.counts);
         if let Some(trip) = trip {
             self.trips.add(trip);
+            self.lines[at].trips.add(now, trip);
         }
         if self.lines[at].is_watched {
             self.sample(now, frame.connection, trip);

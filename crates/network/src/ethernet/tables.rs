@@ -66,6 +66,10 @@ syncline_core::table! {
         rtt_p50_ps: Vec<Option<i64>> as Picoseconds,
         /// The time that 99 of 100 did not exceed; null if there are none.
         rtt_p99_ps: Vec<Option<i64>> as Picoseconds,
+        /// The median over connections of their mean round trips, each of the first that was measured in every millisecond.
+        flow_rtt_p50_ps: Vec<Option<i64>> as Picoseconds,
+        /// The 99th percentile of these.
+        flow_rtt_p99_ps: Vec<Option<i64>> as Picoseconds,
     }
 }
 
@@ -160,6 +164,8 @@ syncline_core::table! {
         retransmissions: Vec<i64> as Count,
         /// Retransmission timers that expired.
         timeouts: Vec<i64> as Count,
+        /// The mean of its round trips, of which the first in each millisecond counts; null if none was measured.
+        mean_rtt_ps: Vec<Option<i64>> as Picoseconds,
     }
 }
 
@@ -290,6 +296,7 @@ fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {
         table.alone_ps.push(is_beside.then(|| number(net.alone(stage.owner, len))));
         table.retransmissions.push(lines.iter().map(|line| i64::from(line.resent)).sum());
         table.timeouts.push(lines.iter().map(|line| i64::from(line.timeouts)).sum());
+        table.mean_rtt_ps.push(lines.iter().find_map(|line| line.trips.mean()).map(|Ps(time)| number(time)));
     }
     table
 }
@@ -327,6 +334,9 @@ fn congestion<F: Fabric>(net: &Ethernet<F>) -> Congestion {
 
 fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
     let switches = || net.links[net.first_switch_link as usize..].iter().map(|link| link.counts);
+    let mut means = RoundTrips::default();
+    net.lines.iter().filter_map(|line| line.trips.mean()).for_each(|mean| means.add(mean));
+    let of_flows = |percent| means.percentile(percent).map(|Ps(time)| number(time));
     let percentile = |percent| net.trips.percentile(percent).map(|Ps(time)| number(time));
     let all = || net.links.iter().map(|link| link.counts);
     let ports = || net.switching.iter().flat_map(|switching| &switching.ports);
@@ -361,6 +371,8 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
         rtt_samples: vec![number(net.trips.total())],
         rtt_p50_ps: vec![percentile(50)],
         rtt_p99_ps: vec![percentile(99)],
+        flow_rtt_p50_ps: vec![of_flows(50)],
+        flow_rtt_p99_ps: vec![of_flows(99)],
     }
 }
 

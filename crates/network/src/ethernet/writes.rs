@@ -59,6 +59,11 @@ impl AllWrites {
         writes.first.map(|id| self.0[id].message.len.0)
     }
 
+    /// How many messages have not left.
+    pub fn staying(&self, writes: &Writes) -> usize {
+        std::iter::successors(writes.unsent, |&id| self.0[id].next).count()
+    }
+
     /// Where the next message to leave ends.
     pub fn next_to_leave(&self, writes: &Writes) -> u64 {
         writes.unsent.map_or(NO_END, |id| self.0[id].end)

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_core::table::{Table, Values};
 use syncline_core::{Bytes, EventQueue, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
@@ -152,6 +153,27 @@ fn a_message_takes_the_time_of_its_frames() {
     assert_eq!(outcome.end(), 11 * 86_880 + 162 * 80 + 2 * 500_000);
     assert_eq!(outcome.total("transport", "segments_sent"), 11);
     assert_eq!(outcome.total("transport", "retransmissions"), 0);
+}
+
+/// A host that posts one message at a time hands its last byte to the port before it posts the next one: the windows of two
+/// connections do not add up.
+#[test]
+fn messages_wait_for_those_that_are_outstanding() {
+    let window = 10 * 1448;
+    let sends = [(0, 1, 10 * window, 0), (0, 2, 1448, 0), (0, 1, 1448, 0), (3, 2, 1448, 0)];
+    let with = |outstanding| {
+        let tcp = TcpConfig { window, ..TcpConfig::NS3 };
+        let config = EthernetConfig { tcp, outstanding: NonZeroU32::new(outstanding), ..EthernetConfig::NS3 };
+        run(star(4, 100, 500_000), config, &sends, &[]).arrivals.into_iter().map(Option::unwrap).collect::<Vec<u64>>()
+    };
+    let (all, one) = (with(0), with(1));
+    assert_eq!((one[0], one[3]), (all[0], all[3]), "nothing is ahead of these");
+    // The window of the first connection is full after ten frames; the other message leaves behind them.
+    assert_eq!(all[1], 11 * 1502 * 80 + 1502 * 80 + 2 * 500_000);
+    // One at a time, it leaves right behind the last of a hundred frames. The third waits for its window in either case.
+    assert_eq!(one[1], one[0] + 1502 * 80);
+    assert_eq!(one[2], all[2]);
+    assert_eq!(with(2)[1], all[1], "two at a time");
 }
 
 /// What first come, first served does is the same whether the order is known in advance or found frame by frame.
@@ -348,6 +370,7 @@ proptest! {
         hosts in 2u32..7, len in 0u64..300_000, loss in 0u32..300_000, buffer in 1_100u64..60_000, seed in 0u64..100,
         selective in any::<bool>(), pauses in any::<bool>(), dynamic in any::<bool>(), window in 100u64..200_000,
         down in prop::option::of((0u64..400, 1u64..2_000)), every in 1u32..5, tcp in any::<bool>(), fifo in any::<bool>(),
+        outstanding in 0u32..4,
     ) {
         let sharing = if dynamic { Sharing::Dynamic(128) } else { Sharing::PerPort };
         let headroom = Some(buffer / 2);
@@ -357,7 +380,8 @@ proptest! {
         let repeat = if selective { Repeat::Selective } else { Repeat::GoBackN };
         let timeout = Ps(200 * US);
         let pairs = RoceConfig { repeat, window, timeout, acknowledge_every: every, ..RoceConfig::DEFAULT };
-        let mut config = EthernetConfig { buffer, seed, ..roce(pairs, switching) };
+        let outstanding = NonZeroU32::new(outstanding);
+        let mut config = EthernetConfig { buffer, seed, outstanding, ..roce(pairs, switching) };
         if tcp {
             let min_rto = Ps(200 * US);
             config = EthernetConfig { roce: None, tcp: TcpConfig { segment: 1000, min_rto, ..TcpConfig::RFC }, ..config };
@@ -432,7 +456,7 @@ proptest! {
     fn everything_arrives_across_servers(
         sends in prop::collection::vec((0u32..4, 0u32..4, 0u64..200_000, 0u64..20_000_000), 1..12),
         loss in 0u32..100_000, buffer in 2_000u64..60_000, selective in any::<bool>(), tcp in any::<bool>(),
-        pauses in any::<bool>(), broken in prop::option::of((0u64..30, 1u64..500)), seed in 0u64..50,
+        pauses in any::<bool>(), broken in prop::option::of((0u64..30, 1u64..500)), seed in 0u64..50, outstanding in 0u32..3,
     ) {
         let repeat = if selective { Repeat::Selective } else { Repeat::GoBackN };
         let pairs = RoceConfig { repeat, timeout: Ps(200 * US), retries: 100, ..RoceConfig::DEFAULT };
@@ -442,7 +466,7 @@ proptest! {
             let tcp = TcpConfig { segment: 1000, min_rto, retries: 100, ..TcpConfig::RFC };
             config = EthernetConfig { roce: None, switching: None, tcp, ..config };
         }
-        config = on_servers(EthernetConfig { buffer, seed, ..config });
+        config = on_servers(EthernetConfig { buffer, seed, outstanding: NonZeroU32::new(outstanding), ..config });
         let lossy = Condition { rate: Rate::new(100 * GBPS), latency: Ps(500_000), loss_millionths: loss };
         let mut changes = vec![(0, 10, 0, lossy)];
         if let Some((at, long)) = broken {

@@ -3,6 +3,7 @@
 use super::background::{self, BackgroundSpec};
 use super::{BuildNetwork, NetworkModel, NetworkNeeds};
 use serde::Deserialize;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_core::table::Declaration;
 use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
@@ -46,6 +47,8 @@ pub struct EthernetSpec {
     pub buffer_bytes: u64,
     /// Bytes that may wait before a link that leaves a host; `None` for any number.
     pub nic_queue_bytes: Option<u64>,
+    /// How many messages of a host may have been posted without having left; `None` for any number.
+    pub outstanding: Option<NonZeroU32>,
     /// Both socket buffers; of RoCE, the most in flight.
     pub window_bytes: u64,
     /// Least retransmission timeout; of RoCE, the timeout.
@@ -265,6 +268,7 @@ impl EthernetSpec {
             overhead: self.overhead_bytes,
             buffer: self.buffer_bytes,
             nic_buffer: self.nic_queue_bytes.unwrap_or(u64::MAX),
+            outstanding: self.outstanding,
             marking,
             connection_per_pair: self.connection_per_pair,
             balancing: if self.sprays { Balancing::PerFrame } else { Balancing::PerConnection },
@@ -401,6 +405,7 @@ impl Default for EthernetSpec {
             overhead_bytes: 54,
             buffer_bytes: 1 << 19,
             nic_queue_bytes: None,
+            outstanding: None,
             window_bytes: 1 << 19,
             min_rto_ps: 50_000_000_000,
             clock_granularity_ps: 1_000_000,
