@@ -44,7 +44,9 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
     let paths = of_paths(spec, plan, preview);
     let nodes = of_graphs(spec);
-    let parts = [of_fabric(spec, &*plan.fabric), of_groups(spec), nodes, chunks, running, messages, windows, paths];
+    let connections = of_connections(spec, preview);
+    let fabric = of_fabric(spec, &*plan.fabric);
+    let parts = [fabric, of_groups(spec), nodes, chunks, running, messages, windows, paths, connections];
     parts.into_iter().fold(AT_REST, u64::saturating_add)
 }
 
@@ -65,6 +67,14 @@ fn of_paths(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let paths = pairs.min(preview.messages / preview.chunks.max(1));
     let links = paths as f64 * preview.message_hops as f64 / preview.messages.max(1) as f64;
     (links as u64).saturating_mul(PATH_LINK)
+}
+
+/// Bytes of the connections of a transport: as many as a chunk has messages, each between other NPUs.
+fn of_connections(spec: &Spec, preview: &Preview) -> u64 {
+    let npus = u64::from(preview.npus);
+    let connections = (preview.messages / preview.chunks.max(1)).min(npus.saturating_mul(npus));
+    let message = preview.byte_hops / preview.message_hops.max(1);
+    connections.saturating_mul(spec.network.model().connection_bytes(message))
 }
 
 /// Messages of a chunk and NPU that are under way at once: of threads that go on when a message has come, one and the next.

@@ -28,6 +28,8 @@ class Quantity:
     """Where a value is read."""
 
 
+MOST_LABELS: Final = 37
+"""Ports that have a label of their own, as many as fit the height of the map."""
 QUANTITIES: Final = {
     BUSY: Quantity("busy (%)", " %", "busy_ps"),
     "drops": Quantity("frames dropped", " frames dropped", "drops"),
@@ -130,6 +132,9 @@ def heat(v: Variant, most: dict[str, float]) -> Figure | None:
             **({} if len(cells) == 1 else {"visible": name == BUSY, "meta": {"option": name}}),
         }
 
+    axis = named_axis(ports)
+    apart = -(-len(ports) // MOST_LABELS)
+    ticks = {name: axis[name][::apart] for name in ("tickvals", "ticktext")}
     what = "node" if count == 1 else f"nodes, means of {count}"
     return {
         "data": [trace(name) for name in cells],
@@ -137,6 +142,6 @@ def heat(v: Variant, most: dict[str, float]) -> Figure | None:
             "height": 110 + max(60, min(900, 24 * len(ports))),
             "margin": {"l": 10, "r": 12, "t": 12, "b": 48},
             "xaxis": {"title": {"text": what}, "showgrid": False, "zeroline": False},
-            "yaxis": {**named_axis(ports), "title": {"text": "port"}},
+            "yaxis": {**axis, **ticks, "title": {"text": "port"}},
         },
     }

@@ -18,6 +18,11 @@ use syncline_network::ethernet::tcp::{Dialect, Recovery, TcpConfig};
 use syncline_network::ethernet::{Ethernet, EthernetConfig};
 use syncline_topology::Fabric;
 
+/// Bytes of a connection, its ways and its places in maps.
+const CONNECTION: u64 = 700;
+/// Bytes of a frame that waits, in a ring that is three quarters full.
+const FRAME: u64 = 43;
+
 /// The largest frame, in bytes.
 const LARGEST_FRAME: u32 = 65_535;
 
@@ -432,6 +437,13 @@ impl NetworkModel for EthernetSpec {
 
     fn keeps_paths(&self) -> bool {
         true
+    }
+
+    /// Both ends, and frames in the queue of the host: what was sent of a message and is not acknowledged, in a ring of a
+    /// power of two.
+    fn connection_bytes(&self, message: u64) -> u64 {
+        let frames = message.min(self.window_bytes).div_ceil(self.segment_bytes.max(1).into());
+        CONNECTION + frames * FRAME
     }
 
     fn unfolded(&self, _: &mut dyn Iterator<Item = (Rate, Ps)>) -> Option<&'static str> {

@@ -43,6 +43,11 @@ pub trait NetworkModel {
         false
     }
 
+    /// Bytes that it keeps for a connection of which messages of so many bytes on average are under way.
+    fn connection_bytes(&self, _message: u64) -> u64 {
+        0
+    }
+
     /// Whether a link carries no more than it can, however many messages share it.
     fn has_contention(&self) -> bool {
         true
