@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from syncline.ns3 import page, runs
+from syncline.errors import InputError
+from syncline.ns3 import page, pair, runs
 
 ROWS = runs.rows()
 RECORDED = [row.found for row in runs.rows(runs.RECORD)]
@@ -43,3 +46,42 @@ def test_an_incast_comes_out_as_recorded() -> None:
     found = runs.median([runs.simulate(row, seed) for seed in range(1, row.seeds + 1)])
     assert (found.drops, found.retransmissions) == (recorded.drops, recorded.retransmissions)
     assert found.completion_us == pytest.approx(recorded.completion_us, rel=1e-5)
+
+
+PROGRAM = """#!/bin/sh
+for option in "$@"; do case "$option" in --csv=*) out="${option#--csv=}";; esac; done
+echo "$@" > SEEN
+printf 'user_cpu_s,switch_pkts_fwd\\n2.5,1234\\n' > "$out"
+"""
+
+
+def program(folder: Path, text: str) -> Path:
+    path = folder / "star"
+    path.write_text(text.replace("SEEN", str(folder / "seen")))
+    path.chmod(0o755)
+    return path
+
+
+def test_a_row_is_timed_beside_a_program_that_carries_it_out(tmp_path: Path) -> None:
+    row = next(row for row in ROWS if row.given["pattern"] == "incast")
+    found = pair.run(program(tmp_path, PROGRAM), row)
+    assert (found.frames, found.theirs_s) == (1234, 2.5)
+    assert 0 < found.ours_s < 60
+    assert found.ratio == pytest.approx(2.5 / found.ours_s)
+    seen = (tmp_path / "seen").read_text().split()
+    assert {f"--n={row.given['hosts']}", f"--k={int(row.given['hosts']) - 1}", "--pattern=incast"} <= set(seen)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("#!/bin/sh\necho no ns-3 >&2; exit 3\n", "status 3: no ns-3"),
+        ("#!/bin/sh\n", "it wrote no row"),
+        (PROGRAM.replace("switch_pkts_fwd", "other"), "lacks user_cpu_s or switch_pkts_fwd"),
+    ],
+)
+def test_a_program_that_carries_out_nothing_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        pair.run(program(tmp_path, text), ROWS[0])
+    with pytest.raises(InputError, match="cannot be run"):
+        pair.run(tmp_path / "nowhere", ROWS[0])
