@@ -30,7 +30,11 @@ impl<F: Fabric> Ethernet<F> {
     pub(super) fn open_connection(&mut self, key: Connection, may_be_watched: bool) -> u32 {
         let number = self.lines.len() as u32;
         let (route, spread) = self.balance(key);
-        let ways = self.paths.of(&self.fabric, key.src, route);
+        // Few connections have their way in common with others, and to find it again takes more memory than its links.
+        let ways = match spread {
+            Some(_) => self.paths.of(&self.fabric, key.src, route),
+            None => self.paths.lay(&self.fabric, key.src, route),
+        };
         let parts = self.parts(ways);
         let watched = may_be_watched && self.config.watched.contains(&(key.src, ways.end));
         if let [(is_local, ways)] = parts[..] {

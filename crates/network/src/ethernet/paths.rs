@@ -38,10 +38,11 @@ impl Ways {
     }
 }
 
-/// All ways that connections take, each kept once.
+/// All ways that connections take.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     links: Vec<u32>,
+    /// Those of which there are several, among which frames are spread.
     known: BTreeMap<(NodeId, Route), Ways>,
 }
 
@@ -57,7 +58,7 @@ impl Paths {
         &self.links[path.place as usize..][..path.links.into()]
     }
 
-    /// The ways of a route.
+    /// The ways of a route, which are the same whenever they are asked for.
     ///
     /// # Panics
     /// If it has more links than a frame can count.
@@ -65,6 +66,16 @@ impl Paths {
         if let Some(&ways) = self.known.get(&(src, route)) {
             return ways;
         }
+        let ways = self.lay(fabric, src, route);
+        self.known.insert((src, route), ways);
+        ways
+    }
+
+    /// The ways of a route for one connection.
+    ///
+    /// # Panics
+    /// If it has more links than a frame can count.
+    pub fn lay(&mut self, fabric: &impl Fabric, src: NodeId, route: Route) -> Ways {
         let mut ports = Vec::new();
         route.append(fabric, src, &mut ports);
         let (mut end, mut by) = (src, PortId(0));
@@ -74,9 +85,7 @@ impl Paths {
             back.push(by);
         }
         back.reverse();
-        let ways = Ways { forth: self.keep(fabric, src, &ports), back: self.keep(fabric, end, &back), end, by };
-        self.known.insert((src, route), ways);
-        ways
+        Ways { forth: self.keep(fabric, src, &ports), back: self.keep(fabric, end, &back), end, by }
     }
 
     fn keep(&mut self, fabric: &impl Fabric, src: NodeId, ports: &[PortId]) -> Path {

@@ -18,8 +18,8 @@ use syncline_network::ethernet::tcp::{Dialect, Recovery, TcpConfig};
 use syncline_network::ethernet::{Ethernet, EthernetConfig};
 use syncline_topology::Fabric;
 
-/// Bytes of a connection, its ways and its places in maps.
-const CONNECTION: u64 = 700;
+/// Bytes of a connection, its way and its place in a map.
+const CONNECTION: u64 = 550;
 /// Bytes of a frame that waits, in a ring that is three quarters full.
 const FRAME: u64 = 43;
 
