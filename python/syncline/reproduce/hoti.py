@@ -16,6 +16,7 @@ from syncline.engine import PS_PER_S, Result
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schema.load import Variant
+from syncline.sweep.measures import LOSSES
 
 ALL_REDUCE: Final = "hoti/allreduce"
 DLRM: Final = "hoti/dlrm"
@@ -136,7 +137,7 @@ def _loses(result: Result) -> bool:
     if "transport" not in result.tables:
         return False
     counts = _transport(result)
-    return any(counts[name] > 0 for name in ("drops", "retransmissions", "rto_events"))
+    return any(counts[name] > 0 for name in LOSSES)
 
 
 def _insertion_delay(hoti: Hoti) -> Computed:

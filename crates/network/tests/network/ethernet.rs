@@ -49,6 +49,21 @@ pub(crate) fn star(hosts: u32, gbps: u64, latency: u64) -> Product {
 /// From, to, bytes, at.
 pub(crate) type Send = (u32, u32, u64, u64);
 
+/// One of these messages, with its place as tag.
+pub(crate) fn message(sends: &[Send], i: usize) -> Message {
+    let (src, dst, len, _) = sends[i];
+    Message {
+        src: NodeId(src),
+        route: Route::To(NodeId(dst)),
+        queue: 0,
+        len: Bytes(len),
+        class: TrafficClass::default(),
+        delivery: Delivery::Whole,
+        tag: i as u64,
+        receipt: None,
+    }
+}
+
 pub(crate) struct Outcome {
     pub(crate) arrivals: Vec<Option<u64>>,
     failed: usize,
@@ -110,18 +125,7 @@ pub(crate) fn run<F: Fabric>(
         match event {
             Event::Network(event) => net.handle(now, event, &mut Timers(&mut queue), &mut out),
             Event::Begin(i) => {
-                let (src, dst, len, _) = sends[i];
-                let message = Message {
-                    src: NodeId(src),
-                    route: Route::To(NodeId(dst)),
-                    queue: 0,
-                    len: Bytes(len),
-                    class: TrafficClass::default(),
-                    delivery: Delivery::Whole,
-                    tag: i as u64,
-                    receipt: None,
-                };
-                net.send(now, message, &mut Timers(&mut queue));
+                net.send(now, message(sends, i), &mut Timers(&mut queue));
             }
         }
         for news in out.drain(..) {

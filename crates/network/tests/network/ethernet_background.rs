@@ -1,16 +1,16 @@
 //! Traffic beside that of a run of Ethernet: given flows and flows that arrive at random.
 
-use super::ethernet::{GBPS, RDMA, US, roce, star};
+use super::ethernet::{GBPS, RDMA, US, message, roce, star};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use syncline_core::table::{Table, Values};
-use syncline_core::{Bytes, EventQueue, Key, NodeId, Ps};
+use syncline_core::{EventQueue, Key, NodeId, Ps};
 use syncline_network::ethernet::background::{Sizes, Source};
 use syncline_network::ethernet::config::EthernetConfig;
 use syncline_network::ethernet::roce::RoceConfig;
 use syncline_network::ethernet::tcp::TcpConfig;
 use syncline_network::ethernet::{self, Ethernet};
-use syncline_network::{Delivery, Message, NetOut, Network, Route, TrafficClass};
+use syncline_network::{NetOut, Network};
 use syncline_topology::Fabric;
 
 #[derive(Clone, Copy)]
@@ -60,18 +60,7 @@ fn run(fabric: impl Fabric, config: EthernetConfig, sends: &[(u32, u32, u64, u64
         match event {
             Event::Network(event) => net.handle(now, event, &mut queue, &mut out),
             Event::Send(i) => {
-                let (src, dst, len, _) = sends[i];
-                let message = Message {
-                    src: NodeId(src),
-                    route: Route::To(NodeId(dst)),
-                    queue: 0,
-                    len: Bytes(len),
-                    class: TrafficClass::default(),
-                    delivery: Delivery::Whole,
-                    tag: i as u64,
-                    receipt: None,
-                };
-                net.send(now, message, &mut queue);
+                net.send(now, message(sends, i), &mut queue);
             }
         }
         for news in out.drain(..) {
@@ -151,17 +140,7 @@ fn flows_do_not_keep_a_run_going() {
         let background = vec![poisson(3, 100_000, Sizes::fixed(10_000).expect("a size"))];
         let mut net = Ethernet::new(star(3, 100, 500_000), EthernetConfig { background, ..config }, &[]);
         let (mut queue, mut out, mut events) = (EventQueue::<ethernet::Event>::new(), Vec::new(), 0);
-        let message = Message {
-            src: NodeId(1),
-            route: Route::To(NodeId(0)),
-            queue: 0,
-            len: Bytes(0),
-            class: TrafficClass::default(),
-            delivery: Delivery::Whole,
-            tag: 0,
-            receipt: None,
-        };
-        net.send(Ps(0), message, &mut queue);
+        net.send(Ps(0), message(&[(1, 0, 0, 0)], 0), &mut queue);
         let mut arrived = 0;
         while let Some((now, _, event)) = queue.pop() {
             net.handle(now, event, &mut queue, &mut out);
