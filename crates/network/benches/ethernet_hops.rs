@@ -1,15 +1,16 @@
-//! Packet-hops per second of wall time over Ethernet: hosts on one switch, TCP with the settings of the study of DLRM over TCP
-//! (Rashidi et al., HOTI 2020), all-reduces by direct exchange and by double binary trees.
+//! Packet-hops per second of wall time over Ethernet: TCP with the settings of the study of DLRM over TCP (Rashidi et al., HOTI
+//! 2020), all-reduces of hosts on one switch by direct exchange and by double binary trees, and an all-to-all on a fat tree.
 //!
-//! `cargo bench -p syncline-network --bench ethernet_hops`. A packet-hop is a frame that crosses a link, acknowledgements
-//! included. Simulated end times are printed too: they are behaviour and must not change unnoticed, while the wall time is cost.
+//! `cargo bench -p syncline-network --bench ethernet_hops` runs the short ones, and with `-- NAME` all whose name contains that,
+//! such as `-- "fat tree"`. A packet-hop is a frame that crosses a link, acknowledgements included. Simulated end times are
+//! printed too: they are behaviour and must not change unnoticed, while the wall time is cost.
 
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, Key, NodeId, Ps, Rate};
 use syncline_network::ethernet::config::EthernetConfig;
 use syncline_network::ethernet::{self, Ethernet};
 use syncline_network::{Delivery, Message, NetOut, Network, Route, TrafficClass};
-use syncline_topology::{Block, Dimension, Product};
+use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Routing};
 
 /// Hosts begin at a random time below this.
 const JITTER_PS: usize = 1_000_000;
@@ -23,6 +24,25 @@ fn star(hosts: u32) -> Product {
         links: 1,
     };
     Product::new(vec![link]).expect("a star")
+}
+
+/// A three-level fat tree of switches with `2 * half` ports.
+fn fat_tree(half: u32) -> Graph {
+    let (pods, npus) = (2 * half, 2 * half * half * half);
+    let (aggregations, cores) = (npus + pods * half, npus + 2 * pods * half);
+    let mut pairs: Vec<(u32, u32)> = (0..npus).map(|host| (host, npus + host / half)).collect();
+    for (switch, i) in (0..pods * half).flat_map(|switch| (0..half).map(move |i| (switch, i))) {
+        pairs.push((npus + switch, aggregations + switch / half * half + i));
+        pairs.push((aggregations + switch, cores + switch % half * half + i));
+    }
+    let spec = LinkSpec::new(Rate::new(12_500_000_000).expect("positive"), Ps(500_000), 0);
+    let both = |(a, b)| [(a, b), (b, a)].map(|(from, to)| GraphLink { from: NodeId(from), to: NodeId(to), spec });
+    let names = (0..cores + half * half).map(|node| GraphNode { name: format!("node {node}"), forwards: true });
+    let everybody: Vec<NodeId> = (0..npus).map(NodeId).collect();
+    let links = pairs.into_iter().flat_map(both).collect();
+    Graph::new(names.collect(), npus, vec!["link".to_owned()], links, &everybody)
+        .and_then(|graph| graph.with_routing(Routing::ByDestination))
+        .expect("a fat tree")
 }
 
 /// An event of the network, or a host that begins.
@@ -54,14 +74,20 @@ struct Post {
     tag: u64,
 }
 
-/// Every host sends a part of its vector to every other one, and the sum of the parts that it got when it has all of them.
+/// Every host sends a part of its vector to every other one. In a second round it sends the sum of the parts that it got, when it
+/// has all of them.
 struct Direct {
     hosts: u32,
+    rounds: u32,
     part: u64,
     got: Vec<u32>,
 }
 
 impl Direct {
+    fn new(hosts: u32, rounds: u32, vector: u64) -> Direct {
+        Direct { hosts, rounds, part: vector / u64::from(hosts), got: vec![0; hosts as usize] }
+    }
+
     fn post(&self, host: u32, send: &mut dyn FnMut(Post)) {
         for i in 1..self.hosts {
             send(Post { src: host, dst: (host + i) % self.hosts, len: self.part, queue: 0, tag: 0 });
@@ -76,13 +102,13 @@ impl Pattern for Direct {
 
     fn arrived(&mut self, host: u32, _: u64, send: &mut dyn FnMut(Post)) {
         self.got[host as usize] += 1;
-        if self.got[host as usize] == self.hosts - 1 {
+        if self.rounds > 1 && self.got[host as usize] == self.hosts - 1 {
             self.post(host, send);
         }
     }
 
     fn is_done(&self) -> bool {
-        self.got.iter().all(|&got| got == 2 * (self.hosts - 1))
+        self.got.iter().all(|&got| got == self.rounds * (self.hosts - 1))
     }
 }
 
@@ -175,9 +201,10 @@ impl Pattern for Trees {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
-fn run(name: &str, hosts: u32, buffer: u64, pattern: &mut dyn Pattern) {
+fn run(name: &str, fabric: impl Fabric, buffer: u64, pattern: &mut dyn Pattern) {
+    let hosts = fabric.npus();
     let config = EthernetConfig { buffer, seed: 1, ..EthernetConfig::NS3 };
-    let mut net = Ethernet::new(star(hosts), config, &[]);
+    let mut net = Ethernet::new(fabric, config, &[]);
     let mut queue: EventQueue<Event> = EventQueue::new();
     let mut random = SplitMix64(1);
     for host in 0..hosts {
@@ -229,14 +256,34 @@ fn run(name: &str, hosts: u32, buffer: u64, pattern: &mut dyn Pattern) {
     );
 }
 
+/// Whether an argument asks for the case of this name; short ones are run without arguments, too.
+fn is_wanted(name: &str, is_short: bool) -> bool {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    if wanted.is_empty() { is_short } else { wanted.iter().any(|part| name.contains(part.as_str())) }
+}
+
 fn main() {
-    let direct =
-        |hosts: u32, vector: u64| Direct { hosts, part: vector / u64::from(hosts), got: vec![0; hosts as usize] };
     let large = 8 << 20;
-    run("direct, 8 hosts, 8 MiB", 8, large, &mut direct(8, 8 << 20));
-    run("direct, 128 hosts, 16 MiB", 128, large, &mut direct(128, 16 << 20));
-    run("direct, 128 hosts, 16 MiB, small buffers", 128, 512 << 10, &mut direct(128, 16 << 20));
-    run("direct, 128 hosts, 64 MiB", 128, large, &mut direct(128, 64 << 20));
-    run("double binary tree, 128 hosts, 16 MiB", 128, large, &mut Trees::new(128, 128, 16 << 20));
-    run("double binary tree, 128 hosts, 64 MiB", 128, large, &mut Trees::new(128, 512, 64 << 20));
+    for (hosts, mib, buffer, kind) in
+        [(8, 8, large, ""), (128, 16, large, ""), (128, 16, 512 << 10, ", small buffers"), (128, 64, large, "")]
+    {
+        let name = format!("direct, {hosts} hosts, {mib} MiB{kind}");
+        if is_wanted(&name, true) {
+            run(&name, star(hosts), buffer, &mut Direct::new(hosts, 2, mib << 20));
+        }
+    }
+    for (mib, chunks) in [(16, 128), (64, 512)] {
+        let name = format!("double binary tree, 128 hosts, {mib} MiB");
+        if is_wanted(&name, true) {
+            run(&name, star(128), large, &mut Trees::new(128, chunks, mib << 20));
+        }
+    }
+    // The largest one has more than a million connections.
+    for (half, mib, is_short) in [(4, 16, true), (8, 4, false), (8, 64, false)] {
+        let hosts = 2 * half * half * half;
+        let name = format!("all-to-all on a fat tree, {hosts} hosts, {mib} MiB");
+        if is_wanted(&name, is_short) {
+            run(&name, fat_tree(half), large, &mut Direct::new(hosts, 1, mib << 20));
+        }
+    }
 }

@@ -244,8 +244,8 @@ impl<F: Fabric> Ethernet<F> {
         let ways = self.paths.of(&self.fabric, from, Route::To(to));
         let parts = self.parts(ways);
         let part = parts.iter().find(|(is_local, _)| !is_local).or(parts.first());
-        let link = part.and_then(|(_, ways)| self.paths.all(ways.forth).first());
-        link.map_or(0.0, |&link| self.links[link as usize].rate().bytes_per_s() as f64)
+        let link = part.and_then(|(_, ways)| self.paths.all(ways.forth).next());
+        link.map_or(0.0, |link| self.links[link as usize].rate().bytes_per_s() as f64)
     }
 
     /// A flow begins.

@@ -46,8 +46,6 @@ pub struct Line {
     pub sender: Sender,
     /// The way to the receiver.
     pub forth: Path,
-    /// Its first link, or [`NONE`] if both ends are at one node.
-    pub nic: u32,
     /// For when its timer is in the heap; [`NEVER`] if it is not.
     pub armed: u64,
     /// The next message leaves when bytes up to here are in the socket buffer.
@@ -66,7 +64,7 @@ pub struct Line {
     pub trips: SampledTrips,
     /// The first link of the last frame that was made.
     pub sent_by: u32,
-    /// The ways among which frames are spread, each with its first link, if they are.
+    /// The ways among which frames are spread, if they are.
     pub spread: Option<Box<Spread>>,
 }
 
@@ -101,19 +99,19 @@ impl SampledTrips {
 /// Equally good ways among which frames are spread.
 #[derive(Clone, Debug)]
 pub struct Spread {
-    ways: Vec<(Path, u32)>,
+    ways: Vec<Path>,
     random: RandomStream,
     sent: u64,
 }
 
 impl Spread {
     /// The next frame takes the next of these ways, at random.
-    pub fn new(ways: Vec<(Path, u32)>, random: RandomStream) -> Spread {
+    pub fn new(ways: Vec<Path>, random: RandomStream) -> Spread {
         Spread { ways, random, sent: 0 }
     }
 
-    /// The way of the next frame, and its first link.
-    pub fn next(&mut self) -> (Path, u32) {
+    /// The way of the next frame.
+    pub fn next(&mut self) -> Path {
         self.sent += 1;
         self.ways[self.random.below(self.sent, self.ways.len() as u64) as usize]
     }
@@ -132,18 +130,15 @@ pub struct Listener {
     pub ended_at: u64,
     /// The way to the sender.
     pub back: Path,
-    /// Its first link.
-    pub nic: u32,
 }
 
 impl Line {
     /// The sending end of a new connection.
-    pub fn new(config: &TcpConfig, ways: Ways, first: u32, round_trip: Ps) -> Line {
+    pub fn new(config: &TcpConfig, ways: Ways, round_trip: Ps) -> Line {
         let sender = Sender::new(config, round_trip);
         Line {
             sender,
             forth: ways.forth,
-            nic: first,
             armed: NEVER,
             left_at: NO_END,
             queued: false,
@@ -152,7 +147,7 @@ impl Line {
             resent: 0,
             timeouts: 0,
             trips: SampledTrips::default(),
-            sent_by: first,
+            sent_by: ways.forth.first,
             spread: None,
         }
     }
@@ -162,31 +157,17 @@ impl Line {
     pub fn frame(&mut self, number: u32, seq: u64, len: u32, overhead: u32, flags: u8) -> Frame {
         let mut forth = self.forth;
         if let Some(spread) = &mut self.spread {
-            (forth, self.sent_by) = spread.next();
+            forth = spread.next();
+            self.sent_by = forth.first;
         }
-        Frame {
-            seq,
-            connection: number,
-            place: forth.place + 1,
-            blocks: NONE,
-            wire: (len + overhead) as u16,
-            hops: forth.links - 1,
-            flags,
-        }
+        Frame::on(forth, number, seq, len + overhead, flags)
     }
 }
 
 impl Listener {
     /// The receiving end of a new connection.
-    pub fn new(ways: Ways, first: u32) -> Listener {
-        Listener {
-            receiver: Receiver::default(),
-            boundary: NO_END,
-            armed: NEVER,
-            ended_at: NEVER,
-            back: ways.back,
-            nic: first,
-        }
+    pub fn new(ways: Ways) -> Listener {
+        Listener { receiver: Receiver::default(), boundary: NO_END, armed: NEVER, ended_at: NEVER, back: ways.back }
     }
 
     /// A segment says whether the network has marked it, and whether its sender has reduced its window. DCTCP tells of every
@@ -197,14 +178,10 @@ impl Listener {
     }
 }
 
-/// The first link of a way, or [`NONE`].
-pub fn first(links: &[u32]) -> u32 {
-    links.first().copied().unwrap_or(NONE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use syncline_core::{NodeId, PortId};
 
     #[test]
     fn one_round_trip_counts_in_each_millisecond() {
@@ -217,11 +194,11 @@ mod tests {
         assert_eq!(trips.mean(), Some(Ps(300)));
     }
 
-    /// What a connection that is idle takes, beside its entry in the map of connections and its part of shared ways.
+    /// What a connection that is idle takes, beside its entry in the map of connections.
     #[test]
     fn connections_are_small() {
         let ends = size_of::<Line>() + size_of::<Listener>();
-        let rest = size_of::<Stage>() + size_of::<Ways>() + size_of::<crate::ethernet::Writes>();
+        let rest = size_of::<Stage>() + size_of::<(NodeId, PortId)>() + size_of::<crate::ethernet::Writes>();
         assert!(ends + rest <= 404, "{ends} {rest}");
     }
 }

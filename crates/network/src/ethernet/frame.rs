@@ -1,5 +1,7 @@
 //! What is on the wire.
 
+use super::paths::Path;
+
 /// A frame: a segment of a connection's bytes, or an acknowledgement of such.
 ///
 /// 24 bytes, because links hold many of them.
@@ -7,15 +9,15 @@
 pub struct Frame {
     /// Of data, the number of its first byte in the connection; of an acknowledgement, that of the next byte that is expected.
     pub seq: u64,
+    /// The links that it has to take after the present one ([`super::paths::Paths`]).
+    pub route: u32,
     /// Whose it is.
     pub connection: u32,
-    /// Where the links that it still has to take are found ([`super::paths::Paths`]).
-    pub place: u32,
     /// Of an acknowledgement, the number of its SACK blocks in their table, or [`NONE`].
     pub blocks: u32,
     /// Bytes on the wire.
     pub wire: u16,
-    /// Links that it has to take after the present one.
+    /// How many these are.
     pub hops: u8,
     /// What it is: [`ACK`], [`CE`] and so on.
     pub flags: u8,
@@ -43,7 +45,13 @@ pub const PFC: u8 = 128;
 
 impl Frame {
     /// Fills places that hold no frame.
-    pub const NOTHING: Frame = Frame { seq: 0, connection: 0, place: 0, blocks: NONE, wire: 0, hops: 0, flags: 0 };
+    pub const NOTHING: Frame = Frame { seq: 0, route: 0, connection: 0, blocks: NONE, wire: 0, hops: 0, flags: 0 };
+
+    /// One of a connection that takes this way from its beginning.
+    #[inline(always)]
+    pub fn on(path: Path, connection: u32, seq: u64, wire: u32, flags: u8) -> Frame {
+        Frame { seq, route: path.route, connection, blocks: NONE, wire: wire as u16, hops: path.links - 1, flags }
+    }
 
     /// Whether it has all of these flags.
     #[inline(always)]

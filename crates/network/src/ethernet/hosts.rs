@@ -45,22 +45,15 @@ impl<F: Fabric> Ethernet<F> {
     pub(super) fn answer(&mut self, now: u64, connection: u32) {
         let listener = &mut self.listeners[connection as usize];
         listener.receiver.answered();
-        let mut frame = Frame {
-            seq: listener.receiver.next,
-            connection,
-            place: listener.back.place + 1,
-            blocks: NONE,
-            wire: self.config.overhead as u16,
-            hops: listener.back.links - 1,
-            flags: if listener.receiver.marked { ACK | ECE } else { ACK },
-        };
+        let flags = if listener.receiver.marked { ACK | ECE } else { ACK };
+        let nic = listener.back.first;
+        let mut frame = Frame::on(listener.back, connection, listener.receiver.next, self.config.overhead, flags);
         if self.config.tcp.sack
             && let Some(blocks) = listener.receiver.blocks()
         {
             frame.wire += (BLOCK_BYTES as usize * blocks.all().len()) as u16;
             frame.blocks = self.blocks.insert(blocks).0;
         }
-        let nic = listener.nic;
         self.emit(now, nic, frame);
     }
 
@@ -79,7 +72,7 @@ impl<F: Fabric> Ethernet<F> {
             self.books.delivered += message.len.0;
             self.completions.add(Ps(now - written));
             self.slowdowns.add(Ps(slowdown));
-            self.report(now, arrived(&message, self.ways[at], Ps(now)));
+            self.report(now, arrived(&message, self.ends[at], Ps(now)));
         }
         self.listeners[at].ended_at = now;
         self.listeners[at].boundary = self.writes.next_end(&self.messages[owner]);

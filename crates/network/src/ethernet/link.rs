@@ -2,12 +2,18 @@
 //!
 //! The frames of a link leave in the order in which they came, so that when one leaves, and when it arrives at the other end,
 //! is known as soon as it is taken. Nothing happens in between: the queue before the link and what is on the wire are one
-//! ring, of which only the next arrival is an event. How much waits is worked out when somebody asks, from the times at which
+//! list, of which only the next arrival is an event. How much waits is worked out when somebody asks, from the times at which
 //! frames leave. Times are worked out anew when the link changes.
+//!
+//! A list has no times: a frame leaves when the one before it has left. Where there was a pause, the list says so. The queue of a
+//! host may be long, with the whole window of every connection, so that frames which follow each other there and differ in their
+//! number only take one place.
 
 use super::clock::NEVER;
-use super::frame::{CE, ECT, Frame, PFC};
+use super::frame::{ACK, CE, ECT, Frame, NONE, PFC};
+use super::store::Store;
 use syncline_core::random::RandomStream;
+use syncline_core::units::PS_PER_S;
 use syncline_core::{Bytes, Ps, Rate};
 
 /// When a switch marks frames that may be marked (RFC 3168, section 5), by how much waits.
@@ -29,12 +35,21 @@ pub enum Marking {
     },
 }
 
-/// A frame that waits or is on the wire.
-#[derive(Clone, Copy, Debug)]
-struct Queued {
-    frame: Frame,
-    /// When its first byte leaves.
-    leaves: u64,
+/// How many frames follow an entry of the list that have the next bytes of the same connection, each as large as the largest one.
+/// As data has no SACK blocks, there is room for this in their place.
+#[inline(always)]
+fn more(entry: &Frame) -> u32 {
+    if entry.is(ACK) { 0 } else { entry.blocks.wrapping_sub(NONE) }
+}
+
+/// An entry that is no frame: the next one leaves at this time.
+fn pause(until: u64) -> Frame {
+    Frame { seq: until, wire: 0, ..Frame::NOTHING }
+}
+
+#[inline(always)]
+fn is_pause(entry: &Frame) -> bool {
+    entry.wire == 0
 }
 
 /// What has come of frames that wanted to take a link.
@@ -44,20 +59,20 @@ pub struct Counts {
     pub frames: u64,
     /// Bytes of these on the wire.
     pub bytes: u64,
+    /// The most bytes that waited at a time.
+    pub peak: u64,
     /// Frames that found no room, or were lost on the wire.
     pub drops: u64,
     /// Bytes of these on the wire.
     pub dropped_bytes: u64,
     /// Frames that were marked.
     pub marks: u64,
-    /// The most bytes that waited at a time.
-    pub peak: u64,
     /// Bytes that waited times the picoseconds that they did.
     pub waited: u128,
 }
 
 /// Frames that left without a pause between them, not yet in the statistics of links.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     /// When the first one began to leave.
     pub from: u64,
@@ -79,33 +94,60 @@ pub enum Taken {
 }
 
 /// A link and its queue.
+///
+/// Its fields are in the order in which they are needed: those of the first line of a processor's cache when a frame arrives, those
+/// of the others when one is taken. A large network has more links than fit into a cache near the processor.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Link {
-    ring: Vec<Queued>,
-    /// In the ring, modulo its length: the next to arrive, the next to leave, and the end.
+    /// In the store: the next to arrive, the next to leave as far as that was worked out, and the end.
     arriving: u32,
     leaving: u32,
     end: u32,
+    /// How many frames of the entry at `leaving` have left.
+    left: u32,
+    /// When the first byte of these two leaves.
+    arriving_at: u64,
+    leaving_at: u64,
     /// When all that was taken has left; [`NEVER`] while the link is down.
     free: u64,
-    /// Bytes that wait: all but those of the frame that is leaving.
+    latency: u64,
+    /// How long the larger one of the two usual sizes takes to leave.
+    full_time: u64,
+    /// The two usual sizes.
+    full: u16,
+    bare: u16,
+    /// Whether what leaves is recorded.
+    pub is_captured: bool,
+    /// Whether frames that follow each other and differ in their number only take one entry.
+    pub gathers: bool,
+    marks: bool,
+    loses: bool,
+    /// The last entry; [`NONE`] if the next frame leaves at a time of its own.
+    last: u32,
+    /// How long the smaller one of the two usual sizes takes to leave, if that is less than [`u32::MAX`].
+    bare_time: u32,
+    /// Bytes that wait: all but those of the frame that is leaving, as far as that was worked out.
     waiting: u64,
     /// How many may wait.
     limit: u64,
-    latency: u64,
-    /// How long frames of the two usual sizes take to leave.
-    full: (u16, u64),
-    bare: (u16, u64),
     rate: Rate,
-    marking: Marking,
-    random: RandomStream,
+    /// Since when the link has been busy, and what had come of frames before.
+    busy_from: u64,
+    told: (u64, u64),
+    rare: Box<Rare>,
     /// What has come of frames.
     pub counts: Counts,
-    busy: Busy,
+}
+
+/// What few links need.
+#[derive(Clone, Debug)]
+struct Rare {
+    marking: Marking,
+    random: RandomStream,
     /// Of a million frames so many get lost on the wire, and how many have been drawn.
-    loss: Option<Box<(u32, u64)>>,
-    /// Whether what leaves is recorded, and up to where in the ring that has been done.
-    pub is_captured: bool,
+    loss: (u32, u64),
+    /// How many of the frames in the list are recorded.
     captured: u32,
 }
 
@@ -121,92 +163,166 @@ pub struct Condition {
 }
 
 impl Link {
-    /// A link with a queue of at most `limit` bytes; frames of the two sizes are the usual ones.
-    pub fn new(rate: Rate, latency: Ps, limit: u64, sizes: (u16, u16), marking: Marking, random: RandomStream) -> Link {
-        let time = |size: u16| (size, rate.time(Bytes(size.into())).0);
+    /// A link with a queue of at most `limit` bytes in a store; frames of the two sizes are the usual ones.
+    pub fn new(
+        store: &mut Store,
+        (rate, latency): (Rate, Ps),
+        limit: u64,
+        sizes: (u16, u16),
+        marking: Marking,
+        random: RandomStream,
+    ) -> Link {
+        let place = store.open();
+        let time = |size: u16| rate.time(Bytes(size.into())).0;
         Link {
-            ring: Vec::new(),
-            arriving: 0,
-            leaving: 0,
-            end: 0,
+            arriving: place,
+            leaving: place,
+            end: place,
+            left: 0,
+            arriving_at: NEVER,
+            leaving_at: NEVER,
             free: 0,
+            latency: latency.0,
+            full_time: time(sizes.0),
+            full: sizes.0,
+            bare: sizes.1,
+            is_captured: false,
+            gathers: false,
+            marks: marking != Marking::None,
+            loses: false,
+            last: place,
+            bare_time: u32::try_from(time(sizes.1)).unwrap_or(u32::MAX),
             waiting: 0,
             limit,
-            latency: latency.0,
-            full: time(sizes.0),
-            bare: time(sizes.1),
             rate,
-            marking,
-            random,
+            busy_from: 0,
+            told: (0, 0),
+            rare: Box::new(Rare { marking, random, loss: (0, 0), captured: 0 }),
             counts: Counts::default(),
-            busy: Busy::default(),
-            loss: None,
-            is_captured: false,
-            captured: 0,
         }
     }
 
     /// The link is another one from now on. Frames that wait go on to wait, those that have begun to leave are not affected unless
-    /// it is down: then they are lost, and `lose` hears of them. Says when the next frame arrives.
-    pub fn change(&mut self, now: u64, to: Condition, mut lose: impl FnMut(Frame)) -> u64 {
-        self.waiting(now);
-        let begun = self.leaving.wrapping_sub(self.arriving);
-        let arrivals: Vec<u64> = (0..begun).map(|i| self.arrives(self.at(self.arriving.wrapping_add(i)))).collect();
+    /// it is down: then they are lost, and `lose` hears of them, and `report` of what has left until now. Says when the next frame
+    /// arrives.
+    pub fn change(
+        &mut self,
+        store: &mut Store,
+        now: u64,
+        to: Condition,
+        mut lose: impl FnMut(Frame),
+        report: impl FnOnce(Busy, u64),
+    ) -> u64 {
+        self.waiting(store, now);
+        let (mut frames, begun) = self.take_all(store);
+        let mut waiting = frames.split_off(begun);
+        let takes = |link: &Link, frame: &Frame| link.serialisation(frame.wire) + link.latency;
+        let arrivals: Vec<u64> = frames.iter().map(|(frame, at)| at.wrapping_add(takes(self, frame))).collect();
         // When the frame that is leaving has left.
-        let left = if self.leaving == self.end { self.free } else { self.at(self.leaving).leaves };
-        self.loss =
-            (to.loss_millionths > 0).then(|| Box::new((to.loss_millionths, self.loss.as_ref().map_or(0, |l| l.1))));
+        let left = waiting.first().map_or(self.free, |&(_, leaves)| leaves);
+        self.rare.loss.0 = to.loss_millionths;
+        self.loses = to.loss_millionths > 0;
         self.latency = to.latency.0;
         if let Some(rate) = to.rate {
             self.rate = rate;
-            self.full.1 = rate.time(Bytes(self.full.0.into())).0;
-            self.bare.1 = rate.time(Bytes(self.bare.0.into())).0;
-            for (i, arrives) in arrivals.into_iter().enumerate() {
-                let at = self.arriving.wrapping_add(i as u32);
-                let takes = self.serialisation(self.at(at).frame.wire) + self.latency;
-                self.at_mut(at).leaves = arrives.wrapping_sub(takes);
+            self.full_time = rate.time(Bytes(self.full.into())).0;
+            self.bare_time = u32::try_from(rate.time(Bytes(self.bare.into())).0).unwrap_or(u32::MAX);
+            for ((frame, leaves), arrives) in frames.iter_mut().zip(arrivals) {
+                // What was on the wire when the link became slower has left before time began, perhaps.
+                *leaves = arrives.wrapping_sub(takes(self, frame));
             }
         } else {
-            while self.arriving != self.leaving {
-                let frame = self.at(self.arriving).frame;
+            self.rare.captured = 0;
+            for (frame, _) in frames.drain(..) {
                 self.lost(frame);
                 lose(frame);
-                self.arriving = self.arriving.wrapping_add(1);
             }
         }
-        let mut leaves = if left == NEVER { now } else { left.max(now) };
-        let mut at = self.leaving;
-        while at != self.end {
-            let Queued { frame, leaves: before } = *self.at(at);
-            let after = if to.rate.is_some() { leaves } else { NEVER };
-            let waits = |leaves: u64| if leaves == NEVER { 0 } else { u128::from(leaves - now) };
-            self.counts.waited += u128::from(frame.wire) * waits(after);
-            self.counts.waited -= u128::from(frame.wire) * waits(before);
-            self.at_mut(at).leaves = after;
-            leaves += self.serialisation(frame.wire);
-            at = at.wrapping_add(1);
+        if to.rate.is_none() && left != NEVER {
+            // What waits is not carried yet.
+            let bytes = waiting.iter().map(|(frame, _)| u64::from(frame.wire)).sum::<u64>();
+            let Busy { from, frames, bytes: all } = self.busy();
+            let busy = Busy { from, frames: frames - waiting.len() as u64, bytes: all - bytes };
+            if busy.frames > 0 {
+                report(busy, left.min(now));
+            }
+            self.told = (self.told.0 + busy.frames, self.told.1 + busy.bytes);
         }
-        self.free = if to.rate.is_some() { leaves } else { NEVER };
-        if self.arriving == self.end { NEVER } else { self.arrives(self.at(self.arriving)) }
+        if left == NEVER {
+            self.busy_from = now;
+        }
+        let mut free = match left {
+            NEVER => now,
+            _ if waiting.is_empty() => left,
+            _ => left.max(now),
+        };
+        for (frame, leaves) in &mut waiting {
+            let before = std::mem::replace(leaves, if to.rate.is_some() { free } else { NEVER });
+            let waits = |leaves: u64| if leaves == NEVER { 0 } else { u128::from(leaves - now) };
+            self.counts.waited += u128::from(frame.wire) * waits(*leaves);
+            self.counts.waited -= u128::from(frame.wire) * waits(before);
+            free += self.serialisation(frame.wire);
+        }
+        for (frame, leaves) in frames {
+            self.push(store, frame, leaves);
+            self.leaving = self.end;
+            self.free = self.after(&frame, leaves);
+        }
+        if waiting.is_empty() {
+            // The list says nothing about when the next frame leaves.
+            self.last = NONE;
+        }
+        for (frame, leaves) in waiting {
+            self.free = if self.arriving == self.end { leaves } else { self.free };
+            self.push(store, frame, leaves);
+            self.free = if leaves == NEVER { NEVER } else { self.after(&frame, leaves) };
+        }
+        self.free = if to.rate.is_some() { free } else { NEVER };
+        self.next_arrival(store)
+    }
+
+    /// Empties the list. Says which frames were in it, when each leaves, and how many have begun to do so. From now on each has an
+    /// entry.
+    fn take_all(&mut self, store: &mut Store) -> (Vec<(Frame, u64)>, usize) {
+        let (mut frames, mut leaves, mut begun) = (Vec::new(), self.arriving_at, None);
+        while self.arriving != self.end {
+            let entry = *store.at(self.arriving);
+            if self.arriving == self.leaving {
+                begun = Some(frames.len() + self.left as usize);
+            }
+            if is_pause(&entry) {
+                leaves = entry.seq;
+            } else {
+                let blocks = if entry.is(ACK) { entry.blocks } else { NONE };
+                for i in 0..=u64::from(more(&entry)) {
+                    frames.push((Frame { seq: entry.seq + i * self.payload(), blocks, ..entry }, leaves));
+                    leaves = if self.free == NEVER { NEVER } else { self.after(&entry, leaves) };
+                }
+            }
+            self.arriving = store.give_up(self.arriving);
+        }
+        (self.leaving, self.left, self.gathers) = (self.end, 0, false);
+        let begun = begun.unwrap_or(frames.len());
+        (frames, begun)
     }
 
     /// Whether a frame that has just arrived got lost on the wire.
     #[inline(always)]
     pub fn loses(&mut self, frame: Frame) -> bool {
-        self.loss.is_some() && self.loses_now(frame)
+        self.loses && self.loses_now(frame)
     }
 
     #[cold]
     fn loses_now(&mut self, frame: Frame) -> bool {
-        let Some(loss) = &mut self.loss else { return false };
         if frame.is(PFC) {
             // A pause lasts no longer than its frame says and is repeated, so that a lost one would not matter for long. Here
             // it lasts until it is ended, and never gets lost.
             return false;
         }
-        loss.1 += 1;
+        let Rare { random, loss: (millionths, drawn), .. } = &mut *self.rare;
+        *drawn += 1;
         // Other numbers than those of marks.
-        let is_lost = self.random.happens(u64::MAX - loss.1, loss.0, 1_000_000);
+        let is_lost = random.happens(u64::MAX - *drawn, *millionths, 1_000_000);
         if is_lost {
             self.lost(frame);
         }
@@ -218,110 +334,173 @@ impl Link {
         self.counts.dropped_bytes += u64::from(frame.wire);
     }
 
-    fn at_mut(&mut self, place: u32) -> &mut Queued {
-        let mask = self.ring.len() - 1;
-        &mut self.ring[place as usize & mask]
-    }
-
     #[inline(always)]
     fn serialisation(&self, wire: u16) -> u64 {
-        if wire == self.full.0 {
-            self.full.1
-        } else if wire == self.bare.0 {
-            self.bare.1
+        if wire == self.full {
+            self.full_time
+        } else if wire == self.bare && self.bare_time < u32::MAX {
+            self.bare_time.into()
         } else {
             self.rate.time(Bytes(wire.into())).0
         }
     }
 
+    /// Bytes of a full frame beside its headers.
     #[inline(always)]
-    fn at(&self, place: u32) -> &Queued {
-        &self.ring[place as usize & (self.ring.len() - 1)]
+    fn payload(&self) -> u64 {
+        u64::from(self.full - self.bare)
     }
 
-    /// When a frame is at the other end. What was on the wire when the link became slower has left before time began, perhaps.
+    /// When the frame after another one leaves.
     #[inline(always)]
-    fn arrives(&self, queued: &Queued) -> u64 {
-        match self.free {
-            NEVER => NEVER,
-            _ => queued.leaves.wrapping_add(self.serialisation(queued.frame.wire) + self.latency),
+    fn after(&self, frame: &Frame, leaves: u64) -> u64 {
+        leaves.wrapping_add(self.serialisation(frame.wire))
+    }
+
+    /// When the next frame is at the other end.
+    #[inline(always)]
+    fn next_arrival(&self, store: &Store) -> u64 {
+        if self.arriving == self.end || self.free == NEVER {
+            return NEVER;
         }
+        let wire = store.at(self.arriving).wire;
+        self.arriving_at.wrapping_add(self.serialisation(wire) + self.latency)
     }
 
     /// Bytes that wait at a time, which is no earlier than those asked before.
     #[inline(always)]
-    pub fn waiting(&mut self, now: u64) -> u64 {
-        while self.leaving != self.end {
-            let next = self.at(self.leaving);
-            if next.leaves > now {
-                break;
+    pub fn waiting(&mut self, store: &Store, now: u64) -> u64 {
+        while self.leaving != self.end && self.leaving_at <= now {
+            let next = store.at(self.leaving);
+            self.waiting -= u64::from(next.wire);
+            self.leaving_at = self.after(next, self.leaving_at);
+            if self.left < more(next) {
+                self.left += 1;
+            } else {
+                self.leaving = store.after(self.leaving);
+                self.left = 0;
+                if self.leaving != self.end && is_pause(store.at(self.leaving)) {
+                    self.leaving_at = store.at(self.leaving).seq;
+                    self.leaving = store.after(self.leaving);
+                }
             }
-            self.waiting -= u64::from(next.frame.wire);
-            self.leaving = self.leaving.wrapping_add(1);
         }
         self.waiting
     }
 
+    /// Whether more than so many bytes could wait, given how long the link is busy. To find out how many do takes longer.
+    #[inline(always)]
+    fn could_wait(&self, now: u64, bytes: u64) -> bool {
+        let busy = self.free.saturating_sub(now);
+        u128::from(busy) * u128::from(self.rate.bytes_per_s()) > u128::from(bytes) * u128::from(PS_PER_S)
+    }
+
+    /// Bytes that wait if they are more than `least`; otherwise as many or fewer.
+    #[inline(always)]
+    pub fn waiting_above(&mut self, store: &Store, now: u64, least: u64) -> u64 {
+        if self.could_wait(now, least) { self.waiting(store, now) } else { 0 }
+    }
+
     /// A frame wants to take the link. Says how long a pause there was before it, with what left before that.
     #[inline(always)]
-    pub fn offer(&mut self, now: u64, mut frame: Frame, report: impl FnOnce(Busy, u64)) -> Taken {
-        let waiting = self.waiting(now);
+    pub fn offer(&mut self, store: &mut Store, now: u64, mut frame: Frame, report: impl FnOnce(Busy, u64)) -> Taken {
         let wire = u64::from(frame.wire);
-        let leaves = if self.free > now {
-            if waiting + wire > self.limit {
+        let waits = self.free > now;
+        if waits {
+            let room = self.limit.checked_sub(wire);
+            if room.is_none_or(|room| self.waiting_above(store, now, room) > room) {
                 self.counts.drops += 1;
                 self.counts.dropped_bytes += wire;
                 return Taken::Dropped;
             }
-            self.waiting += wire;
-            self.counts.peak = self.counts.peak.max(self.waiting);
-            self.free
         } else {
-            if self.busy.frames > 0 && self.free < now {
-                report(self.busy, self.free);
-                self.busy = Busy::default();
+            if self.free < now {
+                let busy = self.busy();
+                if busy.frames > 0 {
+                    report(busy, self.free);
+                    self.told = (self.counts.frames, self.counts.bytes);
+                }
             }
-            if self.busy.frames == 0 {
-                self.busy.from = now;
+            if self.told.0 == self.counts.frames {
+                self.busy_from = now;
             }
-            now
-        };
-        if self.marking != Marking::None && frame.is(ECT) && self.marks(waiting, self.counts.frames) {
-            frame.flags |= CE;
-            self.counts.marks += 1;
+            // Nothing waits.
+            self.waiting(store, now);
+        }
+        if self.marks && frame.is(ECT) {
+            let waiting = self.waiting(store, now);
+            if self.marks(waiting, self.counts.frames) {
+                frame.flags |= CE;
+                self.counts.marks += 1;
+            }
         }
         self.counts.frames += 1;
         self.counts.bytes += wire;
-        self.busy.frames += 1;
-        self.busy.bytes += wire;
         let alone = self.arriving == self.end;
-        if self.end.wrapping_sub(self.arriving) as usize == self.ring.len() {
-            self.grow();
-        }
-        if leaves == NEVER {
-            self.push(Queued { frame, leaves });
-            return if alone { Taken::Alone(NEVER) } else { Taken::Behind };
-        }
-        self.counts.waited += u128::from(wire) * u128::from(leaves - now);
-        self.free = leaves + self.serialisation(frame.wire);
-        self.push(Queued { frame, leaves });
-        if leaves == now {
-            // It leaves at once, and nothing before it waits.
+        if !waits {
+            self.push(store, frame, now);
+            // It leaves at once.
             self.leaving = self.end;
+            self.free = now + self.serialisation(frame.wire);
+            return if alone { Taken::Alone(self.free + self.latency) } else { Taken::Behind };
         }
-        if alone { Taken::Alone(self.free + self.latency) } else { Taken::Behind }
+        self.waiting += wire;
+        let leaves = self.free;
+        if !(self.gathers && self.gather(store, frame)) {
+            self.push(store, frame, leaves);
+        }
+        if leaves != NEVER {
+            self.counts.waited += u128::from(wire) * u128::from(leaves - now);
+            self.free = leaves + self.serialisation(frame.wire);
+        }
+        let peak = self.waiting_above(store, now, self.counts.peak);
+        self.counts.peak = self.counts.peak.max(peak);
+        match (alone, leaves) {
+            (false, _) => Taken::Behind,
+            (true, NEVER) => Taken::Alone(NEVER),
+            (true, _) => Taken::Alone(self.free + self.latency),
+        }
     }
 
+    /// Puts a frame at the end of the list.
     #[inline(always)]
-    fn push(&mut self, queued: Queued) {
-        let mask = self.ring.len() - 1;
-        self.ring[self.end as usize & mask] = queued;
-        self.end = self.end.wrapping_add(1);
+    fn push(&mut self, store: &mut Store, frame: Frame, leaves: u64) {
+        if self.arriving == self.end {
+            self.arriving_at = leaves;
+        } else if leaves != self.free || self.last == NONE {
+            let is_next = self.leaving == self.end;
+            self.end = store.append(self.end, pause(leaves));
+            if is_next {
+                self.leaving = self.end;
+            }
+        }
+        if self.leaving == self.end {
+            self.leaving_at = leaves;
+        }
+        self.last = self.end;
+        self.end = store.append(self.end, frame);
+    }
+
+    /// Whether a frame is the next one of those in the last entry, which waits at least in part: then it is one of them now.
+    #[inline(always)]
+    fn gather(&mut self, store: &mut Store, frame: Frame) -> bool {
+        if self.leaving == self.end || frame.is(ACK) || frame.wire != self.full {
+            return false;
+        }
+        let payload = self.payload();
+        let last = store.at_mut(self.last);
+        let more = more(last);
+        let next = Frame { seq: last.seq + u64::from(more + 1) * payload, blocks: NONE, ..*last };
+        if next != frame || more == u32::MAX - 1 {
+            return false;
+        }
+        last.blocks = last.blocks.wrapping_add(1);
+        true
     }
 
     /// Whether a frame that finds so many bytes waiting is marked; `drawn` tells it from all others.
     pub fn marks(&self, waiting: u64, drawn: u64) -> bool {
-        match self.marking {
+        match self.rare.marking {
             Marking::None => false,
             Marking::Step(size) => waiting > size,
             Marking::Red { least, most, millionths } => {
@@ -329,52 +508,63 @@ impl Link {
                     return waiting > most;
                 }
                 let share = u128::from(waiting - least) * u128::from(millionths) / u128::from(most - least);
-                self.random.below(drawn, 1_000_000) < share as u64
+                self.rare.random.below(drawn, 1_000_000) < share as u64
             }
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self) {
-        let held = self.ring.len();
-        let all: Vec<Queued> = (0..held as u32).map(|i| *self.at(self.arriving.wrapping_add(i))).collect();
-        let nothing = Queued { frame: Frame::NOTHING, leaves: NEVER };
-        (self.leaving, self.end) = (self.leaving.wrapping_sub(self.arriving), held as u32);
-        self.captured = self.captured.wrapping_sub(self.arriving);
-        self.arriving = 0;
-        self.ring = all;
-        self.ring.resize((2 * held).max(4), nothing);
-    }
-
     /// The next frame has arrived at the other end: takes it out, and says when the one after it does.
     #[inline(always)]
-    pub fn arrive(&mut self) -> (Frame, u64) {
-        let frame = self.at(self.arriving).frame;
-        if self.leaving == self.arriving {
-            self.leaving = self.leaving.wrapping_add(1);
+    pub fn arrive(&mut self, store: &mut Store) -> (Frame, u64) {
+        let mut frame = *store.at(self.arriving);
+        self.arriving_at = self.after(&frame, self.arriving_at);
+        let is_leaving = self.leaving == self.arriving;
+        let has_left = !is_leaving || self.left > 0;
+        if !has_left {
             self.waiting -= u64::from(frame.wire);
+            self.leaving_at = self.arriving_at;
         }
-        self.arriving = self.arriving.wrapping_add(1);
-        let next = if self.arriving == self.end { NEVER } else { self.arrives(self.at(self.arriving)) };
-        (frame, next)
+        if self.gathers && more(&frame) > 0 {
+            self.left -= u32::from(is_leaving && has_left);
+            let entry = store.at_mut(self.arriving);
+            entry.seq += self.payload();
+            entry.blocks = entry.blocks.wrapping_sub(1);
+            frame.blocks = NONE;
+            return (frame, self.arriving_at + self.full_time + self.latency);
+        }
+        self.arriving = store.give_up(self.arriving);
+        if self.arriving != self.end && is_pause(store.at(self.arriving)) {
+            self.arriving_at = store.at(self.arriving).seq;
+            self.arriving = store.give_up(self.arriving);
+        }
+        if is_leaving {
+            (self.leaving, self.leaving_at, self.left) = (self.arriving, self.arriving_at, 0);
+        }
+        if self.is_captured {
+            self.rare.captured = self.rare.captured.saturating_sub(1);
+        }
+        (frame, self.next_arrival(store))
     }
 
     /// Frames that have begun to leave since this was last asked, and when each did. To be asked before any of them arrives or
     /// the link becomes another one.
-    pub fn begun(&mut self, now: u64, mut record: impl FnMut(u64, Frame)) {
-        self.waiting(now);
-        while self.captured != self.leaving {
-            let Queued { frame, leaves } = *self.at(self.captured);
-            record(leaves, frame);
-            self.captured = self.captured.wrapping_add(1);
+    pub fn begun(&mut self, store: &Store, now: u64, mut record: impl FnMut(u64, Frame)) {
+        self.waiting(store, now);
+        let (mut at, mut leaves, mut number) = (self.arriving, self.arriving_at, 0);
+        while at != self.leaving {
+            let entry = store.at(at);
+            if is_pause(entry) {
+                leaves = entry.seq;
+            } else {
+                number += 1;
+                if number > self.rare.captured {
+                    record(leaves, *entry);
+                }
+                leaves = self.after(entry, leaves);
+            }
+            at = store.after(at);
         }
-    }
-
-    /// Bytes that waited when that was last worked out: when the last frame was taken.
-    #[inline(always)]
-    pub fn held(&self) -> u64 {
-        self.waiting
+        self.rare.captured = number;
     }
 
     /// When all that was taken has left; [`NEVER`] while the link is down.
@@ -399,8 +589,17 @@ impl Link {
 
     /// What has left since the statistics were told last, and until when.
     pub fn rest(&mut self) -> Option<(Busy, u64)> {
-        let busy = std::mem::take(&mut self.busy);
-        (busy.frames > 0).then_some((busy, self.free))
+        let busy = self.busy();
+        if busy.frames == 0 || self.is_down() {
+            return None;
+        }
+        self.told = (self.counts.frames, self.counts.bytes);
+        Some((busy, self.free))
+    }
+
+    fn busy(&self) -> Busy {
+        let (frames, bytes) = self.told;
+        Busy { from: self.busy_from, frames: self.counts.frames - frames, bytes: self.counts.bytes - bytes }
     }
 }
 
@@ -412,9 +611,9 @@ mod tests {
 
     const LATENCY: u64 = 700;
 
-    fn link(limit: u64, marking: Marking) -> Link {
+    fn link(store: &mut Store, limit: u64, marking: Marking) -> Link {
         let rate = Rate::new(1_000_000_000_000).expect("a byte per picosecond");
-        Link::new(rate, Ps(LATENCY), limit, (100, 10), marking, RandomStream::new(1, &[]))
+        Link::new(store, (rate, Ps(LATENCY)), limit, (100, 10), marking, RandomStream::new(1, &[]))
     }
 
     fn frame(seq: u64, wire: u16) -> Frame {
@@ -460,34 +659,61 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes when: the same frames are dropped, the same wait, and all others arrive at the same times.
+        /// Whatever comes when, whether frames that follow each other take one entry or not, whether they are recorded, and
+        /// although the link becomes the one that it is now and then: the same frames are dropped, the same wait, and all
+        /// others arrive at the same times.
         #[test]
         fn agrees_with_a_queue_and_a_sender(
-            frames in prop::collection::vec((0u64..200, prop_oneof![Just(100u16), Just(10), 1u16..300]), 1..120),
-            limit in 0u64..900,
+            frames in prop::collection::vec(
+                (prop_oneof![Just(0u64), 0u64..200], prop_oneof![3 => Just(100u16), 1 => Just(10), 1 => 11u16..300], 0u32..2),
+                1..120,
+            ),
+            limit in 0u64..3000,
+            gathers: bool,
+            changes in prop::collection::vec(0usize..120, 0..3),
         ) {
-            let mut link = link(limit, Marking::None);
+            let mut store = Store::default();
+            let mut link = link(&mut store, limit, Marking::None);
+            (link.gathers, link.is_captured) = (gathers, !gathers);
             let mut reference = Reference::default();
-            let (mut now, mut arrivals, mut next, mut busy) = (0, Vec::new(), NEVER, 0);
-            for (seq, (pause, wire)) in frames.into_iter().enumerate() {
+            let (mut now, mut arrivals, mut next, mut busy, mut recorded) = (0, Vec::new(), NEVER, 0, Vec::new());
+            let mut sent = [0; 2];
+            for (number, (pause, wire, connection)) in frames.into_iter().enumerate() {
                 now += pause;
                 while next <= now {
                     let at = next;
-                    let (frame, later) = link.arrive();
+                    if !gathers {
+                        link.begun(&store, at, |leaves, frame| recorded.push((leaves, frame)));
+                    }
+                    let (frame, later) = link.arrive(&mut store);
                     arrivals.push((at, frame));
                     next = later;
                 }
-                let frame = frame(seq as u64, wire);
-                let taken = link.offer(now, frame, |found, to| busy += to - found.from);
+                if changes.contains(&number) {
+                    let same = Condition { rate: Some(link.rate), latency: Ps(LATENCY), loss_millionths: 0 };
+                    if !gathers {
+                        link.begun(&store, now, |leaves, frame| recorded.push((leaves, frame)));
+                    }
+                    next = link.change(&mut store, now, same, |_| (), |found, to| busy += to - found.from);
+                }
+                let seq = &mut sent[connection as usize];
+                let frame = Frame { connection, ..frame(*seq, wire) };
+                *seq += u64::from(wire) - 10;
+                let taken = link.offer(&mut store, now, frame, |found, to| busy += to - found.from);
                 prop_assert_eq!(taken != Taken::Dropped, reference.offer(now, frame, limit));
-                prop_assert_eq!(link.waiting(now), reference.bytes());
+                if number % 3 == 0 {
+                    prop_assert_eq!(link.waiting(&store, now), reference.bytes());
+                }
                 if let Taken::Alone(time) = taken {
                     next = time;
                 }
             }
             while next < NEVER {
                 let at = next;
-                let (frame, later) = link.arrive();
+                if !gathers {
+                    link.begun(&store, at, |leaves, frame| recorded.push((leaves, frame)));
+                }
+                let (frame, later) = link.arrive(&mut store);
                 arrivals.push((at, frame));
                 next = later;
             }
@@ -497,15 +723,49 @@ mod tests {
             // The link was busy for as long as its frames take to leave.
             busy += link.rest().map_or(0, |(found, to)| to - found.from);
             prop_assert_eq!(busy, arrivals.iter().map(|arrival| u64::from(arrival.1.wire)).sum::<u64>());
+            if !gathers {
+                let left = |&(at, frame): &(u64, Frame)| (at - LATENCY - u64::from(frame.wire), frame);
+                prop_assert_eq!(recorded, arrivals.iter().map(left).collect::<Vec<_>>());
+            }
         }
     }
 
     #[test]
+    fn a_link_fills_whole_lines_of_a_cache() {
+        assert_eq!((size_of::<Link>(), align_of::<Link>(), size_of::<Frame>()), (192, 64, 24));
+    }
+
+    /// A window of a connection takes one entry, whatever comes between windows.
+    #[test]
+    fn frames_that_follow_each_other_take_one_entry() {
+        let mut store = Store::default();
+        let mut link = link(&mut store, u64::MAX, Marking::None);
+        link.gathers = true;
+        let entries = |link: &Link, store: &Store| {
+            let (mut at, mut count) = (link.arriving, 0);
+            while at != link.end {
+                at = store.after(at);
+                count += 1;
+            }
+            count
+        };
+        for connection in 0..10 {
+            for i in 0..10 {
+                link.offer(&mut store, 0, Frame { connection, ..frame(90 * i, 100) }, |_, _| ());
+            }
+            link.offer(&mut store, 0, Frame { connection, flags: ACK, ..frame(0, 10) }, |_, _| ());
+        }
+        // The very first one leaves at once, and is on its own.
+        assert_eq!(entries(&link, &store), 10 * 2 + 1);
+    }
+
+    #[test]
     fn frames_that_find_more_waiting_than_the_threshold_are_marked() {
-        let mut link = link(10_000, Marking::Step(150));
+        let mut store = Store::default();
+        let mut link = link(&mut store, 10_000, Marking::Step(150));
         let marked: Vec<bool> = (0..5)
             .map(|seq| {
-                link.offer(0, frame(seq, 100), |_, _| ());
+                link.offer(&mut store, 0, frame(seq, 100), |_, _| ());
                 link.counts.marks > seq.saturating_sub(3)
             })
             .collect();
@@ -517,7 +777,8 @@ mod tests {
     fn random_marks_grow_between_the_two_sizes() {
         let marks = |waiting: u64| {
             let red = Marking::Red { least: 1000, most: 3000, millionths: 200_000 };
-            let mut link = link(u64::MAX, red);
+            let mut store = Store::default();
+            let mut link = link(&mut store, u64::MAX, red);
             (0..10_000)
                 .filter(|_| {
                     link.counts.frames += 1;
@@ -533,36 +794,51 @@ mod tests {
     /// another rate.
     #[test]
     fn a_link_goes_down_and_comes_back() {
-        let mut link = link(10_000, Marking::None);
-        (0..3).for_each(|seq| assert_ne!(link.offer(0, frame(seq, 100), |_, _| ()), Taken::Dropped));
-        let mut lost = Vec::new();
+        let mut store = Store::default();
+        let mut link = link(&mut store, 10_000, Marking::None);
+        (0..3).for_each(|seq| assert_ne!(link.offer(&mut store, 0, frame(seq, 100), |_, _| ()), Taken::Dropped));
+        let (mut lost, mut left) = (Vec::new(), (Busy::default(), 0));
         let down = Condition { rate: None, latency: Ps(LATENCY), loss_millionths: 0 };
-        assert_eq!(link.change(150, down, |frame| lost.push(frame.seq)), NEVER);
-        assert_eq!((lost.as_slice(), link.waiting(150)), ([0, 1].as_slice(), 100));
-        assert_eq!(link.offer(200, frame(3, 100), |_, _| ()), Taken::Behind);
+        assert_eq!(
+            link.change(&mut store, 150, down, |frame| lost.push(frame.seq), |busy, to| left = (busy, to)),
+            NEVER
+        );
+        assert_eq!((lost.as_slice(), link.waiting(&store, 150)), ([0, 1].as_slice(), 100));
+        assert_eq!(link.offer(&mut store, 200, frame(3, 100), |_, _| ()), Taken::Behind);
         let slow = Condition { rate: Rate::new(500_000_000_000), latency: Ps(300), loss_millionths: 0 };
-        assert_eq!(link.change(1000, slow, |_| ()), 1500);
-        assert_eq!(link.arrive(), (frame(2, 100), 1700));
-        assert_eq!(link.arrive(), (frame(3, 100), NEVER));
+        assert_eq!(link.change(&mut store, 1000, slow, |_| (), |_, _| ()), 1500);
+        assert_eq!(link.arrive(&mut store), (frame(2, 100), 1700));
+        assert_eq!(link.arrive(&mut store), (frame(3, 100), NEVER));
         assert_eq!(link.counts.drops, 2);
+        // Busy until it was down, when the second frame was leaving, and from when it was up again.
+        assert_eq!((left.0, left.1), (Busy { from: 0, frames: 2, bytes: 200 }, 150));
+        assert_eq!(link.rest(), Some((Busy { from: 1000, frames: 2, bytes: 200 }, 1400)));
     }
 
     /// What has begun to leave when a link becomes slower arrives as it would have.
     #[test]
     fn frames_on_the_wire_are_not_affected_by_another_rate() {
-        let mut link = link(10_000, Marking::None);
-        link.offer(0, frame(0, 100), |_, _| ());
-        link.offer(0, frame(1, 100), |_, _| ());
+        let mut store = Store::default();
+        let mut link = link(&mut store, 10_000, Marking::None);
+        link.offer(&mut store, 0, frame(0, 100), |_, _| ());
+        link.offer(&mut store, 0, frame(1, 100), |_, _| ());
         let slow = Condition { rate: Rate::new(500_000_000_000), latency: Ps(LATENCY), loss_millionths: 0 };
-        assert_eq!(link.change(50, slow, |_| ()), 100 + LATENCY);
-        assert_eq!(link.arrive().1, 100 + 200 + LATENCY);
+        assert_eq!(link.change(&mut store, 50, slow, |_| (), |_, _| ()), 100 + LATENCY);
+        assert_eq!(link.arrive(&mut store).1, 100 + 200 + LATENCY);
     }
 
     #[test]
     fn a_link_loses_as_many_frames_as_it_is_to() {
-        let mut link = link(u64::MAX, Marking::None);
+        let mut store = Store::default();
+        let mut link = link(&mut store, u64::MAX, Marking::None);
         let rate = Rate::new(1_000_000_000_000);
-        link.change(0, Condition { rate, latency: Ps(LATENCY), loss_millionths: 10_000 }, |_| ());
+        link.change(
+            &mut store,
+            0,
+            Condition { rate, latency: Ps(LATENCY), loss_millionths: 10_000 },
+            |_| (),
+            |_, _| (),
+        );
         let lost = (0..100_000).filter(|&seq| link.loses(frame(seq, 100))).count();
         assert!(lost.abs_diff(1000) < 160, "{lost}");
         assert_eq!(link.counts.drops, lost as u64);

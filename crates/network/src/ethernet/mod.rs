@@ -23,6 +23,7 @@ pub mod roce;
 mod round_trips;
 mod samples;
 mod served;
+mod store;
 pub mod switching;
 mod tables;
 pub mod tcp;
@@ -41,13 +42,14 @@ use clock::{NEVER, Tournament};
 use connection::{Line, Listener, Stage};
 use frame::{ACK, CWR, ECT, Frame, NONE};
 use link::{Condition, Link, Taken};
-use paths::{Paths, Ways};
+use paths::Paths;
 use posting::Posting;
 use rdma::Roce;
 use round_trips::RoundTrips;
 use samples::Samples;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use store::Store;
 use switching::{Switching, SwitchingConfig};
 use syncline_core::random::RandomStream;
 use syncline_core::table::{Declaration, Table};
@@ -92,6 +94,8 @@ pub struct Ethernet<F> {
     fabric: F,
     config: EthernetConfig,
     links: Vec<Link>,
+    /// What waits before them and is on them.
+    store: Store,
     clock: Tournament,
     /// What waits before links that are served frame by frame, if they are.
     switching: Option<Box<Switching>>,
@@ -108,7 +112,8 @@ pub struct Ethernet<F> {
     listeners: Vec<Listener>,
     stages: Vec<Stage>,
     known: BTreeMap<Connection, u32>,
-    ways: Vec<Ways>,
+    /// By connection: the receiver, and the port by which bytes arrive.
+    ends: Vec<(NodeId, PortId)>,
     sources: Vec<NodeId>,
     writes: AllWrites,
     /// By connection.
@@ -173,11 +178,12 @@ impl<F: Fabric> Ethernet<F> {
         };
         let switching =
             served.map(|served| Box::new(Switching::new(&fabric, served, (full, config.nic_buffer), buffer, local)));
+        let mut store = Store::default();
         let link = |(node, port): (NodeId, PortId)| {
             let limit = if is_switch(node) { buffer(node) } else { config.nic_buffer };
             let random = RandomStream::new(config.seed, &[node.0.into(), port.0.into()]);
             let spec = fabric.link(node, port);
-            Link::new(spec.rate, spec.latency, limit, sizes, config.marking, random)
+            Link::new(&mut store, (spec.rate, spec.latency), limit, sizes, config.marking, random)
         };
         let first_switch_link = match fabric.npus() < fabric.nodes() {
             true => fabric.first_link(NodeId(fabric.npus())),
@@ -185,22 +191,29 @@ impl<F: Fabric> Ethernet<F> {
         };
         let mut links: Vec<Link> = all_links(&fabric).map(link).collect();
         let captures = Captures::new(&fabric, &config.captured, &mut links);
+        if switching.is_none() {
+            // What waits before the port of a host may be much.
+            for (link, (node, _)) in links.iter_mut().zip(all_links(&fabric)) {
+                link.gathers = !is_switch(node) && !link.is_captured;
+            }
+        }
         let sources = config.background.clone();
         let mut network = Ethernet {
             links,
+            store,
             clock: Tournament::new(fabric.links().max(1)),
             switching,
             roce: config.roce.map(|roce| Box::new(Roce::new(roce))),
             deadlock: Vec::new(),
             timers: BinaryHeap::new(),
             changes: Vec::new(),
-            paths: Paths::default(),
+            paths: Paths::new(&fabric),
             posting: config.outstanding.map(|most| Box::new(Posting::new(most.get(), fabric.npus()))),
             lines: Vec::new(),
             listeners: Vec::new(),
             stages: Vec::new(),
             known: BTreeMap::new(),
-            ways: Vec::new(),
+            ends: Vec::new(),
             sources: Vec::new(),
             writes: AllWrites::default(),
             messages: Vec::new(),
@@ -245,7 +258,9 @@ impl<F: Fabric> Ethernet<F> {
             self.capture(now, number);
         }
         let mut lost = Vec::new();
-        let next = self.links[number as usize].change(now, to, |frame| lost.push(frame));
+        let usage = &mut self.usage;
+        let report = |busy, until| usage.add_frames(number, busy, until);
+        let next = self.links[number as usize].change(&mut self.store, now, to, |frame| lost.push(frame), report);
         self.clock.set(number, next);
         lost.into_iter().for_each(|frame| self.lost(now, number, frame));
         if self.switching.is_some() {
@@ -271,13 +286,13 @@ impl<F: Fabric> Ethernet<F> {
         let number = self.connection(message.connection());
         let at = number as usize;
         let line = &mut self.lines[at];
-        if line.nic == NONE {
+        if line.forth.first == NONE {
             // It stays at its node.
             self.books.delivered += message.len.0;
             if let Some(receipt) = message.receipt {
                 self.report(now.0, NetOut::Left { at: message.src, receipt });
             }
-            self.report(now.0, arrived(&message, self.ways[at], now));
+            self.report(now.0, arrived(&message, self.ends[at], now));
         } else {
             self.post_in_turn(now.0, number, message);
         }
@@ -355,7 +370,9 @@ impl<F: Fabric> Ethernet<F> {
             line.resent += u32::from(segment.again);
             let frame = line.frame(number, segment.seq, segment.len, self.config.overhead, flags);
             let (nic, usage) = (line.sent_by, &mut self.usage);
-            match self.links[nic as usize].offer(now, frame, |busy, to| usage.add_frames(nic, busy, to)) {
+            match self.links[nic as usize]
+                .offer(&mut self.store, now, frame, |busy, to| usage.add_frames(nic, busy, to))
+            {
                 Taken::Behind => {}
                 Taken::Alone(time) => self.clock.set(nic, time),
                 Taken::Dropped => {
@@ -372,7 +389,7 @@ impl<F: Fabric> Ethernet<F> {
     fn settle(&mut self, now: u64, number: u32) {
         let line = &mut self.lines[number as usize];
         let (deadline, left) = match &self.roce {
-            _ if self.stages[number as usize].is_local => (NEVER, line.sender.nxt),
+            _ if self.switching.is_some() && self.stages[number as usize].is_local => (NEVER, line.sender.nxt),
             Some(roce) => (roce.senders[number as usize].deadline.0, roce.senders[number as usize].sent),
             None if self.posting.is_some() => (line.sender.deadline.0, line.sender.nxt),
             None => (line.sender.deadline.0, line.sender.buffered),
@@ -394,7 +411,7 @@ impl<F: Fabric> Ethernet<F> {
             self.capture(now, number);
         }
         let link = &mut self.links[number as usize];
-        let (mut frame, next) = link.arrive();
+        let (mut frame, next) = link.arrive(&mut self.store);
         let is_lost = link.loses(frame);
         self.clock.set(number, next);
         if is_lost {
@@ -406,9 +423,7 @@ impl<F: Fabric> Ethernet<F> {
         if frame.hops == 0 {
             return if frame.is(ACK) { self.acknowledged(now, frame) } else { self.received(now, frame) };
         }
-        let out = self.paths.link(frame.place);
-        frame.place += 1;
-        frame.hops -= 1;
+        let out = self.paths.advance(number, &mut frame);
         self.take(now, out, frame);
     }
 
@@ -416,14 +431,15 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(always)]
     fn take(&mut self, now: u64, link: u32, frame: Frame) {
         let usage = &mut self.usage;
-        match self.links[link as usize].offer(now, frame, |busy, to| usage.add_frames(link, busy, to)) {
+        match self.links[link as usize].offer(&mut self.store, now, frame, |busy, to| usage.add_frames(link, busy, to))
+        {
             Taken::Behind => {}
             Taken::Alone(time) => self.clock.set(link, time),
             Taken::Dropped => return self.dropped(now, frame),
         }
         if link >= self.first_switch_link {
             let window = self.timeline.at(now);
-            window.peak = window.peak.max(self.links[link as usize].held());
+            window.peak = window.peak.max(self.links[link as usize].waiting_above(&self.store, now, window.peak));
         }
     }
 
@@ -485,9 +501,9 @@ impl<F: Fabric> Ethernet<F> {
     }
 }
 
-fn arrived(message: &Message, ways: Ways, now: Ps) -> NetOut {
+fn arrived(message: &Message, (at, port): (NodeId, PortId), now: Ps) -> NetOut {
     let segment = Segment { len: message.len, t0: now, gap: Ps::ZERO, packets: 1 };
-    NetOut::Arrived { at: ways.end, port: ways.by, tag: message.tag, segment, last: true }
+    NetOut::Arrived { at, port, tag: message.tag, segment, last: true }
 }
 
 impl<F: Fabric> Network for Ethernet<F> {

@@ -2,7 +2,7 @@
 
 use super::Ethernet;
 use super::config::Balancing;
-use super::connection::{Line, Listener, Spread, Stage, first};
+use super::connection::{Line, Listener, Spread, Stage};
 use super::frame::NONE;
 use super::link::Link;
 use super::paths::Ways;
@@ -36,7 +36,7 @@ impl<F: Fabric> Ethernet<F> {
             None => self.paths.lay(&self.fabric, key.src, route),
         };
         let parts = self.parts(ways);
-        let watched = may_be_watched && self.config.watched.contains(&(key.src, ways.end));
+        let watched = may_be_watched && self.config.watched.contains(&(key.src, ways.end.0));
         if let [(is_local, ways)] = parts[..] {
             self.open_line(Stage::only(number, is_local), ways);
             self.lines[number as usize].spread = spread;
@@ -56,31 +56,33 @@ impl<F: Fabric> Ethernet<F> {
     }
 
     /// The parts of a way: within the machine of the sender, between NICs, and within the machine of the receiver.
-    pub(super) fn parts(&self, ways: Ways) -> Vec<(bool, Ways)> {
-        let links = self.paths.all(ways.forth);
+    pub(super) fn parts(&mut self, ways: Ways) -> Vec<(bool, Ways)> {
+        let links: Vec<u32> = self.paths.all(ways.forth).collect();
         let is_local = |link: &u32| self.switching.as_ref().is_some_and(|switching| switching.is_local(*link));
         let remote = |link: &u32| !is_local(link);
         let Some(first) = links.iter().position(remote) else { return vec![(!links.is_empty(), ways)] };
         let last = links.iter().rposition(remote).unwrap_or(first) + 1;
+        if first == 0 && last == links.len() {
+            return vec![(false, ways)];
+        }
         [(true, 0, first), (false, first, last), (true, last, links.len())]
             .into_iter()
             .filter(|&(_, from, to)| from < to)
-            .map(|(is_local, from, to)| (is_local, ways.part(from as u8, to as u8)))
+            .map(|(is_local, from, to)| (is_local, self.paths.part(ways, from, to)))
             .collect()
     }
 
     pub(super) fn open_line(&mut self, stage: Stage, ways: Ways) {
-        let nic = first(self.paths.all(ways.forth));
-        let line = Line::new(&self.config.tcp, ways, nic, self.round_trip(ways));
+        let line = Line::new(&self.config.tcp, ways, self.round_trip(ways));
         self.lines.push(line);
         if let Some(roce) = &mut self.roce {
-            let line = self.links.get(nic as usize).map_or(Rate::UNLIMITED, Link::rate);
+            let line = self.links.get(ways.forth.first as usize).map_or(Rate::UNLIMITED, Link::rate);
             roce.open(line);
         }
-        self.listeners.push(Listener::new(ways, first(self.paths.all(ways.back))));
+        self.listeners.push(Listener::new(ways));
         self.messages.push(Writes::default());
         self.stages.push(stage);
-        self.ways.push(ways);
+        self.ends.push(ways.end);
     }
 
     /// The way of a connection, of several that are equally good; and all of them, if its frames are spread.
@@ -95,10 +97,7 @@ impl<F: Fabric> Ethernet<F> {
         if self.config.balancing == Balancing::PerConnection {
             return (hashed, None);
         }
-        let all = (0..ways).map(|way| {
-            let forth = self.paths.of(&self.fabric, key.src, Route::By(dst, way)).forth;
-            (forth, first(self.paths.all(forth)))
-        });
+        let all = (0..ways).map(|way| self.paths.of(&self.fabric, key.src, Route::By(dst, way)).forth);
         let all = all.collect();
         (hashed, Some(Box::new(Spread::new(all, random))))
     }
@@ -107,7 +106,7 @@ impl<F: Fabric> Ethernet<F> {
     pub(super) fn round_trip(&self, ways: Ways) -> Ps {
         let (full, bare) = (self.config.segment() + self.config.overhead, self.config.overhead);
         let time = |path, size: u32| -> u64 {
-            self.paths.all(path).iter().map(|&link| self.links[link as usize].alone(size as u16)).sum()
+            self.paths.all(path).map(|link| self.links[link as usize].alone(size as u16)).sum()
         };
         Ps(time(ways.forth, full) + time(ways.back, bare))
     }
@@ -121,7 +120,7 @@ impl<F: Fabric> Ethernet<F> {
         for number in owner..=self.stages[owner as usize].last {
             let overhead = if self.stages[number as usize].is_local { 0 } else { u64::from(self.config.overhead) };
             let (frames, last) = (len.max(1).div_ceil(segment), (len.max(1) - 1) % segment + 1);
-            for &link in self.paths.all(self.ways[number as usize].forth) {
+            for link in self.paths.all(self.lines[number as usize].forth) {
                 let link = &self.links[link as usize];
                 sum += link.alone((last + overhead) as u16);
                 let bytes = (frames - 1) * (segment + overhead);

@@ -100,15 +100,8 @@ impl<F: Fabric> Ethernet<F> {
     /// Sends an answer without payload.
     fn reply(&mut self, now: u64, connection: u32, flags: u8) {
         let listener = &self.listeners[connection as usize];
-        let mut frame = Frame {
-            seq: listener.receiver.next,
-            connection,
-            place: listener.back.place + 1,
-            blocks: NONE,
-            wire: self.config.overhead as u16,
-            hops: listener.back.links - 1,
-            flags,
-        };
+        let nic = listener.back.first;
+        let mut frame = Frame::on(listener.back, connection, listener.receiver.next, self.config.overhead, flags);
         let tells = self.roce.as_ref().is_some_and(|roce| roce.config.repeat == Repeat::Selective);
         if tells
             && flags != CNP
@@ -116,7 +109,6 @@ impl<F: Fabric> Ethernet<F> {
         {
             frame.blocks = self.blocks.insert(blocks).0;
         }
-        let nic = listener.nic;
         self.emit(now, nic, frame);
     }
 }

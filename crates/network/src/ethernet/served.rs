@@ -29,8 +29,8 @@ impl<F: Fabric> Ethernet<F> {
             }
             return self.settle(now, number);
         }
-        let Line { nic, queued, .. } = &mut self.lines[number as usize];
-        let link = *nic;
+        let Line { forth, queued, .. } = &mut self.lines[number as usize];
+        let link = forth.first;
         if !std::mem::replace(queued, true) {
             self.ports().nics[link as usize].add(number);
         }
@@ -192,7 +192,8 @@ impl<F: Fabric> Ethernet<F> {
     /// A frame leaves by a link that is free.
     fn transmit(&mut self, now: u64, link: u32, frame: Frame) {
         let usage = &mut self.usage;
-        match self.links[link as usize].offer(now, frame, |busy, to| usage.add_frames(link, busy, to)) {
+        match self.links[link as usize].offer(&mut self.store, now, frame, |busy, to| usage.add_frames(link, busy, to))
+        {
             Taken::Alone(time) => self.clock.set(link, time),
             Taken::Behind | Taken::Dropped => {}
         }
@@ -252,9 +253,7 @@ impl<F: Fabric> Ethernet<F> {
                 self.wake_link(now, frame.connection);
             }
         } else if frame.hops > 0 {
-            let out = self.paths.link(frame.place);
-            frame.place += 1;
-            frame.hops -= 1;
+            let out = self.paths.advance(link, &mut frame);
             self.take_served(now, out, frame, link);
         } else {
             self.arrive_at_host(now, frame);

@@ -288,7 +288,7 @@ fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {
         let last = &net.listeners[stage.last as usize];
         table.kind.push(if is_beside { BESIDE } else { OF_RUN }.into());
         table.src.push(net.fabric.node_name(net.sources[stage.owner as usize]));
-        table.dst.push(net.fabric.node_name(net.ways[stage.owner as usize].end));
+        table.dst.push(net.fabric.node_name(net.ends[stage.owner as usize].0));
         table.bytes.push(number(last.receiver.next));
         table.began_ps.push(number(lines[0].began_at));
         table.ended_ps.push((last.ended_at != NEVER).then(|| number(last.ended_at)));
@@ -307,7 +307,7 @@ fn watched<F: Fabric>(net: &Ethernet<F>) -> Watched {
         let owner = net.stages[connection as usize].owner as usize;
         for sample in samples.all() {
             table.src.push(net.fabric.node_name(net.sources[owner]));
-            table.dst.push(net.fabric.node_name(net.ways[owner].end));
+            table.dst.push(net.fabric.node_name(net.ends[owner].0));
             table.connection.push(i64::from(connection));
             table.time_ps.push(number(sample.at));
             table.cwnd_bytes.push(sample.cwnd.map(number));

@@ -15,13 +15,12 @@ use super::Ethernet;
 use super::frame::{ACK, CE, CNP, CWR, ECE, ECT, Frame, NAK, NONE, PFC};
 use super::link::Link;
 use headers::{Bytes, Ecn, Ends, Roce, Tcp, tcp_flags};
+use syncline_core::units::PS_PER_S;
 use syncline_core::{NodeId, PortId};
 use syncline_topology::Fabric;
 
 /// Frames that are kept of all ports together; each has an equal part.
 const MOST_FRAMES: u64 = 1 << 20;
-
-const PS_PER_S: u64 = 1_000_000_000_000;
 
 /// What has left by a port.
 #[derive(Clone, Debug)]
@@ -145,7 +144,7 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(never)]
     pub(super) fn capture(&mut self, now: u64, link: u32) {
         let mut begun = Vec::new();
-        self.links[link as usize].begun(now, |at, frame| begun.push((at, frame)));
+        self.links[link as usize].begun(&self.store, now, |at, frame| begun.push((at, frame)));
         let Some(mut captures) = self.captures.take() else { return };
         if let Ok(place) = captures.ports.binary_search_by_key(&link, |port| port.link) {
             for (at, frame) in begun {
@@ -161,7 +160,7 @@ impl<F: Fabric> Ethernet<F> {
             return headers::pause(self.sender_of(link), frame.seq != 0);
         }
         let at = frame.connection as usize;
-        let (src, dst) = (self.sources[at].0, self.ways[at].end.0);
+        let (src, dst) = (self.sources[at].0, self.ends[at].0.0);
         let is_back = Self::is_bare(frame);
         let (from, to) = if is_back { (dst, src) } else { (src, dst) };
         let ecn = match (frame.is(CE), frame.is(ECT)) {

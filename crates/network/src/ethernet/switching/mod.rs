@@ -310,7 +310,7 @@ impl Switching {
         let frame = Frame {
             seq: pauses.into(),
             connection: input,
-            place: epoch,
+            route: epoch,
             wire: PAUSE_BYTES,
             flags: PFC,
             ..Frame::NOTHING
@@ -321,7 +321,7 @@ impl Switching {
     /// The other end of a link wants no data, or wants some again, says a frame that [`Switching::pause`] has made. What was said
     /// before the link was down does not count.
     pub fn hear(&mut self, now: u64, frame: Frame) {
-        if self.inputs[frame.connection as usize].epoch == frame.place {
+        if self.inputs[frame.connection as usize].epoch == frame.route {
             self.set_paused(now, frame.connection, frame.seq != 0);
         }
     }
