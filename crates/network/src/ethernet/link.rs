@@ -96,53 +96,67 @@ pub enum Taken {
 /// A link and its queue.
 ///
 /// Its fields are in the order in which they are needed: those of the first line of a processor's cache when a frame arrives, those
-/// of the others when one is taken. A large network has more links than fit into a cache near the processor.
+/// of the second also when one is taken, then what is counted. A large network has more links than fit into a cache near the
+/// processor, and more frames. That is why the frame that arrives next is here, too.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Link {
+    /// The next frame to arrive, if there is one. Its entry of the list does not count.
+    head: Frame,
+    /// When it leaves.
+    head_at: u64,
     /// In the store: the next to arrive, the next to leave as far as that was worked out, and the end.
     arriving: u32,
     leaving: u32,
     end: u32,
     /// How many frames of the entry at `leaving` have left.
     left: u32,
-    /// When the first byte of these two leaves.
-    arriving_at: u64,
-    leaving_at: u64,
     /// When all that was taken has left; [`NEVER`] while the link is down.
     free: u64,
     latency: u64,
     /// How long the larger one of the two usual sizes takes to leave.
     full_time: u64,
+    /// How long the smaller one does, if that is less than [`u32::MAX`].
+    bare_time: u32,
+    /// The last entry.
+    last: u32,
     /// The two usual sizes.
     full: u16,
     bare: u16,
-    /// Whether what leaves is recorded.
-    pub is_captured: bool,
-    /// Whether frames that follow each other and differ in their number only take one entry.
-    pub gathers: bool,
-    marks: bool,
-    loses: bool,
-    /// The last entry; [`NONE`] if the next frame leaves at a time of its own.
-    last: u32,
-    /// How long the smaller one of the two usual sizes takes to leave, if that is less than [`u32::MAX`].
-    bare_time: u32,
+    /// The size of the entry after the first one, if there is one. With it the time of the next arrival is known before that
+    /// entry has been fetched.
+    second: u16,
+    /// What holds of it: [`CAPTURED`] and so on.
+    states: u8,
+    /// When the entry at `leaving` leaves.
+    leaving_at: u64,
     /// Bytes that wait: all but those of the frame that is leaving, as far as that was worked out.
     waiting: u64,
     /// How many may wait.
     limit: u64,
     rate: Rate,
-    /// Since when the link has been busy, and what had come of frames before.
-    busy_from: u64,
-    told: (u64, u64),
     rare: Box<Rare>,
     /// What has come of frames.
     pub counts: Counts,
 }
 
-/// What few links need.
+/// What leaves is recorded.
+const CAPTURED: u8 = 1;
+/// Frames that follow each other and differ in their number only take one entry.
+const GATHERS: u8 = 2;
+/// Frames may be marked.
+const MARKS: u8 = 4;
+/// Frames may get lost.
+const LOSES: u8 = 8;
+/// The next frame leaves at a time of its own, however busy the link is.
+const APART: u8 = 16;
+
+/// What is needed when a link has been idle, and what few links need.
 #[derive(Clone, Debug)]
 struct Rare {
+    /// Since when the link has been busy, and what had come of frames before.
+    busy_from: u64,
+    told: (u64, u64),
     marking: Marking,
     random: RandomStream,
     /// Of a million frames so many get lost on the wire, and how many have been drawn.
@@ -175,29 +189,26 @@ impl Link {
         let place = store.open();
         let time = |size: u16| rate.time(Bytes(size.into())).0;
         Link {
+            head: Frame::NOTHING,
+            head_at: NEVER,
             arriving: place,
             leaving: place,
             end: place,
             left: 0,
-            arriving_at: NEVER,
-            leaving_at: NEVER,
             free: 0,
             latency: latency.0,
             full_time: time(sizes.0),
+            bare_time: u32::try_from(time(sizes.1)).unwrap_or(u32::MAX),
+            last: place,
             full: sizes.0,
             bare: sizes.1,
-            is_captured: false,
-            gathers: false,
-            marks: marking != Marking::None,
-            loses: false,
-            last: place,
-            bare_time: u32::try_from(time(sizes.1)).unwrap_or(u32::MAX),
+            second: 0,
+            states: if marking == Marking::None { 0 } else { MARKS },
+            leaving_at: NEVER,
             waiting: 0,
             limit,
             rate,
-            busy_from: 0,
-            told: (0, 0),
-            rare: Box::new(Rare { marking, random, loss: (0, 0), captured: 0 }),
+            rare: Box::new(Rare { busy_from: 0, told: (0, 0), marking, random, loss: (0, 0), captured: 0 }),
             counts: Counts::default(),
         }
     }
@@ -221,7 +232,7 @@ impl Link {
         // When the frame that is leaving has left.
         let left = waiting.first().map_or(self.free, |&(_, leaves)| leaves);
         self.rare.loss.0 = to.loss_millionths;
-        self.loses = to.loss_millionths > 0;
+        self.set(LOSES, to.loss_millionths > 0);
         self.latency = to.latency.0;
         if let Some(rate) = to.rate {
             self.rate = rate;
@@ -246,10 +257,10 @@ impl Link {
             if busy.frames > 0 {
                 report(busy, left.min(now));
             }
-            self.told = (self.told.0 + busy.frames, self.told.1 + busy.bytes);
+            self.rare.told = (self.rare.told.0 + busy.frames, self.rare.told.1 + busy.bytes);
         }
         if left == NEVER {
-            self.busy_from = now;
+            self.rare.busy_from = now;
         }
         let mut free = match left {
             NEVER => now,
@@ -268,25 +279,23 @@ impl Link {
             self.leaving = self.end;
             self.free = self.after(&frame, leaves);
         }
-        if waiting.is_empty() {
-            // The list says nothing about when the next frame leaves.
-            self.last = NONE;
-        }
+        // Where nothing waits, the list says nothing about when the next frame leaves.
+        self.set(APART, waiting.is_empty());
         for (frame, leaves) in waiting {
             self.free = if self.arriving == self.end { leaves } else { self.free };
             self.push(store, frame, leaves);
             self.free = if leaves == NEVER { NEVER } else { self.after(&frame, leaves) };
         }
         self.free = if to.rate.is_some() { free } else { NEVER };
-        self.next_arrival(store)
+        self.next_arrival()
     }
 
     /// Empties the list. Says which frames were in it, when each leaves, and how many have begun to do so. From now on each has an
     /// entry.
     fn take_all(&mut self, store: &mut Store) -> (Vec<(Frame, u64)>, usize) {
-        let (mut frames, mut leaves, mut begun) = (Vec::new(), self.arriving_at, None);
+        let (mut frames, mut leaves, mut begun) = (Vec::new(), self.head_at, None);
         while self.arriving != self.end {
-            let entry = *store.at(self.arriving);
+            let entry = *self.entry(store, self.arriving);
             if self.arriving == self.leaving {
                 begun = Some(frames.len() + self.left as usize);
             }
@@ -300,8 +309,10 @@ impl Link {
                 }
             }
             self.arriving = store.give_up(self.arriving);
+            self.fetch(store);
         }
-        (self.leaving, self.left, self.gathers) = (self.end, 0, false);
+        (self.leaving, self.left) = (self.end, 0);
+        self.set(GATHERS, false);
         let begun = begun.unwrap_or(frames.len());
         (frames, begun)
     }
@@ -309,7 +320,7 @@ impl Link {
     /// Whether a frame that has just arrived got lost on the wire.
     #[inline(always)]
     pub fn loses(&mut self, frame: Frame) -> bool {
-        self.loses && self.loses_now(frame)
+        self.has(LOSES) && self.loses_now(frame)
     }
 
     #[cold]
@@ -336,12 +347,24 @@ impl Link {
 
     #[inline(always)]
     fn serialisation(&self, wire: u16) -> u64 {
-        if wire == self.full {
-            self.full_time
-        } else if wire == self.bare && self.bare_time < u32::MAX {
-            self.bare_time.into()
-        } else {
-            self.rate.time(Bytes(wire.into())).0
+        // Data and acknowledgements come in no order that could be foretold, so that there is no branch between them.
+        let usual = if wire == self.full { self.full_time } else { self.bare_time.into() };
+        if (wire == self.full) | (wire == self.bare && self.bare_time < u32::MAX) { usual } else { self.unusual(wire) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unusual(&self, wire: u16) -> u64 {
+        self.rate.time(Bytes(wire.into())).0
+    }
+
+    /// The first entry of the list is another one.
+    #[inline(always)]
+    fn fetch(&mut self, store: &Store) {
+        if self.arriving != self.end {
+            self.head = *store.at(self.arriving);
+            let after = store.after(self.arriving);
+            self.second = if after == self.end { 0 } else { store.at(after).wire };
         }
     }
 
@@ -357,24 +380,55 @@ impl Link {
         leaves.wrapping_add(self.serialisation(frame.wire))
     }
 
+    #[inline(always)]
+    fn has(&self, state: u8) -> bool {
+        self.states & state != 0
+    }
+
+    #[inline(always)]
+    fn set(&mut self, state: u8, holds: bool) {
+        self.states = if holds { self.states | state } else { self.states & !state };
+    }
+
+    /// What leaves is recorded.
+    pub fn capture(&mut self) {
+        self.set(CAPTURED, true);
+    }
+
+    /// Whether what leaves is recorded.
+    #[inline(always)]
+    pub fn is_captured(&self) -> bool {
+        self.has(CAPTURED)
+    }
+
+    /// Frames that follow each other and differ in their number only take one entry, until the link becomes another one.
+    pub fn gather_frames(&mut self) {
+        self.set(GATHERS, true);
+    }
+
+    /// The entry at a place of the list.
+    #[inline(always)]
+    fn entry<'a>(&'a self, store: &'a Store, place: u32) -> &'a Frame {
+        if place == self.arriving { &self.head } else { store.at(place) }
+    }
+
     /// When the next frame is at the other end.
     #[inline(always)]
-    fn next_arrival(&self, store: &Store) -> u64 {
+    fn next_arrival(&self) -> u64 {
         if self.arriving == self.end || self.free == NEVER {
             return NEVER;
         }
-        let wire = store.at(self.arriving).wire;
-        self.arriving_at.wrapping_add(self.serialisation(wire) + self.latency)
+        self.head_at.wrapping_add(self.serialisation(self.head.wire) + self.latency)
     }
 
     /// Bytes that wait at a time, which is no earlier than those asked before.
     #[inline(always)]
     pub fn waiting(&mut self, store: &Store, now: u64) -> u64 {
         while self.leaving != self.end && self.leaving_at <= now {
-            let next = store.at(self.leaving);
+            let next = *self.entry(store, self.leaving);
             self.waiting -= u64::from(next.wire);
-            self.leaving_at = self.after(next, self.leaving_at);
-            if self.left < more(next) {
+            self.leaving_at = self.after(&next, self.leaving_at);
+            if self.left < more(&next) {
                 self.left += 1;
             } else {
                 self.leaving = store.after(self.leaving);
@@ -418,16 +472,16 @@ impl Link {
                 let busy = self.busy();
                 if busy.frames > 0 {
                     report(busy, self.free);
-                    self.told = (self.counts.frames, self.counts.bytes);
+                    self.rare.told = (self.counts.frames, self.counts.bytes);
                 }
             }
-            if self.told.0 == self.counts.frames {
-                self.busy_from = now;
+            if self.rare.told.0 == self.counts.frames {
+                self.rare.busy_from = now;
             }
             // Nothing waits.
             self.waiting(store, now);
         }
-        if self.marks && frame.is(ECT) {
+        if self.has(MARKS) && frame.is(ECT) {
             let waiting = self.waiting(store, now);
             if self.marks(waiting, self.counts.frames) {
                 frame.flags |= CE;
@@ -446,7 +500,7 @@ impl Link {
         }
         self.waiting += wire;
         let leaves = self.free;
-        if !(self.gathers && self.gather(store, frame)) {
+        if !(self.has(GATHERS) && self.gather(store, frame)) {
             self.push(store, frame, leaves);
         }
         if leaves != NEVER {
@@ -466,14 +520,24 @@ impl Link {
     #[inline(always)]
     fn push(&mut self, store: &mut Store, frame: Frame, leaves: u64) {
         if self.arriving == self.end {
-            self.arriving_at = leaves;
-        } else if leaves != self.free || self.last == NONE {
-            let is_next = self.leaving == self.end;
-            self.end = store.append(self.end, pause(leaves));
-            if is_next {
-                self.leaving = self.end;
+            (self.head, self.head_at) = (frame, leaves);
+        } else {
+            let is_second = self.arriving == self.last;
+            if is_second {
+                self.second = frame.wire;
+            }
+            if leaves != self.free || self.has(APART) {
+                if is_second {
+                    self.second = 0;
+                }
+                let is_next = self.leaving == self.end;
+                self.end = store.append(self.end, pause(leaves));
+                if is_next {
+                    self.leaving = self.end;
+                }
             }
         }
+        self.set(APART, false);
         if self.leaving == self.end {
             self.leaving_at = leaves;
         }
@@ -488,7 +552,7 @@ impl Link {
             return false;
         }
         let payload = self.payload();
-        let last = store.at_mut(self.last);
+        let last = if self.last == self.arriving { &mut self.head } else { store.at_mut(self.last) };
         let more = more(last);
         let next = Frame { seq: last.seq + u64::from(more + 1) * payload, blocks: NONE, ..*last };
         if next != frame || more == u32::MAX - 1 {
@@ -516,43 +580,59 @@ impl Link {
     /// The next frame has arrived at the other end: takes it out, and says when the one after it does.
     #[inline(always)]
     pub fn arrive(&mut self, store: &mut Store) -> (Frame, u64) {
-        let mut frame = *store.at(self.arriving);
-        self.arriving_at = self.after(&frame, self.arriving_at);
+        let mut frame = self.head;
+        self.head_at = self.after(&frame, self.head_at);
         let is_leaving = self.leaving == self.arriving;
         let has_left = !is_leaving || self.left > 0;
         if !has_left {
             self.waiting -= u64::from(frame.wire);
-            self.leaving_at = self.arriving_at;
+            self.leaving_at = self.head_at;
         }
-        if self.gathers && more(&frame) > 0 {
+        if self.has(GATHERS) && more(&frame) > 0 {
             self.left -= u32::from(is_leaving && has_left);
-            let entry = store.at_mut(self.arriving);
-            entry.seq += self.payload();
-            entry.blocks = entry.blocks.wrapping_sub(1);
+            self.head.seq += self.payload();
+            self.head.blocks = frame.blocks.wrapping_sub(1);
             frame.blocks = NONE;
-            return (frame, self.arriving_at + self.full_time + self.latency);
+            return (frame, self.next_arrival());
         }
         self.arriving = store.give_up(self.arriving);
-        if self.arriving != self.end && is_pause(store.at(self.arriving)) {
-            self.arriving_at = store.at(self.arriving).seq;
+        if self.arriving == self.end {
+            (self.leaving, self.left) = (self.end, 0);
+            self.has_arrived();
+            return (frame, NEVER);
+        }
+        let mut wire = self.second;
+        self.fetch(store);
+        if wire == 0 {
+            self.head_at = self.head.seq;
             self.arriving = store.give_up(self.arriving);
+            self.fetch(store);
+            wire = self.head.wire;
         }
         if is_leaving {
-            (self.leaving, self.leaving_at, self.left) = (self.arriving, self.arriving_at, 0);
+            (self.leaving, self.leaving_at, self.left) = (self.arriving, self.head_at, 0);
         }
-        if self.is_captured {
+        self.has_arrived();
+        let next =
+            if self.free == NEVER { NEVER } else { self.head_at.wrapping_add(self.serialisation(wire) + self.latency) };
+        (frame, next)
+    }
+
+    /// A frame, which may have been recorded, is not in the list any more.
+    #[inline(always)]
+    fn has_arrived(&mut self) {
+        if self.has(CAPTURED) {
             self.rare.captured = self.rare.captured.saturating_sub(1);
         }
-        (frame, self.next_arrival(store))
     }
 
     /// Frames that have begun to leave since this was last asked, and when each did. To be asked before any of them arrives or
     /// the link becomes another one.
     pub fn begun(&mut self, store: &Store, now: u64, mut record: impl FnMut(u64, Frame)) {
         self.waiting(store, now);
-        let (mut at, mut leaves, mut number) = (self.arriving, self.arriving_at, 0);
+        let (mut at, mut leaves, mut number) = (self.arriving, self.head_at, 0);
         while at != self.leaving {
-            let entry = store.at(at);
+            let entry = self.entry(store, at);
             if is_pause(entry) {
                 leaves = entry.seq;
             } else {
@@ -593,13 +673,13 @@ impl Link {
         if busy.frames == 0 || self.is_down() {
             return None;
         }
-        self.told = (self.counts.frames, self.counts.bytes);
+        self.rare.told = (self.counts.frames, self.counts.bytes);
         Some((busy, self.free))
     }
 
     fn busy(&self) -> Busy {
-        let (frames, bytes) = self.told;
-        Busy { from: self.busy_from, frames: self.counts.frames - frames, bytes: self.counts.bytes - bytes }
+        let (frames, bytes) = self.rare.told;
+        Busy { from: self.rare.busy_from, frames: self.counts.frames - frames, bytes: self.counts.bytes - bytes }
     }
 }
 
@@ -674,7 +754,7 @@ mod tests {
         ) {
             let mut store = Store::default();
             let mut link = link(&mut store, limit, Marking::None);
-            (link.gathers, link.is_captured) = (gathers, !gathers);
+            if gathers { link.gather_frames() } else { link.capture() }
             let mut reference = Reference::default();
             let (mut now, mut arrivals, mut next, mut busy, mut recorded) = (0, Vec::new(), NEVER, 0, Vec::new());
             let mut sent = [0; 2];
@@ -740,7 +820,7 @@ mod tests {
     fn frames_that_follow_each_other_take_one_entry() {
         let mut store = Store::default();
         let mut link = link(&mut store, u64::MAX, Marking::None);
-        link.gathers = true;
+        link.gather_frames();
         let entries = |link: &Link, store: &Store| {
             let (mut at, mut count) = (link.arriving, 0);
             while at != link.end {

@@ -194,7 +194,9 @@ impl<F: Fabric> Ethernet<F> {
         if switching.is_none() {
             // What waits before the port of a host may be much.
             for (link, (node, _)) in links.iter_mut().zip(all_links(&fabric)) {
-                link.gathers = !is_switch(node) && !link.is_captured;
+                if !is_switch(node) && !link.is_captured() {
+                    link.gather_frames();
+                }
             }
         }
         let sources = config.background.clone();
@@ -254,7 +256,7 @@ impl<F: Fabric> Ethernet<F> {
     fn change(&mut self, now: u64, change: u32) {
         let (node, port, to) = self.changes[change as usize];
         let number = self.fabric.first_link(node) + u32::from(port.0);
-        if self.links[number as usize].is_captured {
+        if self.links[number as usize].is_captured() {
             self.capture(now, number);
         }
         let mut lost = Vec::new();
@@ -407,7 +409,7 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(always)]
     fn arrive(&mut self, now: u64, number: u32) {
         self.hops += 1;
-        if self.links[number as usize].is_captured {
+        if self.links[number as usize].is_captured() {
             self.capture(now, number);
         }
         let link = &mut self.links[number as usize];
@@ -592,7 +594,7 @@ impl<F: Fabric> Network for Ethernet<F> {
     fn finish(&mut self, now: Ps) {
         self.ended = now;
         for number in 0..self.links.len() {
-            if self.links[number].is_captured {
+            if self.links[number].is_captured() {
                 self.capture(now.0, number as u32);
             }
             if let Some((busy, to)) = self.links[number].rest() {

@@ -1,7 +1,7 @@
 //! What leaves by chosen ports, as files that tools for packets read (the format of libpcap, with nanoseconds).
 //!
 //! A frame is recorded when its first bit leaves, so that one that found no room is in no file, and one that got lost behind
-//! the port is in it. Only links that are captured ([`Link::is_captured`](super::link::Link::is_captured)) take any time.
+//! the port is in it. Only links that are captured ([`Link::capture`](super::link::Link::capture)) take any time.
 //!
 //! What the simulation has no bytes for is filled in ([`headers`]): a connection has its number as its port, and what it
 //! carries is zeros. Its first byte has the number 1, as if it had been opened by the usual three segments, and no window is
@@ -123,7 +123,7 @@ impl Captures {
             ports.iter().map(|&(node, port)| fabric.first_link(node) + u32::from(port.0)).collect();
         captured.sort_unstable();
         captured.dedup();
-        captured.iter().for_each(|&link| links[link as usize].is_captured = true);
+        captured.iter().for_each(|&link| links[link as usize].capture());
         let most = MOST_FRAMES.checked_div(captured.len() as u64)?;
         Some(Box::new(Captures { ports: captured.into_iter().map(Captured::new).collect(), most, numbers: Vec::new() }))
     }
