@@ -279,7 +279,7 @@ fn main() {
         }
     }
     // The largest one has more than a million connections.
-    for (half, mib, is_short) in [(4, 16, true), (8, 16, false), (8, 64, false)] {
+    for (half, mib, is_short) in [(4, 16, true), (6, 16, false), (8, 16, false), (8, 64, false)] {
         let hosts = 2 * half * half * half;
         let name = format!("all-to-all on a fat tree, {hosts} hosts, {mib} MiB");
         if is_wanted(&name, is_short) {

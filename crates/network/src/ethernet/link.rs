@@ -61,14 +61,27 @@ pub struct Counts {
     pub bytes: u64,
     /// The most bytes that waited at a time.
     pub peak: u64,
+    /// Bytes that waited times the picoseconds that they did.
+    pub waited: u128,
+}
+
+/// The frames that were not just taken and carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exceptions {
     /// Frames that found no room, or were lost on the wire.
     pub drops: u64,
     /// Bytes of these on the wire.
     pub dropped_bytes: u64,
     /// Frames that were marked.
     pub marks: u64,
-    /// Bytes that waited times the picoseconds that they did.
-    pub waited: u128,
+}
+
+impl Exceptions {
+    /// A frame of so many bytes is not carried.
+    pub fn drop(&mut self, wire: u16) {
+        self.drops += 1;
+        self.dropped_bytes += u64::from(wire);
+    }
 }
 
 /// Frames that left without a pause between them, not yet in the statistics of links.
@@ -93,17 +106,18 @@ pub enum Taken {
     Dropped,
 }
 
+/// Entries that a link fetches at once: those of the same group, of so many.
+const GROUP: u32 = 4;
+
 /// A link and its queue.
 ///
-/// Its fields are in the order in which they are needed: those of the first line of a processor's cache when a frame arrives, those
-/// of the second also when one is taken, then what is counted. A large network has more links than fit into a cache near the
-/// processor, and more frames. That is why the frame that arrives next is here, too.
+/// Its fields are in the order in which they are needed: when a frame arrives, when one is taken, and what is counted then. A large
+/// network has more links than fit into a cache near the processor, and more frames. That is why the first entries of the
+/// list are here, too: most frames do not wait until they are fetched.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Link {
-    /// The next frame to arrive, if there is one. Its entry of the list does not count.
-    head: Frame,
-    /// When it leaves.
+    /// When the next frame to arrive leaves.
     head_at: u64,
     /// In the store: the next to arrive, the next to leave as far as that was worked out, and the end.
     arriving: u32,
@@ -123,11 +137,12 @@ pub struct Link {
     /// The two usual sizes.
     full: u16,
     bare: u16,
-    /// The size of the entry after the first one, if there is one. With it the time of the next arrival is known before that
-    /// entry has been fetched.
-    second: u16,
+    /// How many entries from `arriving` on are in `front`, and not in the store.
+    ahead: u8,
     /// What holds of it: [`CAPTURED`] and so on.
     states: u8,
+    /// By place, modulo their number.
+    front: [Frame; GROUP as usize],
     /// When the entry at `leaving` leaves.
     leaving_at: u64,
     /// Bytes that wait: all but those of the frame that is leaving, as far as that was worked out.
@@ -157,6 +172,7 @@ struct Rare {
     /// Since when the link has been busy, and what had come of frames before.
     busy_from: u64,
     told: (u64, u64),
+    exceptions: Exceptions,
     marking: Marking,
     random: RandomStream,
     /// Of a million frames so many get lost on the wire, and how many have been drawn.
@@ -189,7 +205,6 @@ impl Link {
         let place = store.open();
         let time = |size: u16| rate.time(Bytes(size.into())).0;
         Link {
-            head: Frame::NOTHING,
             head_at: NEVER,
             arriving: place,
             leaving: place,
@@ -202,13 +217,22 @@ impl Link {
             last: place,
             full: sizes.0,
             bare: sizes.1,
-            second: 0,
+            ahead: 0,
             states: if marking == Marking::None { 0 } else { MARKS },
+            front: [Frame::NOTHING; GROUP as usize],
             leaving_at: NEVER,
             waiting: 0,
             limit,
             rate,
-            rare: Box::new(Rare { busy_from: 0, told: (0, 0), marking, random, loss: (0, 0), captured: 0 }),
+            rare: Box::new(Rare {
+                busy_from: 0,
+                told: (0, 0),
+                exceptions: Exceptions::default(),
+                marking,
+                random,
+                loss: (0, 0),
+                captured: 0,
+            }),
             counts: Counts::default(),
         }
     }
@@ -245,7 +269,7 @@ impl Link {
         } else {
             self.rare.captured = 0;
             for (frame, _) in frames.drain(..) {
-                self.lost(frame);
+                self.rare.exceptions.drop(frame.wire);
                 lose(frame);
             }
         }
@@ -295,7 +319,7 @@ impl Link {
     fn take_all(&mut self, store: &mut Store) -> (Vec<(Frame, u64)>, usize) {
         let (mut frames, mut leaves, mut begun) = (Vec::new(), self.head_at, None);
         while self.arriving != self.end {
-            let entry = *self.entry(store, self.arriving);
+            let entry = self.entry(store, self.arriving);
             if self.arriving == self.leaving {
                 begun = Some(frames.len() + self.left as usize);
             }
@@ -308,8 +332,7 @@ impl Link {
                     leaves = if self.free == NEVER { NEVER } else { self.after(&entry, leaves) };
                 }
             }
-            self.arriving = store.give_up(self.arriving);
-            self.fetch(store);
+            self.advance(store);
         }
         (self.leaving, self.left) = (self.end, 0);
         self.set(GATHERS, false);
@@ -335,14 +358,9 @@ impl Link {
         // Other numbers than those of marks.
         let is_lost = random.happens(u64::MAX - *drawn, *millionths, 1_000_000);
         if is_lost {
-            self.lost(frame);
+            self.rare.exceptions.drop(frame.wire);
         }
         is_lost
-    }
-
-    fn lost(&mut self, frame: Frame) {
-        self.counts.drops += 1;
-        self.counts.dropped_bytes += u64::from(frame.wire);
     }
 
     #[inline(always)]
@@ -358,14 +376,62 @@ impl Link {
         self.rate.time(Bytes(wire.into())).0
     }
 
-    /// The first entry of the list is another one.
+    /// The first entry of the list is taken out.
     #[inline(always)]
-    fn fetch(&mut self, store: &Store) {
-        if self.arriving != self.end {
-            self.head = *store.at(self.arriving);
-            let after = store.after(self.arriving);
-            self.second = if after == self.end { 0 } else { store.at(after).wire };
+    fn advance(&mut self, store: &mut Store) {
+        self.arriving = store.give_up(self.arriving);
+        self.ahead -= 1;
+        if self.ahead == 0 && self.arriving != self.end {
+            // As many as there are of its group.
+            let rest = GROUP - self.arriving % GROUP;
+            let count = rest.min(self.end.wrapping_sub(self.arriving));
+            for place in self.arriving..self.arriving + count {
+                self.front[(place % GROUP) as usize] = *store.at(place);
+            }
+            self.ahead = count as u8;
         }
+    }
+
+    /// An entry is put at the end of the list.
+    #[inline(always)]
+    fn append(&mut self, store: &mut Store, entry: Frame) {
+        let place = self.end;
+        let is_ahead =
+            place.wrapping_sub(self.arriving) == self.ahead.into() && (self.ahead == 0 || !place.is_multiple_of(GROUP));
+        if is_ahead {
+            self.front[(place % GROUP) as usize] = entry;
+            self.ahead += 1;
+        } else {
+            *store.at_mut(place) = entry;
+        }
+        self.last = place;
+        self.end = store.extend(place);
+    }
+
+    /// The entry at a place of the list.
+    #[inline(always)]
+    fn entry(&self, store: &Store, place: u32) -> Frame {
+        if place.wrapping_sub(self.arriving) < self.ahead.into() {
+            self.front[(place % GROUP) as usize]
+        } else {
+            *store.at(place)
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    fn entry_mut<'a>(&'a mut self, store: &'a mut Store, place: u32) -> &'a mut Frame {
+        if place.wrapping_sub(self.arriving) < self.ahead.into() {
+            &mut self.front[(place % GROUP) as usize]
+        } else {
+            store.at_mut(place)
+        }
+    }
+
+    /// The next frame to arrive, if there is one.
+    #[inline(always)]
+    fn head(&self) -> Frame {
+        self.front[(self.arriving % GROUP) as usize]
     }
 
     /// Bytes of a full frame beside its headers.
@@ -406,26 +472,20 @@ impl Link {
         self.set(GATHERS, true);
     }
 
-    /// The entry at a place of the list.
-    #[inline(always)]
-    fn entry<'a>(&'a self, store: &'a Store, place: u32) -> &'a Frame {
-        if place == self.arriving { &self.head } else { store.at(place) }
-    }
-
     /// When the next frame is at the other end.
     #[inline(always)]
     fn next_arrival(&self) -> u64 {
         if self.arriving == self.end || self.free == NEVER {
             return NEVER;
         }
-        self.head_at.wrapping_add(self.serialisation(self.head.wire) + self.latency)
+        self.head_at.wrapping_add(self.serialisation(self.head().wire) + self.latency)
     }
 
     /// Bytes that wait at a time, which is no earlier than those asked before.
     #[inline(always)]
     pub fn waiting(&mut self, store: &Store, now: u64) -> u64 {
         while self.leaving != self.end && self.leaving_at <= now {
-            let next = *self.entry(store, self.leaving);
+            let next = self.entry(store, self.leaving);
             self.waiting -= u64::from(next.wire);
             self.leaving_at = self.after(&next, self.leaving_at);
             if self.left < more(&next) {
@@ -433,8 +493,9 @@ impl Link {
             } else {
                 self.leaving = store.after(self.leaving);
                 self.left = 0;
-                if self.leaving != self.end && is_pause(store.at(self.leaving)) {
-                    self.leaving_at = store.at(self.leaving).seq;
+                let next = self.entry(store, self.leaving);
+                if self.leaving != self.end && is_pause(&next) {
+                    self.leaving_at = next.seq;
                     self.leaving = store.after(self.leaving);
                 }
             }
@@ -463,8 +524,7 @@ impl Link {
         if waits {
             let room = self.limit.checked_sub(wire);
             if room.is_none_or(|room| self.waiting_above(store, now, room) > room) {
-                self.counts.drops += 1;
-                self.counts.dropped_bytes += wire;
+                self.rare.exceptions.drop(frame.wire);
                 return Taken::Dropped;
             }
         } else {
@@ -485,7 +545,7 @@ impl Link {
             let waiting = self.waiting(store, now);
             if self.marks(waiting, self.counts.frames) {
                 frame.flags |= CE;
-                self.counts.marks += 1;
+                self.rare.exceptions.marks += 1;
             }
         }
         self.counts.frames += 1;
@@ -520,29 +580,19 @@ impl Link {
     #[inline(always)]
     fn push(&mut self, store: &mut Store, frame: Frame, leaves: u64) {
         if self.arriving == self.end {
-            (self.head, self.head_at) = (frame, leaves);
-        } else {
-            let is_second = self.arriving == self.last;
-            if is_second {
-                self.second = frame.wire;
-            }
-            if leaves != self.free || self.has(APART) {
-                if is_second {
-                    self.second = 0;
-                }
-                let is_next = self.leaving == self.end;
-                self.end = store.append(self.end, pause(leaves));
-                if is_next {
-                    self.leaving = self.end;
-                }
+            self.head_at = leaves;
+        } else if leaves != self.free || self.has(APART) {
+            let is_next = self.leaving == self.end;
+            self.append(store, pause(leaves));
+            if is_next {
+                self.leaving = self.end;
             }
         }
         self.set(APART, false);
         if self.leaving == self.end {
             self.leaving_at = leaves;
         }
-        self.last = self.end;
-        self.end = store.append(self.end, frame);
+        self.append(store, frame);
     }
 
     /// Whether a frame is the next one of those in the last entry, which waits at least in part: then it is one of them now.
@@ -552,7 +602,7 @@ impl Link {
             return false;
         }
         let payload = self.payload();
-        let last = if self.last == self.arriving { &mut self.head } else { store.at_mut(self.last) };
+        let last = self.entry_mut(store, self.last);
         let more = more(last);
         let next = Frame { seq: last.seq + u64::from(more + 1) * payload, blocks: NONE, ..*last };
         if next != frame || more == u32::MAX - 1 {
@@ -580,7 +630,7 @@ impl Link {
     /// The next frame has arrived at the other end: takes it out, and says when the one after it does.
     #[inline(always)]
     pub fn arrive(&mut self, store: &mut Store) -> (Frame, u64) {
-        let mut frame = self.head;
+        let mut frame = self.head();
         self.head_at = self.after(&frame, self.head_at);
         let is_leaving = self.leaving == self.arriving;
         let has_left = !is_leaving || self.left > 0;
@@ -590,40 +640,23 @@ impl Link {
         }
         if self.has(GATHERS) && more(&frame) > 0 {
             self.left -= u32::from(is_leaving && has_left);
-            self.head.seq += self.payload();
-            self.head.blocks = frame.blocks.wrapping_sub(1);
+            let next = Frame { seq: frame.seq + self.payload(), blocks: frame.blocks.wrapping_sub(1), ..frame };
+            self.front[(self.arriving % GROUP) as usize] = next;
             frame.blocks = NONE;
             return (frame, self.next_arrival());
         }
-        self.arriving = store.give_up(self.arriving);
-        if self.arriving == self.end {
-            (self.leaving, self.left) = (self.end, 0);
-            self.has_arrived();
-            return (frame, NEVER);
-        }
-        let mut wire = self.second;
-        self.fetch(store);
-        if wire == 0 {
-            self.head_at = self.head.seq;
-            self.arriving = store.give_up(self.arriving);
-            self.fetch(store);
-            wire = self.head.wire;
+        self.advance(store);
+        if self.arriving != self.end && is_pause(&self.head()) {
+            self.head_at = self.head().seq;
+            self.advance(store);
         }
         if is_leaving {
             (self.leaving, self.leaving_at, self.left) = (self.arriving, self.head_at, 0);
         }
-        self.has_arrived();
-        let next =
-            if self.free == NEVER { NEVER } else { self.head_at.wrapping_add(self.serialisation(wire) + self.latency) };
-        (frame, next)
-    }
-
-    /// A frame, which may have been recorded, is not in the list any more.
-    #[inline(always)]
-    fn has_arrived(&mut self) {
         if self.has(CAPTURED) {
             self.rare.captured = self.rare.captured.saturating_sub(1);
         }
+        (frame, self.next_arrival())
     }
 
     /// Frames that have begun to leave since this was last asked, and when each did. To be asked before any of them arrives or
@@ -633,18 +666,28 @@ impl Link {
         let (mut at, mut leaves, mut number) = (self.arriving, self.head_at, 0);
         while at != self.leaving {
             let entry = self.entry(store, at);
-            if is_pause(entry) {
+            if is_pause(&entry) {
                 leaves = entry.seq;
             } else {
                 number += 1;
                 if number > self.rare.captured {
-                    record(leaves, *entry);
+                    record(leaves, entry);
                 }
-                leaves = self.after(entry, leaves);
+                leaves = self.after(&entry, leaves);
             }
             at = store.after(at);
         }
         self.rare.captured = number;
+    }
+
+    /// The frames that were not just taken and carried.
+    pub fn exceptions(&mut self) -> &mut Exceptions {
+        &mut self.rare.exceptions
+    }
+
+    /// The same.
+    pub fn exceptional(&self) -> Exceptions {
+        self.rare.exceptions
     }
 
     /// When all that was taken has left; [`NEVER`] while the link is down.
@@ -799,7 +842,7 @@ mod tests {
             }
             reference.advance(NEVER);
             prop_assert_eq!(&arrivals, &reference.arrivals);
-            prop_assert_eq!((link.counts.drops, link.counts.peak), (reference.drops, reference.peak));
+            prop_assert_eq!((link.exceptional().drops, link.counts.peak), (reference.drops, reference.peak));
             // The link was busy for as long as its frames take to leave.
             busy += link.rest().map_or(0, |(found, to)| to - found.from);
             prop_assert_eq!(busy, arrivals.iter().map(|arrival| u64::from(arrival.1.wire)).sum::<u64>());
@@ -812,7 +855,7 @@ mod tests {
 
     #[test]
     fn a_link_fills_whole_lines_of_a_cache() {
-        assert_eq!((size_of::<Link>(), align_of::<Link>(), size_of::<Frame>()), (192, 64, 24));
+        assert_eq!((size_of::<Link>(), align_of::<Link>(), size_of::<Frame>()), (256, 64, 24));
     }
 
     /// A window of a connection takes one entry, whatever comes between windows.
@@ -846,11 +889,11 @@ mod tests {
         let marked: Vec<bool> = (0..5)
             .map(|seq| {
                 link.offer(&mut store, 0, frame(seq, 100), |_, _| ());
-                link.counts.marks > seq.saturating_sub(3)
+                link.exceptional().marks > seq.saturating_sub(3)
             })
             .collect();
         // The first one is leaving; the fourth finds two waiting.
-        assert_eq!((marked, link.counts.marks), (vec![false, false, false, true, true], 2));
+        assert_eq!((marked, link.exceptional().marks), (vec![false, false, false, true, true], 2));
     }
 
     #[test]
@@ -889,7 +932,7 @@ mod tests {
         assert_eq!(link.change(&mut store, 1000, slow, |_| (), |_, _| ()), 1500);
         assert_eq!(link.arrive(&mut store), (frame(2, 100), 1700));
         assert_eq!(link.arrive(&mut store), (frame(3, 100), NEVER));
-        assert_eq!(link.counts.drops, 2);
+        assert_eq!(link.exceptional().drops, 2);
         // Busy until it was down, when the second frame was leaving, and from when it was up again.
         assert_eq!((left.0, left.1), (Busy { from: 0, frames: 2, bytes: 200 }, 150));
         assert_eq!(link.rest(), Some((Busy { from: 1000, frames: 2, bytes: 200 }, 1400)));
@@ -921,6 +964,6 @@ mod tests {
         );
         let lost = (0..100_000).filter(|&seq| link.loses(frame(seq, 100))).count();
         assert!(lost.abs_diff(1000) < 160, "{lost}");
-        assert_eq!(link.counts.drops, lost as u64);
+        assert_eq!(link.exceptional().drops, lost as u64);
     }
 }

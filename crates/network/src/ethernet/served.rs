@@ -216,13 +216,13 @@ impl<F: Fabric> Ethernet<F> {
             frame.flags |= CE;
         }
         let admission = ports.queue(now, link, frame, from);
-        let counts = &mut self.links[at].counts;
+        let link_at = &mut self.links[at];
         if admission == Admission::Refused {
-            counts.drops += 1;
-            counts.dropped_bytes += u64::from(frame.wire);
+            link_at.exceptions().drop(frame.wire);
             return self.dropped(now, frame);
         }
-        counts.marks += u64::from(marked);
+        link_at.exceptions().marks += u64::from(marked);
+        let counts = &mut link_at.counts;
         counts.peak = counts.peak.max(ports.ports[at].waiting);
         if link >= self.first_switch_link {
             let window = self.timeline.at(now);

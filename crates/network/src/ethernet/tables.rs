@@ -3,6 +3,7 @@
 use super::Ethernet;
 use super::background::Background;
 use super::clock::NEVER;
+use super::link::Link;
 use super::rdma::Roce;
 use super::round_trips::RoundTrips;
 use syncline_core::table::{Declaration, Declared, Table};
@@ -338,7 +339,7 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
     net.lines.iter().filter_map(|line| line.trips.mean()).for_each(|mean| means.add(mean));
     let of_flows = |percent| means.percentile(percent).map(|Ps(time)| number(time));
     let percentile = |percent| net.trips.percentile(percent).map(|Ps(time)| number(time));
-    let all = || net.links.iter().map(|link| link.counts);
+    let all = || net.links.iter().map(Link::exceptional);
     let ports = || net.switching.iter().flat_map(|switching| &switching.ports);
     let background =
         |value: fn(&Background) -> u64| vec![net.background.as_ref().map_or(0, |background| number(value(background)))];
@@ -379,14 +380,14 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
 fn queues<F: Fabric>(net: &Ethernet<F>) -> Queues {
     let mut table = Queues::default();
     for (at, ((node, port), link)) in all_links(&net.fabric).zip(&net.links).enumerate() {
-        let counts = link.counts;
+        let (counts, exceptions) = (link.counts, link.exceptional());
         table.node.push(net.fabric.node_name(NodeId(node.0)));
         table.port.push(net.fabric.port_name(node, port));
         table.frames.push(number(counts.frames));
         table.sent_bytes.push(number(counts.bytes));
-        table.drops.push(number(counts.drops));
-        table.dropped_bytes.push(number(counts.dropped_bytes));
-        table.marks.push(number(counts.marks));
+        table.drops.push(number(exceptions.drops));
+        table.dropped_bytes.push(number(exceptions.dropped_bytes));
+        table.marks.push(number(exceptions.marks));
         table.peak_bytes.push(number(counts.peak));
         let long = counts.waited.checked_div(net.ended.0.into()).unwrap_or(0);
         table.mean_bytes.push(i64::try_from(long).unwrap_or(i64::MAX));
