@@ -245,7 +245,7 @@ impl<F: Fabric> Ethernet<F> {
         let parts = self.parts(ways);
         let part = parts.iter().find(|(is_local, _)| !is_local).or(parts.first());
         let link = part.and_then(|(_, ways)| self.paths.all(ways.forth).next());
-        link.map_or(0.0, |link| self.links[link as usize].ability(&self.store).rate().bytes_per_s() as f64)
+        link.map_or(0.0, |link| self.links[link as usize].rate().bytes_per_s() as f64)
     }
 
     /// A flow begins.

@@ -123,14 +123,20 @@ pub struct Link {
     arriving: u32,
     leaving: u32,
     end: u32,
-    /// The last entry.
-    last: u32,
+    /// How many frames of the entry at `leaving` have left.
+    left: u32,
     /// When all that was taken has left; [`NEVER`] while the link is down.
     free: u64,
-    /// What it can do: the number of that in the store.
-    ability: u32,
-    /// How many frames of the entry at `leaving` have left.
-    left: u16,
+    latency: u64,
+    /// How long the larger one of the two usual sizes takes to leave.
+    full_time: u64,
+    /// How long the smaller one does, if that is less than [`u32::MAX`].
+    bare_time: u32,
+    /// The last entry.
+    last: u32,
+    /// The two usual sizes.
+    full: u16,
+    bare: u16,
     /// How many entries from `arriving` on are in `front`, and not in the store.
     ahead: u8,
     /// What holds of it: [`CAPTURED`] and so on.
@@ -141,73 +147,12 @@ pub struct Link {
     leaving_at: u64,
     /// Bytes that wait: all but those of the frame that is leaving, as far as that was worked out.
     waiting: u64,
-    rare: Box<Rare>,
-    /// Frames that were taken, and their bytes.
-    frames: u64,
-    bytes: u64,
-    /// The most bytes that waited at a time.
-    peak: u64,
-    /// Bytes that waited times the picoseconds that they did, without what was carried over.
-    waited: u64,
-}
-
-/// What a link can do. Most links of a network can do the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ability {
-    latency: u64,
-    /// How long the larger one of the two usual sizes takes to leave, and the smaller one.
-    full_time: u64,
-    bare_time: u64,
-    /// How many bytes may wait.
+    /// How many may wait.
     limit: u64,
     rate: Rate,
-    /// The two usual sizes.
-    full: u16,
-    bare: u16,
-}
-
-impl Ability {
-    /// To carry frames, the usual ones of which have one of two sizes, at a rate and with a latency, while up to `limit` bytes wait.
-    pub fn new(rate: Rate, latency: Ps, limit: u64, (full, bare): (u16, u16)) -> Ability {
-        let time = |size: u16| rate.time(Bytes(size.into())).0;
-        Ability { latency: latency.0, full_time: time(full), bare_time: time(bare), limit, rate, full, bare }
-    }
-
-    #[inline(always)]
-    fn serialisation(&self, wire: u16) -> u64 {
-        // Data and acknowledgements come in no order that could be foretold, so that there is no branch between them.
-        let usual = if wire == self.full { self.full_time } else { self.bare_time };
-        if (wire == self.full) | (wire == self.bare) { usual } else { self.unusual(wire) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unusual(&self, wire: u16) -> u64 {
-        self.rate.time(Bytes(wire.into())).0
-    }
-
-    /// Bytes of a full frame beside its headers.
-    #[inline(always)]
-    fn payload(&self) -> u64 {
-        u64::from(self.full - self.bare)
-    }
-
-    /// How long a frame takes to the other end when nothing waits.
-    #[inline(always)]
-    pub fn alone(&self, wire: u16) -> u64 {
-        self.serialisation(wire) + self.latency
-    }
-
-    /// When the frame after another one leaves.
-    #[inline(always)]
-    fn after(&self, frame: &Frame, leaves: u64) -> u64 {
-        leaves.wrapping_add(self.serialisation(frame.wire))
-    }
-
-    /// How many bytes a second the link carries.
-    pub fn rate(&self) -> Rate {
-        self.rate
-    }
+    rare: Box<Rare>,
+    /// What has come of frames.
+    pub counts: Counts,
 }
 
 /// What leaves is recorded.
@@ -228,8 +173,6 @@ struct Rare {
     busy_from: u64,
     told: (u64, u64),
     exceptions: Exceptions,
-    /// How often what has waited was carried over.
-    carries: u64,
     marking: Marking,
     random: RandomStream,
     /// Of a million frames so many get lost on the wire, and how many have been drawn.
@@ -250,44 +193,48 @@ pub struct Condition {
 }
 
 impl Link {
-    /// A link with an empty queue in a store.
-    pub fn new(store: &mut Store, ability: Ability, marking: Marking, random: RandomStream) -> Link {
+    /// A link with a queue of at most `limit` bytes in a store; frames of the two sizes are the usual ones.
+    pub fn new(
+        store: &mut Store,
+        (rate, latency): (Rate, Ps),
+        limit: u64,
+        sizes: (u16, u16),
+        marking: Marking,
+        random: RandomStream,
+    ) -> Link {
         let place = store.open();
+        let time = |size: u16| rate.time(Bytes(size.into())).0;
         Link {
             head_at: NEVER,
             arriving: place,
             leaving: place,
             end: place,
-            last: place,
-            free: 0,
-            ability: store.know(ability),
             left: 0,
+            free: 0,
+            latency: latency.0,
+            full_time: time(sizes.0),
+            bare_time: u32::try_from(time(sizes.1)).unwrap_or(u32::MAX),
+            last: place,
+            full: sizes.0,
+            bare: sizes.1,
             ahead: 0,
             states: if marking == Marking::None { 0 } else { MARKS },
             front: [Frame::NOTHING; GROUP as usize],
             leaving_at: NEVER,
             waiting: 0,
+            limit,
+            rate,
             rare: Box::new(Rare {
                 busy_from: 0,
                 told: (0, 0),
                 exceptions: Exceptions::default(),
-                carries: 0,
                 marking,
                 random,
                 loss: (0, 0),
                 captured: 0,
             }),
-            frames: 0,
-            bytes: 0,
-            peak: 0,
-            waited: 0,
+            counts: Counts::default(),
         }
-    }
-
-    /// What it can do.
-    #[inline(always)]
-    pub fn ability(&self, store: &Store) -> Ability {
-        *store.ability(self.ability)
     }
 
     /// The link is another one from now on. Frames that wait go on to wait, those that have begun to leave are not affected unless
@@ -304,19 +251,20 @@ impl Link {
         self.waiting(store, now);
         let (mut frames, begun) = self.take_all(store);
         let mut waiting = frames.split_off(begun);
-        let before = self.ability(store);
-        let arrivals: Vec<u64> = frames.iter().map(|(frame, at)| at.wrapping_add(before.alone(frame.wire))).collect();
+        let takes = |link: &Link, frame: &Frame| link.serialisation(frame.wire) + link.latency;
+        let arrivals: Vec<u64> = frames.iter().map(|(frame, at)| at.wrapping_add(takes(self, frame))).collect();
         // When the frame that is leaving has left.
         let left = waiting.first().map_or(self.free, |&(_, leaves)| leaves);
         self.rare.loss.0 = to.loss_millionths;
         self.set(LOSES, to.loss_millionths > 0);
-        let Ability { limit, full, bare, .. } = before;
-        let ability = Ability::new(to.rate.unwrap_or(before.rate), to.latency, limit, (full, bare));
-        self.ability = store.know(ability);
-        if to.rate.is_some() {
+        self.latency = to.latency.0;
+        if let Some(rate) = to.rate {
+            self.rate = rate;
+            self.full_time = rate.time(Bytes(self.full.into())).0;
+            self.bare_time = u32::try_from(rate.time(Bytes(self.bare.into())).0).unwrap_or(u32::MAX);
             for ((frame, leaves), arrives) in frames.iter_mut().zip(arrivals) {
                 // What was on the wire when the link became slower has left before time began, perhaps.
-                *leaves = arrives.wrapping_sub(ability.alone(frame.wire));
+                *leaves = arrives.wrapping_sub(takes(self, frame));
             }
         } else {
             self.rare.captured = 0;
@@ -346,44 +294,42 @@ impl Link {
         for (frame, leaves) in &mut waiting {
             let before = std::mem::replace(leaves, if to.rate.is_some() { free } else { NEVER });
             let waits = |leaves: u64| if leaves == NEVER { 0 } else { u128::from(leaves - now) };
-            let waited =
-                self.all_waited() + u128::from(frame.wire) * waits(*leaves) - u128::from(frame.wire) * waits(before);
-            (self.rare.carries, self.waited) = ((waited >> 64) as u64, waited as u64);
-            free += ability.serialisation(frame.wire);
+            self.counts.waited += u128::from(frame.wire) * waits(*leaves);
+            self.counts.waited -= u128::from(frame.wire) * waits(before);
+            free += self.serialisation(frame.wire);
         }
         for (frame, leaves) in frames {
             self.push(store, frame, leaves);
             self.leaving = self.end;
-            self.free = ability.after(&frame, leaves);
+            self.free = self.after(&frame, leaves);
         }
         // Where nothing waits, the list says nothing about when the next frame leaves.
         self.set(APART, waiting.is_empty());
         for (frame, leaves) in waiting {
             self.free = if self.arriving == self.end { leaves } else { self.free };
             self.push(store, frame, leaves);
-            self.free = if leaves == NEVER { NEVER } else { ability.after(&frame, leaves) };
+            self.free = if leaves == NEVER { NEVER } else { self.after(&frame, leaves) };
         }
         self.free = if to.rate.is_some() { free } else { NEVER };
-        self.next_arrival(&ability)
+        self.next_arrival()
     }
 
     /// Empties the list. Says which frames were in it, when each leaves, and how many have begun to do so. From now on each has an
     /// entry.
     fn take_all(&mut self, store: &mut Store) -> (Vec<(Frame, u64)>, usize) {
-        let ability = self.ability(store);
         let (mut frames, mut leaves, mut begun) = (Vec::new(), self.head_at, None);
         while self.arriving != self.end {
             let entry = self.entry(store, self.arriving);
             if self.arriving == self.leaving {
-                begun = Some(frames.len() + usize::from(self.left));
+                begun = Some(frames.len() + self.left as usize);
             }
             if is_pause(&entry) {
                 leaves = entry.seq;
             } else {
                 let blocks = if entry.is(ACK) { entry.blocks } else { NONE };
                 for i in 0..=u64::from(more(&entry)) {
-                    frames.push((Frame { seq: entry.seq + i * ability.payload(), blocks, ..entry }, leaves));
-                    leaves = if self.free == NEVER { NEVER } else { ability.after(&entry, leaves) };
+                    frames.push((Frame { seq: entry.seq + i * self.payload(), blocks, ..entry }, leaves));
+                    leaves = if self.free == NEVER { NEVER } else { self.after(&entry, leaves) };
                 }
             }
             self.advance(store);
@@ -415,6 +361,19 @@ impl Link {
             self.rare.exceptions.drop(frame.wire);
         }
         is_lost
+    }
+
+    #[inline(always)]
+    fn serialisation(&self, wire: u16) -> u64 {
+        // Data and acknowledgements come in no order that could be foretold, so that there is no branch between them.
+        let usual = if wire == self.full { self.full_time } else { self.bare_time.into() };
+        if (wire == self.full) | (wire == self.bare && self.bare_time < u32::MAX) { usual } else { self.unusual(wire) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unusual(&self, wire: u16) -> u64 {
+        self.rate.time(Bytes(wire.into())).0
     }
 
     /// The first entry of the list is taken out.
@@ -475,6 +434,18 @@ impl Link {
         self.front[(self.arriving % GROUP) as usize]
     }
 
+    /// Bytes of a full frame beside its headers.
+    #[inline(always)]
+    fn payload(&self) -> u64 {
+        u64::from(self.full - self.bare)
+    }
+
+    /// When the frame after another one leaves.
+    #[inline(always)]
+    fn after(&self, frame: &Frame, leaves: u64) -> u64 {
+        leaves.wrapping_add(self.serialisation(frame.wire))
+    }
+
     #[inline(always)]
     fn has(&self, state: u8) -> bool {
         self.states & state != 0
@@ -503,11 +474,11 @@ impl Link {
 
     /// When the next frame is at the other end.
     #[inline(always)]
-    fn next_arrival(&self, ability: &Ability) -> u64 {
+    fn next_arrival(&self) -> u64 {
         if self.arriving == self.end || self.free == NEVER {
             return NEVER;
         }
-        self.head_at.wrapping_add(ability.alone(self.head().wire))
+        self.head_at.wrapping_add(self.serialisation(self.head().wire) + self.latency)
     }
 
     /// Bytes that wait at a time, which is no earlier than those asked before.
@@ -516,8 +487,8 @@ impl Link {
         while self.leaving != self.end && self.leaving_at <= now {
             let next = self.entry(store, self.leaving);
             self.waiting -= u64::from(next.wire);
-            self.leaving_at = store.ability(self.ability).after(&next, self.leaving_at);
-            if u32::from(self.left) < more(&next) {
+            self.leaving_at = self.after(&next, self.leaving_at);
+            if self.left < more(&next) {
                 self.left += 1;
             } else {
                 self.leaving = store.after(self.leaving);
@@ -534,26 +505,24 @@ impl Link {
 
     /// Whether more than so many bytes could wait, given how long the link is busy. To find out how many do takes longer.
     #[inline(always)]
-    fn could_wait(&self, store: &Store, now: u64, bytes: u64) -> bool {
+    fn could_wait(&self, now: u64, bytes: u64) -> bool {
         let busy = self.free.saturating_sub(now);
-        let rate = store.ability(self.ability).rate.bytes_per_s();
-        u128::from(busy) * u128::from(rate) > u128::from(bytes) * u128::from(PS_PER_S)
+        u128::from(busy) * u128::from(self.rate.bytes_per_s()) > u128::from(bytes) * u128::from(PS_PER_S)
     }
 
     /// Bytes that wait if they are more than `least`; otherwise as many or fewer.
     #[inline(always)]
     pub fn waiting_above(&mut self, store: &Store, now: u64, least: u64) -> u64 {
-        if self.could_wait(store, now, least) { self.waiting(store, now) } else { 0 }
+        if self.could_wait(now, least) { self.waiting(store, now) } else { 0 }
     }
 
     /// A frame wants to take the link. Says how long a pause there was before it, with what left before that.
     #[inline(always)]
     pub fn offer(&mut self, store: &mut Store, now: u64, mut frame: Frame, report: impl FnOnce(Busy, u64)) -> Taken {
         let wire = u64::from(frame.wire);
-        let ability = self.ability(store);
         let waits = self.free > now;
         if waits {
-            let room = ability.limit.checked_sub(wire);
+            let room = self.limit.checked_sub(wire);
             if room.is_none_or(|room| self.waiting_above(store, now, room) > room) {
                 self.rare.exceptions.drop(frame.wire);
                 return Taken::Dropped;
@@ -563,10 +532,10 @@ impl Link {
                 let busy = self.busy();
                 if busy.frames > 0 {
                     report(busy, self.free);
-                    self.rare.told = (self.frames, self.bytes);
+                    self.rare.told = (self.counts.frames, self.counts.bytes);
                 }
             }
-            if self.rare.told.0 == self.frames {
+            if self.rare.told.0 == self.counts.frames {
                 self.rare.busy_from = now;
             }
             // Nothing waits.
@@ -574,36 +543,36 @@ impl Link {
         }
         if self.has(MARKS) && frame.is(ECT) {
             let waiting = self.waiting(store, now);
-            if self.marks(waiting, self.frames) {
+            if self.marks(waiting, self.counts.frames) {
                 frame.flags |= CE;
                 self.rare.exceptions.marks += 1;
             }
         }
-        self.frames += 1;
-        self.bytes += wire;
+        self.counts.frames += 1;
+        self.counts.bytes += wire;
         let alone = self.arriving == self.end;
         if !waits {
             self.push(store, frame, now);
             // It leaves at once.
             self.leaving = self.end;
-            self.free = now + ability.serialisation(frame.wire);
-            return if alone { Taken::Alone(self.free + ability.latency) } else { Taken::Behind };
+            self.free = now + self.serialisation(frame.wire);
+            return if alone { Taken::Alone(self.free + self.latency) } else { Taken::Behind };
         }
         self.waiting += wire;
         let leaves = self.free;
-        if !(self.has(GATHERS) && self.gather(store, &ability, frame)) {
+        if !(self.has(GATHERS) && self.gather(store, frame)) {
             self.push(store, frame, leaves);
         }
         if leaves != NEVER {
-            self.has_waited(wire, leaves - now);
-            self.free = leaves + ability.serialisation(frame.wire);
+            self.counts.waited += u128::from(wire) * u128::from(leaves - now);
+            self.free = leaves + self.serialisation(frame.wire);
         }
-        let peak = self.waiting_above(store, now, self.peak);
-        self.peak = self.peak.max(peak);
+        let peak = self.waiting_above(store, now, self.counts.peak);
+        self.counts.peak = self.counts.peak.max(peak);
         match (alone, leaves) {
             (false, _) => Taken::Behind,
             (true, NEVER) => Taken::Alone(NEVER),
-            (true, _) => Taken::Alone(self.free + ability.latency),
+            (true, _) => Taken::Alone(self.free + self.latency),
         }
     }
 
@@ -628,14 +597,15 @@ impl Link {
 
     /// Whether a frame is the next one of those in the last entry, which waits at least in part: then it is one of them now.
     #[inline(always)]
-    fn gather(&mut self, store: &mut Store, ability: &Ability, frame: Frame) -> bool {
-        if self.leaving == self.end || frame.is(ACK) || frame.wire != ability.full {
+    fn gather(&mut self, store: &mut Store, frame: Frame) -> bool {
+        if self.leaving == self.end || frame.is(ACK) || frame.wire != self.full {
             return false;
         }
+        let payload = self.payload();
         let last = self.entry_mut(store, self.last);
         let more = more(last);
-        let next = Frame { seq: last.seq + u64::from(more + 1) * ability.payload(), blocks: NONE, ..*last };
-        if next != frame || more == u16::MAX.into() {
+        let next = Frame { seq: last.seq + u64::from(more + 1) * payload, blocks: NONE, ..*last };
+        if next != frame || more == u32::MAX - 1 {
             return false;
         }
         last.blocks = last.blocks.wrapping_add(1);
@@ -661,8 +631,7 @@ impl Link {
     #[inline(always)]
     pub fn arrive(&mut self, store: &mut Store) -> (Frame, u64) {
         let mut frame = self.head();
-        let ability = self.ability(store);
-        self.head_at = ability.after(&frame, self.head_at);
+        self.head_at = self.after(&frame, self.head_at);
         let is_leaving = self.leaving == self.arriving;
         let has_left = !is_leaving || self.left > 0;
         if !has_left {
@@ -670,11 +639,11 @@ impl Link {
             self.leaving_at = self.head_at;
         }
         if self.has(GATHERS) && more(&frame) > 0 {
-            self.left -= u16::from(is_leaving && has_left);
-            let next = Frame { seq: frame.seq + ability.payload(), blocks: frame.blocks.wrapping_sub(1), ..frame };
+            self.left -= u32::from(is_leaving && has_left);
+            let next = Frame { seq: frame.seq + self.payload(), blocks: frame.blocks.wrapping_sub(1), ..frame };
             self.front[(self.arriving % GROUP) as usize] = next;
             frame.blocks = NONE;
-            return (frame, self.next_arrival(&ability));
+            return (frame, self.next_arrival());
         }
         self.advance(store);
         if self.arriving != self.end && is_pause(&self.head()) {
@@ -687,7 +656,7 @@ impl Link {
         if self.has(CAPTURED) {
             self.rare.captured = self.rare.captured.saturating_sub(1);
         }
-        (frame, self.next_arrival(&ability))
+        (frame, self.next_arrival())
     }
 
     /// Frames that have begun to leave since this was last asked, and when each did. To be asked before any of them arrives or
@@ -704,7 +673,7 @@ impl Link {
                 if number > self.rare.captured {
                     record(leaves, entry);
                 }
-                leaves = store.ability(self.ability).after(&entry, leaves);
+                leaves = self.after(&entry, leaves);
             }
             at = store.after(at);
         }
@@ -731,28 +700,14 @@ impl Link {
         self.free == NEVER
     }
 
-    /// What has come of frames.
-    pub fn counts(&self) -> Counts {
-        Counts { frames: self.frames, bytes: self.bytes, peak: self.peak, waited: self.all_waited() }
+    /// How many bytes a second it carries.
+    pub fn rate(&self) -> Rate {
+        self.rate
     }
 
-    fn all_waited(&self) -> u128 {
-        u128::from(self.rare.carries) << 64 | u128::from(self.waited)
-    }
-
-    /// Bytes have waited for a time, or will.
-    #[inline(always)]
-    pub fn has_waited(&mut self, bytes: u64, time: u64) {
-        let waited = u128::from(bytes) * u128::from(time) + u128::from(self.waited);
-        self.waited = waited as u64;
-        if waited >> 64 != 0 {
-            self.rare.carries += (waited >> 64) as u64;
-        }
-    }
-
-    /// So many bytes wait somewhere else before the link.
-    pub fn note_peak(&mut self, waiting: u64) {
-        self.peak = self.peak.max(waiting);
+    /// How long a frame takes to the other end when nothing waits.
+    pub fn alone(&self, wire: u16) -> u64 {
+        self.serialisation(wire) + self.latency
     }
 
     /// What has left since the statistics were told last, and until when.
@@ -761,13 +716,13 @@ impl Link {
         if busy.frames == 0 || self.is_down() {
             return None;
         }
-        self.rare.told = (self.frames, self.bytes);
+        self.rare.told = (self.counts.frames, self.counts.bytes);
         Some((busy, self.free))
     }
 
     fn busy(&self) -> Busy {
         let (frames, bytes) = self.rare.told;
-        Busy { from: self.rare.busy_from, frames: self.frames - frames, bytes: self.bytes - bytes }
+        Busy { from: self.rare.busy_from, frames: self.counts.frames - frames, bytes: self.counts.bytes - bytes }
     }
 }
 
@@ -781,7 +736,7 @@ mod tests {
 
     fn link(store: &mut Store, limit: u64, marking: Marking) -> Link {
         let rate = Rate::new(1_000_000_000_000).expect("a byte per picosecond");
-        Link::new(store, Ability::new(rate, Ps(LATENCY), limit, (100, 10)), marking, RandomStream::new(1, &[]))
+        Link::new(store, (rate, Ps(LATENCY)), limit, (100, 10), marking, RandomStream::new(1, &[]))
     }
 
     fn frame(seq: u64, wire: u16) -> Frame {
@@ -858,7 +813,7 @@ mod tests {
                     next = later;
                 }
                 if changes.contains(&number) {
-                    let same = Condition { rate: Some(link.ability(&store).rate), latency: Ps(LATENCY), loss_millionths: 0 };
+                    let same = Condition { rate: Some(link.rate), latency: Ps(LATENCY), loss_millionths: 0 };
                     if !gathers {
                         link.begun(&store, now, |leaves, frame| recorded.push((leaves, frame)));
                     }
@@ -887,7 +842,7 @@ mod tests {
             }
             reference.advance(NEVER);
             prop_assert_eq!(&arrivals, &reference.arrivals);
-            prop_assert_eq!((link.exceptional().drops, link.peak), (reference.drops, reference.peak));
+            prop_assert_eq!((link.exceptional().drops, link.counts.peak), (reference.drops, reference.peak));
             // The link was busy for as long as its frames take to leave.
             busy += link.rest().map_or(0, |(found, to)| to - found.from);
             prop_assert_eq!(busy, arrivals.iter().map(|arrival| u64::from(arrival.1.wire)).sum::<u64>());
@@ -900,7 +855,7 @@ mod tests {
 
     #[test]
     fn a_link_fills_whole_lines_of_a_cache() {
-        assert_eq!((size_of::<Link>(), align_of::<Link>(), size_of::<Frame>()), (192, 64, 24));
+        assert_eq!((size_of::<Link>(), align_of::<Link>(), size_of::<Frame>()), (256, 64, 24));
     }
 
     /// A window of a connection takes one entry, whatever comes between windows.
@@ -949,8 +904,8 @@ mod tests {
             let mut link = link(&mut store, u64::MAX, red);
             (0..10_000)
                 .filter(|_| {
-                    link.frames += 1;
-                    link.marks(waiting, link.frames)
+                    link.counts.frames += 1;
+                    link.marks(waiting, link.counts.frames)
                 })
                 .count()
         };

@@ -41,7 +41,7 @@ use capture::Captures;
 use clock::{NEVER, Tournament};
 use connection::{Line, Listener, Stage};
 use frame::{ACK, CWR, ECT, Frame, NONE};
-use link::{Ability, Condition, Link, Taken};
+use link::{Condition, Link, Taken};
 use paths::Paths;
 use posting::Posting;
 use rdma::Roce;
@@ -183,7 +183,7 @@ impl<F: Fabric> Ethernet<F> {
             let limit = if is_switch(node) { buffer(node) } else { config.nic_buffer };
             let random = RandomStream::new(config.seed, &[node.0.into(), port.0.into()]);
             let spec = fabric.link(node, port);
-            Link::new(&mut store, Ability::new(spec.rate, spec.latency, limit, sizes), config.marking, random)
+            Link::new(&mut store, (spec.rate, spec.latency), limit, sizes, config.marking, random)
         };
         let first_switch_link = match fabric.npus() < fabric.nodes() {
             true => fabric.first_link(NodeId(fabric.npus())),

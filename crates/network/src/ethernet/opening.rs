@@ -4,6 +4,7 @@ use super::Ethernet;
 use super::config::Balancing;
 use super::connection::{Line, Listener, Spread, Stage};
 use super::frame::NONE;
+use super::link::Link;
 use super::paths::Ways;
 use super::writes::Writes;
 use crate::api::{Connection, Route};
@@ -75,8 +76,7 @@ impl<F: Fabric> Ethernet<F> {
         let line = Line::new(&self.config.tcp, ways, self.round_trip(ways));
         self.lines.push(line);
         if let Some(roce) = &mut self.roce {
-            let line = self.links.get(ways.forth.first as usize);
-            let line = line.map_or(Rate::UNLIMITED, |link| link.ability(&self.store).rate());
+            let line = self.links.get(ways.forth.first as usize).map_or(Rate::UNLIMITED, Link::rate);
             roce.open(line);
         }
         self.listeners.push(Listener::new(ways));
@@ -106,7 +106,7 @@ impl<F: Fabric> Ethernet<F> {
     pub(super) fn round_trip(&self, ways: Ways) -> Ps {
         let (full, bare) = (self.config.segment() + self.config.overhead, self.config.overhead);
         let time = |path, size: u32| -> u64 {
-            self.paths.all(path).map(|link| self.links[link as usize].ability(&self.store).alone(size as u16)).sum()
+            self.paths.all(path).map(|link| self.links[link as usize].alone(size as u16)).sum()
         };
         Ps(time(ways.forth, full) + time(ways.back, bare))
     }
@@ -121,7 +121,7 @@ impl<F: Fabric> Ethernet<F> {
             let overhead = if self.stages[number as usize].is_local { 0 } else { u64::from(self.config.overhead) };
             let (frames, last) = (len.max(1).div_ceil(segment), (len.max(1) - 1) % segment + 1);
             for link in self.paths.all(self.lines[number as usize].forth) {
-                let link = self.links[link as usize].ability(&self.store);
+                let link = &self.links[link as usize];
                 sum += link.alone((last + overhead) as u16);
                 let bytes = (frames - 1) * (segment + overhead);
                 slowest = slowest.max(link.rate().time(Bytes(bytes)).0);

@@ -166,7 +166,7 @@ impl<F: Fabric> Ethernet<F> {
         if let Some((held, goes_on)) = self.ports().next(link) {
             let frame = held.frame;
             if !frame.is(PFC) {
-                self.links[link as usize].has_waited(frame.wire.into(), now - held.since);
+                self.links[link as usize].counts.waited += u128::from(frame.wire) * u128::from(now - held.since);
             }
             self.transmit(now, link, frame);
             if goes_on {
@@ -222,7 +222,8 @@ impl<F: Fabric> Ethernet<F> {
             return self.dropped(now, frame);
         }
         link_at.exceptions().marks += u64::from(marked);
-        link_at.note_peak(ports.ports[at].waiting);
+        let counts = &mut link_at.counts;
+        counts.peak = counts.peak.max(ports.ports[at].waiting);
         if link >= self.first_switch_link {
             let window = self.timeline.at(now);
             window.peak = window.peak.max(ports.ports[at].waiting);

@@ -1,13 +1,9 @@
-//! What links have in common: where their frames are while they wait or are on the wire, and what links can do.
-//!
-//! Frames are in lists of chunks, one list per link.
+//! Where frames are while they wait or are on the wire: lists of chunks, one list per link.
 //!
 //! A chunk that becomes empty is the next one to be filled, so that the memory in use is that of the frames there are, and most
 //! of it is in a cache near the processor. A ring per link would go round through all the memory that it has ever needed.
 
 use super::frame::Frame;
-use super::link::Ability;
-use std::collections::BTreeMap;
 
 /// Frames of a chunk.
 const CHUNK: u32 = 8;
@@ -20,9 +16,6 @@ pub struct Store {
     next: Vec<u32>,
     /// Chunks without frames.
     free: Vec<u32>,
-    /// What links can do.
-    abilities: Vec<Ability>,
-    known: BTreeMap<Ability, u32>,
 }
 
 impl Store {
@@ -30,20 +23,6 @@ impl Store {
     pub fn open(&mut self) -> u32 {
         let chunk = self.free.pop().unwrap_or_else(|| self.add());
         chunk * CHUNK
-    }
-
-    /// The number of what a link can do.
-    pub fn know(&mut self, ability: Ability) -> u32 {
-        *self.known.entry(ability).or_insert_with(|| {
-            self.abilities.push(ability);
-            self.abilities.len() as u32 - 1
-        })
-    }
-
-    /// What links of a number can do.
-    #[inline(always)]
-    pub fn ability(&self, number: u32) -> &Ability {
-        &self.abilities[number as usize]
     }
 
     #[cold]

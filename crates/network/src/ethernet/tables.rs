@@ -334,7 +334,7 @@ fn congestion<F: Fabric>(net: &Ethernet<F>) -> Congestion {
 }
 
 fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
-    let switches = || net.links[net.first_switch_link as usize..].iter().map(Link::counts);
+    let switches = || net.links[net.first_switch_link as usize..].iter().map(|link| link.counts);
     let mut means = RoundTrips::default();
     net.lines.iter().filter_map(|line| line.trips.mean()).for_each(|mean| means.add(mean));
     let of_flows = |percent| means.percentile(percent).map(|Ps(time)| number(time));
@@ -380,7 +380,7 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
 fn queues<F: Fabric>(net: &Ethernet<F>) -> Queues {
     let mut table = Queues::default();
     for (at, ((node, port), link)) in all_links(&net.fabric).zip(&net.links).enumerate() {
-        let (counts, exceptions) = (link.counts(), link.exceptional());
+        let (counts, exceptions) = (link.counts, link.exceptional());
         table.node.push(net.fabric.node_name(NodeId(node.0)));
         table.port.push(net.fabric.port_name(node, port));
         table.frames.push(number(counts.frames));
