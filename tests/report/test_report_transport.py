@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from support.browser import Page
 from support.command import Ended
 from support.marks import check_charts
-from syncline.report import charts_transport, charts_watched
+from syncline.report import charts, charts_fabric, charts_heat, charts_transport, charts_watched, study
 
 INCAST = """name: incast
 topology: "Switch(9, rate=100Gb/s, latency=500ns)"
@@ -77,7 +78,7 @@ def test_links_can_be_coloured_by_what_happened_there(incast: Path, page: Page) 
         "return document.querySelector('#chart-heat-{}').data.filter(t => t.visible !== false)"
         ".map(t => t.colorbar.title.text)"
     )
-    group = "[data-charts='chart-heat-0 chart-heat-1']"
+    group = "[data-charts='chart-heat-0 chart-fabric-0 chart-heat-1 chart-fabric-1']"
     options = page.run(f'return [...document.querySelectorAll("{group} button")].map(b => b.dataset.option)')
     assert options == ["busy", "drops", "pauses"]
     chosen = page.run("return document.querySelector('[data-tabs=links] .panel.on').dataset.variant")
@@ -94,6 +95,111 @@ def test_links_can_be_coloured_by_what_happened_there(incast: Path, page: Page) 
     table = pq.read_table(incast / "run/TCP/tables/queues.parquet").to_pydict()
     assert most == pytest.approx(max(table["drops"]), rel=1e-2)
     assert page.errors == []
+
+
+FAT_TREE = """name: tree
+topology: "FatTree(k=4, rate=100Gb/s)"
+network: {backend: ethernet, buffer: 16KiB, min_rto: 1ms}
+workload: {collective: all-to-all, size: 2MB}
+collective: {algorithm: direct}
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run on a fat tree."""
+    root = tmp_path_factory.mktemp("tree")
+    (root / "e.yaml").write_text(FAT_TREE)
+    command = [sys.executable, "-m", "syncline", "run", str(root / "e.yaml"), "--out", str(root / "run"), "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return root / "run"
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (800, "dark")])
+def test_links_are_drawn_on_the_fabric(tree: Path, page: Page, width: int, theme: str) -> None:
+    page.open((tree / "report.html").read_text(), width, theme)
+    page.wait("return !!document.querySelector('#chart-fabric-0 .scatterlayer path')")
+    check_charts(page, {"chart-heat-0", "chart-fabric-0"})
+    page.click("[data-charts='chart-heat-0 chart-fabric-0'] button[data-option='drops']")
+    dots = "document.querySelector('#chart-fabric-0').data.find(t => t.visible !== false && t.mode === 'markers')"
+    page.wait(f"return {dots}.marker.colorbar.title.text === 'frames dropped'")
+    drops = dict(page.run(f"const t = {dots}; return t.text.map((name, i) => [name, t.marker.color[i]])"))
+    table = pq.read_table(tree / "tree/tables/queues.parquet").to_pydict()
+    links = zip(table["node"], table["to"], table["drops"], strict=True)
+    assert drops == {f"{src} to {dst}": lost for src, dst, lost in links}
+    assert sum(table["drops"]) > 0
+    # Lines of several colours, the widest of which belong to the link that lost most.
+    lines = page.run(
+        "return document.querySelector('#chart-fabric-0').data.filter(t => t.visible !== false && t.mode === 'lines')"
+        ".map(t => [t.line.color, t.line.width])"
+    )
+    assert len(lines) == len({colour for colour, _ in lines}) > 2
+    assert all(colour.startswith("rgb(") for colour, _ in lines)
+    assert page.errors == []
+
+
+def figure_of(queues: list[tuple[int, str, str, int]], npus: int) -> charts.Figure | None:
+    """The drawing of links: number and name of a node, the one that its link leads to, frames that it dropped."""
+    numbers, names, ends, drops = (list(column) for column in zip(*queues, strict=True))
+    ports = [f"to {end}" for end in ends]
+    tables = {
+        "links": pa.table({"node": numbers, "port": ports, "dim": [0] * len(queues), "busy_ps": [5] * len(queues)}),
+        "queues": pa.table({"node": names, "port": ports, "to": ends, "drops": drops}),
+    }
+    run = {"name": "a", "npus": npus, "total_time_s": 1e-11}
+    found = study.read({"runs": [run]}, {"a": tables}).variants[0]
+    return charts_fabric.drawn(found, {charts_heat.BUSY: 0.5, "drops": max(drops)})
+
+
+def places(figure: charts.Figure) -> dict[str, tuple[float, float]]:
+    """Where nodes are."""
+    nodes = figure["data"][-1]
+    return dict(zip(nodes["customdata"], zip(nodes["x"], nodes["y"], strict=True), strict=True))
+
+
+def both(pairs: list[tuple[int, str, int, str]]) -> list[tuple[int, str, str, int]]:
+    """Links in both directions, of which the first one drops frames."""
+    return [(a, left, right, 7) for a, left, _, right in pairs] + [(b, right, left, 0) for _, left, b, right in pairs]
+
+
+def test_nodes_are_in_rows_by_their_distance_from_npus() -> None:
+    pairs = [(n, f"NPU {n}", 4 + n // 2, f"leaf {n // 2}") for n in range(4)]
+    pairs += [(4 + leaf, f"leaf {leaf}", 6, "spine") for leaf in range(2)]
+    figure = figure_of(both(pairs), 4)
+    assert figure is not None
+    at = places(figure)
+    rows = {name: y for name, (_, y) in at.items()}
+    assert rows == {**{f"NPU {n}": 0 for n in range(4)}, "leaf 0": 1, "leaf 1": 1, "spine": 2}
+    assert at["NPU 0"][0] < at["NPU 1"][0] < at["NPU 2"][0] < at["NPU 3"][0]
+    assert at["leaf 0"][0] < at["spine"][0] < at["leaf 1"][0]
+
+
+def test_parallel_links_are_one_line_and_halves_meet_in_the_middle() -> None:
+    figure = figure_of([(0, "NPU 0", "s", 3), (0, "NPU 0", "s", 4), (1, "s", "NPU 0", 0)], 1)
+    assert figure is not None
+    dots = [t for t in figure["data"] if t["mode"] == "markers" and t["meta"]["option"] == "drops"]
+    assert dots[0]["text"] == ["NPU 0 to s", "s to NPU 0"]
+    assert dots[0]["marker"]["color"] == [7, 0]
+    lines = [t for t in figure["data"] if t["mode"] == "lines" and t["meta"]["option"] == "drops"]
+    # The end that drops nothing is the paler one.
+    assert [(t["line"]["color"], t["y"]) for t in lines] == [
+        ("@heat:0.0625", [1, 0.5, None]),
+        ("@heat:0.9375", [0, 0.5, None]),
+    ]
+
+
+def test_npus_without_switches_are_on_a_circle() -> None:
+    ring = [(n, f"NPU {n}", (n + 1) % 5, f"NPU {(n + 1) % 5}") for n in range(5)]
+    figure = figure_of(both(ring), 5)
+    assert figure is not None
+    assert {round(x * x + y * y, 3) for x, y in places(figure).values()} == {1.0}
+
+
+def test_large_fabrics_are_not_drawn_node_by_node() -> None:
+    star = [(n, f"NPU {n}", 200, "switch") for n in range(charts_fabric.MOST_NODES)]
+    assert figure_of(both(star), 200) is None
+    assert figure_of(both(star[:-1]), 200) is not None
 
 
 def test_a_watched_connection_is_drawn_over_time(incast: Path, page: Page) -> None:

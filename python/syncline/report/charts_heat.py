@@ -39,7 +39,7 @@ QUANTITIES: Final = {
 """What may colour links, by the name that readers choose; all but the first are columns of the table `queues`."""
 
 
-def _queues(v: Variant) -> Table | None:
+def queues_of(v: Variant) -> Table | None:
     """The table of queues, if its rows are those of the table of links."""
     queues = v.tables.get(QUEUES)
     if queues is None or queues.num_rows != v.length("links"):
@@ -50,7 +50,7 @@ def _queues(v: Variant) -> Table | None:
 
 def options(study: Study) -> list[str]:
     """What links can be coloured by: how busy they were, and what happened at any of them at all."""
-    queues = [table for v in study.variants if (table := _queues(v)) is not None]
+    queues = [table for v in study.variants if (table := queues_of(v)) is not None]
 
     def happened(name: str) -> bool:
         return any(
@@ -66,7 +66,7 @@ def highest(study: Study) -> dict[str, float]:
     """The most of each quantity at any link of any variant: the scale that all variants have in common."""
     most = {BUSY: max((x.busy or 0.0 for v in study.variants for g in v.link_loads.values() for x in g), default=0.0)}
     for name in options(study)[1:]:
-        most[name] = max(x or 0.0 for v in study.variants if _queues(v) is not None for x in v.numbers(QUEUES, name))
+        most[name] = max(x or 0.0 for v in study.variants if queues_of(v) is not None for x in v.numbers(QUEUES, name))
     return most
 
 
@@ -78,7 +78,7 @@ def heat(v: Variant, most: dict[str, float]) -> Figure | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    queues = _queues(v)
+    queues = queues_of(v)
     counted = [name for name in most if name != BUSY and queues is not None and name in queues.column_names]
     values: Any = links
     for name in counted:

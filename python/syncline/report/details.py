@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from syncline import facts
 
-from . import charts, charts_heat, declared
+from . import charts, charts_fabric, charts_heat, declared
 from .declared import PER_ITERATION
 from .headline import words
 from .markup import Cell, Charts, Column, Row, chart, choice, hint, note, section, table, tabs
@@ -160,13 +160,18 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
 
     def panel(i: int) -> str:
         v = study.variants[i]
-        return chart(
+        what = f"of {v.name}, coloured by how busy it was or by what happened there"
+        parts = chart(
             figures,
             f"chart-heat-{i}",
             charts_heat.heat(v, most),
             f"No link of {v.name} was ever busy.",
-            f"Every directed link of {v.name}, coloured by how busy it was or by what happened there",
+            f"Every directed link {what}",
         )
+        fabric = charts_fabric.drawn(v, most)
+        if fabric is not None:
+            parts += chart(figures, f"chart-fabric-{i}", fabric, "", f"The fabric, with every directed link {what}")
+        return parts
 
     said = "Share of the run that a link was busy; one scale for all variants."
     if any(v.link_demand is not None for v in study.variants):
@@ -176,7 +181,7 @@ def links_section(study: Study, figures: Charts, chosen: int) -> str:
     if len(most) > 1:
         said += " Or what happened at the link, in all: frames dropped or lost, frames marked, and pauses."
     body += "<h3>Every directed link</h3>" + hint(said)
-    shown = " ".join(f"chart-heat-{i}" for i in range(len(study.variants)))
+    shown = " ".join(f"chart-{kind}-{i}" for i in range(len(study.variants)) for kind in ("heat", "fabric"))
     body += choice(shown, "Colour", [(name, name) for name in most])
     body += tabs("links", variant_labels(study), chosen, panel)
     return section("links", "Links", body)

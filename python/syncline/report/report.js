@@ -9,6 +9,14 @@
 
   const css = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
 
+  // A colour of the scale of heat, whose ends are 0 and 1 ("@heat:0.25").
+  function heat(share) {
+    const [from, to] = share < 0.5 ? ["heat0", "heat1"] : ["heat1", "heat2"];
+    const part = (colour, i) => parseInt(css(colour).slice(1 + 2 * i, 3 + 2 * i), 16);
+    const mixed = (i) => Math.round(part(from, i) + (part(to, i) - part(from, i)) * (2 * share - (share < 0.5 ? 0 : 1)));
+    return `rgb(${mixed(0)}, ${mixed(1)}, ${mixed(2)})`;
+  }
+
   // Colours are tokens such as "@compute". Only keys that hold colours are read: names of users may look like tokens.
   const COLOUR_KEYS = new Set(["color", "fillcolor"]);
   function themed(value, key) {
@@ -17,7 +25,7 @@
       return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, k)]));
     }
     if (typeof value !== "string" || value[0] !== "@") return value;
-    if (COLOUR_KEYS.has(key)) return css(value.slice(1));
+    if (COLOUR_KEYS.has(key)) return value.startsWith("@heat:") ? heat(parseFloat(value.slice(6))) : css(value.slice(1));
     if (key === "colorscale") return [[0, css("heat0")], [0.5, css("heat1")], [1, css("heat2")]];
     return value;
   }

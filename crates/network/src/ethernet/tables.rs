@@ -81,6 +81,8 @@ syncline_core::table! {
         node: Vec<String> as Text,
         /// The output port of that node.
         port: Vec<String> as Text,
+        /// The node that it leads to.
+        to: Vec<String> as Text,
         /// Frames that the queue took.
         frames: Vec<i64> as Count,
         /// Bytes on the wire that the queue took.
@@ -383,6 +385,7 @@ fn queues<F: Fabric>(net: &Ethernet<F>) -> Queues {
         let (counts, exceptions) = (link.counts, link.exceptional());
         table.node.push(net.fabric.node_name(NodeId(node.0)));
         table.port.push(net.fabric.port_name(node, port));
+        table.to.push(net.fabric.node_name(net.fabric.next(node, port).0));
         table.frames.push(number(counts.frames));
         table.sent_bytes.push(number(counts.bytes));
         table.drops.push(number(exceptions.drops));
