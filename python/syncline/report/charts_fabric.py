@@ -19,8 +19,8 @@ from .units import PS_PER_S, number, significant
 
 MOST_NODES: Final = 160
 MOST_LINKS: Final = 1500
-MOST_LABELS: Final = 40
-"""Nodes of a row that have a label of their own."""
+ROW_LETTERS: Final = 140
+"""As many fit into a row."""
 SHADES: Final = 8
 """Colours of lines: of each there is one trace."""
 ARC: Final = 8
@@ -197,21 +197,22 @@ def _traces(
     ]
 
 
+def _labels(row: Sequence[str]) -> list[str]:
+    """The names of a row; where there is no room, their last words, which are numbers; or nothing."""
+    last = [name.rsplit(" ", maxsplit=1)[-1] for name in row]
+    fitting = (names for names in (list(row), last) if sum(len(name) + 2 for name in names) <= ROW_LETTERS)
+    return next(fitting, [""] * len(row))
+
+
 def _nodes(rows: Sequence[Sequence[str]], at: Mapping[str, Point]) -> dict[str, Any]:
     nodes = [(depth, node) for depth, row in enumerate(rows) for node in row]
-    labelled = {depth: len(row) <= MOST_LABELS for depth, row in enumerate(rows)}
-    small = {depth: len(row) > MOST_LABELS // 3 for depth, row in enumerate(rows)}
-
-    def label(depth: int, node: str) -> str:
-        # Where there is little room, the number says enough.
-        return "" if not labelled[depth] else chart_text(node.rsplit(" ", maxsplit=1)[-1] if small[depth] else node)
-
+    labels = {node: label for row in rows for node, label in zip(row, _labels(row), strict=True)}
     return {
         "type": "scatter",
         "mode": "markers+text",
         "x": [significant(at[node][0], 5) for _, node in nodes],
         "y": [significant(at[node][1], 5) for _, node in nodes],
-        "text": [label(depth, node) for depth, node in nodes],
+        "text": [chart_text(labels[node]) for _, node in nodes],
         "customdata": [chart_text(node) for _, node in nodes],
         "textposition": ["bottom center" if depth == 0 else "top center" for depth, _ in nodes],
         "cliponaxis": False,
