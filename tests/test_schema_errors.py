@@ -36,6 +36,8 @@ MALFORMED = {
     "section is a number": f"{SMALL}npu: 3\n",
     "section is empty": f"{SMALL}npu:\n",
     "section is a list": f"{SMALL}training: [2]\n",
+    "mapping for the word that says what to run": "name: a\ntopology: Ring(4)\n"
+    "workload: {collective: {kind: all-to-all, size: 8MiB}}\n",
     "name is a number": SMALL.replace("small", "3"),
     "name is a path": SMALL.replace("small", "../x"),
     "bare numbers": f"{SMALL}npu: {{peak: 120, clock: 1.2, memory_bandwidth: 900}}\n",

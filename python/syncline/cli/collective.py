@@ -71,7 +71,16 @@ def collective(
         inflight=inflight,
         fold=fold,
     )
-    study, assumed = single.load(flags, options.common_problems(threads=threads, seed=seed), set_)
+    problems = options.common_problems(threads=threads, seed=seed)
+    for setting in set_ or ():
+        if setting.split("=")[0].strip() == "network.capture":
+            from syncline.errors import command_line
+
+            message = "this command writes no files, so captures have no place"
+            problems += command_line(
+                "--set", setting, message, "an experiment with network.capture, or run --pcap"
+            ).problems
+    study, assumed = single.load(flags, problems, set_)
 
     from syncline import engine, estimate, results, runner
 
