@@ -102,6 +102,8 @@ pub struct EventQueue<E> {
     /// Events of time `now` that were added since: a heap, as 10^5 NPUs may all act at one time.
     late: BinaryHeap<Reverse<Late<E>>>,
     slots: Vec<Vec<Entry<E>>>,
+    /// The earliest time of each slot, which may hold many entries and be asked for often; the latest possible if it is empty.
+    earliest: Vec<u64>,
     /// Per level, a bit for each slot that holds entries.
     occupied: [u64; LEVELS],
     len: usize,
@@ -123,6 +125,7 @@ impl<E: Copy> EventQueue<E> {
             due: Vec::new(),
             late: BinaryHeap::new(),
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
+            earliest: vec![u64::MAX; LEVELS * SLOTS],
             occupied: [0; LEVELS],
             len: 0,
             popped: 0,
@@ -181,8 +184,7 @@ impl<E: Copy> EventQueue<E> {
         }
         let Some(level) = self.occupied.iter().position(|&bits| bits != 0) else { return Ps::MAX };
         let slot = self.occupied[level].trailing_zeros() as usize;
-        let times = self.slots[level * SLOTS + slot].iter().map(|entry| entry.time);
-        Ps(times.min().unwrap_or(u64::MAX))
+        Ps(self.earliest[level * SLOTS + slot])
     }
 
     /// Removes the next event. (A run has one loop that does.)
@@ -210,8 +212,10 @@ impl<E: Copy> EventQueue<E> {
     fn file(&mut self, entry: Entry<E>) {
         let level = (u64::BITS - 1 - (entry.time ^ self.now).leading_zeros()) / DIGIT_BITS;
         let slot = (entry.time >> (level * DIGIT_BITS)) as usize % SLOTS;
+        let at = level as usize * SLOTS + slot;
         self.occupied[level as usize] |= 1 << slot;
-        self.slots[level as usize * SLOTS + slot].push(entry);
+        self.earliest[at] = self.earliest[at].min(entry.time);
+        self.slots[at].push(entry);
     }
 
     /// Adds an event of the current time anywhere among its equals.
@@ -228,13 +232,14 @@ impl<E: Copy> EventQueue<E> {
         let slot = self.occupied[level].trailing_zeros() as usize;
         self.occupied[level] &= !(1 << slot);
         let at = level * SLOTS + slot;
+        let earliest = std::mem::replace(&mut self.earliest[at], u64::MAX);
         if level == 0 {
             // One slot of the lowest level is one picosecond: all its entries are due together.
             std::mem::swap(&mut self.due, &mut self.slots[at]);
-            self.now = self.due[0].time;
+            self.now = earliest;
         } else {
             let mut entries = std::mem::take(&mut self.slots[at]);
-            self.now = entries.iter().map(|e| e.time).min().unwrap_or(self.now);
+            self.now = earliest;
             for &entry in &entries {
                 if entry.time == self.now {
                     self.due.push(entry);
