@@ -28,15 +28,20 @@ variants:
 """
 
 
+def ran(root: Path, text: str) -> str:
+    """Runs an experiment into `run` of a directory, and gives what it prints."""
+    (root / "e.yaml").write_text(text)
+    command = [sys.executable, "-m", "syncline", "run", str(root / "e.yaml"), "--out", str(root / "run"), "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def incast(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a run."""
     root = tmp_path_factory.mktemp("incast")
-    (root / "e.yaml").write_text(INCAST)
-    command = [sys.executable, "-m", "syncline", "run", str(root / "e.yaml"), "--out", str(root / "run"), "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (root / "out.txt").write_text(done.stdout)
+    (root / "out.txt").write_text(ran(root, INCAST))
     return root
 
 
@@ -109,10 +114,7 @@ collective: {algorithm: direct}
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a run on a fat tree."""
     root = tmp_path_factory.mktemp("tree")
-    (root / "e.yaml").write_text(FAT_TREE)
-    command = [sys.executable, "-m", "syncline", "run", str(root / "e.yaml"), "--out", str(root / "run"), "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    ran(root, FAT_TREE)
     return root / "run"
 
 

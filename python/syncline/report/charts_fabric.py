@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .charts import Figure
-from .charts_heat import BUSY, QUANTITIES, QUEUES, queues_of
+from .charts_heat import BUSY, QUANTITIES, QUEUES, colour_bar, queues_of, said, top
 from .escape import chart_text
 from .study import Variant
 from .units import PS_PER_S, number, significant
@@ -152,8 +152,7 @@ def _traces(
     name: str, most: float, links: Sequence[_Link], halves: Sequence[Sequence[Point]], *, choose: bool
 ) -> list[Any]:
     """The lines of all links, a trace for each shade, and a point on each that says how much it is."""
-    quantity = QUANTITIES[name]
-    scale = max(1e-9, 100.0 * most if name == BUSY else most)
+    scale = top(name, most)
     visible: dict[str, Any] = {"visible": name == BUSY, "meta": {"option": name}} if choose else {}
     shades: dict[int, list[Point | tuple[None, None]]] = defaultdict(list)
     for link, half in zip(links, halves, strict=True):
@@ -188,10 +187,9 @@ def _traces(
                 "cmin": 0,
                 "cmax": significant(scale, 4),
                 "line": {"width": 1, "color": "@line-strong"},
-                "colorbar": {"title": {"text": quantity.title, "side": "right"}, "thickness": 12, "outlinewidth": 0},
+                "colorbar": colour_bar(name),
             },
-            "hovertemplate": f"%{{text}}: %{{marker.color:{'.1f' if name == BUSY else ',.4~g'}}}{quantity.unit}"
-            "<extra></extra>",
+            "hovertemplate": f"%{{text}}: {said(name, 'marker.color')}",
             **visible,
         },
     ]

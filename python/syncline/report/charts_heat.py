@@ -39,6 +39,21 @@ QUANTITIES: Final = {
 """What may colour links, by the name that readers choose; all but the first are columns of the table `queues`."""
 
 
+def top(name: str, most: float) -> float:
+    """Where the scale of a quantity ends, given the most at any link: in percent for what is a share."""
+    return max(1e-9, 100.0 * most if name == BUSY else most)
+
+
+def said(name: str, value: str) -> str:
+    """A value of plotly's with its unit, as a pointer is told it."""
+    return f"%{{{value}:{'.1f' if name == BUSY else ',.4~g'}}}{QUANTITIES[name].unit}<extra></extra>"
+
+
+def colour_bar(name: str) -> dict[str, Any]:
+    """What stands beside the scale of a quantity."""
+    return {"title": {"text": QUANTITIES[name].title, "side": "right"}, "thickness": 12, "outlinewidth": 0}
+
+
 def queues_of(v: Variant) -> Table | None:
     """The table of queues, if its rows are those of the table of links."""
     queues = v.tables.get(QUEUES)
@@ -112,9 +127,7 @@ def heat(v: Variant, most: dict[str, float]) -> Figure | None:
     width = -(-len(nodes) // count)
 
     def trace(name: str) -> dict[str, Any]:
-        quantity = QUANTITIES[name]
         rows = [[cells[name].get((port, at)) for at in range(width)] for port in ports]
-        scale = 100.0 if name == BUSY else 1.0
         return {
             "type": "heatmap",
             "z": [compact(row) for row in rows],
@@ -123,12 +136,11 @@ def heat(v: Variant, most: dict[str, float]) -> Figure | None:
             "text": [[chart_text(port)] * width for port in ports],
             "colorscale": "@heat",
             "zmin": 0,
-            "zmax": significant(max(1e-9, scale * most[name]), 4),
+            "zmax": significant(top(name, most[name]), 4),
             "xgap": 1 if width <= 160 else 0,
             "ygap": 1,
-            "colorbar": {"title": {"text": quantity.title, "side": "right"}, "thickness": 12, "outlinewidth": 0},
-            "hovertemplate": f"node %{{x}}, port %{{text}}: %{{z:{'.1f' if name == BUSY else ',.4~g'}}}"
-            f"{quantity.unit}<extra></extra>",
+            "colorbar": colour_bar(name),
+            "hovertemplate": f"node %{{x}}, port %{{text}}: {said(name, 'z')}",
             **({} if len(cells) == 1 else {"visible": name == BUSY, "meta": {"option": name}}),
         }
 
