@@ -170,7 +170,7 @@ def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str],
     for depth, step in enumerate(loc):
         last = depth == len(loc) - 1
         if isinstance(node, Mapping) and isinstance(step, str):
-            if step in node.entries and not _is_tag(path, step, loc[depth + 1 :]):
+            if step in node.entries and not _is_tag(loc, depth):
                 node = node.entries[step]
             elif not last:
                 if path and path[0] in VARIANTS and step in VARIANTS[str(path[0])]:
@@ -188,9 +188,12 @@ def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str],
     return path, node, None
 
 
-def _is_tag(path: list[int | str], step: str, rest: tuple[int | str, ...]) -> bool:
-    """Whether a step is a union's tag although a key of the same name exists (`workload.model.batch`)."""
-    return len(path) == 1 and step in VARIANTS.get(str(path[0]), ()) and bool(rest)
+def _is_tag(loc: tuple[int | str, ...], depth: int) -> bool:
+    """Whether a step is a union's tag although a key of the same name exists (`workload.model.batch`).
+
+    The tag follows the union's field; the same word after it is a key (`workload.jobs.jobs.0.npus`).
+    """
+    return depth == 1 and loc[1] in VARIANTS.get(str(loc[0]), ()) and len(loc) > 2
 
 
 def _models_at(path: list[int | str], root: Mapping) -> list[type[BaseModel]]:
