@@ -274,11 +274,14 @@ def test_captures_need_a_directory_and_the_backend(tmp_path: Path) -> None:
     assert "--pcap" in done.stderr
 
 
-def test_a_collective_without_a_directory_refuses_captures() -> None:
-    fabric = ["--topology", "Switch(4)", "--backend", "ethernet", "--set", "network.capture=[npu 0]"]
+@pytest.mark.parametrize("setting", ["network.capture=[npu 0]", "network={backend: ethernet, capture: [npu 0]}"])
+def test_a_collective_without_a_directory_refuses_captures(setting: str) -> None:
+    fabric = ["--topology", "Switch(4)", "--backend", "ethernet", "--set", setting]
     done = run("collective", "all-to-all", "--size", "1MB", *fabric)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--set: this command writes no files" in done.stderr
+    assert "network.capture" in done.stderr
+    assert "this command writes no files" in done.stderr
+
 
 
 def test_links_within_machines_cannot_be_captured(tmp_path: Path) -> None:

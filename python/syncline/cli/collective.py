@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from syncline.cli import options, single
+
+if TYPE_CHECKING:
+    from syncline.schema.load import Variant
 
 
 def collective(
@@ -72,15 +75,8 @@ def collective(
         fold=fold,
     )
     problems = options.common_problems(threads=threads, seed=seed)
-    for setting in set_ or ():
-        if setting.split("=")[0].strip() == "network.capture":
-            from syncline.errors import command_line
-
-            message = "this command writes no files, so captures have no place"
-            problems += command_line(
-                "--set", setting, message, "an experiment with network.capture, or run --pcap"
-            ).problems
     study, assumed = single.load(flags, problems, set_)
+    _refuse_captures(study.variants[0])
 
     from syncline import engine, estimate, results, runner
 
@@ -107,6 +103,15 @@ def collective(
     document["cost"] = results.cost(time.monotonic() - began, [result])
     _print(document, json=json, quiet=quiet, verbose=verbose)
     return 0
+
+
+def _refuse_captures(variant: Variant) -> None:
+    if getattr(variant.experiment.network, "capture", None):
+        from syncline.errors import InputError
+
+        message = "this command writes no files, so captures have no place"
+        accepted = "an experiment with network.capture, or run --pcap"
+        raise InputError([variant.problem(("network", "capture"), message, accepted)])
 
 
 def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:
