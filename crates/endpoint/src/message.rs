@@ -45,7 +45,7 @@ use departures::Departures;
 use dependencies::Dependencies;
 pub use dimension_limit::DimensionLimit;
 pub(crate) use dimension_limit::Places;
-use early::Early;
+use early::{EarlyMessages, EarlyPackets};
 use injection::Injection;
 use syncline_collective::{Op, Pace, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
@@ -90,8 +90,9 @@ struct Running {
     vector: u64,
     /// When the phase began.
     began: Ps,
-    /// What has arrived before its step, in order of tags.
-    early: Vec<Early>,
+    /// What has arrived before its step: messages, or packets where steps take these.
+    early: EarlyMessages,
+    early_packets: Option<Box<EarlyPackets>>,
     /// Its active threads, where only these have state.
     active: Option<Box<ActiveThreads>>,
 }
@@ -290,20 +291,21 @@ impl<C: StepCost> MessageEndpoint<C> {
             let window = &mut self.npus[npu.index()];
             let at = window.place(seq);
             let chunk = &mut window.chunks[at];
-            if chunk.early.is_empty() {
+            if chunk.early.is_empty() && chunk.early_packets.is_none() {
                 return;
             }
             let tag = self.tags.tag(seq, chunk.phase, Slot { thread, pc });
-            let first = chunk.early.partition_point(|e| e.tag < tag);
-            let after = chunk.early.partition_point(|e| e.tag <= tag);
-            if self.packet.is_some() && op.sends() {
-                let early: Vec<Early> = chunk.early.drain(first..after).collect();
-                return early.into_iter().for_each(|e| self.take_up(npu, seq, thread, e.segment, ctx));
-            }
-            if first == after {
+            if let Some(packets) = &mut chunk.early_packets {
+                let early: Vec<Segment> = packets.take(tag).collect();
+                if op.sends() {
+                    return early.into_iter().for_each(|segment| self.take_up(npu, seq, thread, segment, ctx));
+                }
+                if early.is_empty() {
+                    return;
+                }
+            } else if !chunk.early.take(tag) {
                 return;
             }
-            chunk.early.remove(first);
         }
         self.work(npu, seq, thread, 0, ctx);
     }
@@ -590,9 +592,11 @@ impl<C: StepCost> MessageEndpoint<C> {
             }
         }
         let window = &mut self.npus[npu.index()];
-        let early = &mut window.chunks[at].early;
-        let place = early.partition_point(|e| e.tag <= tag);
-        early.insert(place, Early { tag, segment });
+        let chunk = &mut window.chunks[at];
+        match goes_on {
+            true => chunk.early_packets.get_or_insert_default().add(tag, segment),
+            false => chunk.early.add(tag),
+        }
     }
 
     fn finish<N: Network, Q>(&mut self, npu: NodeId, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>) {

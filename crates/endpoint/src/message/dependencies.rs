@@ -128,8 +128,11 @@ impl<C: StepCost> MessageEndpoint<C> {
         let at = window.place(seq);
         let state = &window.chunks[at];
         let view = self.layout.view(npu, chunk, state.phase);
-        let early: BTreeSet<u16> =
-            state.early.iter().filter(|e| e.tag.phase() == state.phase).map(|e| self.tags.slot(e.tag).thread).collect();
+        let packets = state.early_packets.iter().flat_map(|packets| packets.tags());
+        let early: BTreeSet<u16> = (state.early.rows().chain(packets))
+            .filter(|tag| tag.phase() == state.phase)
+            .map(|tag| self.tags.slot(tag).thread)
+            .collect();
         let waits_for_message = |thread: u16| {
             let slot = Slot { thread, pc: 0 };
             view.steps(thread) > 0

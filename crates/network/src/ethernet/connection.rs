@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn connections_are_small() {
         let ends = size_of::<Line>() + size_of::<Listener>();
-        let rest = size_of::<Stage>() + size_of::<(NodeId, PortId)>() + size_of::<crate::ethernet::Writes>();
+        let named = size_of::<(NodeId, PortId)>() + size_of::<crate::api::Connection>();
+        let rest = size_of::<Stage>() + named + size_of::<crate::ethernet::Writes>();
         assert!(ends + rest <= 404, "{ends} {rest}");
     }
 }

@@ -62,20 +62,22 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(never)]
     pub(super) fn complete(&mut self, now: u64, connection: u32) {
         let (at, owner) = (connection as usize, self.stages[connection as usize].owner as usize);
-        while self.listeners[at].receiver.next >= self.writes.next_end(&self.messages[owner]) {
-            let Some((message, written)) = self.writes.arrive(&mut self.messages[owner]) else { break };
+        let here = self.listeners[at].receiver.next;
+        while here >= self.listeners[at].boundary {
+            let Some((message, next_end)) = self.writes.arrive(&mut self.messages[owner]) else { break };
+            self.listeners[at].boundary = next_end;
+            let took = now - message.at;
             let alone = u128::from(self.alone(owner as u32, message.len.0)).max(1);
-            let slowdown = u64::try_from(u128::from(now - written) * 1000 / alone).unwrap_or(u64::MAX);
-            if self.flow_finished(owner as u32, message.len.0, now - written, slowdown) {
+            let slowdown = u64::try_from(u128::from(took) * 1000 / alone).unwrap_or(u64::MAX);
+            if self.flow_finished(owner as u32, message.len.0, took, slowdown) {
                 continue;
             }
             self.books.delivered += message.len.0;
-            self.completions.add(Ps(now - written));
+            self.completions.add(Ps(took));
             self.slowdowns.add(Ps(slowdown));
-            self.report(now, arrived(&message, self.ends[at], Ps(now)));
+            self.report(now, arrived(message.tag, message.len, self.ends[at], Ps(now)));
         }
         self.listeners[at].ended_at = now;
-        self.listeners[at].boundary = self.writes.next_end(&self.messages[owner]);
     }
 
     /// A host has got an acknowledgement.
@@ -197,6 +199,7 @@ impl<F: Fabric> Ethernet<F> {
             // Whatever of it is still under way counts for nothing.
             self.listeners[last as usize].boundary = NO_END;
             let is_flow = self.flow_failed(self.stages[number as usize]);
+            let host = self.connections[owner as usize].src;
             let staying = self.writes.staying(&self.messages[owner as usize]);
             for message in self.writes.give_up(&mut self.messages[owner as usize]) {
                 if is_flow {
@@ -204,7 +207,7 @@ impl<F: Fabric> Ethernet<F> {
                 }
                 self.books.failed += message.len.0;
                 let why = crate::Loss::Unanswered { tries: tries + 1 };
-                self.report(now, NetOut::Failed { at: message.src, tag: message.tag, why });
+                self.report(now, NetOut::Failed { at: host, tag: message.tag, why });
             }
             if !is_flow {
                 self.stay(now, owner, staying);

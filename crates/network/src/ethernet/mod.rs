@@ -32,7 +32,7 @@ mod writes;
 
 pub use config::EthernetConfig;
 
-use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Segment, TrafficClass, class};
+use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class};
 use crate::messages::Messages;
 use crate::usage::LinkUsage;
 use crate::wait_text;
@@ -111,10 +111,12 @@ pub struct Ethernet<F> {
     lines: Vec<Line>,
     listeners: Vec<Listener>,
     stages: Vec<Stage>,
-    known: BTreeMap<Connection, u32>,
+    /// By NPU: the numbers of its connections, in order of their ways.
+    known: Vec<Vec<(Route, u16, u32)>>,
     /// By connection: the receiver, and the port by which bytes arrive.
     ends: Vec<(NodeId, PortId)>,
-    sources: Vec<NodeId>,
+    /// By number: what they are; those that are parts of one are the same.
+    connections: Vec<Connection>,
     writes: AllWrites,
     /// By connection.
     messages: Vec<Writes>,
@@ -214,9 +216,9 @@ impl<F: Fabric> Ethernet<F> {
             lines: Vec::new(),
             listeners: Vec::new(),
             stages: Vec::new(),
-            known: BTreeMap::new(),
+            known: vec![Vec::new(); fabric.npus() as usize],
             ends: Vec::new(),
-            sources: Vec::new(),
+            connections: Vec::new(),
             writes: AllWrites::default(),
             messages: Vec::new(),
             blocks: Slab::new(),
@@ -294,7 +296,7 @@ impl<F: Fabric> Ethernet<F> {
             if let Some(receipt) = message.receipt {
                 self.report(now.0, NetOut::Left { at: message.src, receipt });
             }
-            self.report(now.0, arrived(&message, self.ends[at], now));
+            self.report(now.0, arrived(message.tag, message.len, self.ends[at], now));
         } else {
             self.post_in_turn(now.0, number, message);
         }
@@ -323,7 +325,7 @@ impl<F: Fabric> Ethernet<F> {
             }
             None => line.sender.write(Ps(now), len, &self.config.tcp),
         };
-        self.writes.append(&mut self.messages[at], message, end, now);
+        self.writes.append(&mut self.messages[at], &message, end, now);
         line.left_at = line.left_at.min(end);
         let listener = &mut self.listeners[stage.last as usize];
         listener.boundary = listener.boundary.min(end);
@@ -503,9 +505,9 @@ impl<F: Fabric> Ethernet<F> {
     }
 }
 
-fn arrived(message: &Message, (at, port): (NodeId, PortId), now: Ps) -> NetOut {
-    let segment = Segment { len: message.len, t0: now, gap: Ps::ZERO, packets: 1 };
-    NetOut::Arrived { at, port, tag: message.tag, segment, last: true }
+fn arrived(tag: u64, len: Bytes, (at, port): (NodeId, PortId), now: Ps) -> NetOut {
+    let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
+    NetOut::Arrived { at, port, tag, segment, last: true }
 }
 
 impl<F: Fabric> Network for Ethernet<F> {
@@ -564,7 +566,7 @@ impl<F: Fabric> Network for Ethernet<F> {
                 } else {
                     format!("an acknowledgement of byte {una} of its connection")
                 };
-                waits.push(Wait { who: wait_text::message(&self.fabric, &write.message), what });
+                waits.push(Wait { who: wait_text::message_on(&self.fabric, self.connections[at], write.len), what });
             }
         }
         waits

@@ -18,12 +18,15 @@ impl<F: Fabric> Ethernet<F> {
         if self.config.connection_per_pair {
             key.queue = 0;
         }
-        if let Some(&number) = self.known.get(&key) {
-            return number;
+        let (src, way) = (key.src.0 as usize, (key.route, key.queue));
+        match self.known[src].binary_search_by_key(&way, |&(route, queue, _)| (route, queue)) {
+            Ok(place) => self.known[src][place].2,
+            Err(place) => {
+                let number = self.open_connection(key, true);
+                self.known[src].insert(place, (key.route, key.queue, number));
+                number
+            }
         }
-        let number = self.open_connection(key, true);
-        self.known.insert(key, number);
-        number
     }
 
     /// Opens a connection, which may be watched.
@@ -41,7 +44,7 @@ impl<F: Fabric> Ethernet<F> {
             self.open_line(Stage::only(number, is_local), ways);
             self.lines[number as usize].spread = spread;
             self.lines[number as usize].is_watched = watched;
-            self.sources.push(key.src);
+            self.connections.push(key);
             return number;
         }
         let last = number + parts.len() as u32 - 1;
@@ -50,7 +53,7 @@ impl<F: Fabric> Ethernet<F> {
             let after = if at == last { NONE } else { at + 1 };
             self.open_line(Stage { is_local, before, after, owner: number, last }, ways);
             self.lines[at as usize].is_watched = watched && !is_local;
-            self.sources.push(key.src);
+            self.connections.push(key);
         }
         number
     }

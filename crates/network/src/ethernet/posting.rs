@@ -1,6 +1,7 @@
 //! Hosts that post a limited number of messages: the others wait until the first of those has left.
 
 use super::Ethernet;
+use super::writes::NO_END;
 use crate::api::{Message, NetOut};
 use std::collections::VecDeque;
 use syncline_core::{NodeId, Wait};
@@ -69,16 +70,18 @@ impl<F: Fabric> Ethernet<F> {
     pub(super) fn leave(&mut self, now: u64, number: u32, left: u64) {
         let at = number as usize;
         let counts = self.posting.is_some() && !self.is_flow(number);
-        while left >= self.writes.next_to_leave(&self.messages[at]) {
-            let Some(message) = self.writes.leave(&mut self.messages[at]) else { break };
+        let host = self.connections[at].src;
+        while left >= self.lines[at].left_at {
+            let next = self.writes.leave(&mut self.messages[at]);
+            self.lines[at].left_at = next.map_or(NO_END, |(_, next_end)| next_end);
+            let Some((message, _)) = next else { break };
             if let Some(receipt) = message.receipt {
-                self.report(now, NetOut::Left { at: message.src, receipt });
+                self.report(now, NetOut::Left { at: host, receipt });
             }
             if let Some(posting) = self.posting.as_mut().filter(|_| counts) {
-                posting.left(message.src);
+                posting.left(host);
             }
         }
-        self.lines[at].left_at = self.writes.next_to_leave(&self.messages[at]);
         self.post_what_is_due(now);
     }
 
@@ -91,7 +94,7 @@ impl<F: Fabric> Ethernet<F> {
 
     /// So many messages of a connection that was given up will never leave: it is the turn of others.
     pub(super) fn stay(&mut self, now: u64, owner: u32, messages: usize) {
-        let host = self.sources[owner as usize];
+        let host = self.connections[owner as usize].src;
         if let Some(posting) = &mut self.posting {
             (0..messages).for_each(|_| posting.left(host));
         }

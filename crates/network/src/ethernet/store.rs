@@ -6,7 +6,7 @@
 use super::frame::Frame;
 
 /// Frames of a chunk.
-const CHUNK: u32 = 8;
+const CHUNK: u32 = 32;
 
 /// The frames of all links. A place is the number of a chunk times the frames of one, plus where in it.
 #[derive(Clone, Debug, Default)]

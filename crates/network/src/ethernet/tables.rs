@@ -290,12 +290,16 @@ fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {
         let lines = &net.lines[stage.owner as usize..=stage.last as usize];
         let last = &net.listeners[stage.last as usize];
         table.kind.push(if is_beside { BESIDE } else { OF_RUN }.into());
-        table.src.push(net.fabric.node_name(net.sources[stage.owner as usize]));
+        table.src.push(net.fabric.node_name(net.connections[stage.owner as usize].src));
         table.dst.push(net.fabric.node_name(net.ends[stage.owner as usize].0));
         table.bytes.push(number(last.receiver.next));
         table.began_ps.push(number(lines[0].began_at));
         table.ended_ps.push((last.ended_at != NEVER).then(|| number(last.ended_at)));
-        let len = net.writes.len_of(&net.messages[stage.owner as usize]).unwrap_or(last.receiver.next);
+        let len = net
+            .writes
+            .waiting(&net.messages[stage.owner as usize])
+            .next()
+            .map_or(last.receiver.next, |write| write.len.0);
         table.alone_ps.push(is_beside.then(|| number(net.alone(stage.owner, len))));
         table.retransmissions.push(lines.iter().map(|line| i64::from(line.resent)).sum());
         table.timeouts.push(lines.iter().map(|line| i64::from(line.timeouts)).sum());
@@ -309,7 +313,7 @@ fn watched<F: Fabric>(net: &Ethernet<F>) -> Watched {
     for (&connection, samples) in &net.samples {
         let owner = net.stages[connection as usize].owner as usize;
         for sample in samples.all() {
-            table.src.push(net.fabric.node_name(net.sources[owner]));
+            table.src.push(net.fabric.node_name(net.connections[owner].src));
             table.dst.push(net.fabric.node_name(net.ends[owner].0));
             table.connection.push(i64::from(connection));
             table.time_ps.push(number(sample.at));

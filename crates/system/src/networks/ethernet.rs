@@ -20,8 +20,8 @@ use syncline_topology::Fabric;
 
 /// Bytes of a connection, its way and its place in a map.
 const CONNECTION: u64 = 550;
-/// Bytes of a frame that waits, in a ring that is three quarters full.
-const FRAME: u64 = 43;
+/// Bytes of a frame that waits, with its share of what links chunks of frames.
+const FRAME: u64 = 26;
 
 /// The largest frame, in bytes.
 const LARGEST_FRAME: u32 = 65_535;
@@ -439,8 +439,7 @@ impl NetworkModel for EthernetSpec {
         true
     }
 
-    /// Both ends, and frames in the queue of the host: what was sent of a message and is not acknowledged, in a ring of a
-    /// power of two.
+    /// Both ends, and the frames of what was sent of a message and is not acknowledged.
     fn connection_bytes(&self, message: u64) -> u64 {
         let frames = message.min(self.window_bytes).div_ceil(self.segment_bytes.max(1).into());
         CONNECTION + frames * FRAME

@@ -160,7 +160,7 @@ impl<F: Fabric> Ethernet<F> {
             return headers::pause(self.sender_of(link), frame.seq != 0);
         }
         let at = frame.connection as usize;
-        let (src, dst) = (self.sources[at].0, self.ends[at].0.0);
+        let (src, dst) = (self.connections[at].src.0, self.ends[at].0.0);
         let is_back = Self::is_bare(frame);
         let (from, to) = if is_back { (dst, src) } else { (src, dst) };
         let ecn = match (frame.is(CE), frame.is(ECT)) {
