@@ -153,6 +153,9 @@ impl DimensionLimit {
         let visitors = &self.visitors[npu.index()];
         let visit = self.visit(&visitors[at]);
         let Some(most) = self.rooms[visitors[at].room.index()].places.most else { return true };
+        if at < most as usize {
+            return true; // none takes more than a place
+        }
         let mut left = u64::from(most) * PLACE;
         for older in visitors.range(..at) {
             let room = &self.rooms[older.room.index()];

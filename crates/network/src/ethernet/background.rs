@@ -12,7 +12,6 @@ use super::Ethernet;
 use super::clock::NEVER;
 use super::connection::Stage;
 use super::round_trips::RoundTrips;
-use super::writes::AllWrites;
 use super::{Reverse, Timer};
 use crate::api::{Connection, Delivery, Message, Route, TrafficClass};
 use syncline_core::random::RandomStream;
@@ -318,7 +317,7 @@ impl<F: Fabric> Ethernet<F> {
             && self.outbox.is_empty()
             && self.books.in_flight() == Some(0)
             && self.unfed.unfed().next().is_none()
-            && self.messages.iter().zip(0..).all(|(own, at)| AllWrites::is_empty(own) || self.is_flow(at))
+            && self.messages.iter().zip(0..).all(|(own, at)| own.have_arrived() || self.is_flow(at))
     }
 
     /// Flows begin, and everything else happens, up to a time before which nobody had to be told of anything.

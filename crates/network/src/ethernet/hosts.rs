@@ -64,8 +64,8 @@ impl<F: Fabric> Ethernet<F> {
         let (at, owner) = (connection as usize, self.stages[connection as usize].owner as usize);
         let here = self.listeners[at].receiver.next;
         while here >= self.listeners[at].boundary {
-            let Some((message, next_end)) = self.writes.arrive(&mut self.messages[owner]) else { break };
-            self.listeners[at].boundary = next_end;
+            let Some(message) = self.writes.arrive(&mut self.messages[owner]) else { break };
+            self.listeners[at].boundary = message.next_end;
             let took = now - message.at;
             let alone = u128::from(self.alone(owner as u32, message.len.0)).max(1);
             let slowdown = u64::try_from(u128::from(took) * 1000 / alone).unwrap_or(u64::MAX);

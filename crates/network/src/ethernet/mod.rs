@@ -44,6 +44,7 @@ use frame::{ACK, CWR, ECT, Frame, NONE};
 use link::{Condition, Link, Taken};
 use paths::Paths;
 use posting::Posting;
+use prefetch_index::prefetch_index;
 use rdma::Roce;
 use round_trips::RoundTrips;
 use samples::Samples;
@@ -417,7 +418,11 @@ impl<F: Fabric> Ethernet<F> {
         let link = &mut self.links[number as usize];
         let (mut frame, next) = link.arrive(&mut self.store);
         let is_lost = link.loses(frame);
+        let head = link.head();
         self.clock.set(number, next);
+        if next != NEVER && head.hops == 0 {
+            self.expect(head);
+        }
         if is_lost {
             return self.lost(now, number, frame);
         }
@@ -429,6 +434,19 @@ impl<F: Fabric> Ethernet<F> {
         }
         let out = self.paths.advance(number, &mut frame);
         self.take(now, out, frame);
+    }
+
+    /// A frame is the next one to reach its host by some link. Some hundred other events come before, in which time a processor
+    /// fetches from memory what the host will look at: it was last touched long ago.
+    #[inline(always)]
+    fn expect(&self, frame: Frame) {
+        let at = frame.connection as usize;
+        if frame.is(ACK) {
+            prefetch_index(&self.lines, at);
+        } else {
+            prefetch_index(&self.listeners, at);
+            self.writes.expect(&self.messages[at]);
+        }
     }
 
     /// A frame takes a link, if there is room.

@@ -83,7 +83,7 @@ impl<F: Fabric> Ethernet<F> {
             roce.open(line);
         }
         self.listeners.push(Listener::new(ways));
-        self.messages.push(Writes::default());
+        self.messages.push(Writes::NOTHING);
         self.stages.push(stage);
         self.ends.push(ways.end);
     }

@@ -73,8 +73,8 @@ impl<F: Fabric> Ethernet<F> {
         let host = self.connections[at].src;
         while left >= self.lines[at].left_at {
             let next = self.writes.leave(&mut self.messages[at]);
-            self.lines[at].left_at = next.map_or(NO_END, |(_, next_end)| next_end);
-            let Some((message, _)) = next else { break };
+            self.lines[at].left_at = next.map_or(NO_END, |message| message.next_end);
+            let Some(message) = next else { break };
             if let Some(receipt) = message.receipt {
                 self.report(now, NetOut::Left { at: host, receipt });
             }

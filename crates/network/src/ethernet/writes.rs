@@ -1,15 +1,13 @@
 //! The messages of connections: where each ends in the bytes of its connection, in order.
+//!
+//! There may be millions under way, and each was last touched long before it arrives. So a message is one line of a processor's
+//! cache, tells where the one after it ends, and can be fetched from memory when its arrival is near.
 
 use crate::api::Message;
-use syncline_core::{Bytes, Slab, id_type};
+use prefetch_index::prefetch_index;
+use syncline_core::Bytes;
 
-id_type!(
-    /// A message that has not arrived.
-    WriteId
-);
-
-/// A message as a part of the bytes of a connection. There may be millions, and what comes next was last touched long ago, so
-/// that each is one line of a processor's cache, and tells where the one after it ends.
+/// A message as a part of the bytes of a connection.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct Write {
@@ -21,85 +19,119 @@ pub struct Write {
     pub tag: u64,
     /// What its sender wants to hear when it has left.
     pub receipt: Option<u64>,
-    next: Option<WriteId>,
-    /// The byte after the last one of that.
-    next_end: u64,
+    /// The byte after the last one of the next message of the connection, or [`NO_END`].
+    pub next_end: u64,
+    /// That message, or [`NONE`].
+    next: u32,
 }
 
-/// The messages of a connection that have not arrived, or not left.
-#[derive(Clone, Copy, Debug, Default)]
+/// The messages of a connection that have not arrived, or not left: numbers of the first one of either, or [`NONE`].
+#[derive(Clone, Copy, Debug)]
 pub struct Writes {
     /// The next one to arrive.
-    first: Option<WriteId>,
-    last: Option<WriteId>,
+    first: u32,
+    last: u32,
     /// The next one to leave.
-    unsent: Option<WriteId>,
+    unsent: u32,
 }
 
 /// All messages.
 #[derive(Clone, Debug, Default)]
-pub struct AllWrites(Slab<WriteId, Write>);
+pub struct AllWrites {
+    /// By number; later messages use numbers again.
+    writes: Vec<Write>,
+    /// Numbers of messages that have arrived.
+    free: Vec<u32>,
+}
+
+/// No message.
+const NONE: u32 = u32::MAX;
 
 /// Later than all bytes.
 pub const NO_END: u64 = u64::MAX;
+
+impl Writes {
+    /// Of a connection that has no messages.
+    pub const NOTHING: Writes = Writes { first: NONE, last: NONE, unsent: NONE };
+
+    /// Whether all messages have arrived.
+    pub fn have_arrived(&self) -> bool {
+        self.first == NONE
+    }
+}
 
 impl AllWrites {
     /// A connection gets a message that ends at `end`.
     pub fn append(&mut self, writes: &mut Writes, message: &Message, end: u64, at: u64) {
         let Message { len, tag, receipt, .. } = *message;
-        let id = self.0.insert(Write { len, at, tag, receipt, next: None, next_end: NO_END });
-        if let Some(last) = writes.last {
-            let last = &mut self.0[last];
-            (last.next, last.next_end) = (Some(id), end);
+        let number = self.insert(Write { len, at, tag, receipt, next: NONE, next_end: NO_END });
+        match self.writes.get_mut(writes.last as usize) {
+            Some(last) => (last.next, last.next_end) = (number, end),
+            None => writes.first = number,
         }
-        writes.last = Some(id);
-        writes.first.get_or_insert(id);
-        writes.unsent.get_or_insert(id);
+        writes.last = number;
+        if writes.unsent == NONE {
+            writes.unsent = number;
+        }
     }
 
-    /// Whether all messages have arrived.
-    pub fn is_empty(writes: &Writes) -> bool {
-        writes.first.is_none()
+    fn insert(&mut self, write: Write) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                self.writes[number as usize] = write;
+                number
+            }
+            None => {
+                self.writes.push(write);
+                u32::try_from(self.writes.len() - 1)
+                    .ok()
+                    .filter(|&number| number < NONE)
+                    .expect("fewer than 2^32 - 1 messages")
+            }
+        }
+    }
+
+    /// The next message will soon arrive.
+    #[inline(always)]
+    pub fn expect(&self, writes: &Writes) {
+        prefetch_index(&self.writes, writes.first as usize);
     }
 
     /// How many messages have not left.
     pub fn staying(&self, writes: &Writes) -> usize {
-        std::iter::successors(writes.unsent, |&id| self.0[id].next).count()
+        self.all_from(writes.unsent).count()
     }
 
-    /// The next message leaves. Says where the one after it ends, too.
-    pub fn leave(&mut self, writes: &mut Writes) -> Option<(Write, u64)> {
-        let write = self.0[writes.unsent?];
+    /// The next message leaves.
+    pub fn leave(&mut self, writes: &mut Writes) -> Option<Write> {
+        let write = *self.writes.get(writes.unsent as usize)?;
         writes.unsent = write.next;
-        Some((write, write.next_end))
+        Some(write)
     }
 
-    /// The next message has arrived, and has left before. Says where the one after it ends, too.
-    pub fn arrive(&mut self, writes: &mut Writes) -> Option<(Write, u64)> {
-        let id = writes.first?;
-        let write = self.0[id];
-        self.0.remove(id);
+    /// The next message has arrived, and has left before.
+    pub fn arrive(&mut self, writes: &mut Writes) -> Option<Write> {
+        let write = *self.writes.get(writes.first as usize)?;
+        self.free.push(writes.first);
         writes.first = write.next;
-        if write.next.is_none() {
-            writes.last = None;
+        if write.next == NONE {
+            writes.last = NONE;
         }
-        Some((write, write.next_end))
+        Some(write)
     }
 
     /// None of the messages of a connection will arrive any more. Returns those that have not.
     pub fn give_up(&mut self, writes: &mut Writes) -> Vec<Write> {
-        let lost: Vec<Write> = self.waiting(writes).copied().collect();
-        let mut next = writes.first;
-        while let Some(id) = next {
-            next = self.0[id].next;
-            self.0.remove(id);
-        }
-        *writes = Writes::default();
-        lost
+        writes.unsent = NONE;
+        std::iter::from_fn(|| self.arrive(writes)).collect()
     }
 
     /// The messages of a connection that have not arrived.
     pub fn waiting<'a>(&'a self, writes: &Writes) -> impl Iterator<Item = &'a Write> {
-        std::iter::successors(writes.first, |&id| self.0[id].next).map(|id| &self.0[id])
+        self.all_from(writes.first)
+    }
+
+    fn all_from(&self, number: u32) -> impl Iterator<Item = &Write> {
+        std::iter::successors(self.writes.get(number as usize), |write| self.writes.get(write.next as usize))
     }
 }

@@ -76,7 +76,7 @@ impl Link {
 
     /// The next frame to arrive, if there is one.
     #[inline(always)]
-    pub(super) fn head(&self) -> Frame {
+    pub(in crate::ethernet) fn head(&self) -> Frame {
         self.front[(self.arriving % GROUP) as usize]
     }
 
