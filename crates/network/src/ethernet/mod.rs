@@ -107,6 +107,8 @@ pub struct Ethernet<F> {
     timers: BinaryHeap<Reverse<(u64, u32, Timer)>>,
     /// Links that become others, in the order of time.
     changes: Vec<(NodeId, PortId, Condition)>,
+    /// How many of them are still to come.
+    changes_left: u32,
     paths: Paths,
     /// The sending and the receiving ends of connections.
     lines: Vec<Line>,
@@ -212,6 +214,7 @@ impl<F: Fabric> Ethernet<F> {
             deadlock: Vec::new(),
             timers: BinaryHeap::new(),
             changes: Vec::new(),
+            changes_left: 0,
             paths: Paths::new(&fabric),
             posting: config.outstanding.map(|most| Box::new(Posting::new(most.get(), fabric.npus()))),
             lines: Vec::new(),
@@ -254,10 +257,12 @@ impl<F: Fabric> Ethernet<F> {
     pub fn change_at(&mut self, at: Ps, node: NodeId, port: PortId, to: Condition) {
         self.timers.push(Reverse((at.0, self.changes.len() as u32, Timer::Change)));
         self.changes.push((node, port, to));
+        self.changes_left += 1;
     }
 
     fn change(&mut self, now: u64, change: u32) {
         let (node, port, to) = self.changes[change as usize];
+        self.changes_left -= 1;
         let number = self.fabric.first_link(node) + u32::from(port.0);
         if self.links[number as usize].is_captured() {
             self.capture(now, number);

@@ -6,8 +6,7 @@ use super::link::{Marking, Taken};
 use super::roce::sender::Next;
 use super::switching::{Admission, Switching};
 use super::tcp::TcpConfig;
-use super::{ECT_CWR, Ethernet, Timer};
-use std::cmp::Reverse;
+use super::{ECT_CWR, Ethernet};
 use syncline_core::{Ps, Wait};
 use syncline_topology::{Fabric, all_links};
 
@@ -300,8 +299,7 @@ impl<F: Fabric> Ethernet<F> {
 
     /// Finds out whether pauses wait for each other, unless a link that changes may still end that.
     pub(super) fn look_for_deadlock(&mut self) {
-        let changes = self.timers.iter().any(|Reverse((_, _, timer))| *timer == Timer::Change);
-        if let Some(switching) = self.switching.as_ref().filter(|_| !changes) {
+        if let Some(switching) = self.switching.as_ref().filter(|_| self.changes_left == 0) {
             self.deadlock = switching.deadlock();
         }
     }

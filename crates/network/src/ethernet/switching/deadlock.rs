@@ -10,6 +10,9 @@ impl Switching {
     /// A link stays paused if, of what has come by it, more than what it may resume with waits for links that stay paused too:
     /// the largest set of which that is true.
     pub fn deadlock(&self) -> Vec<u32> {
+        if !self.config.flow_control {
+            return Vec::new();
+        }
         let mut stuck: Vec<u32> = (0..self.ports.len() as u32).filter(|&link| self.is_held(link)).collect();
         loop {
             // What waits for these, by the link that it came by; and by switch.
