@@ -4,8 +4,7 @@ use super::super::clock::NEVER;
 use super::super::frame::{ACK, Frame, NONE};
 use super::super::store::Store;
 use super::list::{is_pause, more};
-use super::{APART, Busy, Condition, GATHERS, LOSES, Link};
-use syncline_core::Bytes;
+use super::{APART, Busy, Condition, GATHERS, LOSES, Link, times_of};
 
 impl Link {
     /// The link is another one from now on. Frames that wait go on to wait, those that have begun to leave are not affected unless
@@ -31,8 +30,7 @@ impl Link {
         self.latency = to.latency.0;
         if let Some(rate) = to.rate {
             self.rate = rate;
-            self.full_time = rate.time(Bytes(self.full.into())).0;
-            self.bare_time = u32::try_from(rate.time(Bytes(self.bare.into())).0).unwrap_or(u32::MAX);
+            (self.full_time, self.bare_time) = times_of(rate, (self.full, self.bare));
             for ((frame, leaves), arrives) in frames.iter_mut().zip(arrivals) {
                 // What was on the wire when the link became slower has left before time began, perhaps.
                 *leaves = arrives.wrapping_sub(takes(self, frame));

@@ -165,6 +165,12 @@ pub struct Condition {
     pub loss_millionths: u32,
 }
 
+/// How long frames of the two usual sizes take to leave; of the smaller ones, `u32::MAX` if that is too long to be kept.
+fn times_of(rate: Rate, (full, bare): (u16, u16)) -> (u64, u32) {
+    let time = |size: u16| rate.time(Bytes(size.into())).0;
+    (time(full), u32::try_from(time(bare)).unwrap_or(u32::MAX))
+}
+
 impl Link {
     /// A link with a queue of at most `limit` bytes in a store; frames of the two sizes are the usual ones.
     pub fn new(
@@ -176,7 +182,7 @@ impl Link {
         random: RandomStream,
     ) -> Link {
         let place = store.open();
-        let time = |size: u16| rate.time(Bytes(size.into())).0;
+        let (full_time, bare_time) = times_of(rate, sizes);
         Link {
             head_at: NEVER,
             arriving: place,
@@ -185,8 +191,8 @@ impl Link {
             left: 0,
             free: 0,
             latency: latency.0,
-            full_time: time(sizes.0),
-            bare_time: u32::try_from(time(sizes.1)).unwrap_or(u32::MAX),
+            full_time,
+            bare_time,
             last: place,
             full: sizes.0,
             bare: sizes.1,

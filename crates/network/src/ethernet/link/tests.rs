@@ -52,6 +52,27 @@ impl Reference {
     }
 }
 
+/// Takes what arrives up to a time, the next of which arrives at `next`, and records what has begun to leave, if that is asked
+/// for. Returns when the one after that arrives.
+fn arrive_until(
+    now: u64,
+    mut next: u64,
+    link: &mut Link,
+    store: &mut Store,
+    arrivals: &mut Vec<(u64, Frame)>,
+    mut recorded: Option<&mut Vec<(u64, Frame)>>,
+) -> u64 {
+    while next <= now {
+        if let Some(recorded) = &mut recorded {
+            link.begun(store, next, |leaves, frame| recorded.push((leaves, frame)));
+        }
+        let (frame, later) = link.arrive(store);
+        arrivals.push((next, frame));
+        next = later;
+    }
+    next
+}
+
 proptest! {
     /// Whatever comes when, whether frames that follow each other take one entry or not, whether they are recorded, and
     /// although the link becomes the one that it is now and then: the same frames are dropped, the same wait, and all
@@ -74,15 +95,7 @@ proptest! {
         let mut sent = [0; 2];
         for (number, (pause, wire, connection)) in frames.into_iter().enumerate() {
             now += pause;
-            while next <= now {
-                let at = next;
-                if !gathers {
-                    link.begun(&store, at, |leaves, frame| recorded.push((leaves, frame)));
-                }
-                let (frame, later) = link.arrive(&mut store);
-                arrivals.push((at, frame));
-                next = later;
-            }
+            next = arrive_until(now, next, &mut link, &mut store, &mut arrivals, (!gathers).then_some(&mut recorded));
             if changes.contains(&number) {
                 let same = Condition { rate: Some(link.rate), latency: Ps(LATENCY), loss_millionths: 0 };
                 if !gathers {
@@ -102,15 +115,8 @@ proptest! {
                 next = time;
             }
         }
-        while next < NEVER {
-            let at = next;
-            if !gathers {
-                link.begun(&store, at, |leaves, frame| recorded.push((leaves, frame)));
-            }
-            let (frame, later) = link.arrive(&mut store);
-            arrivals.push((at, frame));
-            next = later;
-        }
+        let recorded_too = (!gathers).then_some(&mut recorded);
+        arrive_until(NEVER - 1, next, &mut link, &mut store, &mut arrivals, recorded_too);
         reference.advance(NEVER);
         prop_assert_eq!(&arrivals, &reference.arrivals);
         prop_assert_eq!((link.exceptional().drops, link.counts.peak), (reference.drops, reference.peak));
