@@ -3,7 +3,7 @@
 use super::clock::NEVER;
 use super::frame::{Frame, NONE};
 use super::paths::{Path, Ways};
-use super::tcp::TcpConfig;
+use super::roce::sender::Sender as QueuePair;
 use super::tcp::control::ControlKind;
 use super::tcp::receiver::Receiver;
 use super::tcp::sender::Sender;
@@ -39,11 +39,20 @@ impl Stage {
     }
 }
 
+/// What brings the bytes of a connection to its other end.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// TCP; or nothing, over links of a machine, where `written` and `nxt` count what is to be sent and what was.
+    Tcp(Sender),
+    /// RoCE.
+    Roce(QueuePair),
+}
+
 /// The sending end.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The transport; where there is none, `written` and `nxt` count what is to be sent and what was.
-    pub sender: Sender,
+    /// The transport.
+    pub transport: Transport,
     /// The way to the receiver.
     pub forth: Path,
     /// For when its timer is in the heap; [`NEVER`] if it is not.
@@ -134,10 +143,9 @@ pub struct Listener {
 
 impl Line {
     /// The sending end of a new connection.
-    pub fn new(config: &TcpConfig, ways: Ways, round_trip: Ps) -> Line {
-        let sender = Sender::new(config, round_trip);
+    pub fn new(transport: Transport, ways: Ways) -> Line {
         Line {
-            sender,
+            transport,
             forth: ways.forth,
             armed: NEVER,
             left_at: NO_END,
@@ -149,6 +157,41 @@ impl Line {
             trips: SampledTrips::default(),
             sent_by: ways.forth.first,
             spread: None,
+        }
+    }
+
+    /// That of TCP, or of links of a machine.
+    #[inline(always)]
+    pub fn sender(&mut self) -> &mut Sender {
+        match &mut self.transport {
+            Transport::Tcp(sender) => sender,
+            Transport::Roce(_) => unreachable!("the connection has RoCE"),
+        }
+    }
+
+    /// That of RoCE.
+    #[inline(always)]
+    pub fn queue_pair(&mut self) -> &mut QueuePair {
+        match &mut self.transport {
+            Transport::Roce(queue_pair) => queue_pair,
+            Transport::Tcp(_) => unreachable!("the connection has TCP"),
+        }
+    }
+
+    /// All bytes below are acknowledged.
+    pub fn una(&self) -> u64 {
+        match &self.transport {
+            Transport::Tcp(sender) => sender.una,
+            Transport::Roce(queue_pair) => queue_pair.una,
+        }
+    }
+
+    /// When the retransmission timer expires; [`Ps::MAX`] if it is off.
+    #[inline(always)]
+    pub fn deadline(&mut self) -> &mut Ps {
+        match &mut self.transport {
+            Transport::Tcp(sender) => &mut sender.deadline,
+            Transport::Roce(queue_pair) => &mut queue_pair.deadline,
         }
     }
 
@@ -181,6 +224,9 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Connection, Route};
+    use crate::ethernet::Writes;
+    use crate::ethernet::roce::receiver::Responder;
     use syncline_core::{NodeId, PortId};
 
     #[test]
@@ -194,12 +240,15 @@ mod tests {
         assert_eq!(trips.mean(), Some(Ps(300)));
     }
 
-    /// What a connection that is idle takes, beside its entry in the map of connections.
+    /// What a connection that is idle takes.
     #[test]
     fn connections_are_small() {
         let ends = size_of::<Line>() + size_of::<Listener>();
-        let named = size_of::<(NodeId, PortId)>() + size_of::<crate::api::Connection>();
-        let rest = size_of::<Stage>() + named + size_of::<crate::ethernet::Writes>();
-        assert!(ends + rest <= 404, "{ends} {rest}");
+        let named = size_of::<(NodeId, PortId)>() + size_of::<Connection>() + size_of::<(Route, u16, u32)>();
+        let rest = size_of::<Stage>() + named + size_of::<Writes>();
+        assert!(ends + rest <= 424, "{ends} {rest}");
+        // And of RoCE, with the room for the end of a message.
+        let of_roce = size_of::<Responder>() + 4 * size_of::<u64>();
+        assert!(ends + rest + of_roce <= 480, "{ends} {rest} {of_roce}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::clock::NEVER;
 use super::config::BLOCK_BYTES;
-use super::connection::Stage;
+use super::connection::{Stage, Transport};
 use super::frame::{ACK, CE, CWR, ECE, Frame, NONE};
 use super::samples::{Sample, Samples};
 use super::tcp::receiver::Answer;
@@ -87,11 +87,11 @@ impl<F: Fabric> Ethernet<F> {
         let (config, counts) = (&self.config.tcp, &mut self.counts);
         let mut ack = Ack { next: frame.seq, blocks: &[], marked: frame.is(ECE) };
         let trip = if frame.blocks == NONE {
-            line.sender.acknowledge(Ps(now), ack, config, counts)
+            line.sender().acknowledge(Ps(now), ack, config, counts)
         } else {
             let id = BlocksId(frame.blocks);
             ack.blocks = self.blocks[id].all();
-            let trip = line.sender.acknowledge(Ps(now), ack, config, counts);
+            let trip = line.sender().acknowledge(Ps(now), ack, config, counts);
             self.blocks.remove(id);
             trip
         };
@@ -110,14 +110,12 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(never)]
     pub(super) fn sample(&mut self, at: u64, number: u32, trip: Option<Ps>) {
         let trip = trip.map(|trip| trip.0);
-        let sample = match &mut self.roce {
-            Some(roce) => {
-                let sender = &mut roce.senders[number as usize];
-                let (rate, flight) = (sender.rate(at, &roce.config), sender.sent - sender.una);
-                Sample { at, cwnd: None, ssthresh: None, rate, trip, flight }
+        let sample = match &mut self.lines[number as usize].transport {
+            Transport::Roce(queue_pair) => {
+                let rate = self.roce.as_ref().and_then(|roce| queue_pair.rate(at, &roce.config));
+                Sample { at, cwnd: None, ssthresh: None, rate, trip, flight: queue_pair.sent - queue_pair.una }
             }
-            None => {
-                let sender = &self.lines[number as usize].sender;
+            Transport::Tcp(sender) => {
                 let ssthresh = Some(sender.window.ssthresh).filter(|&size| size < u64::MAX);
                 let flight = sender.nxt - sender.una;
                 Sample { at, cwnd: Some(sender.window.cwnd), ssthresh, rate: None, trip, flight }
@@ -162,10 +160,7 @@ impl<F: Fabric> Ethernet<F> {
         if !self.deadlock.is_empty() {
             return;
         }
-        let deadline = match &self.roce {
-            Some(roce) => roce.senders[number as usize].deadline.0,
-            None => line.sender.deadline.0,
-        };
+        let deadline = line.deadline().0;
         if deadline > now {
             // It was set anew; off if that is never.
             line.armed = deadline;
@@ -174,12 +169,13 @@ impl<F: Fabric> Ethernet<F> {
             }
             return;
         }
-        let (goes_on, tries) = match &mut self.roce {
-            Some(roce) => {
-                let sender = &mut roce.senders[number as usize];
-                (sender.expire(now, &roce.config, &mut self.counts), sender.tries())
+        let counts = &mut self.counts;
+        let (goes_on, tries) = match (&mut line.transport, &self.roce) {
+            (Transport::Roce(queue_pair), Some(roce)) => {
+                (queue_pair.expire(now, &roce.config, counts), queue_pair.tries())
             }
-            None => (line.sender.expire(Ps(now), &self.config.tcp, &mut self.counts), line.sender.tries()),
+            (Transport::Roce(_), None) => unreachable!("queue pairs are those of RoCE"),
+            (Transport::Tcp(sender), _) => (sender.expire(Ps(now), &self.config.tcp, counts), sender.tries()),
         };
         self.timeline.at(now).timeouts += u64::from(goes_on);
         self.lines[number as usize].timeouts += u32::from(goes_on);
@@ -191,10 +187,7 @@ impl<F: Fabric> Ethernet<F> {
         if goes_on {
             self.pump(now, number);
         } else {
-            match &mut self.roce {
-                Some(roce) => roce.senders[number as usize].deadline = Ps::MAX,
-                None => self.lines[number as usize].sender.deadline = Ps::MAX,
-            }
+            *self.lines[number as usize].deadline() = Ps::MAX;
             let Stage { owner, last, .. } = self.stages[number as usize];
             // Whatever of it is still under way counts for nothing.
             self.listeners[last as usize].boundary = NO_END;

@@ -39,7 +39,7 @@ use crate::wait_text;
 use background::Background;
 use capture::Captures;
 use clock::{NEVER, Tournament};
-use connection::{Line, Listener, Stage};
+use connection::{Line, Listener, Stage, Transport};
 use frame::{ACK, CWR, ECT, Frame, NONE};
 use link::{Condition, Link, Taken};
 use paths::Paths;
@@ -318,18 +318,18 @@ impl<F: Fabric> Ethernet<F> {
         let stage = self.stages[at];
         let line = &mut self.lines[at];
         line.began_at = line.began_at.min(now);
-        let end = match &mut self.roce {
-            _ if stage.is_local => {
-                line.sender.written += len;
-                line.sender.written
+        let end = match &mut line.transport {
+            Transport::Tcp(sender) if stage.is_local => {
+                sender.written += len;
+                sender.written
             }
-            Some(roce) => {
-                if let Some(captures) = &mut self.captures {
+            Transport::Tcp(sender) => sender.write(Ps(now), len, &self.config.tcp),
+            Transport::Roce(queue_pair) => {
+                if let (Some(captures), Some(roce)) = (&mut self.captures, &self.roce) {
                     captures.post(number, len, roce.config.segment);
                 }
-                roce.senders[at].post(len)
+                queue_pair.post(len)
             }
-            None => line.sender.write(Ps(now), len, &self.config.tcp),
         };
         self.writes.append(&mut self.messages[at], &message, end, now);
         line.left_at = line.left_at.min(end);
@@ -375,7 +375,7 @@ impl<F: Fabric> Ethernet<F> {
         }
         let line = &mut self.lines[number as usize];
         let config = &self.config.tcp;
-        while let Some(segment) = line.sender.next(Ps(now), config, &mut self.counts) {
+        while let Some(segment) = line.sender().next(Ps(now), config, &mut self.counts) {
             let flags = ECT_CWR[usize::from(config.ecn)][usize::from(segment.reduced)];
             line.resent += u32::from(segment.again);
             let frame = line.frame(number, segment.seq, segment.len, self.config.overhead, flags);
@@ -398,11 +398,13 @@ impl<F: Fabric> Ethernet<F> {
     #[inline(always)]
     fn settle(&mut self, now: u64, number: u32) {
         let line = &mut self.lines[number as usize];
-        let (deadline, left) = match &self.roce {
-            _ if self.switching.is_some() && self.stages[number as usize].is_local => (NEVER, line.sender.nxt),
-            Some(roce) => (roce.senders[number as usize].deadline.0, roce.senders[number as usize].sent),
-            None if self.posting.is_some() => (line.sender.deadline.0, line.sender.nxt),
-            None => (line.sender.deadline.0, line.sender.buffered),
+        let (deadline, left) = match &line.transport {
+            Transport::Tcp(sender) if self.switching.is_some() && self.stages[number as usize].is_local => {
+                (NEVER, sender.nxt)
+            }
+            Transport::Tcp(sender) if self.posting.is_some() => (sender.deadline.0, sender.nxt),
+            Transport::Tcp(sender) => (sender.deadline.0, sender.buffered),
+            Transport::Roce(queue_pair) => (queue_pair.deadline.0, queue_pair.sent),
         };
         if deadline < line.armed {
             line.armed = deadline;
@@ -581,13 +583,12 @@ impl<F: Fabric> Network for Ethernet<F> {
         waits.extend(self.posting.iter().flat_map(|posting| posting.waits(|node| self.fabric.node_name(node))));
         for (at, writes) in self.messages.iter().enumerate().filter(|&(at, _)| !self.is_flow(at as u32)) {
             if let Some(write) = self.writes.waiting(writes).next() {
-                let una = self.roce.as_ref().map_or(self.lines[at].sender.una, |roce| roce.senders[at].una);
                 let stage = self.stages[at];
                 let what = if stage.is_local || stage.is_part() {
                     let next = self.listeners[stage.last as usize].receiver.next;
                     format!("byte {next} of its connection to arrive")
                 } else {
-                    format!("an acknowledgement of byte {una} of its connection")
+                    format!("an acknowledgement of byte {} of its connection", self.lines[at].una())
                 };
                 waits.push(Wait { who: wait_text::message_on(&self.fabric, self.connections[at], write.len), what });
             }

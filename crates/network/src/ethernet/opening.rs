@@ -2,10 +2,13 @@
 
 use super::Ethernet;
 use super::config::Balancing;
-use super::connection::{Line, Listener, Spread, Stage};
+use super::connection::{Line, Listener, Spread, Stage, Transport};
 use super::frame::NONE;
 use super::link::Link;
 use super::paths::Ways;
+use super::roce::receiver::Responder;
+use super::roce::sender::Sender as QueuePair;
+use super::tcp::sender::Sender;
 use super::writes::Writes;
 use crate::api::{Connection, Route};
 use syncline_core::random::RandomStream;
@@ -76,12 +79,17 @@ impl<F: Fabric> Ethernet<F> {
     }
 
     pub(super) fn open_line(&mut self, stage: Stage, ways: Ways) {
-        let line = Line::new(&self.config.tcp, ways, self.round_trip(ways));
-        self.lines.push(line);
+        let transport = match &mut self.roce {
+            Some(roce) if !stage.is_local => {
+                let line = self.links.get(ways.forth.first as usize).map_or(Rate::UNLIMITED, Link::rate);
+                Transport::Roce(QueuePair::new(&roce.config, line))
+            }
+            _ => Transport::Tcp(Sender::new(&self.config.tcp, self.round_trip(ways))),
+        };
         if let Some(roce) = &mut self.roce {
-            let line = self.links.get(ways.forth.first as usize).map_or(Rate::UNLIMITED, Link::rate);
-            roce.open(line);
+            roce.responders.push(Responder::default());
         }
+        self.lines.push(Line::new(transport, ways));
         self.listeners.push(Listener::new(ways));
         self.messages.push(Writes::NOTHING);
         self.stages.push(stage);

@@ -2,21 +2,17 @@
 
 use super::frame::{ACK, CE, CNP, Frame, NAK, NONE};
 use super::roce::receiver::{Reply, Responder};
-use super::roce::sender::Sender;
 use super::roce::{Repeat, RoceConfig};
 use super::tcp::scoreboard::Range;
 use super::{BlocksId, Ethernet};
-use syncline_core::Rate;
 use syncline_topology::Fabric;
 
-/// The queue pairs, by connection.
+/// The queue pairs.
 #[derive(Clone, Debug)]
 pub struct Roce {
     /// What they are like.
     pub config: RoceConfig,
-    /// The sending ends.
-    pub senders: Vec<Sender>,
-    /// The receiving ends.
+    /// The receiving ends, by connection; the sending ones are those of [`Line`](super::connection::Line).
     pub responders: Vec<Responder>,
     /// Requests for what is missing.
     pub naks: u64,
@@ -27,23 +23,17 @@ pub struct Roce {
 impl Roce {
     /// No queue pairs.
     pub fn new(config: RoceConfig) -> Roce {
-        Roce { config, senders: Vec::new(), responders: Vec::new(), naks: 0, notifications: 0 }
-    }
-
-    /// A new queue pair, at a port of such a rate.
-    pub fn open(&mut self, line: Rate) {
-        self.senders.push(Sender::new(&self.config, line));
-        self.responders.push(Responder::default());
+        Roce { config, responders: Vec::new(), naks: 0, notifications: 0 }
     }
 }
 
 impl<F: Fabric> Ethernet<F> {
     /// A host has got a frame.
     pub(super) fn arrive_at_queue_pair(&mut self, now: u64, frame: Frame) {
-        let Some(roce) = &mut self.roce else { return };
+        let Some(roce) = &self.roce else { return };
         let at = frame.connection as usize;
         if frame.is(CNP) {
-            roce.senders[at].notified(now, &roce.config);
+            self.lines[at].queue_pair().notified(now, &roce.config);
             return;
         }
         if !Self::is_bare(frame) {
@@ -57,7 +47,7 @@ impl<F: Fabric> Ethernet<F> {
             self.blocks.remove(BlocksId(frame.blocks));
         }
         let news = (frame.is(NAK), &told.1[..told.0]);
-        let trip = roce.senders[at].acknowledge(now, frame.seq, news, &roce.config, &mut self.counts);
+        let trip = self.lines[at].queue_pair().acknowledge(now, frame.seq, news, &roce.config, &mut self.counts);
         if let Some(trip) = trip {
             self.trips.add(trip);
             self.lines[at].trips.add(now, trip);

@@ -1,6 +1,6 @@
 //! The backend's part for links that are served frame by frame ([`super::switching`]).
 
-use super::connection::Line;
+use super::connection::{Line, Transport};
 use super::frame::{ACK, CE, CNP, ECT, Frame, NAK, NONE, PFC};
 use super::link::{Marking, Taken};
 use super::roce::sender::Next;
@@ -44,7 +44,7 @@ impl<F: Fabric> Ethernet<F> {
     /// The next frame of a TCP connection.
     fn tcp_frame(&mut self, now: u64, number: u32) -> Option<Frame> {
         let line = &mut self.lines[number as usize];
-        let segment = line.sender.next(Ps(now), &self.config.tcp, &mut self.counts)?;
+        let segment = line.sender().next(Ps(now), &self.config.tcp, &mut self.counts)?;
         let flags = ECT_CWR[usize::from(self.config.tcp.ecn)][usize::from(segment.reduced)];
         line.resent += u32::from(segment.again);
         Some(line.frame(number, segment.seq, segment.len, self.config.overhead, flags))
@@ -53,19 +53,19 @@ impl<F: Fabric> Ethernet<F> {
     /// The next bytes that cross links of a machine: as they are, and no more than the NIC has room for.
     fn local_frame(&mut self, number: u32) -> Option<Frame> {
         let stage = self.stages[number as usize];
-        let taken = match (stage.after, &self.roce) {
-            (NONE, _) => u64::MAX,
-            (after, Some(roce)) => roce.senders[after as usize].una.saturating_add(self.read_ahead()),
-            (after, None) => self.lines[after as usize].sender.una.saturating_add(self.read_ahead()),
+        let taken = match stage.after {
+            NONE => u64::MAX,
+            after => self.lines[after as usize].una().saturating_add(self.read_ahead()),
         };
         let segment = u64::from(self.config.segment());
         let line = &mut self.lines[number as usize];
-        let (seq, written) = (line.sender.nxt, line.sender.written);
-        let len = (written - seq).min(segment);
+        let sender = line.sender();
+        let seq = sender.nxt;
+        let len = (sender.written - seq).min(segment);
         if len == 0 || seq + len > taken {
             return None;
         }
-        line.sender.nxt += len;
+        sender.nxt += len;
         Some(line.frame(number, seq, len as u32, 0, 0))
     }
 
@@ -91,13 +91,12 @@ impl<F: Fabric> Ethernet<F> {
 
     /// Bytes are to be sent by a connection that goes on with those of another one.
     fn write(&mut self, now: u64, number: u32, len: u64) {
-        let sender = &mut self.lines[number as usize].sender;
-        if self.stages[number as usize].is_local {
-            sender.written += len;
-        } else if let Some(roce) = &mut self.roce {
-            roce.senders[number as usize].extend(len);
-        } else {
-            sender.write(Ps(now), len, &self.config.tcp);
+        match &mut self.lines[number as usize].transport {
+            Transport::Tcp(sender) if self.stages[number as usize].is_local => sender.written += len,
+            Transport::Tcp(sender) => {
+                sender.write(Ps(now), len, &self.config.tcp);
+            }
+            Transport::Roce(queue_pair) => queue_pair.extend(len),
         }
     }
 
@@ -116,9 +115,10 @@ impl<F: Fabric> Ethernet<F> {
         if self.stages[number as usize].is_local {
             return self.local_frame(number).ok_or(None);
         }
-        let Some(roce) = &mut self.roce else { return self.tcp_frame(now, number).ok_or(None) };
+        let Some(roce) = &self.roce else { return self.tcp_frame(now, number).ok_or(None) };
         let resent = self.counts.resent;
-        let next = roce.senders[number as usize].next(now, self.config.overhead, &roce.config, &mut self.counts);
+        let queue_pair = self.lines[number as usize].queue_pair();
+        let next = queue_pair.next(now, self.config.overhead, &roce.config, &mut self.counts);
         match next {
             Next::Frame(seq, len) => {
                 let flags = if roce.config.dcqcn.is_some() { ECT } else { 0 };
