@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from syncline.errors import InputError
-from syncline.figure import closed_form, values
+from syncline.figure import closed_form, draw, values
 from syncline.figure.file import Panel, load
 from syncline.reproduce import ace1
 from syncline.reproduce.runs import Runs
@@ -131,3 +131,21 @@ panels:
 """
     (table,) = _tables(tmp_path, form)
     assert [row["time_s"] for row in table.rows] == pytest.approx([1.28e-3, 40.96e-3])
+
+
+@pytest.mark.parametrize(("x_label", "shown"), [("", "size [MB]"), ("vector", "vector [MB]"), ("size [M]", "size [M]")])
+def test_bare_numbers_below_an_axis_have_their_unit_beside_its_name(tmp_path: Path, x_label: str, shown: str) -> None:
+    path = tmp_path / "mine.figure.yaml"
+    path.write_text(f"""
+name: mine
+title: A figure
+closed_forms:
+  - {{model: insertion-delay, set: {{link_rate: 100Gb/s}}, cases: {{model: {{}}}}, axes: {{size: [8MB, 256MB]}}}}
+panels:
+  - {{kind: lines, title: One, x: size, y: time_s, x_label: "{x_label}"}}
+""")
+    file = load(path, "mine.figure.yaml")
+    panel = file.figure.panels[0]
+    assert isinstance(panel, Panel)
+    svg, _ = draw.draw(file.figure, [values.of(file, 0, panel, closed_form.tables(file))])
+    assert f">{shown}</text>" in svg.decode()

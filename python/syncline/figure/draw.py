@@ -113,7 +113,7 @@ def _panel(axes: Axes, shown: Shown) -> None:
         for line in shown.lines:
             axes.axhline(line.value, color=PUBLISHED, linewidth=0.8, linestyle="--", label=line.label or "published")
     brackets = panel.kind == "heat" and any(v.published is not None for v in shown.values)
-    x_label = panel.x_label or _label(panel.x, shown.x_scale.unit)
+    x_label = _x_label(shown)
     axes.set_xlabel(f"{x_label}\n(in brackets: published)" if brackets else x_label)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
@@ -133,6 +133,15 @@ def _name_logarithms(axes: Axes) -> None:
         axes.yaxis.set_minor_formatter("{x:g}")
     else:
         axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _x_label(shown: Shown) -> str:
+    """What is below the x axis. Ticks of lines and points are bare numbers, so that it has their unit."""
+    panel, unit = shown.panel, shown.x_scale.unit
+    if not panel.x_label:
+        return _label(panel.x, unit)
+    is_bare = panel.kind in ("lines", "scatter") and unit and "[" not in panel.x_label
+    return f"{panel.x_label} [{unit}]" if is_bare else panel.x_label
 
 
 def _label(column: str, unit: str) -> str:
