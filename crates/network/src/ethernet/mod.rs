@@ -452,7 +452,10 @@ impl<F: Fabric> Ethernet<F> {
             prefetch_index(&self.lines, at);
         } else {
             prefetch_index(&self.listeners, at);
-            self.writes.expect(&self.messages[at]);
+            // Pauses are of no connection.
+            if let Some(messages) = self.messages.get(at) {
+                self.writes.expect(messages);
+            }
         }
     }
 
