@@ -283,7 +283,6 @@ def test_a_collective_without_a_directory_refuses_captures(setting: str) -> None
     assert "this command writes no files" in done.stderr
 
 
-
 def test_links_within_machines_cannot_be_captured(tmp_path: Path) -> None:
     text = "name: m\ntopology: dgx-h100\nworkload: {collective: all-reduce, size: 1MB}\n"
     text += 'endpoint: {kind: ideal}\nnetwork: {backend: ethernet, capture: ["npu 0"]}\n'
