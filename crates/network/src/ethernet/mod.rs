@@ -114,7 +114,7 @@ pub struct Ethernet<F> {
     lines: Vec<Line>,
     listeners: Vec<Listener>,
     stages: Vec<Stage>,
-    /// By NPU: the numbers of its connections, in order of their ways.
+    /// By node: the numbers of its connections, in order of their ways.
     known: Vec<Vec<(Route, u16, u32)>>,
     /// By connection: the receiver, and the port by which bytes arrive.
     ends: Vec<(NodeId, PortId)>,
