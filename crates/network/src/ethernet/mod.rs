@@ -220,7 +220,7 @@ impl<F: Fabric> Ethernet<F> {
             lines: Vec::new(),
             listeners: Vec::new(),
             stages: Vec::new(),
-            known: vec![Vec::new(); fabric.npus() as usize],
+            known: vec![Vec::new(); fabric.nodes() as usize],
             ends: Vec::new(),
             connections: Vec::new(),
             writes: AllWrites::default(),

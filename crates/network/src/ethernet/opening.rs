@@ -22,9 +22,6 @@ impl<F: Fabric> Ethernet<F> {
             key.queue = 0;
         }
         let (src, way) = (key.src.0 as usize, (key.route, key.queue));
-        if src >= self.known.len() {
-            self.known.resize(src + 1, Vec::new()); // a switch that sends
-        }
         match self.known[src].binary_search_by_key(&way, |&(route, queue, _)| (route, queue)) {
             Ok(place) => self.known[src][place].2,
             Err(place) => {
