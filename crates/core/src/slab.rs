@@ -5,6 +5,7 @@
 //! [`Slab::insert`] and [`Slab::remove`].
 
 use crate::ids::Id;
+use prefetch_index::prefetch_index;
 use std::ops::{Index, IndexMut};
 
 /// Things of type `T`, named by numbers of type `I`.
@@ -49,6 +50,12 @@ impl<I: Id, T> Slab<I, T> {
                 id
             }
         }
+    }
+
+    /// A thing will soon be looked at: it is fetched from memory meanwhile. Whether the number names anything does not matter.
+    #[inline(always)]
+    pub fn expect(&self, id: I) {
+        prefetch_index(&self.things, id.index());
     }
 
     /// Its number no longer names the thing, which can be read until the number is given again.

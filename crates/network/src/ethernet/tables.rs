@@ -295,11 +295,8 @@ fn flows<F: Fabric>(net: &Ethernet<F>) -> Flows {
         table.bytes.push(number(last.receiver.next));
         table.began_ps.push(number(lines[0].began_at));
         table.ended_ps.push((last.ended_at != NEVER).then(|| number(last.ended_at)));
-        let len = net
-            .writes
-            .waiting(&net.messages[stage.owner as usize])
-            .next()
-            .map_or(last.receiver.next, |write| write.len.0);
+        let next = net.writes.waiting(&net.messages[stage.owner as usize]).next();
+        let len = next.map_or(last.receiver.next, |message| message.len.0);
         table.alone_ps.push(is_beside.then(|| number(net.alone(stage.owner, len))));
         table.retransmissions.push(lines.iter().map(|line| i64::from(line.resent)).sum());
         table.timeouts.push(lines.iter().map(|line| i64::from(line.timeouts)).sum());

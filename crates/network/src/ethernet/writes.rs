@@ -4,8 +4,12 @@
 //! cache, tells where the one after it ends, and can be fetched from memory when its arrival is near.
 
 use crate::api::Message;
-use prefetch_index::prefetch_index;
-use syncline_core::Bytes;
+use syncline_core::{Bytes, Slab, id_type};
+
+id_type!(
+    /// A message that has not arrived.
+    WriteId
+);
 
 /// A message as a part of the bytes of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -22,30 +26,26 @@ pub struct Write {
     /// The byte after the last one of the next message of the connection, or [`NO_END`].
     pub next_end: u64,
     /// That message, or [`NONE`].
-    next: u32,
+    next: WriteId,
 }
 
-/// The messages of a connection that have not arrived, or not left: numbers of the first one of either, or [`NONE`].
+/// The messages of a connection that have not arrived, or not left; [`NONE`] where there are none. It is a part of every
+/// connection, so that it has no room for `Option`s.
 #[derive(Clone, Copy, Debug)]
 pub struct Writes {
     /// The next one to arrive.
-    first: u32,
-    last: u32,
+    first: WriteId,
+    last: WriteId,
     /// The next one to leave.
-    unsent: u32,
+    unsent: WriteId,
 }
 
 /// All messages.
 #[derive(Clone, Debug, Default)]
-pub struct AllWrites {
-    /// By number; later messages use numbers again.
-    writes: Vec<Write>,
-    /// Numbers of messages that have arrived.
-    free: Vec<u32>,
-}
+pub struct AllWrites(Slab<WriteId, Write>);
 
 /// No message.
-const NONE: u32 = u32::MAX;
+const NONE: WriteId = WriteId(u32::MAX);
 
 /// Later than all bytes.
 pub const NO_END: u64 = u64::MAX;
@@ -64,37 +64,27 @@ impl AllWrites {
     /// A connection gets a message that ends at `end`.
     pub fn append(&mut self, writes: &mut Writes, message: &Message, end: u64, at: u64) {
         let Message { len, tag, receipt, .. } = *message;
-        let number = self.insert(Write { len, at, tag, receipt, next: NONE, next_end: NO_END });
-        match self.writes.get_mut(writes.last as usize) {
-            Some(last) => (last.next, last.next_end) = (number, end),
-            None => writes.first = number,
+        let id = self.0.insert(Write { len, at, tag, receipt, next_end: NO_END, next: NONE });
+        if writes.last == NONE {
+            writes.first = id;
+        } else {
+            let last = &mut self.0[writes.last];
+            (last.next, last.next_end) = (id, end);
         }
-        writes.last = number;
+        writes.last = id;
         if writes.unsent == NONE {
-            writes.unsent = number;
-        }
-    }
-
-    fn insert(&mut self, write: Write) -> u32 {
-        match self.free.pop() {
-            Some(number) => {
-                self.writes[number as usize] = write;
-                number
-            }
-            None => {
-                self.writes.push(write);
-                u32::try_from(self.writes.len() - 1)
-                    .ok()
-                    .filter(|&number| number < NONE)
-                    .expect("fewer than 2^32 - 1 messages")
-            }
+            writes.unsent = id;
         }
     }
 
     /// The next message will soon arrive.
     #[inline(always)]
     pub fn expect(&self, writes: &Writes) {
-        prefetch_index(&self.writes, writes.first as usize);
+        self.0.expect(writes.first);
+    }
+
+    fn get(&self, id: WriteId) -> Option<&Write> {
+        (id != NONE).then(|| &self.0[id])
     }
 
     /// How many messages have not left.
@@ -104,15 +94,15 @@ impl AllWrites {
 
     /// The next message leaves.
     pub fn leave(&mut self, writes: &mut Writes) -> Option<Write> {
-        let write = *self.writes.get(writes.unsent as usize)?;
+        let write = *self.get(writes.unsent)?;
         writes.unsent = write.next;
         Some(write)
     }
 
     /// The next message has arrived, and has left before.
     pub fn arrive(&mut self, writes: &mut Writes) -> Option<Write> {
-        let write = *self.writes.get(writes.first as usize)?;
-        self.free.push(writes.first);
+        let write = *self.get(writes.first)?;
+        self.0.remove(writes.first);
         writes.first = write.next;
         if write.next == NONE {
             writes.last = NONE;
@@ -131,7 +121,7 @@ impl AllWrites {
         self.all_from(writes.first)
     }
 
-    fn all_from(&self, number: u32) -> impl Iterator<Item = &Write> {
-        std::iter::successors(self.writes.get(number as usize), |write| self.writes.get(write.next as usize))
+    fn all_from(&self, first: WriteId) -> impl Iterator<Item = &Write> {
+        std::iter::successors(self.get(first), |write| self.get(write.next))
     }
 }
