@@ -21,8 +21,11 @@ struct Row {
 }
 
 impl EarlyMessages {
-    fn row_and_step(tag: Tag) -> (u64, u64) {
-        (tag.0 / 64, 1 << (tag.0 % 64))
+    /// The place of a step's row, if it is there, or where it belongs; the number of that row, and the step's bit in it.
+    #[inline]
+    fn find(&self, tag: Tag) -> (Result<usize, usize>, u64, u64) {
+        let number = tag.0 / 64;
+        (self.rows.binary_search_by_key(&number, |row| row.number), number, 1 << (tag.0 % 64))
     }
 
     /// Whether no message is there.
@@ -34,27 +37,23 @@ impl EarlyMessages {
     /// The message of a step is there.
     #[inline]
     pub fn add(&mut self, tag: Tag) {
-        let (number, step) = Self::row_and_step(tag);
-        let place = self.rows.partition_point(|row| row.number < number);
-        match self.rows.get_mut(place) {
-            Some(row) if row.number == number => row.steps |= step,
-            _ => self.rows.insert(place, Row { number, steps: step }),
+        match self.find(tag) {
+            (Ok(place), _, step) => self.rows[place].steps |= step,
+            (Err(place), number, step) => self.rows.insert(place, Row { number, steps: step }),
         }
     }
 
     /// Takes the message of a step; false if it is not there.
     #[inline]
     pub fn take(&mut self, tag: Tag) -> bool {
-        let (number, step) = Self::row_and_step(tag);
-        let place = self.rows.partition_point(|row| row.number < number);
-        let Some(row) = self.rows.get_mut(place).filter(|row| row.number == number && row.steps & step != 0) else {
-            return false;
-        };
+        let (Ok(place), _, step) = self.find(tag) else { return false };
+        let row = &mut self.rows[place];
+        let is_there = row.steps & step != 0;
         row.steps &= !step;
         if row.steps == 0 {
             self.rows.remove(place);
         }
-        true
+        is_there
     }
 
     /// A step of each row, which has the thread and the phase of all of them.
