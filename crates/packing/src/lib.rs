@@ -1,0 +1,35 @@
+//! How fast a collective can be on a network, and the spanning trees that are that fast.
+//!
+//! A network is a directed graph whose arcs have capacities ([`Network`]). Data that goes along an arborescence, a tree whose
+//! arcs lead away from its root, reaches all of its nodes; so trees of a total weight that share no capacity are a broadcast
+//! of that rate (Blink, MLSys 2020, section 3.1). This crate knows neither time nor steps.
+//!
+//! | module | what it answers | source |
+//! |---|---|---|
+//! | [`flow`] | what can flow from a node to another, and the cut that limits it | Dinic 1970 |
+//! | [`rate`] | the best rate from one root, from all roots at once, and to and from all by trees used both ways | Edmonds 1973; Tutte and Nash-Williams 1961 |
+//! | [`switches`] | a network without switches that is as good | Bang-Jensen, Frank and Jackson 1995 |
+//! | [`exact`] | trees that reach the best rate | Edmonds 1973, Lovász 1976 |
+//! | [`orientation`] | arcs for trees that are used both ways | Frank 1980 |
+//! | [`cheapest`] | the arborescence of least cost | Chu and Liu 1965, Edmonds 1967 |
+//! | [`multiplicative`] | many trees near the best rate, quickly | Blink, section 3.2 |
+//! | [`request`] | all of that as JSON | |
+//!
+//! Everything is exact: capacities are integers, and rates are ratios of integers.
+
+pub mod cheapest;
+pub mod exact;
+pub mod flow;
+pub mod multiplicative;
+pub mod network;
+pub mod orientation;
+pub mod rate;
+pub mod ratio;
+pub mod request;
+pub mod switches;
+
+#[cfg(test)]
+mod testing;
+
+pub use network::{Arc, Network, Tree};
+pub use ratio::Ratio;

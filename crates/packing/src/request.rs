@@ -1,0 +1,258 @@
+//! What can be asked, and the answers, as JSON. Capacities and rates are in the unit of whoever asks, such as bytes per second;
+//! weights of trees and capacities of the network without switches are in `unit / factor` of it.
+
+use crate::network::{Arc, Network, Tree};
+use crate::ratio::Ratio;
+use crate::rate::{self, Limit};
+use crate::{cheapest, exact, multiplicative, orientation, switches};
+use serde::{Deserialize, Serialize};
+use syncline_core::Refusal;
+
+/// A question about a network.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    /// Nodes; the first ones are terminals.
+    nodes: u32,
+    /// Terminals.
+    terminals: u32,
+    /// Arcs: from, to, capacity.
+    arcs: Vec<(u32, u32, u64)>,
+    /// What is asked.
+    task: Task,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+enum Task {
+    /// The best rate from a root, and trees that reach it.
+    FromRoot {
+        root: u32,
+    },
+    /// The same from all roots at once.
+    FromAll {},
+    /// The same of trees that are used both ways.
+    BothWays {},
+    /// Trees near the best rate from a root, by multiplicative weights.
+    Multiplicative {
+        root: u32,
+        epsilon: f64,
+    },
+    /// The cheapest tree from a root whose arcs have at least a capacity, for each of several capacities.
+    Cheapest {
+        root: u32,
+        costs: Vec<f64>,
+        least: Vec<u64>,
+    },
+}
+
+/// A rate with its trees.
+#[derive(Serialize)]
+struct Rates {
+    /// The terminals in groups that reach each other.
+    components: Vec<Vec<u32>>,
+    /// What nothing can exceed; none with a single terminal.
+    best: Option<Best>,
+    /// What the trees reach.
+    rate: Ratio,
+    /// See the module's documentation.
+    unit: u64,
+    factor: u64,
+    /// Arcs of the network without switches: from, to, capacity, switches that it passes.
+    arcs: Vec<(u32, u32, u64, Vec<u32>)>,
+    /// Per arc, the one that leads the other way; only for trees that are used both ways.
+    opposite: Vec<Option<u32>>,
+    trees: Vec<OneTree>,
+}
+
+#[derive(Serialize)]
+struct Best {
+    rate: Ratio,
+    /// Sets of nodes that limit the rate.
+    sets: Vec<Vec<u32>>,
+    /// What enters them.
+    capacity: u64,
+}
+
+#[derive(Serialize)]
+struct OneTree {
+    root: u32,
+    weight: u64,
+    arcs: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct Weighted {
+    trees: Vec<(Vec<u32>, f64)>,
+    rate: f64,
+    rounds: u32,
+}
+
+#[derive(Serialize)]
+struct Cheap {
+    /// Arcs of a tree for each of the capacities; none where no tree has it.
+    trees: Vec<Option<Vec<u32>>>,
+}
+
+/// Answers a request in JSON with an answer in JSON.
+///
+/// # Errors
+/// A [`Refusal`] if the request is no request, or its network is none.
+pub fn answer(request: &str) -> Result<String, Refusal> {
+    let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
+    let arcs = request.arcs.into_iter().map(|(from, to, capacity)| Arc::new(from, to, capacity));
+    let network = Network::new(request.nodes, request.terminals, arcs)?;
+    match request.task {
+        Task::FromRoot { root } => as_text(&from_root(network, inside(root, request.terminals)?)?),
+        Task::FromAll {} => as_text(&from_all(network)?),
+        Task::BothWays {} => as_text(&both_ways(network)?),
+        Task::Multiplicative { root, epsilon } => {
+            let root = inside(root, request.terminals)?;
+            without_switches(&network)?;
+            if !(epsilon > 0.0 && epsilon < 1.0) {
+                return Err(Refusal::of("task.epsilon", format!("{epsilon} is no share")).accepting("between 0 and 1"));
+            }
+            let multiplicative::Packing { trees, rate, rounds } = multiplicative::packing(&network, root, epsilon);
+            as_text(&Weighted { trees, rate, rounds })
+        }
+        Task::Cheapest { root, costs, least } => {
+            let root = inside(root, request.terminals)?;
+            without_switches(&network)?;
+            if costs.len() != network.arcs.len() {
+                let message = format!("{} costs for {} arcs with capacity", costs.len(), network.arcs.len());
+                return Err(Refusal::of("task.costs", message));
+            }
+            let tree = |&least: &u64| {
+                cheapest::arborescence(&network, root, &costs, |arc| network.arcs[arc].capacity >= least)
+            };
+            as_text(&Cheap { trees: least.iter().map(tree).collect() })
+        }
+    }
+}
+
+fn as_text(answer: &impl Serialize) -> Result<String, Refusal> {
+    serde_json::to_string(answer).map_err(|e| Refusal::of("", e.to_string()))
+}
+
+fn inside(root: u32, terminals: u32) -> Result<u32, Refusal> {
+    if root < terminals {
+        return Ok(root);
+    }
+    Err(Refusal::of("task.root", format!("{root} of {terminals} terminals")).accepting(format!("0 to {}", terminals - 1)))
+}
+
+fn without_switches(network: &Network) -> Result<(), Refusal> {
+    if network.is_without_switches() { Ok(()) } else { Err(Refusal::of("nodes", "this is asked of networks without switches")) }
+}
+
+fn from_root(network: Network, root: u32) -> Result<Rates, Refusal> {
+    let (components, unit) = (network.components(), network.unit());
+    let network = network.in_units_of(unit);
+    let best = rate::from_root(&network, root);
+    let weight = best.as_ref().map_or(0, |limit| limit.rate.num);
+    let split = switches::removed(&network, &[(root, weight)])?;
+    // Less than the best only where a switch can send more than it receives.
+    let reached = rate::from_root(&split.network, root).map_or(0, |limit| limit.rate.num).min(weight * split.factor);
+    let trees = reaching(&split.network, &[(root, reached)]);
+    Ok(rates(components, best, unit, 1, (split.network, split.factor), (trees, Vec::new())))
+}
+
+fn from_all(network: Network) -> Result<Rates, Refusal> {
+    let (components, unit) = (network.components(), network.unit());
+    let network = network.in_units_of(unit);
+    let best = rate::from_all(&network)?;
+    let Ratio { num, den } = best.as_ref().map_or(Ratio::ZERO, |limit| limit.rate);
+    let equal = |weight: u64| (0..network.terminals).map(|root| (root, weight)).collect::<Vec<_>>();
+    let split = switches::removed(&network.times(den)?, &equal(num))?;
+    let reached = rate::from_all(&split.network)?.map_or(Ratio::ZERO, |limit| limit.rate);
+    let reached = reached.min(Ratio::whole(num * split.factor));
+    let finer = split.network.times(reached.den)?;
+    let trees = reaching(&finer, &equal(reached.num));
+    Ok(rates(components, best, unit, den, (finer, split.factor * reached.den), (trees, Vec::new())))
+}
+
+fn both_ways(network: Network) -> Result<Rates, Refusal> {
+    let (components, unit) = (network.components(), network.unit());
+    let network = network.in_units_of(unit);
+    let best = rate::both_ways(&network)?;
+    // Trees of all roots are spread as evenly as those that are used both ways have to be.
+    let Ratio { num, den } = rate::from_all(&network)?.map_or(Ratio::ZERO, |limit| limit.rate);
+    let roots: Vec<(u32, u64)> = (0..network.terminals).map(|root| (root, num)).collect();
+    let split = switches::removed(&network.times(den)?, &roots)?;
+    let Some(found) = orientation::trees(&split.network)? else {
+        return Ok(rates(components, best, unit, den, (split.network, split.factor), (Vec::new(), Vec::new())));
+    };
+    let finer = split.network.times(found.factor)?;
+    Ok(rates(components, best, unit, den, (finer, split.factor * found.factor), (found.trees, found.opposite)))
+}
+
+/// Trees that are known to exist.
+fn reaching(network: &Network, roots: &[(u32, u64)]) -> Vec<Tree> {
+    let trees = exact::trees(network, roots);
+    assert!(trees.is_some(), "a rate that cuts allow has trees");
+    trees.unwrap_or_default()
+}
+
+fn rates(
+    components: Vec<Vec<u32>>,
+    best: Option<Limit>,
+    unit: u64,
+    coarse: u64,
+    (network, fine): (Network, u64),
+    (trees, opposite): (Vec<Tree>, Vec<Option<u32>>),
+) -> Rates {
+    let factor = coarse * fine;
+    let weight: u64 = trees.iter().map(|tree| tree.weight).sum();
+    let in_units = |ratio: Ratio, factor: u64| {
+        let Ratio { num, den } = Ratio::new(unit, ratio.den * factor);
+        let Ratio { num: whole, den } = Ratio::new(ratio.num, den);
+        Ratio { num: num * whole, den }
+    };
+    Rates {
+        components,
+        best: best.map(|Limit { rate, sets, capacity }| Best {
+            rate: in_units(rate, 1),
+            sets,
+            capacity: capacity * unit,
+        }),
+        rate: in_units(Ratio::whole(weight), factor),
+        unit,
+        factor,
+        arcs: network.arcs.into_iter().map(|arc| (arc.from, arc.to, arc.capacity, arc.via)).collect(),
+        opposite,
+        trees: trees.into_iter().map(|Tree { root, weight, arcs }| OneTree { root, weight, arcs }).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_in_the_unit_of_the_question() {
+        let star = r#""nodes": 4, "terminals": 3, "arcs": [[0,3,50],[3,0,50],[1,3,50],[3,1,50],[2,3,50],[3,2,50]]"#;
+        let ask = |task: &str| -> serde_json::Value {
+            serde_json::from_str(&answer(&format!("{{{star}, \"task\": {task}}}")).unwrap()).unwrap()
+        };
+        let root = ask(r#"{"kind": "from-root", "root": 1}"#);
+        assert_eq!((&root["rate"]["num"], &root["best"]["capacity"]), (&50.into(), &50.into()));
+        let all = ask(r#"{"kind": "from-all"}"#);
+        assert_eq!(all["rate"], serde_json::json!({"num": 75, "den": 1}));
+        assert_eq!(all["best"]["rate"], serde_json::json!({"num": 25, "den": 1}));
+        let both = ask(r#"{"kind": "both-ways"}"#);
+        assert_eq!(both["rate"], serde_json::json!({"num": 75, "den": 2}));
+        assert_eq!(both["best"]["rate"], both["rate"]);
+    }
+
+    #[test]
+    fn what_is_no_question() {
+        for (request, field) in [
+            ("{", ""),
+            (r#"{"nodes": 2, "terminals": 2, "arcs": [], "task": {"kind": "from-root", "root": 2}}"#, "task.root"),
+            (r#"{"nodes": 2, "terminals": 1, "arcs": [], "task": {"kind": "cheapest", "root": 0, "costs": [], "least": []}}"#, "nodes"),
+            (r#"{"nodes": 1, "terminals": 1, "arcs": [], "task": {"kind": "multiplicative", "root": 0, "epsilon": 1}}"#, "task.epsilon"),
+        ] {
+            assert_eq!(answer(request).unwrap_err().field.join("."), field);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Networks without switches that are as good as those with them.
+//!
+//! A switch sends on what it receives, so each of its arcs inwards continues as some of its arcs outwards. Which ones is
+//! decided here: a part of an arc into a switch and of an arc out of it is *split off* as an arc that passes the switch, until the
+//! switch has no arcs left. Where a switch can send no more than it receives, that is possible without a loss for what trees from
+//! given roots have to reach (Bang-Jensen, Frank and Jackson 1995; Zhao et al., ForestColl, use it for collectives). A part may
+//! be split off as long as every set of nodes with a terminal still lets in what it needs; cuts tell how much that is.
+//!
+//! That takes many cuts, so whole switches are first tried at once, each as what a crossbar does at its fairest: every
+//! neighbour shares what it has equally among all others. It keeps trees shallow, too. If that is no loss, all is well.
+
+use crate::flow::{Flow, UNLIMITED};
+use crate::network::{Arc, Network};
+use crate::ratio::gcd;
+use std::collections::BTreeMap;
+use syncline_core::Refusal;
+
+/// A network whose nodes are all terminals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Its arcs say which switches they pass.
+    pub network: Network,
+    /// Its capacities are in units of this part of the unit before.
+    pub factor: u64,
+}
+
+/// The network without its switches, as good for trees that have these weights from these roots, if the network has them: the
+/// caller finds that out (`rate`). Where a switch may send more than it receives, some of the rate may get lost.
+///
+/// # Errors
+/// A [`Refusal`] if capacities are too fine to be counted.
+pub fn removed(network: &Network, roots: &[(u32, u64)]) -> Result<Split, Refusal> {
+    let mut state = State { network: network.clone(), factor: 1, roots: roots.to_vec() };
+    state.join_parallel();
+    // Whoever has two neighbours leaves no choice, and makes switches neighbours.
+    for switch in network.terminals..network.nodes {
+        state.pass_through(switch);
+    }
+    for switch in network.terminals..network.nodes {
+        if !state.share_equally(switch)? {
+            state.split_pairs(switch);
+        }
+    }
+    let State { network, factor, .. } = state;
+    Ok(Split { network: Network { nodes: network.terminals, ..network }, factor })
+}
+
+struct State {
+    network: Network,
+    factor: u64,
+    roots: Vec<(u32, u64)>,
+}
+
+impl State {
+    /// Arcs of equal ends and switches become one.
+    fn join_parallel(&mut self) {
+        let mut sums: BTreeMap<(u32, u32, Vec<u32>), u64> = BTreeMap::new();
+        for arc in self.network.arcs.drain(..) {
+            *sums.entry((arc.from, arc.to, arc.via)).or_default() += arc.capacity;
+        }
+        let joined = sums.into_iter().filter(|(_, capacity)| *capacity > 0);
+        self.network.arcs = joined.map(|((from, to, via), capacity)| Arc { from, to, capacity, via }).collect();
+    }
+
+    /// Numbers of the arcs into a switch and out of it.
+    fn at(&self, switch: u32) -> (Vec<usize>, Vec<usize>) {
+        let arcs = &self.network.arcs;
+        let numbers = |of: &dyn Fn(&Arc) -> u32| (0..arcs.len()).filter(|&a| of(&arcs[a]) == switch).collect();
+        (numbers(&|arc| arc.to), numbers(&|arc| arc.from))
+    }
+
+    /// A switch between two neighbours, one arc each way at most: what comes from one goes to the other.
+    fn pass_through(&mut self, switch: u32) {
+        let (into, out) = self.at(switch);
+        let arcs = &self.network.arcs;
+        let mut neighbours: Vec<u32> = into.iter().map(|&a| arcs[a].from).chain(out.iter().map(|&a| arcs[a].to)).collect();
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        if neighbours.len() > 2 || into.len() > 2 || out.len() > 2 {
+            return;
+        }
+        let pairs: Vec<(usize, usize)> =
+            into.iter().flat_map(|&a| out.iter().map(move |&b| (a, b))).filter(|&(a, b)| arcs[a].from != arcs[b].to).collect();
+        for (a, b) in pairs {
+            let carries = arcs_min(&self.network.arcs, a, b);
+            self.split(a, b, carries);
+        }
+        self.leave(switch);
+    }
+
+    /// Splits a switch so that every neighbour sends equally much to every other one, where all have equal arcs, unless that is
+    /// a loss. Returns whether the switch is done.
+    fn share_equally(&mut self, switch: u32) -> Result<bool, Refusal> {
+        let (into, out) = self.at(switch);
+        let arcs = &self.network.arcs;
+        let capacity = into.first().map_or(0, |&a| arcs[a].capacity);
+        let mut from: Vec<u32> = into.iter().map(|&a| arcs[a].from).collect();
+        let mut to: Vec<u32> = out.iter().map(|&b| arcs[b].to).collect();
+        from.sort_unstable();
+        to.sort_unstable();
+        let neighbours = from.len() as u64;
+        let distinct = from.windows(2).all(|pair| pair[0] != pair[1]);
+        if neighbours < 2 || from != to || !distinct || into.iter().chain(&out).any(|&a| arcs[a].capacity != capacity) {
+            return Ok(false);
+        }
+        let finer = (neighbours - 1) / gcd(capacity, neighbours - 1);
+        let Ok(mut network) = self.network.times(finer) else { return Ok(false) };
+        let each = capacity * finer / (neighbours - 1);
+        for &a in &into {
+            for &b in &out {
+                let (first, second) = (&self.network.arcs[a], &self.network.arcs[b]);
+                if first.from != second.to {
+                    network.arcs.push(through(first, second, switch, each));
+                }
+            }
+        }
+        for &a in into.iter().chain(&out) {
+            network.arcs[a].capacity = 0;
+        }
+        let roots = self.roots.iter().map(|&(root, weight)| (root, weight * finer)).collect();
+        let mut tried = State { network, factor: self.factor * finer, roots };
+        tried.join_parallel();
+        let good = tried.suffices();
+        if good {
+            *self = tried;
+        }
+        Ok(good)
+    }
+
+    /// Splits a switch pair by pair of its arcs, as much of each as is no loss.
+    fn split_pairs(&mut self, switch: u32) {
+        let (into, out) = self.at(switch);
+        // Neighbours of their own first: what comes back to where it came from is of no use.
+        for &b in &out {
+            for &a in &into {
+                let arcs = &self.network.arcs;
+                if arcs[a].from == arcs[b].to || arcs_min(arcs, a, b) == 0 {
+                    continue;
+                }
+                let carries = self.spare(switch, a, b);
+                self.split(a, b, carries);
+            }
+        }
+        self.leave(switch);
+    }
+
+    /// How much of a pair of arcs through a switch can be split off at most.
+    fn spare(&self, switch: u32, a: usize, b: usize) -> u64 {
+        let network = &self.network;
+        let (from, to) = (network.arcs[a].from, network.arcs[b].to);
+        let wanted = arcs_min(&network.arcs, a, b);
+        let (source, sink) = (network.nodes, network.nodes + 1);
+        let mut flow = crate::rate::of_network(network, 2);
+        for &(root, weight) in &self.roots {
+            flow.edge(source, root, weight);
+        }
+        let demand: u64 = self.roots.iter().map(|(_, weight)| weight).sum();
+        let bars: Vec<u32> = (0..network.nodes).map(|node| flow.edge(source, node, 0)).collect();
+        let goals: Vec<u32> = (0..network.nodes).map(|node| flow.edge(node, sink, 0)).collect();
+        let mut spare = wanted;
+        let mut bound = |flow: &mut Flow, outside: &[u32], inside: &[u32]| {
+            for &node in outside {
+                flow.set(bars[node as usize], UNLIMITED);
+            }
+            for &node in inside {
+                flow.set(goals[node as usize], UNLIMITED);
+            }
+            let most = flow.most(source, sink, demand + spare);
+            spare = spare.min(most.saturating_sub(demand));
+            for &node in outside {
+                flow.set(bars[node as usize], 0);
+            }
+            for &node in inside {
+                flow.set(goals[node as usize], 0);
+            }
+        };
+        // Sets that have both ends but not the switch, and sets that have the switch alone, lose what is split off.
+        if from < network.terminals || to < network.terminals {
+            bound(&mut flow, &[switch], &[from, to]);
+        } else {
+            for terminal in 0..network.terminals {
+                bound(&mut flow, &[switch], &[from, to, terminal]);
+            }
+        }
+        for terminal in (0..network.terminals).filter(|&t| t != from && t != to) {
+            bound(&mut flow, &[from, to], &[switch, terminal]);
+        }
+        spare
+    }
+
+    fn split(&mut self, a: usize, b: usize, carries: u64) {
+        if carries == 0 {
+            return;
+        }
+        let arcs = &mut self.network.arcs;
+        let switch = arcs[a].to;
+        let arc = through(&arcs[a], &arcs[b], switch, carries);
+        arcs[a].capacity -= carries;
+        arcs[b].capacity -= carries;
+        arcs.push(arc);
+    }
+
+    /// What is left at a switch leads nowhere.
+    fn leave(&mut self, switch: u32) {
+        self.network.arcs.retain(|arc| arc.from != switch && arc.to != switch);
+        self.join_parallel();
+    }
+
+    /// Whether every terminal can be reached by all that the roots send.
+    fn suffices(&self) -> bool {
+        let source = self.network.nodes;
+        let mut flow = crate::rate::of_network(&self.network, 1);
+        for &(root, weight) in &self.roots {
+            flow.edge(source, root, weight);
+        }
+        let demand: u64 = self.roots.iter().map(|(_, weight)| weight).sum();
+        (0..self.network.terminals).all(|terminal| flow.most(source, terminal, demand) == demand)
+    }
+}
+
+fn arcs_min(arcs: &[Arc], a: usize, b: usize) -> u64 {
+    arcs[a].capacity.min(arcs[b].capacity)
+}
+
+/// An arc along two others.
+fn through(first: &Arc, second: &Arc, switch: u32, capacity: u64) -> Arc {
+    let via = [&first.via[..], &[switch], &second.via[..]].concat();
+    Arc { from: first.from, to: second.to, capacity, via }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{both, star};
+    use crate::{Ratio, exact, rate};
+    use proptest::prelude::*;
+
+    /// Removes switches for the best rate from a root, and for that of all roots, and checks that it is still there.
+    fn check(network: &Network) {
+        for root in 0..network.terminals {
+            let Some(limit) = rate::from_root(network, root) else { return };
+            let best = limit.rate.num;
+            let Split { network: split, factor } = removed(network, &[(root, best)]).unwrap();
+            assert_eq!(rate::from_root(&split, root).unwrap().rate.num, best * factor);
+            assert!(exact::trees(&split, &[(root, best * factor)]).is_some());
+        }
+        let best = rate::from_all(network).unwrap().unwrap().rate;
+        let fine = network.times(best.den).unwrap();
+        let roots: Vec<(u32, u64)> = (0..network.terminals).map(|root| (root, best.num)).collect();
+        let Split { network: split, factor } = removed(&fine, &roots).unwrap();
+        assert_eq!(rate::from_all(&split).unwrap().unwrap().rate, Ratio::whole(best.num * factor));
+    }
+
+    #[test]
+    fn a_star_is_shared_equally() {
+        let Split { network, factor } = removed(&star(4, 6), &[(0, 6)]).unwrap();
+        assert_eq!((factor, network.arcs.len()), (1, 12));
+        assert!(network.arcs.iter().all(|arc| arc.capacity == 2 && arc.via == [4]));
+        check(&star(5, 3));
+    }
+
+    #[test]
+    fn servers_behind_network_cards() {
+        // Two servers with a switch for their two GPUs, each with a card on a common switch.
+        let links = [(0, 4, 6), (1, 4, 6), (2, 5, 6), (3, 5, 6), (0, 6, 1), (1, 7, 1), (2, 8, 1), (3, 9, 1)];
+        let cards = [(6, 10, 1), (7, 10, 1), (8, 10, 1), (9, 10, 1)];
+        check(&Network::new(11, 4, both(&[&links[..], &cards].concat())).unwrap());
+    }
+
+    proptest! {
+        /// On any symmetric network with switches.
+        #[test]
+        fn nothing_is_lost(terminals in 2u32..6, matrix in prop::collection::vec(0u64..5, 28)) {
+            let pairs = (0u32..8).flat_map(|a| (0..a).map(move |b| (a, b)));
+            let links: Vec<_> = pairs.zip(matrix).map(|((a, b), c)| (a, b, c)).collect();
+            check(&Network::new(8, terminals, both(&links)).unwrap());
+        }
+    }
+}
