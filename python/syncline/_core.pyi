@@ -51,6 +51,11 @@ def verify(request_json: str) -> str:
     Raises [`SpecError`] for what is no schedule, or cannot be verified.
     """
 
+def packing(request_json: str) -> str:
+    """Answers a question about the rates of a network and the trees that reach them, in JSON (the formats of
+    `crates/packing/src/request.rs`). Raises [`SpecError`] for what is no question.
+    """
+
 def describe() -> str:
     """What the engine says of itself (`Facts` in `crates/system/src/describe.rs`) as a JSON text: names, algorithms,
     tables with their columns, fields of the summary, constants. `syncline.facts` reads it.

@@ -7,8 +7,9 @@ use crate::network::Network;
 /// where it begins; `None` if not every node is reached. The network has no switches. Of equal costs the first arc is taken.
 pub fn arborescence(network: &Network, root: u32, cost: &[f64], allowed: impl Fn(usize) -> bool) -> Option<Vec<u32>> {
     let arcs = network.arcs.iter().enumerate().filter(|(number, _)| allowed(*number));
-    let arcs: Vec<Arc> =
-        arcs.map(|(number, arc)| Arc { from: arc.from, to: arc.to, cost: cost[number], above: number as u32 }).collect();
+    let arcs: Vec<Arc> = arcs
+        .map(|(number, arc)| Arc { from: arc.from, to: arc.to, cost: cost[number], above: number as u32 })
+        .collect();
     let chosen = solve(network.nodes as usize, root, &arcs)?;
     let numbers: Vec<u32> = chosen.into_iter().map(|arc| arcs[arc as usize].above).collect();
     Some(in_order(network, root, &numbers))

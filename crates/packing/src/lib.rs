@@ -12,12 +12,14 @@
 //! | [`exact`] | trees that reach the best rate | Edmonds 1973, Lovász 1976 |
 //! | [`orientation`] | arcs for trees that are used both ways | Frank 1980 |
 //! | [`cheapest`] | the arborescence of least cost | Chu and Liu 1965, Edmonds 1967 |
+//! | [`every`] | all arborescences of a small network | |
 //! | [`multiplicative`] | many trees near the best rate, quickly | Blink, section 3.2 |
 //! | [`request`] | all of that as JSON | |
 //!
 //! Everything is exact: capacities are integers, and rates are ratios of integers.
 
 pub mod cheapest;
+pub mod every;
 pub mod exact;
 pub mod flow;
 pub mod multiplicative;

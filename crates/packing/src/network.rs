@@ -163,9 +163,12 @@ impl Network {
 
 /// The refusal of capacities whose ratios need more digits than there are.
 pub fn too_fine() -> Refusal {
-    Refusal::of("arcs", "the capacities have no common unit that is large enough: what they add up to, in the unit that an \
-        exact solution needs, is more than can be counted")
-        .accepting("rates that are multiples of, say, 1 MB/s")
+    Refusal::of(
+        "arcs",
+        "the capacities have no common unit that is large enough: what they add up to, in the unit that an \
+        exact solution needs, is more than can be counted",
+    )
+    .accepting("rates that are multiples of, say, 1 MB/s")
 }
 
 /// An arborescence: arcs that lead from its root to every terminal.

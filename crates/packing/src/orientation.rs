@@ -94,10 +94,8 @@ pub fn trees(network: &Network) -> Result<Option<BothWays>, Refusal> {
 fn divided(network: &Network, opposite: &[Option<u32>], total: u64, root: u32) -> Network {
     let entering = least_entering(network, opposite, total);
     let nodes = network.nodes;
-    let pairs: Vec<(u32, u32)> = (0u32..)
-        .zip(opposite)
-        .filter_map(|(a, b)| b.filter(|&b| a < b).map(|b| (a, b)))
-        .collect();
+    let pairs: Vec<(u32, u32)> =
+        (0u32..).zip(opposite).filter_map(|(a, b)| b.filter(|&b| a < b).map(|b| (a, b))).collect();
     let (source, sink) = (nodes + pairs.len() as u32, nodes + pairs.len() as u32 + 1);
     let mut flow = Flow::new(sink as usize + 1);
     let mut forth = Vec::new();
@@ -179,7 +177,8 @@ mod tests {
                 assert!(has[from] && !has[to]);
                 has[to] = true;
                 for used in [arc, found.opposite[arc as usize].unwrap()] {
-                    left[used as usize] = left[used as usize].checked_sub(tree.weight).expect("an arc carries too much");
+                    left[used as usize] =
+                        left[used as usize].checked_sub(tree.weight).expect("an arc carries too much");
                 }
             }
             assert!(!has.contains(&false));

@@ -24,7 +24,7 @@ use syncline_core::Refusal;
 pub struct Limit {
     /// The rate, in the unit of the network.
     pub rate: Ratio,
-    /// One set, or for trees that are used both ways several disjoint ones. Terminals only come with the last of these.
+    /// One set, or several disjoint ones; of the latter the terminals only.
     pub sets: Vec<Vec<u32>>,
     /// What enters all of them.
     pub capacity: u64,
@@ -58,8 +58,7 @@ pub fn from_all(network: &Network) -> Result<Option<Limit>, Refusal> {
     let Some((worst, &capacity)) = into[..terminals as usize].iter().enumerate().min_by_key(|(_, sum)| **sum) else {
         return Ok(None);
     };
-    let mut limit =
-        Limit { rate: Ratio::new(capacity, terminals - 1), sets: vec![vec![worst as u32]], capacity };
+    let mut limit = Limit { rate: Ratio::new(capacity, terminals - 1), sets: vec![vec![worst as u32]], capacity };
     while limit.rate.num > 0 {
         let Ratio { num, den } = limit.rate;
         countable(network, den, u128::from(num) * u128::from(terminals))?;
@@ -93,8 +92,8 @@ pub fn both_ways(network: &Network) -> Result<Option<Limit>, Refusal> {
     let singles: Vec<Vec<u32>> = (0..network.terminals).map(|t| vec![t]).collect();
     let capacity = network.into_nodes()[..network.terminals as usize].iter().sum();
     let mut limit = over(singles, capacity);
-    while let Some((sets, capacity)) = worse(network, limit.rate)? {
-        limit = over(sets, capacity);
+    while let Some(worse) = worse(network, limit.rate)? {
+        limit = worse;
     }
     Ok(Some(limit))
 }
@@ -104,9 +103,8 @@ fn over(sets: Vec<Vec<u32>>, capacity: u64) -> Limit {
     Limit { rate: Ratio::new(capacity, 2 * (sets.len() as u64 - 1)), sets, capacity }
 }
 
-/// Sets whose bound is below a rate, with what enters them, if there are any: those of least sum of capacities, less twice the
-/// rate for each.
-fn worse(network: &Network, rate: Ratio) -> Result<Option<(Vec<Vec<u32>>, u64)>, Refusal> {
+/// The bound of sets that is below a rate, if there are any: those of least sum of capacities, less twice the rate for each.
+fn worse(network: &Network, rate: Ratio) -> Result<Option<Limit>, Refusal> {
     let Ratio { num, den } = rate;
     let terminals = network.terminals as usize;
     countable(network, den, 2 * u128::from(num) * terminals as u128)?;
@@ -145,7 +143,7 @@ fn worse(network: &Network, rate: Ratio) -> Result<Option<(Vec<Vec<u32>>, u64)>,
     }
     sets.retain(|set| !set.is_empty());
     let entering = (total + each * sets.len() as i64) as u64 / den;
-    Ok(Some((sets, entering)))
+    Ok(Some(over(sets, entering)))
 }
 
 /// Capacity of the arcs that enter a set of nodes.

@@ -2,9 +2,9 @@
 //! weights of trees and capacities of the network without switches are in `unit / factor` of it.
 
 use crate::network::{Arc, Network, Tree};
-use crate::ratio::Ratio;
 use crate::rate::{self, Limit};
-use crate::{cheapest, exact, multiplicative, orientation, switches};
+use crate::ratio::Ratio;
+use crate::{cheapest, every, exact, multiplicative, orientation, switches};
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
 
@@ -26,24 +26,17 @@ struct Request {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum Task {
     /// The best rate from a root, and trees that reach it.
-    FromRoot {
-        root: u32,
-    },
+    FromRoot { root: u32 },
     /// The same from all roots at once.
     FromAll {},
     /// The same of trees that are used both ways.
     BothWays {},
     /// Trees near the best rate from a root, by multiplicative weights.
-    Multiplicative {
-        root: u32,
-        epsilon: f64,
-    },
+    Multiplicative { root: u32, epsilon: f64 },
     /// The cheapest tree from a root whose arcs have at least a capacity, for each of several capacities.
-    Cheapest {
-        root: u32,
-        costs: Vec<f64>,
-        least: Vec<u64>,
-    },
+    Cheapest { root: u32, costs: Vec<f64>, least: Vec<u64> },
+    /// Every tree from a root, if there are no more than so many.
+    Every { root: u32, most: usize },
 }
 
 /// A rate with its trees.
@@ -94,6 +87,12 @@ struct Cheap {
     trees: Vec<Option<Vec<u32>>>,
 }
 
+#[derive(Serialize)]
+struct All {
+    /// Arcs of every tree; none if there are too many.
+    trees: Option<Vec<Vec<u32>>>,
+}
+
 /// Answers a request in JSON with an answer in JSON.
 ///
 /// # Errors
@@ -127,6 +126,11 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
             };
             as_text(&Cheap { trees: least.iter().map(tree).collect() })
         }
+        Task::Every { root, most } => {
+            let root = inside(root, request.terminals)?;
+            without_switches(&network)?;
+            as_text(&All { trees: every::arborescences(&network, root, most) })
+        }
     }
 }
 
@@ -138,11 +142,16 @@ fn inside(root: u32, terminals: u32) -> Result<u32, Refusal> {
     if root < terminals {
         return Ok(root);
     }
-    Err(Refusal::of("task.root", format!("{root} of {terminals} terminals")).accepting(format!("0 to {}", terminals - 1)))
+    Err(Refusal::of("task.root", format!("{root} of {terminals} terminals"))
+        .accepting(format!("0 to {}", terminals - 1)))
 }
 
 fn without_switches(network: &Network) -> Result<(), Refusal> {
-    if network.is_without_switches() { Ok(()) } else { Err(Refusal::of("nodes", "this is asked of networks without switches")) }
+    if network.is_without_switches() {
+        Ok(())
+    } else {
+        Err(Refusal::of("nodes", "this is asked of networks without switches"))
+    }
 }
 
 fn from_root(network: Network, root: u32) -> Result<Rates, Refusal> {
@@ -249,8 +258,14 @@ mod tests {
         for (request, field) in [
             ("{", ""),
             (r#"{"nodes": 2, "terminals": 2, "arcs": [], "task": {"kind": "from-root", "root": 2}}"#, "task.root"),
-            (r#"{"nodes": 2, "terminals": 1, "arcs": [], "task": {"kind": "cheapest", "root": 0, "costs": [], "least": []}}"#, "nodes"),
-            (r#"{"nodes": 1, "terminals": 1, "arcs": [], "task": {"kind": "multiplicative", "root": 0, "epsilon": 1}}"#, "task.epsilon"),
+            (
+                r#"{"nodes": 2, "terminals": 1, "arcs": [], "task": {"kind": "cheapest", "root": 0, "costs": [], "least": []}}"#,
+                "nodes",
+            ),
+            (
+                r#"{"nodes": 1, "terminals": 1, "arcs": [], "task": {"kind": "multiplicative", "root": 0, "epsilon": 1}}"#,
+                "task.epsilon",
+            ),
         ] {
             assert_eq!(answer(request).unwrap_err().field.join("."), field);
         }

@@ -73,14 +73,18 @@ impl State {
     fn pass_through(&mut self, switch: u32) {
         let (into, out) = self.at(switch);
         let arcs = &self.network.arcs;
-        let mut neighbours: Vec<u32> = into.iter().map(|&a| arcs[a].from).chain(out.iter().map(|&a| arcs[a].to)).collect();
+        let mut neighbours: Vec<u32> =
+            into.iter().map(|&a| arcs[a].from).chain(out.iter().map(|&a| arcs[a].to)).collect();
         neighbours.sort_unstable();
         neighbours.dedup();
         if neighbours.len() > 2 || into.len() > 2 || out.len() > 2 {
             return;
         }
-        let pairs: Vec<(usize, usize)> =
-            into.iter().flat_map(|&a| out.iter().map(move |&b| (a, b))).filter(|&(a, b)| arcs[a].from != arcs[b].to).collect();
+        let pairs: Vec<(usize, usize)> = into
+            .iter()
+            .flat_map(|&a| out.iter().map(move |&b| (a, b)))
+            .filter(|&(a, b)| arcs[a].from != arcs[b].to)
+            .collect();
         for (a, b) in pairs {
             let carries = arcs_min(&self.network.arcs, a, b);
             self.split(a, b, carries);

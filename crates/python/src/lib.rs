@@ -73,6 +73,12 @@ fn verify(py: Python<'_>, request_json: &str) -> PyResult<String> {
     guarded(py, || syncline_collective::request::verify_json(request_json))?.map_err(|refusals| refused(&refusals))
 }
 
+/// Answers a question about rates and trees in a JSON text, in JSON.
+#[pyfunction]
+fn packing(py: Python<'_>, request_json: &str) -> PyResult<String> {
+    guarded(py, || syncline_packing::request::answer(request_json))?.map_err(|refusal| refused(&[refusal]))
+}
+
 /// What the engine says of itself, in JSON: names, algorithms, tables with their columns, fields of the summary, constants.
 #[pyfunction]
 fn describe() -> PyResult<String> {
@@ -186,6 +192,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(export_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
+    module.add_function(wrap_pyfunction!(packing, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;

@@ -26,6 +26,7 @@ from syncline.cli import (
     study,
     sweep,
     topology,
+    trees,
     usage,
     verify,
 )
@@ -43,6 +44,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
   syncline reproduce ace                            compares with published figures
+  syncline trees --machine dgx1v --gpus 1,4,5,6     the best rate of an allocation, and trees that reach it
   syncline verify examples/plans/ring4.xml          checks a collective schedule
   syncline export all-reduce --algorithm ring --ranks 8   writes an algorithm down, as a plan or as MSCCL XML
 
@@ -64,6 +66,7 @@ app.command("collective")(collective.collective)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
+app.command("trees")(trees.trees)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
 app.command("report")(inspect.report)

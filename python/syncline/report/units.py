@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+LARGEST = 1e300
+"""What can be drawn."""
 MISSING = "\N{EN DASH}"
 PS_PER_S = 10**12
 
@@ -108,10 +109,11 @@ def significant(value: float, digits: int) -> float:
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or nothing: results may lack a key, and tables may hold nulls."""
+    """A number that can be drawn, or nothing: results may lack a key, and tables may hold nulls."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) else None
+    # Axes reach beyond what they show, and must be finite as well.
+    return float(value) if abs(value) <= LARGEST else None
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:

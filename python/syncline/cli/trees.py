@@ -1,0 +1,275 @@
+"""`syncline trees`: the best rate of a collective on a machine, and spanning trees that reach it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from syncline.cli import options, topology
+
+if TYPE_CHECKING:
+    from syncline.fabric.graph import Graph
+    from syncline.trees.choice import Chosen
+    from syncline.trees.packing import Packing
+    from syncline.trees.question import Question
+
+FORMATS = ("json", "plan")
+
+
+def trees(
+    machine: topology.Machine = None,
+    topology_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A file instead of a machine: NCCL XML, nvidia-smi topo, .topo, YAML."),
+    ] = None,
+    gpus: topology.Gpus = None,
+    collective: Annotated[
+        str,
+        typer.Option(metavar="KIND", help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce."),
+    ] = "broadcast",
+    root: Annotated[
+        int | None,
+        typer.Option(metavar="GPU", help="The GPU that data comes from or goes to; if not given, the first one."),
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(metavar="GOAL", help="time: fastest for --size; trees: as few as possible; depth: shallowest."),
+    ] = "time",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="The vector that trees are chosen for.")] = "100MB",
+    links: Annotated[
+        str,
+        typer.Option(metavar="LINKS", help="nvlink, or all; auto: nvlink within a machine, all in a cluster."),
+    ] = "auto",
+    threshold: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%.")
+    ] = None,
+    format_: Annotated[
+        str,
+        typer.Option("--format", metavar="FORMAT", help="json: a document; plan: what syncline collective --plan runs."),
+    ] = "json",
+    output: Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Write the plan into this file.")] = None,
+    json: options.AsJson = False,
+) -> int:
+    """Find the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
+
+    \b
+      syncline trees --machine dgx1v --gpus 1,4,5,6
+      syncline trees --machine dgx1v --collective all-reduce --json
+      syncline trees --machine dgx2 --collective all-gather
+      syncline trees --machine dgx1v --objective trees
+      syncline trees --topology-file links.yaml --gpus 0-3 --root 2
+      syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
+
+    Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
+    certificate proves: it names sets of GPUs and what the links into them carry.
+    """
+    from syncline.errors import InputError
+
+    began = time.monotonic()
+    graph = _graph(machine, topology_file)
+    chosen_gpus = topology.allocated(graph, gpus)
+    kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
+    problems += _format_problems(format_, output, json)
+    if root is not None and root not in chosen_gpus:
+        problems += _root_problem(root, chosen_gpus)
+    if problems:
+        raise InputError(problems)
+    from syncline.trees import choice, packing, question
+
+    asked = question.asked(graph, chosen_gpus, over)
+    packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
+    chosen = choice.of(packed, goal, bytes_, share)
+    if format_ == "plan":
+        return _write_plan(graph, asked, packed, chosen, bytes_, output)
+    document = _document(graph, asked, packed, chosen, goal, bytes_)
+    document["cost"] = {"wall_time_s": time.monotonic() - began}
+    _print(document, json=json)
+    return 0
+
+
+def _graph(machine: str | None, file: str | None) -> Graph:
+    from syncline import inputs
+    from syncline.errors import command_line
+    from syncline.fabric import files
+
+    if (machine is None) == (file is None):
+        message = "no machine is given" if machine is None else "a machine and --topology-file exclude each other"
+        raise command_line("--machine", machine, message, "--machine M or --topology-file FILE")
+    return topology.machine_named(machine).graph() if machine is not None else files.load(inputs.given(file or ""))
+
+
+def _checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
+    """The values of options, and what is wrong with them."""
+    from syncline import quantities
+    from syncline.errors import command_line
+    from syncline.trees import choice, packing, question
+
+    problems: list[Any] = []
+    for flag, value, accepted in (
+        ("--collective", collective, tuple(packing.TASKS)),
+        ("--objective", objective, choice.OBJECTIVES),
+        ("--links", links, question.LINKS),
+    ):
+        if value not in accepted:
+            problems += command_line(flag, value, f"this is no known {flag[2:]}", ", ".join(accepted)).problems
+    bytes_, share = 0, Fraction(0)
+    try:
+        bytes_ = quantities.size(size)
+    except quantities.QuantityError as error:
+        problems += command_line("--size", size, error.message, error.accepted).problems
+    try:
+        share = Fraction(0) if threshold is None else quantities.share(threshold)
+        if share == 1:
+            raise quantities.QuantityError("nothing would be left of the rate", "a percentage below 100%")
+    except quantities.QuantityError as error:
+        problems += command_line("--threshold", threshold, error.message, error.accepted).problems
+    if threshold is not None and objective != "trees":
+        message = "only fewer trees are worth a loss of rate"
+        problems += command_line("--threshold", threshold, message, "--objective trees beside it").problems
+    return collective, objective, links, bytes_, float(share), problems
+
+
+def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]:
+    from syncline.errors import command_line
+
+    if format_ not in FORMATS:
+        return list(command_line("--format", format_, "this is no known format", ", ".join(FORMATS)).problems)
+    if output is not None and format_ != "plan":
+        return list(command_line("-o", str(output), "only a plan is written into a file", "--format plan").problems)
+    if json and format_ == "plan":
+        return list(command_line("--json", None, "a plan is no document of results", "--format json").problems)
+    return []
+
+
+def _root_problem(root: int, gpus: tuple[int, ...]) -> list[Any]:
+    from syncline.errors import command_line
+    from syncline.fabric import allocation
+
+    message = f"GPU {root} does not take part"
+    return list(command_line("--root", str(root), message, f"one of {allocation.canonical(gpus)}").problems)
+
+
+def _write_plan(
+    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, size: int, output: Path | None
+) -> int:
+    from syncline.errors import command_line
+    from syncline.schedules import plan_form
+    from syncline.trees import choice, plan
+
+    if packed.collective in ("gather", "scatter"):
+        kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
+        raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
+    if not chosen.trees:
+        message = "there are no trees: not all GPUs reach each other, or there is only one"
+        raise command_line("--gpus", None, message, "GPUs that the links connect (--links all takes PCIe, too)")
+    depth = max(tree.depth(packed.arcs) for tree in chosen.trees)
+    slices = choice.slices(depth, float(packed.rate), size)
+    name = f"trees of {graph.name}"
+    text = plan_form.dumps(plan.form(graph, asked, packed, chosen.trees, slices, name))
+    if output is None:
+        print(text, end="")
+        return 0
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise command_line("-o", str(output), f"this cannot be written: {error.strerror or error}") from None
+    print(f"plan: {output}", file=sys.stderr)
+    return 0
+
+
+def _document(
+    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, objective: str, size: int
+) -> dict[str, Any]:
+    from syncline import __version__, results
+    from syncline.trees import choice
+
+    unit = asked.link_unit
+    gpu = asked.gpus
+    rate = sum(tree.weight for tree in chosen.trees)
+    warnings = list(graph.warnings)
+    if len(packed.components) > 1:
+        others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
+        warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
+    if packed.best_rate > packed.rate and len(packed.components) == 1:
+        warnings.append(
+            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than they receive"
+        )
+    bound = packed.bound
+    return {
+        "schema_version": results.SCHEMA_VERSION,
+        "version": __version__,
+        "status": "complete",
+        "machine": graph.name,
+        "gpus": list(gpu),
+        "collective": packed.collective,
+        "links": asked.links,
+        "objective": objective,
+        "link_unit_bytes_per_s": unit,
+        "rate_links": float(rate / unit),
+        "optimal_rate_links": float(packed.best_rate / unit),
+        "rate_bytes_per_s": float(rate),
+        "predicted_time_s": choice.seconds(chosen.trees, packed.arcs, size) if chosen.trees else None,
+        "size_bytes": size,
+        "fewest_possible": chosen.at_least,
+        "trees": [
+            {
+                "root": gpu[tree.root],
+                "weight": float(tree.weight / unit),
+                "edges": [[gpu[packed.arcs[arc].src], gpu[packed.arcs[arc].dst]] for arc in tree.arcs],
+                "depth": tree.depth(packed.arcs),
+                "via": [[graph.nodes[asked.nodes[node]].name for node in packed.arcs[arc].via] for arc in tree.arcs],
+            }
+            for tree in chosen.trees
+        ],
+        "components": [[gpu[place] for place in group] for group in packed.components],
+        "certificate": None
+        if bound is None
+        else {
+            "sets": [[graph.nodes[asked.nodes[node]].name for node in nodes] for nodes in bound.sets],
+            "capacity_links": float(bound.capacity / unit),
+            "rate_links": float(packed.best_rate / unit),
+        },
+        "assumptions": list(graph.assumptions),
+        "warnings": warnings,
+    }
+
+
+def _print(document: dict[str, Any], *, json: bool) -> None:
+    from syncline import results
+
+    if json:
+        print(results.dumps(document))
+        return
+    from syncline import text_units
+    from syncline.cli import tables
+
+    rate = text_units.bandwidth(document["rate_bytes_per_s"])
+    pairs = [
+        ("rate", f"{document['rate_links']:g} links of {text_units.bandwidth(document['link_unit_bytes_per_s'])} ({rate})"),
+        ("no more than", f"{document['optimal_rate_links']:g} links"),
+        ("limited by", _limit(document["certificate"])),
+    ]
+    if document["fewest_possible"]:
+        pairs.append(("trees", f"{len(document['trees'])}; at least {document['fewest_possible']} at this rate"))
+    gpus = ", ".join(map(str, document["gpus"]))
+    tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
+    for tree in document["trees"]:
+        edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
+        print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
+    for warning in document["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+def _limit(certificate: dict[str, Any] | None) -> str:
+    """The certificate in words."""
+    if certificate is None:
+        return "nothing: there is one GPU"
+    capacity = f"{certificate['capacity_links']:g} links"
+    if len(certificate["sets"]) == 1:
+        return f"{capacity} across the border of {', '.join(certificate['sets'][0])}"
+    return f"{capacity} into {len(certificate['sets'])} sets of GPUs"

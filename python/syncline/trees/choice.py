@@ -1,0 +1,66 @@
+"""Which trees to take: few ones, shallow ones, or those that are predicted to be fastest for a size.
+
+Data goes along a tree in slices, one behind the other: with `k` of them, a tree of depth `d` takes the time of `k + d - 1`
+slices (Blink, section 4.2.1 and Fig. 11). A slice takes the time of its bytes and an overhead `a`. All trees end at the
+same time when each has bytes in proportion to its weight; with the best number of slices
+
+    T = S/W + (d - 1) a + 2 sqrt((d - 1) a S/W)
+
+where `S` is the size, `W` the rate of all trees and `d` the largest depth. So deep trees cost time when the size is small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from syncline.trees import fewest
+from syncline.trees.packing import TASKS, Arc, Packing, Tree
+
+Objective: TypeAlias = Literal["time", "trees", "depth"]
+
+OBJECTIVES: Final[tuple[Objective, ...]] = ("time", "trees", "depth")
+OVERHEAD_S: Final = 5e-6
+"""What a slice takes beside its bytes: the commands that copy it and say that it is there (section 4.2.1 counts at least
+three); an assumption, for the choice of trees only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Trees, and how many there have to be."""
+
+    trees: tuple[Tree, ...]
+    at_least: int | None
+    """No choice of the same rate has fewer trees; None where that was not found out."""
+
+
+def seconds(trees: Sequence[Tree], arcs: tuple[Arc, ...], size: int) -> float:
+    """The predicted time of so many bytes."""
+    rate = float(sum(tree.weight for tree in trees))
+    deeper = max(tree.depth(arcs) for tree in trees) - 1
+    carried = size / rate
+    return carried + deeper * OVERHEAD_S + 2 * math.sqrt(deeper * OVERHEAD_S * carried)
+
+
+def slices(tree_depth: int, rate: float, size: int) -> int:
+    """The number of slices that is best by the formula, for trees that carry so much together."""
+    return max(1, round(math.sqrt(max(tree_depth - 1, 0) * size / rate / OVERHEAD_S)))
+
+
+def of(packing: Packing, objective: Objective, size: int, threshold: float = 0.0) -> Chosen:
+    """The trees for an objective. Of collectives from all roots at once, and of all-reduces, the trees of each root are those
+    that the engine found.
+    """
+    if not packing.trees or TASKS[packing.collective] != "from-root":
+        return Chosen(packing.trees, None)
+    nodes, root = sum(map(len, packing.components)), packing.trees[0].root
+    few = fewest.of(packing.arcs, nodes, root, packing.trees, threshold)
+    if objective == "trees":
+        return Chosen(few.trees, few.at_least)
+    shallow = fewest.shallowest(packing.arcs, nodes, root, packing.trees)
+    if objective == "depth":
+        return Chosen(shallow.trees, few.at_least)
+    best = min((few.trees, shallow.trees), key=lambda trees: (seconds(trees, packing.arcs, size), len(trees)))
+    return Chosen(best, few.at_least)
