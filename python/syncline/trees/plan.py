@@ -5,6 +5,10 @@ Every tree has a part of the vector, in proportion to its weight, and sends it i
 the first child, and one for each further child that waits for it. Where a tree is used both ways, a rank adds what its children
 send, in their order, and sends the sum on.
 
+*Links that several trees share* carry a slice of each in turn, since all that a rank sends to another one is one queue. With a
+queue for each tree, the network would give them equal shares, whatever their weights are, and the lighter ones would leave gaps
+(section 4.2.2 makes the same of CUDA streams): 70.9 instead of 85.2 GB/s for an all-reduce on all of a DGX-1V.
+
 GPUs may have several links to each other, and a message takes one. So trees that take more than one link are cut into
 pieces that each take one link of every arc.
 """
@@ -81,7 +85,7 @@ def form(graph: Graph, question: Question, packing: Packing, trees: Sequence[Tre
             if downwards:
                 part.send_down(rank, turned=upwards)
     loops = [[[{"times": slices, "steps": steps}] for steps in rank if steps] for rank in threads.threads]
-    program = {"collective": NAMES[collective], "blocks": blocks, "one_by_one": True, "ranks": loops}
+    program = {"collective": NAMES[collective], "blocks": blocks, "one_by_one": True, "queues": 1, "ranks": loops}
     return {
         "format": "syncline-plan",
         "version": 2,
