@@ -40,7 +40,7 @@ Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU 
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        metavar="ideal|baseline|ace|switch-offload", help="The endpoint model: what a message costs at an NPU."
+        metavar="ideal|baseline|ace|switch-offload|streams", help="The endpoint model: what a message costs at an NPU."
     ),
 ]
 Algorithm = Annotated[
