@@ -1,4 +1,4 @@
-"""How many chunks a pipeline of streams has: in closed form, and by trial as Blink finds it (MLSys 2020, section 4.2.1)."""
+"""How many chunks a pipeline of streams has: in closed form, and by trial as Blink does it (MLSys 2020, 4.2.1)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ STEADY: Final = 0.01
 def best_chunks(fill_s: float, overhead_s: float, most: int = 65_536) -> int:
     """The number of chunks with which a pipeline takes the least time.
 
-    With `c` chunks it takes `T(c) = T0 + c * overhead + fill / c`: `overhead` is what each chunk costs the slowest stage
-    beside its bytes, and `fill` what all bytes would take on the way of the first chunk before the slowest stage has it, and
-    after. Along a chain of `g` GPUs that forward `S` bytes over links of rate `R`, `fill` is `(g - 2) S / R`.
+    With `c` chunks it takes `T(c) = T0 + c * overhead + fill / c`: `overhead` is what each chunk costs the slowest
+    stage beside its bytes, and `fill` what all bytes would take on the way of the first chunk to the slowest stage,
+    and of the last one from there. Along a chain of `g` GPUs that forward `S` bytes over links of rate `R`, `fill` is
+    `(g - 2) S / R`.
     """
     if fill_s <= 0:
         return 1
@@ -45,14 +46,13 @@ def miad(
     factor: int = 2,
     step: int = MB,
     largest: int | None = None,
-    steady: float = STEADY,
 ) -> list[Trial]:
     """Multiple increase, additive decrease: the chunk sizes of iterations until throughput is steady.
 
-    `measure` gives the throughput with chunks of so many bytes. The size is multiplied by `factor` as long as that rises, and
-    lowered by `step` once it has fallen, as long as that raises it again. It ends when a change of the size changes the
-    throughput by less than a share of `steady`, or lowers it after a step down. `largest` is where a larger chunk is none:
-    the size of all data.
+    `measure` gives the throughput with chunks of so many bytes. The size is multiplied by `factor` as long as that
+    rises, and lowered by `step` once it has fallen, as long as that raises it again. It ends when a change of the size
+    changes the throughput by less than a share of `STEADY`, or a step down lowers it. `largest` is the size of all
+    data, since no chunk is larger.
     """
     if start <= 0 or factor < 2 or step <= 0:
         raise ValueError("start and step are positive, and factor is at least 2")
@@ -62,14 +62,16 @@ def miad(
         chunk = before.chunk * factor if largest is None else min(before.chunk * factor, largest)
         history.append(Trial(chunk, measure(chunk)))
         gain = history[-1].throughput / before.throughput - 1
-        if abs(gain) < steady:
+        if abs(gain) < STEADY:
             return history
         if gain < 0:
             break
+    else:
+        return history
     while history[-1].chunk > step:
         before = history[-1]
         history.append(Trial(before.chunk - step, measure(before.chunk - step)))
-        if history[-1].throughput < before.throughput * (1 + steady):
+        if history[-1].throughput < before.throughput * (1 + STEADY):
             break
     return history
 

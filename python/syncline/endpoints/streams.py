@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from syncline.schema.npu import Npu
 
 COMMAND_PS: Final = 12_500_000
-"""A command in a stream, of which nobody publishes the cost: fitted on the one throughput of forwarding along eight GPUs
+"""A command in a stream, of which nobody publishes the cost: fitted on one throughput, of forwarding along eight GPUs
 (Blink, A.1.1; `reproduce/blink.py`)."""
 COPY_COMMANDS: Final = 3
-"""Commands of a chunk at its sender, at least (Blink, section 4.2.1): the copy, an event, and a wait for the receiver."""
+"""Commands of a chunk at its sender, at least (Blink, section 4.2.1): the copy, an event, and a wait for one."""
 KERNEL_COMMANDS: Final = 2
 """The wait for the event that a chunk has arrived, and the launch."""
 REDUCE_RATE: Final = 300_000_000_000
@@ -45,8 +45,8 @@ class StreamsEndpoint(EndpointSection):
     start_latency: TimeOrZero = 0
     """From the call of a collective on an NPU until its first command there; once, however many chunks it has."""
     sharing: Literal["fair", "delayed"] = "fair"
-    """How streams share a link: chunk by chunk (`fair`), or so that a chunk which finds another stream of its NPU at a copy
-    over the same link is delayed by a random time (`delayed`)."""
+    """How streams share a link: chunk by chunk (`fair`), or so that a chunk which finds another stream of its NPU at a
+    copy over the same link is delayed by a random time (`delayed`)."""
     delay: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 1.0
     """With delayed sharing, the longest delay of a chunk, in multiples of its time on the link; thousandths count."""
 

@@ -1,8 +1,8 @@
 """Micro-benchmarks of Blink (MLSys 2020) on a DGX-1V, simulated with streams.
 
-One constant is fitted: what a command in a stream takes, on the throughput of forwarding 1000 MB along eight GPUs. The rate
-of a link (94 % of 25 GB/s) and that of reductions (a third of 900 GB/s) are those of the hardware, and the number of chunks
-is the one that is best in closed form for the size of each run (`chunking.best_chunks`).
+One constant is fitted: what a command in a stream takes, on the throughput of forwarding 1000 MB along eight GPUs. The
+rates of a link (94 % of 25 GB/s) and of reductions (a third of 900 GB/s) are those of the hardware, and the number of
+chunks is the one that is best in closed form for the size of each run (`chunking.best_chunks`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Blink:
         return float(self.runs.result(run).summary["total_ps"] / PS_PER_S)
 
     def chunks(self, variant: str, size: int) -> int:
-        """The number of chunks that is best in closed form, for a chain (or two that meet) with its depth in its name."""
+        """The number of chunks that is best in closed form, for a chain with its depth in its name, or for MCA."""
         experiment = self.runs.variant(Run(MICRO, variant)).experiment
         streams = experiment.endpoint
         assert isinstance(streams, StreamsEndpoint)

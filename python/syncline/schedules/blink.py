@@ -2,12 +2,12 @@
 
 `collective.loops` says over how many chunks a run of one pipelines. Each is a collective that can be verified and run:
 
-* *forward* along a chain is a broadcast from its first GPU, *reduce+forward* a reduce to its last one, *reduce-broadcast*
-  an all-reduce, up the chain and down again. (In Fig. 23 the last GPU of a reduce+forward has no data of its own; as the
-  root of a reduce it has, so that it runs a kernel for each chunk where it would wait for an event.)
+* *forward* along a chain is a broadcast from its first GPU, *reduce+forward* a reduce to its last one,
+  *reduce-broadcast* an all-reduce, up the chain and down again. (In Fig. 23 the last GPU of a reduce+forward has no
+  data of its own. As the root of a reduce it has, and runs a kernel for each chunk where it would wait for an event.)
 * *MCA*: two chains of three that reduce towards the same GPU are a reduce to the GPU in the middle of five.
-* *fan-in* is a gather or a reduce, *fan-out* a broadcast, through a GPU in between. The GPU that is fanned in to has data of
-  its own in either.
+* *fan-in* is a gather or a reduce, *fan-out* a broadcast, through a GPU in between. In a fan-in, that GPU has data of
+  its own.
 
 MIMO, whose two chains have different data and different ends, is none: it is two reductions side by side, of two
 communicators that share the GPU in the middle, and so is a graph (`mimo`).
@@ -178,22 +178,31 @@ def _plan(
     sizes: Mapping[int, tuple[int, int, int]] | None = None,
 ) -> Plan:
     """A schedule in place, of one chunk unless ranks have other sizes of input, output and scratch."""
-    rooted = {} if root is None else {"root": root}
     for blocks in ranks:
         for made in (made for block in blocks for made in block["steps"]):
             on = made.get("depends_on")
             if on is not None:
                 blocks[on["thread_block"]]["steps"][on["step"]]["has_dependents"] = True
-    of = {rank: (1, 1, 0) for rank in range(len(ranks))} if sizes is None else sizes
-    buffers = {
-        rank: dict(zip(("input_chunks", "output_chunks", "scratch_chunks"), of[rank], strict=True)) for rank in of
-    }
-    plan: dict[str, Any] = {
-        **{"format": FORMAT, "version": VERSION, "name": name, "collective": collective, "in_place": True, **rooted},
-        "protocol": "Simple",
-        "ranks": [Rank(id=rank, **buffers[rank], thread_blocks=blocks) for rank, blocks in enumerate(ranks)],
-    }
-    return plan  # type: ignore[return-value]
+    of = sizes or {}
+
+    def rank_of(number: int, blocks: list[ThreadBlock]) -> Rank:
+        given, made, scratch = of.get(number, (1, 1, 0))
+        return Rank(
+            id=number, input_chunks=given, output_chunks=made, scratch_chunks=scratch, thread_blocks=list(blocks)
+        )
+
+    plan = Plan(
+        format=FORMAT,
+        version=VERSION,
+        name=name,
+        collective=collective,
+        in_place=True,
+        protocol="Simple",
+        ranks=[rank_of(number, blocks) for number, blocks in enumerate(ranks)],
+    )
+    if root is not None:
+        plan["root"] = root
+    return plan
 
 
 def write(folder: Path = FOLDER) -> None:
