@@ -77,11 +77,10 @@ class TestMicroBenchmarks:
 
     def test_what_is_fanned_in_leaves_at_the_rate_of_the_link(self) -> None:
         """The data of the root, which is a share of the vector, goes nowhere; reductions cost 1 to 2 GB/s (A.1.2)."""
-        for sources in (1, 2, 3):
-            moved = 1000e6 * (sources + 1) / (sources + 2)
-            forward, reduced = self.throughput(f"Fan-in {sources}", moved), self.throughput(f"Fan-in reduce {sources}")
-            assert 22 < forward < 23.5
-            assert 1 < forward - reduced < 3
+        moved = 1000e6 * 4 / 5  # that of three sources and of the GPU in between
+        forward, reduced = self.throughput("Fan-in 3", moved), self.throughput("Fan-in reduce 3")
+        assert 22 < forward < 23.5
+        assert 1 < forward - reduced < 3
 
     def test_what_is_fanned_out_takes_as_long_to_one_as_to_three(self) -> None:
         assert self.throughput("Fan-out 1") == self.throughput("Fan-out 3") > 22
@@ -105,7 +104,7 @@ class TestMicroBenchmarks:
 
     def test_the_closed_form_finds_the_best_chunks(self) -> None:
         micro = Blink(Runs())
-        for name in ("Forward 4", "Reduce 8", "All-reduce 4", "MCA"):
+        for name in ("Forward 4", "Reduce 8", "All-reduce 3", "MCA"):
             best = micro.chunks(name, 500 * MB)
             times = {chunks: micro.seconds(name, 500 * MB, chunks) for chunks in range(best - 6, best + 7, 3)}
             assert min(times.values()) > times[best] * (1 - 1e-4), (name, times)
