@@ -188,8 +188,9 @@ MOST_EVENTS: Final = 300_000
 BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
     "training.strategy": lambda experiment: experiment.strategy,
     "endpoint.transit": lambda experiment: experiment.transit,
+    "endpoint.sharing": lambda experiment: getattr(experiment.endpoint, "sharing", ""),
 }
-"""Fields whose default is worked out; what is given may be the same."""
+"""Fields whose default is worked out, or that an experiment here gives; what is given may be the same."""
 KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text", "collective"})
 """What tells experiments of this test apart."""
 
