@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.command import Ended
 from syncline import studies
 from syncline.chunking import MB, Trial, best_chunks, miad, steady_from
+from syncline.endpoints import StreamsEndpoint
 from syncline.reproduce.blink import MICRO, SIZES, Blink
 from syncline.reproduce.runs import Run, Runs
 from syncline.schedules import blink
@@ -49,6 +50,44 @@ def test_chains_take_the_time_of_the_closed_form(syncline_command: Command, gpus
         document = json.loads(ended.out)
         expected = (chunks + gpus - 2) * pace + (gpus - 1) * LATENCY_S
         assert document["time_s"] == pytest.approx(expected, abs=(chunks + gpus) * 3e-12), (kind, ended.err)
+
+
+def test_delays_follow_from_the_seed(syncline_command: Command) -> None:
+    line = ["all-reduce", "--size", "8MB", "--topology", "Ring(8)", "--backend", "flow", "--endpoint", "streams"]
+    line += ["--algorithm", "double-binary-tree", "--set", "collective.slices=8", "--json"]
+
+    def time(*more: str) -> float:
+        return float(json.loads(syncline_command("collective", *line, *more).out)["time_s"])
+
+    delayed = [time("--set", "endpoint.sharing=delayed", "--seed", seed) for seed in ("1", "1", "2")]
+    assert delayed[0] == delayed[1] != delayed[2]
+    assert time("--seed", "1") == time("--seed", "2") not in delayed
+    assert time("--set", "endpoint.sharing=delayed", "--set", "endpoint.delay=0") == time()
+
+
+@pytest.mark.parametrize(
+    ("setting", "accepted"),
+    [
+        ("endpoint.copy_overhead=-1us", "a time with a unit"),
+        ("endpoint.reduce_rate=0GB/s", "a rate with a unit"),
+        ("endpoint.sharing=unfair", "fair, delayed"),
+        ("endpoint.delay=2", "no value, or endpoint.sharing delayed"),
+        ("endpoint.transit=endpoint", "copy_overhead"),
+    ],
+)
+def test_what_is_no_stream_is_refused_with_what_is_accepted(
+    syncline_command: Command, setting: str, accepted: str
+) -> None:
+    line = ("--size", "8MB", "--topology", "Ring(8)", "--endpoint", "streams", "--set", setting)
+    ended = syncline_command("collective", "all-reduce", *line)
+    assert (ended.status, ended.out) == (2, "")
+    assert setting.partition("=")[0] in ended.err
+    assert accepted in ended.err
+
+
+def test_sweeps_tell_seeds_of_delays_apart() -> None:
+    assert StreamsEndpoint(kind="streams", sharing="delayed").is_random
+    assert not StreamsEndpoint(kind="streams").is_random
 
 
 def test_the_files_of_the_package_are_those_that_are_made() -> None:
