@@ -250,7 +250,7 @@ class TestWrongInput:
             ("topology",),
             ("report", "nowhere"),
             ("reproduce", "ac"),
-            ("reproduce", "blink"),
+            ("reproduce", "pink"),
         ],
         ids=" ".join,
     )

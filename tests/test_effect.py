@@ -172,6 +172,13 @@ OTHER: Final[dict[str, Any]] = {
     "endpoint.switch_reduce_bandwidth": "1GB/s",
     "endpoint.switch_memory": "16KiB",
     "endpoint.switch_latency": "5us",
+    "endpoint.copy_overhead": "3us",
+    "endpoint.kernel_overhead": "3us",
+    "endpoint.event_overhead": "3us",
+    "endpoint.reduce_rate": "3GB/s",
+    "endpoint.start_latency": "3us",
+    "endpoint.sharing": "delayed",
+    "endpoint.delay": 7.0,
 }
 """For every field another value than its default, and than that of the experiments here."""
 FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan", "collective.loops"})
@@ -181,8 +188,9 @@ MOST_EVENTS: Final = 300_000
 BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
     "training.strategy": lambda experiment: experiment.strategy,
     "endpoint.transit": lambda experiment: experiment.transit,
+    "endpoint.sharing": lambda experiment: getattr(experiment.endpoint, "sharing", ""),
 }
-"""Fields whose default is worked out; what is given may be the same."""
+"""Fields whose default is worked out, or that an experiment here gives; what is given may be the same."""
 KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text", "collective"})
 """What tells experiments of this test apart."""
 
@@ -217,6 +225,8 @@ MORE: Final = (
     "workload: {collective: all-to-all, size: 2MB}\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n"
     "network: {backend: ethernet, transport: roce, ecn_threshold: 4kB, dcqcn: {notification: 1us, rate_timer: 2us, "
     "byte_counter: 4KiB, alpha_timer: 2us, additive: 100MB/s, hyper: 200MB/s, least: 200MB/s}}\n",
+    "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: flow\n"
+    "endpoint: {kind: streams, sharing: delayed}\ncollective: {algorithm: double-binary-tree, slices: 4}\n",
     "name: a\ntopology: LeafSpine(leaves=2, hosts=4, spines=2)\nworkload: {collective: all-to-all, size: 1MB}\n"
     "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
 )

@@ -18,7 +18,7 @@ from support import fake_core
 from support.command import Ended
 from support.experiments import study
 from syncline import facts, topology
-from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, Transit
+from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
 from syncline.networks import NETWORKS, PacketNetwork
 from syncline.report import declared
 from syncline.report.escape import html_text
@@ -185,6 +185,7 @@ LITERALS: dict[str, Any] = {
     "collectives.scheduling": experiment.Collective.model_fields["scheduling"].annotation,
     "endpoint.forwarding": IdealEndpoint.model_fields["forwarding"].annotation,
     "endpoint.fsm_split": AceEndpoint.model_fields["fsm_split"].annotation,
+    "endpoint.sharing": StreamsEndpoint.model_fields["sharing"].annotation,
     "endpoint.transit": Transit,
     "job.compute.array.dataflow": Compute.model_fields["dataflow"].annotation,
     "job.strategy": get_args(workloads.Training.model_fields["strategy"].annotation)[0],

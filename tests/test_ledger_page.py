@@ -116,7 +116,7 @@ def test_the_pieces_of_the_package_are_legal() -> None:
     [
         ("{{experiment ace-fig4b-sm}}", "nothing is called 'ace-fig4b-sm'; did you mean 'ace-fig4b-sms'?"),
         ("{{simulated ace-fig4c}}", "nothing is called 'ace-fig4c'"),
-        ("{{claims blink}}", "nothing is called 'blink'"),
+        ("{{claims pink}}", "nothing is called 'pink'"),
         ("{{claim ace}}", "there is no such directive; did you mean 'claims'?"),
         ("{{simulated}}", "one name is needed"),
         ("{{inside ace}}", "nothing can be named here"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import fake_core
 from support.command import Ended
 from syncline import engine, studies
-from syncline.reproduce import ace, ace1, hoti, ledger, sources, training, tutorial
+from syncline.reproduce import ace, ace1, blink, hoti, ledger, sources, training, tutorial
 from syncline.reproduce.runs import Run, Runs, least
 from syncline.sweep import points
 from syncline.sweep.file import load
@@ -31,6 +31,7 @@ def test_every_claim_has_a_metric_and_a_legal_range() -> None:
         "ace1": set(ace1.METRICS),
         "tutorial": set(tutorial.METRICS),
         "hoti": set(hoti.METRICS),
+        "blink": set(blink.METRICS),
     }
     assert by_source == {name: {claim.id for claim in claims if claim.source == name} for name in sources.SOURCES}
     assert {claim.source for claim in claims} == set(sources.SOURCES)

@@ -4,8 +4,8 @@ The engine counts messages, packets and the links that they cross (`preview.rs`)
 that were fitted to some two hundred random runs of every backend, endpoint and algorithm:
 
 analytical, flow    2.6 and 3.5 per message
-packet              one per packet and link, and 1.5 per message; where endpoints forward, messages are trains between
-                    neighbours, of 3 per link and next to nothing for their packets
+packet              one per packet and link, and 1.5 per message; where endpoints forward, and where all goes around
+                    rings, messages are trains between neighbours, of 3 per link and next to nothing for their packets
 ACE                 2.2 per packet and link, or per message of the engine
 forwarding          where endpoints forward, a message counts once per link that it crosses
 sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
@@ -27,6 +27,7 @@ from typing import Any, Final
 from syncline import engine, facts
 from syncline.errors import InputError, SimulationFailedError
 from syncline.preview import Preview
+from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload, GraphWorkload, JobsWorkload
@@ -155,8 +156,14 @@ def _long(seconds: float) -> str:
 
 
 def _events(experiment: Experiment, preview: Preview) -> int:
-    forwards = experiment.transit == "endpoint"
+    forwards = experiment.transit == "endpoint" or _goes_round(experiment, preview)
     messages = max(preview.messages, preview.message_hops) if forwards else preview.messages
     events: float = experiment.network.events(preview, messages, forwards=forwards)
     events = experiment.endpoint.events(events, messages, preview, experiment.network.packet_bytes)
     return round(events) + preview.kernels
+
+
+def _goes_round(experiment: Experiment, preview: Preview) -> bool:
+    """Whether all messages go to neighbours around rings, so that routers pass nothing on."""
+    names = {program.name for program in programs.of(experiment)}
+    return names != set() and names <= {"ring", programs.AROUND} and preview.message_hops == preview.messages

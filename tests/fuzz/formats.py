@@ -127,7 +127,7 @@ def plan_file(chance: Random, _: Corpus) -> Case:
         place = ["--machine", "dgx1v", "--gpus", f"0-{ranks - 1}"]
     flags = ["--backend", chance.choice(("analytical", "flow", "packet"))]
     for flag, values in (
-        ("--endpoint", ("baseline", "ace", "switch-offload")),
+        ("--endpoint", ("baseline", "ace", "switch-offload", "streams")),
         ("--chunk", ("1KiB", "7B", "64KiB")),
         ("--padding", ("none",)),
         ("--root", ("0", "1")),

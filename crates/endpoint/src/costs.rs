@@ -31,6 +31,7 @@ use crate::api::{EpOut, Report};
 use crate::kernel::Kernel;
 use crate::loggp::LogGp;
 use crate::servers::RateServer;
+use crate::streams::LinkDelays;
 use crate::work_done::WorkDone;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate, Schedule};
@@ -55,6 +56,17 @@ pub trait StepCost {
     /// happen, under its key, when that is done. What comes to a stage first is done first as long as all of it is of
     /// one kind of step.
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q);
+
+    /// Whether a thread is a stream: it does nothing until what it has sent has left, and what its NPU sends to a place goes in
+    /// the order in which it comes, whatever thread it is of.
+    fn holds_threads(&self) -> bool {
+        false
+    }
+
+    /// How long messages of streams are held up that share a link, if they are.
+    fn link_delays(&mut self) -> Option<&mut LinkDelays> {
+        None
+    }
 
     /// A stream of an NPU computes some kernels, as [`Endpoint::compute`](crate::Endpoint::compute) has it.
     fn compute<Q: Schedule<WorkDone>>(

@@ -6,6 +6,7 @@
 //! | [`Ideal`] | packets | none: a fixed time for what is received |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
 //! | [`Contended`] | whole messages | the same, shared with compute kernels while both run |
+//! | [`Streams`] | whole messages | SMs for reductions; a thread is held by what it sends |
 //! | [`SwitchOffload`] | whole messages | memory bandwidth, bus; ALUs and memory of switches; SMs where none adds |
 //! | [`Ace`] | packets | DMAs, bus, SRAM partitions and ports, FSMs, ALUs, port buffers |
 //!
@@ -27,6 +28,7 @@ pub mod message;
 pub mod rooms;
 mod send_queues;
 pub mod servers;
+pub mod streams;
 pub mod work_done;
 
 pub use ace::{Ace, AceConfig, AceError};
@@ -39,4 +41,5 @@ pub use layout::{LaneOfGroup, Layout, RingOrder, Space, Wires};
 pub use loggp::LogGp;
 pub use message::MessageEndpoint;
 pub use rooms::{RoomPart, Rooms, RoomsOn};
+pub use streams::{StreamConfig, Streams};
 pub use work_done::WorkDone;

@@ -1,4 +1,4 @@
-//! Endpoints that work on whole messages: the ideal one and the baseline.
+//! Endpoints that work on whole messages: the ideal one, the baseline and streams.
 //!
 //! # Interpretation
 //! A chunk runs its phases in order, and in a phase the threads of its program side by side, each of
@@ -12,7 +12,8 @@
 //!
 //! What a step costs is told by [`costs`](crate::costs).
 //!
-//! With [`MessageEndpoint::packet_by_packet`] a step that receives and sends works on packets instead ([`packets`]).
+//! With [`MessageEndpoint::packet_by_packet`] a step that receives and sends works on packets instead ([`packets`]). Where threads
+//! are streams ([`StepCost::holds_threads`]), a step that sends is done when its message has left.
 //!
 //! # Transit
 //! Where only neighbours are connected, a message for a distant NPU is forwarded by the NPUs between. With
@@ -30,6 +31,7 @@ mod dimension_limit;
 mod early;
 mod injection;
 mod packets;
+mod streams;
 mod tag;
 mod threads;
 
@@ -331,7 +333,10 @@ impl<C: StepCost> MessageEndpoint<C> {
         let Thread { pc, len, route, queue, into, most_leaving, goes_on, .. } =
             *window.thread(at, thread, self.threads);
         let tag = self.tags.tag(seq, phase, into).0;
-        let receipt = (most_leaving > 0).then(|| self.tags.tag(seq, phase, Slot { thread, pc: pc + 1 }).0);
+        let receipt = match self.cost.holds_threads() {
+            true => Some(self.tags.tag(seq, phase, Slot { thread, pc }).0),
+            false => (most_leaving > 0).then(|| self.tags.tag(seq, phase, Slot { thread, pc: pc + 1 }).0),
+        };
         let delivery = if goes_on { Delivery::Stored } else { Delivery::Whole };
         Message { src: npu, route, queue, len: Bytes(len), class: TrafficClass::default(), delivery, tag, receipt }
     }
@@ -380,12 +385,14 @@ impl<C: StepCost> MessageEndpoint<C> {
         (t.op, t.len, t.into, t.decoded) = (step.op, len, step.into, true);
         if step.op.sends() {
             t.route = view.route(slot, &step);
-            t.queue = view.program().queue(thread);
+            // Copies of all streams to a place take turns.
+            let is_stream = self.cost.holds_threads();
+            t.queue = if is_stream { 0 } else { view.program().queue(thread) };
             (t.left, t.message) = (len, None);
             t.goes_on = self.packet.is_some() && view.program().step(step.to, step.into).op.sends();
             let next = Slot { thread, pc: t.pc + 1 };
             let pace = view.pace(slot);
-            let follows = pace != Pace::Free && next.pc < steps;
+            let follows = pace != Pace::Free && next.pc < steps && !is_stream;
             let following = follows.then(|| view.step(next)).filter(|next| next.op == Op::Send);
             t.most_leaving = match following {
                 None => 0,
@@ -549,6 +556,10 @@ impl<C: StepCost> MessageEndpoint<C> {
         if window.chunks[at].phase != tag.phase() || window.active(at, thread, self.threads).is_none() {
             return;
         }
+        if self.cost.holds_threads() {
+            self.note_copy(npu, seq, thread, false);
+            return self.step_done(npu, seq, thread, false, ctx);
+        }
         let t = self.thread(npu, seq, thread);
         t.leaving -= 1;
         if std::mem::replace(&mut t.full, false) {
@@ -672,12 +683,20 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             }
         };
         let op = self.thread(npu, seq, thread).op;
-        if stage + 1 < self.cost.stages(op) {
+        let is_held = stage == streams::HELD;
+        if !is_held && stage + 1 < self.cost.stages(op) {
             return self.work(npu, seq, thread, stage + 1, ctx);
+        }
+        let is_stream = op.sends() && self.cost.holds_threads();
+        if is_stream && !is_held && self.hold_up(npu, seq, thread, ctx) {
+            return;
         }
         if op.sends() {
             let message = self.message_of(npu, seq, thread);
             self.send(message, seq, ctx);
+        }
+        if is_stream {
+            return self.note_copy(npu, seq, thread, true);
         }
         self.step_done(npu, seq, thread, op.sends(), ctx);
     }

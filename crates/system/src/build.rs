@@ -193,6 +193,7 @@ impl WithNetwork for OnNetwork<'_> {
             },
             urgent: cohort.config.balance.as_ref().map(Balance::urgent),
             contention: plan.contention.clone(),
+            seed: spec.seed,
             window: Ps(spec.output.window_ps),
             traced: &traced,
         };
@@ -314,6 +315,7 @@ where
         let queue = Queue(shuffle.map_or_else(EventQueue::new, EventQueue::shuffling));
         let cohorts = Cohorts::new(cohorts, classes, precedence);
         let mut simulation = Simulation::new(queue, network(fabric), endpoint(), executor, cohorts, job.drain);
+        simulation.launch_after(spec.endpoint.model().start_latency());
         let failed = |failure: Failure| RunError::Simulation(failure.to_string());
         if let Goal::Attempt(limits) = goal {
             return simulation.attempt(limits).map(Built::Attempted).map_err(failed);

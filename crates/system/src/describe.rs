@@ -12,7 +12,7 @@ use crate::place::{along, composition, everywhere, is_balanced, is_flat};
 use crate::results::Summary;
 use crate::spec::{
     AlgorithmSpec, CollectiveKindSpec, DataflowSpec, DeadlockRule, DimAlgorithmSpec, EndpointSpec, ForwardingSpec,
-    FsmSplitSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec, StrategySpec, TransitSpec,
+    FsmSplitSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec, SharingSpec, StrategySpec, TransitSpec,
 };
 use crate::tables;
 use serde::Serialize;
@@ -231,12 +231,13 @@ fn network((name, spec): (&'static str, NetworkSpec)) -> NetworkFacts {
 }
 
 fn words() -> BTreeMap<&'static str, Vec<&'static str>> {
-    let fields: [(&str, &[&str]); 10] = [
+    let fields: [(&str, &[&str]); 11] = [
         ("collectives.lanes", names::of::<LanesSpec>()),
         ("collectives.priority", names::of::<CollectiveKindSpec>()),
         ("collectives.scheduling", names::of::<SchedulingSpec>()),
         ("endpoint.forwarding", names::of::<ForwardingSpec>()),
         ("endpoint.fsm_split", names::of::<FsmSplitSpec>()),
+        ("endpoint.sharing", names::of::<SharingSpec>()),
         ("endpoint.transit", names::of::<TransitSpec>()),
         ("job.compute.array.dataflow", names::of::<DataflowSpec>()),
         ("job.strategy", names::of::<StrategySpec>()),

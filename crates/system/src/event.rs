@@ -6,7 +6,7 @@ use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
 use syncline_core::{EventQueue, Key, Ps, Schedule};
-use syncline_workload::Stream;
+use syncline_workload::{NodeIndex, Stream};
 
 /// Anything that happens at a time.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub enum Event {
     Computed(u32, Stream),
     /// An NPU begins.
     Begun(u32),
+    /// The collective of a node has been launched on an NPU.
+    Launched(u32, NodeIndex),
     /// Chunks are entered into logs that are written at the end of an instant.
     Enter,
     /// A timer of the network.

@@ -11,7 +11,7 @@ mod plan;
 
 pub use crate::endpoints::{
     AceSpec, BaselineSpec, BusSpec, ContentionSpec, EndpointSpec, ForwardingSpec, FsmSplitSpec, IdealSpec, LoadSpec,
-    SwitchOffloadSpec, TransitSpec,
+    SharingSpec, StreamsSpec, SwitchOffloadSpec, TransitSpec,
 };
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
 pub use graph::{

@@ -26,7 +26,9 @@ Set = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Seed = Annotated[int, typer.Option(help="Seed of what is random: network.jitter, and network.posting random.")]
+Seed = Annotated[
+    int, typer.Option(help="Seed of what is random: network.jitter, network.posting random, endpoint.sharing delayed.")
+]
 Threads = Annotated[int | None, typer.Option(help="Simulations that run at once; by default one per processor.")]
 Fold = Annotated[
     str | None,
@@ -40,7 +42,7 @@ Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU 
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        metavar="ideal|baseline|ace|switch-offload", help="The endpoint model: what a message costs at an NPU."
+        metavar="ideal|baseline|ace|switch-offload|streams", help="The endpoint model: what a message costs at an NPU."
     ),
 ]
 Algorithm = Annotated[

@@ -82,6 +82,11 @@ class EndpointSection(ModelSection):
         """Whether it has no clock or latency of its own."""
         return False
 
+    @property
+    def is_random(self) -> bool:
+        """Whether results depend on the seed."""
+        return False
+
     def has_driving_sms(self, *, beside_switches: bool) -> bool:
         """Whether SMs drive collectives, where some part is done `beside_switches` that add."""
         return False

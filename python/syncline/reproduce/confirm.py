@@ -23,6 +23,12 @@ _EXCHANGED: Final = (
     "network={backend: analytical}",
 )
 """A smaller machine without trees, in which ranks have roles of their own, so that it does not fold."""
+_RING: Final = (
+    "topology=Ring(8, rate=23.5GB/s, latency=500ns)",
+    "groups=null",
+    "collective={plan: null, algorithm: ring, loops: 1}",
+)
+"""Streams around a ring, since the ranks of a chain differ."""
 _WITHOUT_LOSSES: Final = "network={backend: flow, posting: rotated, jitter: 0us}"
 """What loses frames is never folded."""
 UNFOLDED: Final = "fold=off"
@@ -43,6 +49,7 @@ POINTS: Final = (
     Run("tutorial/six-phase", "All-reduce"),
     Run("tutorial/torus", "4x4x4"),
     Run("tutorial/asymmetric", "Local dimension first"),
+    Run("blink/micro", "All-reduce 8", _RING),
 )
 COMPARED: Final[dict[str, Callable[[dict[str, Any]], int]]] = {
     "total time": lambda summary: int(summary["total_ps"]),

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from syncline.reproduce.ace import Ace
 from syncline.reproduce.ace1 import Ace1
+from syncline.reproduce.blink import Blink
 from syncline.reproduce.hoti import Hoti
 from syncline.reproduce.ledger import Claim, Finding
 from syncline.reproduce.runs import Runs
@@ -29,7 +30,7 @@ class Source(Protocol):
 
 
 SOURCES: Final[MappingProxyType[str, Callable[[Runs], Source]]] = MappingProxyType(
-    {"ace": Ace, "ace1": Ace1, "tutorial": Tutorial, "hoti": Hoti}
+    {"ace": Ace, "ace1": Ace1, "tutorial": Tutorial, "hoti": Hoti, "blink": Blink}
 )
 
 

@@ -310,6 +310,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("endpoint.comm_warps", _contends, "nothing runs beside communication", f"{TRAINING}, or workload.beside"),
     Rule("endpoint.kernel_warps", _trains, "there are no kernels; those of workload.beside have warps of their own",
          TRAINING),
+    Rule("endpoint.delay", lambda e: getattr(e.endpoint, "sharing", "") == "delayed", "streams share links fairly",
+         "endpoint.sharing delayed"),
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
     Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory replaces it",
          "no endpoint.buses.memory, or workload.model with overlap, from whose compute it is taken"),

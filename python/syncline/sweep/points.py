@@ -193,7 +193,7 @@ def _key(variant: Variant, seeds: int) -> str:
         variant.astra_text,
         *experiment.contents,
     ]
-    if experiment.network.is_random:
+    if experiment.network.is_random or experiment.endpoint.is_random:
         whole += [variant.seed] if seeds == 1 else [variant.seed, seeds]
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 

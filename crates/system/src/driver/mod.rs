@@ -30,6 +30,11 @@ const COMPUTED: u8 = 0;
 /// The place in that class of the begin of an NPU, which has no stream that computes.
 const BEGUN: u32 = 1 << u8::BITS;
 
+/// Event class of the end of the launch of a collective; those of an NPU are told apart by the collective's number.
+const LAUNCHED: u8 = 2;
+/// So many of them.
+const LAUNCHES: u32 = 1 << 24;
+
 /// Event class of entering chunks into logs that wait for the end of an instant: what all NPUs have issued by then counts,
 /// whichever of them comes first.
 const ENTER: u8 = 199;
@@ -138,6 +143,8 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     cohorts: Cohorts,
     drain: bool,
     npus: u32,
+    /// From the call of a collective on an NPU until it may begin there.
+    launch: Ps,
     /// Collectives and messages that have begun somewhere and are not complete everywhere.
     incomplete: u64,
     started: (u64, u128),
@@ -169,6 +176,7 @@ where
             npus: cohorts.layout().npus(),
             cohorts,
             drain,
+            launch: Ps::ZERO,
             incomplete: 0,
             started: (0, 0),
             phases: Vec::new(),
@@ -178,6 +186,11 @@ where
             ep_out: Vec::new(),
             actions: Vec::new(),
         }
+    }
+
+    /// Lets collectives begin on an NPU only so long after they have been called there.
+    pub fn launch_after(&mut self, latency: Ps) {
+        self.launch = latency;
     }
 
     /// Runs to the end.
@@ -289,6 +302,7 @@ where
                 }
             }
             Event::Begun(npu) => self.begin(NodeId(npu), now),
+            Event::Launched(npu, node) => self.launched(NodeId(npu), node, now),
             Event::Enter => self.enter_all(now),
             Event::Computed(npu, stream) => {
                 self.executor.computed(NodeId(npu), stream, now, &mut self.actions);
@@ -407,7 +421,7 @@ where
         }
     }
 
-    /// A collective is issued on an NPU; false if that does not take part.
+    /// A collective is issued on an NPU; false if that does not take part, or has to launch it first.
     fn issue(&mut self, npu: NodeId, node: NodeIndex, call: Call, now: Ps) -> bool {
         let Some(id) = self.cohorts.of(call.family, npu) else {
             self.executor.communicated(npu, node, WaitEnd::Communication(node), now, &mut self.actions);
@@ -422,10 +436,33 @@ where
             }
         }
         cohort.times[call.id.index()].issued.get_or_insert(now);
-        if cohort.admission.issue(npu, call.id, now) {
+        if self.launch > Ps::ZERO {
+            let key = Key::new(LAUNCHED, node.0 % LAUNCHES);
+            self.queue.0.push(now + self.launch, key, Event::Launched(npu.0, node));
+            return false;
+        }
+        self.admit(npu, id, call, now);
+        true
+    }
+
+    /// What an NPU has called may begin there.
+    fn admit(&mut self, npu: NodeId, id: CohortId, call: Call, now: Ps) {
+        if self.cohorts[id].admission.issue(npu, call.id, now) {
             self.mark_complete(npu, id, call.id, now);
         }
-        true
+    }
+
+    /// The collective of a node has been launched on an NPU.
+    #[cold]
+    #[inline(never)]
+    fn launched(&mut self, npu: NodeId, node: NodeIndex, now: Ps) {
+        if let NodeWork::Collective(call) = self.executor.graph(npu).node(node).work
+            && let Some(id) = self.cohorts.of(call.family, npu)
+        {
+            self.admit(npu, id, call, now);
+            self.offer_all(npu, now);
+            self.act(npu, now);
+        }
     }
 
     fn computes_until(&mut self, end: Ps, npu: NodeId, stream: Stream) {

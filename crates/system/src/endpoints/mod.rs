@@ -8,6 +8,7 @@ mod buses;
 mod contention;
 mod ideal;
 mod rooms;
+mod streams;
 mod switch_offload;
 
 pub use ace::{AceSpec, FsmSplitSpec};
@@ -16,6 +17,7 @@ pub use buses::BusSpec;
 pub use contention::{Contention, ContentionSpec, LoadSpec};
 pub use ideal::{ForwardingSpec, IdealSpec};
 pub use rooms::Rooms;
+pub use streams::{SharingSpec, StreamsSpec};
 pub use switch_offload::SwitchOffloadSpec;
 
 use crate::timer::{Timer, timers};
@@ -76,6 +78,16 @@ pub trait EndpointModel {
 
     /// The switches that add and copy for it.
     fn adding_switches(&self) -> Option<AddingSwitches> {
+        None
+    }
+
+    /// From the call of a collective on an NPU until it may begin there.
+    fn start_latency(&self) -> Ps {
+        Ps::ZERO
+    }
+
+    /// Why NPUs that are alike may take different times, if they may.
+    fn unfolded(&self) -> Option<&'static str> {
         None
     }
 
@@ -145,6 +157,8 @@ pub struct EndpointParts<'a> {
     pub urgent: Option<u32>,
     /// How communication and compute share an NPU.
     pub contention: Option<Contention>,
+    /// The seed of random numbers.
+    pub seed: u64,
     /// The length of the windows in which the use of resources is collected.
     pub window: Ps,
     /// NPUs whose phases are reported.
@@ -273,6 +287,7 @@ endpoints! {
     Baseline("baseline", BaselineSpec),
     Ace("ace", AceSpec),
     SwitchOffload("switch-offload", SwitchOffloadSpec),
+    Streams("streams", StreamsSpec),
 }
 
 timers!(EndpointEvent, "Timers of endpoints.": Message(WorkDone), Ace(AceEvent));

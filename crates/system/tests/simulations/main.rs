@@ -31,6 +31,7 @@ mod slices;
 mod stalls;
 mod start;
 mod steady;
+mod streams;
 mod support;
 mod themis;
 mod training;
