@@ -29,6 +29,7 @@ EXAMPLES: dict[str, list[str]] = {
     "bench": ["all-reduce", "--machine", "dgx-a100", "--sizes", "1MiB"],
     "calibrate": ["measured.csv", "--machine", "dgx-a100"],
     "reproduce": ["tutorial"],
+    "trees": ["--machine", "dgx1v", "--gpus", "1,4,5,6"],
     "verify": [str(SCHEDULE)],
     "export": ["all-reduce", "--algorithm", "ring", "--ranks", "4"],
     "report": ["run"],

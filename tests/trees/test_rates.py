@@ -1,0 +1,170 @@
+"""Rates and trees of machines and of random networks, held against all cuts."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from fractions import Fraction
+
+import pytest
+
+from syncline.fabric import notation
+from syncline.trees import choice, fewest, packing, question
+from syncline.trees.packing import Collective, Packing
+from syncline.trees.question import Question
+from support import cuts
+
+CUBE = [
+    *[(0, 3, 2), (2, 3, 2), (1, 2, 2), (1, 5, 2), (5, 6, 2), (6, 7, 2), (4, 7, 2), (0, 4, 2)],
+    *[(0, 1, 1), (1, 3, 1), (3, 7, 1), (5, 7, 1), (4, 5, 1), (4, 6, 1), (2, 6, 1), (0, 2, 1)],
+]
+"""NVLinks of a DGX-1V, as its topology dumps have them; a DGX-1P has one of each."""
+UNITS = {"dgx1v": 25 * 10**9, "dgx1p": 20 * 10**9}
+
+
+def _capacity(machine: str, gpus: tuple[int, ...]) -> dict[tuple[int, int], int]:
+    links = [(a, b, count if machine == "dgx1v" else 1) for a, b, count in CUBE if a in gpus and b in gpus]
+    return {pair: count for a, b, count in links for pair in ((a, b), (b, a))}
+
+
+def _as_listed(packed: Packing, gpus: tuple[int, ...], unit: int) -> list[tuple[int, Fraction, list[tuple[int, int]]]]:
+    def edges(tree: packing.Tree) -> list[tuple[int, int]]:
+        return [(gpus[packed.arcs[arc].src], gpus[packed.arcs[arc].dst]) for arc in tree.arcs]
+
+    return [(gpus[tree.root], tree.weight / unit, edges(tree)) for tree in packed.trees]
+
+
+@pytest.mark.parametrize("machine", UNITS)
+@pytest.mark.parametrize("size", range(3, 9))
+def test_every_allocation_of_a_dgx1(machine: str, size: int) -> None:
+    """The optimum over all cuts, by trees that span and fit; of a broadcast by as few as possible."""
+    graph, unit = notation.parse(machine).graph(), UNITS[machine]
+    for gpus in itertools.combinations(range(8), size):
+        capacity = _capacity(machine, gpus)
+        asked = question.asked(graph, gpus)
+        for root in range(size):
+            packed = packing.of(asked, "broadcast", root)
+            best = cuts.from_root(capacity, gpus, gpus[root])
+            assert packed.rate == packed.best_rate == best * unit, (gpus, root)
+            assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=False) is None
+        packed = packing.of(asked, "all-gather")
+        assert packed.rate == packed.best_rate == cuts.from_all(capacity, gpus) * unit, gpus
+        assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=False) is None
+        if size <= 6:
+            packed = packing.of(asked, "all-reduce")
+            assert packed.rate == packed.best_rate == cuts.both_ways(capacity, gpus) * unit, gpus
+            assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=True) is None
+
+
+@pytest.mark.parametrize("machine", UNITS)
+def test_as_few_trees_as_there_can_be(machine: str) -> None:
+    """On every allocation whose GPUs reach each other, the number of trees is the bound over all trees."""
+    graph, unit = notation.parse(machine).graph(), UNITS[machine]
+    for size in range(2, 9):
+        for gpus in itertools.combinations(range(8), size):
+            packed = packing.of(question.asked(graph, gpus), "broadcast")
+            for objective in choice.OBJECTIVES if packed.trees else ():
+                chosen = choice.of(packed, objective, 10**8)
+                few = Packing(packed.collective, packed.components, packed.bound, packed.arcs, (), chosen.trees)
+                assert few.rate == packed.rate
+                assert cuts.fault(_as_listed(few, gpus, unit), _capacity(machine, gpus), gpus, both=False) is None
+                if objective == "trees":
+                    assert len(chosen.trees) == chosen.at_least, gpus
+
+
+def test_the_published_trees_of_a_dgx1v() -> None:
+    """Six unit trees of depth 4 (roots 0, 1, 4, 5) or 5, or four deeper ones (Blink, section 3.2.1)."""
+    asked = question.asked(notation.parse("dgx1v").graph(), tuple(range(8)))
+    for root in range(8):
+        packed = packing.of(asked, "broadcast", root)
+        few, shallow = (choice.of(packed, goal, 10**8).trees for goal in ("trees", "depth"))  # type: ignore[arg-type]
+        assert sorted(float(tree.weight / asked.link_unit) for tree in few) == [1, 1, 2, 2]
+        assert max(tree.depth(packed.arcs) for tree in shallow) == (4 if root in (0, 1, 4, 5) else 5)
+
+
+def _random(chance: random.Random) -> tuple[Question, dict[tuple[int, int], int]]:
+    """A network whose links have unequal capacities either way, some of them none; fractions of an odd unit."""
+    nodes, unit = chance.randint(2, 6), chance.choice([1, 7, 1_234_567])
+    capacity = {
+        pair: unit * chance.randint(1, 12)
+        for pair in itertools.permutations(range(nodes), 2)
+        if chance.random() < chance.choice([0.4, 0.9])
+    }
+    arcs = tuple((src, dst, rate) for (src, dst), rate in sorted(capacity.items()))
+    numbers = tuple(range(nodes))
+    return Question(numbers, numbers, arcs, unit, "all", others=False), capacity
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_networks(seed: int) -> None:
+    chance = random.Random(seed)
+    asked, capacity = _random(chance)
+    gpus = asked.gpus
+    relabelled = list(gpus)
+    chance.shuffle(relabelled)
+    arcs = tuple(sorted((relabelled[src], relabelled[dst], rate) for src, dst, rate in asked.arcs))
+    other = Question(gpus, gpus, arcs, asked.link_unit, "all", others=False)
+    for root in gpus:
+        packed = packing.of(asked, "broadcast", root)
+        assert packed.rate == packed.best_rate == cuts.from_root(capacity, gpus, root)
+        assert cuts.fault(_as_listed(packed, gpus, 1), capacity, gpus, both=False) is None
+        assert packing.of(other, "broadcast", relabelled[root]).rate == packed.rate
+    packed = packing.of(asked, "all-gather")
+    assert packed.rate == packed.best_rate == cuts.from_all(capacity, gpus)
+    assert cuts.fault(_as_listed(packed, gpus, 1), capacity, gpus, both=False) is None
+    backward = {(dst, src): rate for (src, dst), rate in capacity.items()}
+    packed = packing.of(asked, "reduce-scatter")
+    assert packed.rate == cuts.from_all(backward, gpus)
+    even = {(a, b): min(rate, capacity.get((b, a), 0)) for (a, b), rate in capacity.items()}
+    packed = packing.of(asked, "all-reduce")
+    assert packed.rate == cuts.both_ways(even, gpus)
+    assert cuts.fault(_as_listed(packed, gpus, 1), capacity, gpus, both=True) is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "gpus", "each"),
+    [("dgx2", 16, 6), ("dgx2", 5, 6), ("dgx-a100", 8, 12), ("dgx-h100", 3, 18), ("gb200-nvl72", 72, 18)],
+)
+def test_nvswitch_is_no_mesh(machine: str, gpus: int, each: int) -> None:
+    """A GPU has as much as its links to the switch, whomever it talks to; one-hop trees reach the optimum."""
+    asked = question.asked(notation.parse(machine).graph(), tuple(range(gpus)))
+    unit = asked.link_unit
+    broadcast = packing.of(asked, "broadcast", gpus // 2)
+    assert broadcast.rate == broadcast.best_rate == each * unit
+    for collective, rate in (
+        ("all-gather", Fraction(each * gpus, gpus - 1)),
+        ("reduce-scatter", Fraction(each * gpus, gpus - 1)),
+        ("all-reduce", Fraction(each * gpus, 2 * (gpus - 1))),
+    ):
+        packed = packing.of(asked, collective)  # type: ignore[arg-type]
+        assert packed.rate == packed.best_rate == rate * unit
+        assert [tree.depth(packed.arcs) for tree in packed.trees] == [1] * gpus
+
+
+COLLECTIVES: tuple[Collective, ...] = ("broadcast", "all-gather", "all-reduce")
+
+
+@pytest.mark.parametrize("machine", ["dgx-a100(nodes=2)", "dgx-h100(nodes=3)", "dgx1v(nodes=2)", "dgx2(nodes=2)"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_clusters(machine: str, collective: Collective) -> None:
+    """Switches are removed without a loss, and nothing carries too much on any link of the cluster."""
+    cluster = notation.parse(machine)
+    asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
+    packed = packing.of(asked, collective)
+    assert 0 < packed.rate <= packed.best_rate
+    if collective != "all-reduce":
+        assert packed.rate == packed.best_rate
+    left = {(src, dst): Fraction(rate) for src, dst, rate in asked.arcs}
+    for arc in packed.arcs:
+        ends = (arc.src, *arc.via, arc.dst)
+        for hop in itertools.pairwise(ends):
+            left[hop] -= arc.capacity
+    assert min(left.values()) >= 0
+
+
+def test_a_weight_may_be_given_up_for_fewer_trees() -> None:
+    asked = question.asked(notation.parse("dgx1v").graph(), (0, 1, 2, 3))
+    packed = packing.of(asked, "broadcast")
+    few = fewest.of(packed.arcs, 4, 0, packed.trees, threshold=0.4)
+    assert len(few.trees) < len(fewest.of(packed.arcs, 4, 0, packed.trees).trees)
+    assert sum(tree.weight for tree in few.trees) >= Fraction(6, 10) * packed.rate

@@ -1,0 +1,66 @@
+"""Plans of trees: verified, and as fast on the machine's links as their weights say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import Ended
+
+Command = Callable[..., Ended]
+
+KINDS = ("broadcast", "reduce", "all-gather", "reduce-scatter", "all-reduce")
+WHERE = (
+    ("dgx1v", "0-7"),
+    ("dgx1v", "1,4,5,6"),
+    ("dgx1v", "0,2,3,5,6,7"),
+    ("dgx1p", "0-4"),
+    ("dgx2", "0-4"),
+    ("dgx-h100", "0-7"),
+)
+
+
+def _document(ended: Ended) -> dict[str, Any]:
+    assert ended.status == 0, ended.err
+    return dict(json.loads(ended.out))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("machine", "gpus"), WHERE)
+def test_a_large_vector_takes_the_time_of_the_rate(
+    kind: str, machine: str, gpus: str, tmp_path: Path, syncline_command: Command
+) -> None:
+    """Within 1 %, once there are many slices: parallel links are used one by one, and shared ones in turn."""
+    fabric = ["--machine", machine, "--gpus", gpus]
+    path = str(tmp_path / "trees.json")
+    trees = ["trees", *fabric, "--collective", kind, "--size", "500GB"]
+    rate = _document(syncline_command(*trees, "--json"))["rate_bytes_per_s"]
+    assert syncline_command(*trees, "--format", "plan", "-o", path).status == 0
+    assert syncline_command("verify", path).status == 0
+    ran = syncline_command("collective", kind, "--size", "50GB", *fabric, "--plan", path, "--backend", "flow", "--json")
+    assert _document(ran)["algorithm_bandwidth_bytes_per_s"] == pytest.approx(rate, rel=0.01)
+
+
+@pytest.mark.parametrize("backend", ["analytical", "packet", "ethernet"])
+def test_runs_on_other_backends(backend: str, tmp_path: Path, syncline_command: Command) -> None:
+    fabric = ["--machine", "dgx1v", "--gpus", "0-4"]
+    path = str(tmp_path / "trees.json")
+    assert syncline_command("trees", *fabric, "--format", "plan", "-o", path, "--size", "64MB").status == 0
+    ran = syncline_command("collective", "broadcast", "--size", "64MB", *fabric, "--plan", path, "--backend", backend, "--json")
+    assert 35e9 < _document(ran)["algorithm_bandwidth_bytes_per_s"] <= 50e9
+
+
+def test_a_damaged_plan_is_refused(tmp_path: Path, syncline_command: Command) -> None:
+    """What the verifier finds does not come from what wrote the plan."""
+    written = syncline_command("trees", "--machine", "dgx1v", "--gpus", "1,4,5,6", "--format", "plan")
+    form = json.loads(written.out)
+    steps = [loop for rank in form["programs"][0]["ranks"] for thread in rank for loop in thread]
+    sending = next(loop for loop in steps if loop["steps"][0]["op"] == "rcs")
+    sending["steps"][0]["block"] += 1
+    path = tmp_path / "broken.json"
+    path.write_text(json.dumps(form))
+    assert syncline_command("verify", str(path)).status == 1

@@ -1,0 +1,103 @@
+"""`syncline trees` by its contract, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.command import Ended
+
+Command = Callable[..., Ended]
+
+LINKS = """
+npus: 4
+links:
+  - {from: 0, to: 1, rate: 20GB/s, latency: 500ns}
+  - {from: 1, to: 2, rate: 10GB/s, latency: 500ns}
+"""
+
+
+def test_the_document(syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx1v", "--gpus", "1,4,5,6", "--json")
+    assert (ended.status, ended.err) == (0, "")
+    document = json.loads(ended.out)
+    assert document["rate_links"] == document["optimal_rate_links"] == 2
+    assert document["link_unit_bytes_per_s"] == 25e9
+    assert document["certificate"]["sets"] == [["GPU 4", "GPU 5", "GPU 6"]]
+    assert document["components"] == [[1, 4, 5, 6]]
+    assert {tree["root"] for tree in document["trees"]} == {1}
+    assert {tuple(edge) for tree in document["trees"] for edge in tree["edges"]} >= {(1, 5), (5, 4), (5, 6)}
+    assert sum(tree["weight"] for tree in document["trees"]) == 2
+    again = json.loads(syncline_command("trees", "--machine", "dgx1v", "--gpus", "1,4,5,6", "--json").out)
+    assert {**again, "cost": None} == {**document, "cost": None}
+
+
+def test_gpus_that_no_links_connect(syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx1v", "--gpus", "3,4,5", "--json")
+    document = json.loads(ended.out)
+    assert ended.status == 0
+    assert (document["rate_links"], document["trees"], document["components"]) == (0, [], [[3], [4, 5]])
+    over_pcie = json.loads(syncline_command("trees", "--machine", "dgx1v", "--gpus", "3,4,5", "--links", "all", "--json").out)
+    assert 0 < over_pcie["rate_links"] < 1
+    alone = syncline_command("trees", "--machine", "dgx2", "--gpus", "7")
+    assert alone.status == 0
+    assert "there is one GPU" in alone.out
+
+
+def test_the_objective_decides(syncline_command: Command) -> None:
+    def trees(*flags: str) -> tuple[int, int]:
+        found = json.loads(syncline_command("trees", "--machine", "dgx1v", *flags, "--json").out)["trees"]
+        return len(found), max(tree["depth"] for tree in found)
+
+    assert trees("--objective", "trees") == (4, 7)
+    assert trees("--objective", "depth") == (6, 4)
+    assert trees("--size", "100MB") == (6, 4)
+
+
+@pytest.mark.parametrize("kind", ["scatter", "gather"])
+def test_every_kind_has_rates(kind: str, syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx1p", "--collective", kind, "--root", "3", "--json")
+    assert json.loads(ended.out)["rate_links"] == 4
+
+
+def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
+    path = tmp_path / "links.yaml"
+    path.write_text(LINKS)
+    ended = syncline_command("trees", "--topology-file", str(path), "--gpus", "0-2", "--root", "1", "--json")
+    document = json.loads(ended.out)
+    assert document["rate_bytes_per_s"] == 10e9
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--root", "9"), "--root: GPU 9 does not take part"),
+        (("--gpus", "0-8"), "there is no GPU 8"),
+        (("--collective", "all-to-all"), "--collective: this is no known collective"),
+        (("--objective", "speed"), "time, trees, depth"),
+        (("--links", "pcie"), "auto, nvlink, all"),
+        (("--size", "64"), "the unit is missing"),
+        (("--size", "0B"), "more than zero"),
+        (("--threshold", "5%"), "--objective trees"),
+        (("--objective", "trees", "--threshold", "100%"), "nothing would be left"),
+        (("--format", "xml"), "json, plan"),
+        (("-o", "trees.json"), "--format plan"),
+        (("--format", "plan", "--json"), "--json"),
+        (("--format", "plan", "--collective", "scatter"), "plans of trees do not carry this out yet"),
+        (("--format", "plan", "--gpus", "3,4,5"), "not all GPUs reach each other"),
+        (("--format", "plan", "-o", "/nowhere/trees.json"), "cannot be written"),
+        (("--topology-file", "links.yaml"), "exclude each other"),
+    ],
+)
+def test_wrong_input(flags: tuple[str, ...], said: str, syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx1v", *flags)
+    assert ended.status == 2
+    assert said in ended.err
+    assert ended.out == ""
+
+
+def test_no_machine(syncline_command: Command) -> None:
+    assert "no machine is given" in syncline_command("trees").err
