@@ -91,10 +91,20 @@ impl Network {
         self
     }
 
-    /// The same with `factor` times the capacities, unless these are then more than can be counted.
+    /// The same arcs with `factor` times the capacities.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if these are more than can be counted.
     pub fn times(&self, factor: u64) -> Result<Network, Refusal> {
-        let arcs = self.arcs.iter().map(|arc| Arc { capacity: arc.capacity.saturating_mul(factor), ..arc.clone() });
-        Network::new(self.nodes, self.terminals, arcs).map_err(|_| too_fine())
+        let sum: u128 = self.arcs.iter().map(|arc| u128::from(arc.capacity)).sum();
+        if sum * u128::from(factor) > u128::from(MOST_CAPACITY) {
+            return Err(too_fine());
+        }
+        let mut finer = self.clone();
+        for arc in &mut finer.arcs {
+            arc.capacity *= factor;
+        }
+        Ok(finer)
     }
 
     /// The same with all arcs the other way.

@@ -8,7 +8,7 @@
 
 use crate::exact;
 use crate::flow::{Flow, UNLIMITED};
-use crate::network::{Arc, Network, Tree, too_fine};
+use crate::network::{Arc, Network, Tree};
 use crate::rate;
 use crate::ratio::{Ratio, gcd};
 use std::collections::BTreeMap;
@@ -45,6 +45,42 @@ pub fn opposites(network: &Network) -> Vec<Option<u32>> {
     opposite
 }
 
+/// Whether capacities between two nodes are equal both ways.
+pub fn is_even(network: &Network) -> bool {
+    let mut beyond: BTreeMap<(u32, u32), i128> = BTreeMap::new();
+    for arc in &network.arcs {
+        let sign = if arc.from < arc.to { 1 } else { -1 };
+        *beyond.entry((arc.from.min(arc.to), arc.from.max(arc.to))).or_default() += sign * i128::from(arc.capacity);
+    }
+    beyond.values().all(|&more| more == 0)
+}
+
+/// Trees that take half of what each arc has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halves {
+    /// The network in half the unit, with an opposite for each arc.
+    pub network: Network,
+    /// Trees along which data comes back from its roots.
+    pub trees: Vec<Tree>,
+    /// Per arc of this network, its opposite.
+    pub opposite: Vec<Option<u32>>,
+}
+
+/// Trees from all roots at once, which the network has, over halves of its capacities. It was even before its switches were
+/// removed ([`is_even`]): what comes back along an arc has the other half of the links the other way, whether or not an arc
+/// leads over these.
+pub fn in_halves(network: &Network, roots: &[(u32, u64)]) -> Halves {
+    let trees = exact::trees(network, roots);
+    assert!(trees.is_some(), "switches were removed so that these trees exist");
+    // The same numbers are halves in half the unit.
+    let mut halved = network.clone();
+    let back = halved.reversed().arcs;
+    let arcs = network.arcs.len() as u32;
+    halved.arcs.extend(back);
+    let opposite = (0..2 * arcs).map(|arc| Some(if arc < arcs { arc + arcs } else { arc - arcs })).collect();
+    Halves { network: halved, trees: trees.unwrap_or_default(), opposite }
+}
+
 /// Trees of the best total weight that are used both ways, on a network without switches; none with a single node.
 ///
 /// # Errors
@@ -68,7 +104,7 @@ pub fn trees(network: &Network) -> Result<Option<BothWays>, Refusal> {
     let nodes = u64::from(network.nodes);
     // In this unit halves of capacities and equal parts of the rate are whole.
     let factor = 2 * rate.den * nodes / gcd(rate.num, nodes);
-    let fine = even.times(factor).map_err(|_| too_fine())?;
+    let fine = even.times(factor)?;
     let total = rate.num * (factor / rate.den);
     let halves = Network {
         arcs: fine.arcs.iter().map(|arc| Arc { capacity: arc.capacity / 2, ..arc.clone() }).collect(),
@@ -204,6 +240,12 @@ mod tests {
     }
 
     proptest! {
+        /// Of unequal capacities, each pair of arcs has what the smaller one has.
+        #[test]
+        fn what_is_unequal_is_the_smaller(network in crate::testing::networks(6, 4)) {
+            check(&network);
+        }
+
         #[test]
         fn the_bound_is_reached(matrix in prop::collection::vec(0u64..6, 21)) {
             let pairs = (0u32..7).flat_map(|a| (0..a).map(move |b| (a, b)));

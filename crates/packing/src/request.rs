@@ -185,14 +185,23 @@ fn both_ways(network: Network) -> Result<Rates, Refusal> {
     let network = network.in_units_of(unit);
     let best = rate::both_ways(&network)?;
     // Trees of all roots are spread as evenly as those that are used both ways have to be.
-    let Ratio { num, den } = rate::from_all(&network)?.map_or(Ratio::ZERO, |limit| limit.rate);
-    let roots: Vec<(u32, u64)> = (0..network.terminals).map(|root| (root, num)).collect();
-    let split = switches::removed(&network.times(den)?, &roots)?;
-    let Some(found) = orientation::trees(&split.network)? else {
-        return Ok(rates(components, best, unit, den, (split.network, split.factor), (Vec::new(), Vec::new())));
+    let all = rate::from_all(&network)?.map_or(Ratio::ZERO, |limit| limit.rate);
+    let roots: Vec<(u32, u64)> = (0..network.terminals).map(|root| (root, all.num)).collect();
+    let split = switches::removed(&network.times(all.den)?, &roots)?;
+    let found = orientation::trees(&split.network)?;
+    let reached = found.as_ref().map_or(Ratio::ZERO, |found| found.rate);
+    let halves = Ratio::new(all.num * u64::from(network.terminals) * split.factor, 2);
+    if halves > reached && orientation::is_even(&network) {
+        let equal: Vec<(u32, u64)> = roots.iter().map(|&(root, weight)| (root, weight * split.factor)).collect();
+        let halves = orientation::in_halves(&split.network, &equal);
+        let packed = (halves.trees, halves.opposite);
+        return Ok(rates(components, best, unit, all.den, (halves.network, split.factor * 2), packed));
+    }
+    let Some(found) = found else {
+        return Ok(rates(components, best, unit, all.den, (split.network, split.factor), (Vec::new(), Vec::new())));
     };
     let finer = split.network.times(found.factor)?;
-    Ok(rates(components, best, unit, den, (finer, split.factor * found.factor), (found.trees, found.opposite)))
+    Ok(rates(components, best, unit, all.den, (finer, split.factor * found.factor), (found.trees, found.opposite)))
 }
 
 /// Trees that are known to exist.

@@ -167,8 +167,7 @@ def _write_plan(
     if not chosen.trees:
         message = "there are no trees: not all GPUs reach each other, or there is only one"
         raise command_line("--gpus", None, message, "GPUs that the links connect (--links all takes PCIe, too)")
-    depth = max(tree.depth(packed.arcs) for tree in chosen.trees)
-    slices = choice.slices(depth, float(packed.rate), size)
+    slices = choice.slices(packed, chosen.trees, size)
     name = f"trees of {graph.name}"
     text = plan_form.dumps(plan.form(graph, asked, packed, chosen.trees, slices, name))
     if output is None:
@@ -213,7 +212,7 @@ def _document(
         "rate_links": float(rate / unit),
         "optimal_rate_links": float(packed.best_rate / unit),
         "rate_bytes_per_s": float(rate),
-        "predicted_time_s": choice.seconds(chosen.trees, packed.arcs, size) if chosen.trees else None,
+        "predicted_time_s": choice.seconds(packed, chosen.trees, size) if chosen.trees else None,
         "size_bytes": size,
         "fewest_possible": chosen.at_least,
         "trees": [

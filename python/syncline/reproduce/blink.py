@@ -15,6 +15,7 @@ from typing import Any, Final
 from syncline.chunking import MB, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
 from syncline.engine import PS_PER_S
+from syncline.reproduce import blink_theory
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schema.load import Variant
@@ -50,7 +51,7 @@ class Blink:
 
     def variants(self, claims: Sequence[Claim]) -> list[Variant]:
         """The variants whose assumptions the claims rest on."""
-        named = dict.fromkeys(name for claim in claims for name in VARIANTS[claim.id])
+        named = dict.fromkeys(name for claim in claims for name in VARIANTS.get(claim.id, ()))
         return [self.runs.variant(Run(MICRO, name)) for name in named]
 
     def throughput(self, variant: str, size: int, chunks: int, settings: tuple[str, ...] = ()) -> float:
@@ -120,6 +121,11 @@ def _miad(blink: Blink) -> Computed:
 
 
 METRICS: Final[dict[str, Callable[[Blink], Computed]]] = {
+    "blink-unique-topologies": lambda _: blink_theory.unique_topologies(),
+    "blink-dgx1v-trees": lambda _: blink_theory.unit_trees(),
+    "blink-dgx1v-mwu-trees": lambda _: blink_theory.multiplicative_trees(),
+    "blink-fig14-theory": lambda _: blink_theory.speedups(),
+    "blink-rings-dgx1p": lambda _: blink_theory.ring_rate(),
     "blink-fig7-depth": _depth,
     "blink-mimo-mca": _mimo_mca,
     "blink-fig11-chunking": _chunking,
@@ -132,4 +138,4 @@ VARIANTS: Final[dict[str, tuple[str, ...]]] = {
     "blink-fig11-chunking": ("Forward 4",),
     "blink-fig12-miad": ("Forward 4",),
 }
-"""The variants that each claim runs."""
+"""The variants that each claim runs; those of `blink_theory` run none."""

@@ -6,7 +6,7 @@ same time when each has bytes in proportion to its weight; with the best number 
 
     T = S/W + (d - 1) a + 2 sqrt((d - 1) a S/W)
 
-where `S` is the size, `W` the rate of all trees and `d` the largest depth. So deep trees cost time when the size is small.
+where `S` is the size, `W` the rate of all trees and `d` the largest depth, twice that in an all-reduce. So deep trees cost time when the size is small.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from syncline.trees import fewest
-from syncline.trees.packing import TASKS, Arc, Packing, Tree
+from syncline.trees.packing import TASKS, Packing, Tree
 
 Objective: TypeAlias = Literal["time", "trees", "depth"]
 
@@ -36,17 +36,22 @@ class Chosen:
     """No choice of the same rate has fewer trees; None where that was not found out."""
 
 
-def seconds(trees: Sequence[Tree], arcs: tuple[Arc, ...], size: int) -> float:
+def hops(packing: Packing, trees: Sequence[Tree]) -> int:
+    """The most arcs that a slice passes: up and down again in an all-reduce."""
+    return max(tree.depth(packing.arcs) for tree in trees) * (2 if packing.collective == "all-reduce" else 1)
+
+
+def seconds(packing: Packing, trees: Sequence[Tree], size: int) -> float:
     """The predicted time of so many bytes."""
-    rate = float(sum(tree.weight for tree in trees))
-    deeper = max(tree.depth(arcs) for tree in trees) - 1
-    carried = size / rate
-    return carried + deeper * OVERHEAD_S + 2 * math.sqrt(deeper * OVERHEAD_S * carried)
+    carried = size / float(sum(tree.weight for tree in trees))
+    further = (hops(packing, trees) - 1) * OVERHEAD_S
+    return carried + further + 2 * math.sqrt(further * carried)
 
 
-def slices(tree_depth: int, rate: float, size: int) -> int:
-    """The number of slices that is best by the formula, for trees that carry so much together."""
-    return max(1, round(math.sqrt(max(tree_depth - 1, 0) * size / rate / OVERHEAD_S)))
+def slices(packing: Packing, trees: Sequence[Tree], size: int) -> int:
+    """The number of slices with which trees take that time."""
+    carried = size / float(sum(tree.weight for tree in trees))
+    return max(1, round(math.sqrt((hops(packing, trees) - 1) * carried / OVERHEAD_S)))
 
 
 def of(packing: Packing, objective: Objective, size: int, threshold: float = 0.0) -> Chosen:
@@ -62,5 +67,5 @@ def of(packing: Packing, objective: Objective, size: int, threshold: float = 0.0
     shallow = fewest.shallowest(packing.arcs, nodes, root, packing.trees)
     if objective == "depth":
         return Chosen(shallow.trees, few.at_least)
-    best = min((few.trees, shallow.trees), key=lambda trees: (seconds(trees, packing.arcs, size), len(trees)))
+    best = min((few.trees, shallow.trees), key=lambda trees: (seconds(packing, trees, size), len(trees)))
     return Chosen(best, few.at_least)

@@ -54,15 +54,25 @@ class _Network:
     arcs: tuple[Arc, ...]
     capacity: tuple[int, ...]
     unit: Fraction
+    heaviest: int
+    """No tree carries more than this."""
 
     def bottleneck(self, tree: Sequence[int]) -> int:
-        return min(self.capacity[arc] for arc in tree)
+        return min(self.heaviest, *(self.capacity[arc] for arc in tree))
 
 
-def of(arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tree], threshold: float = 0.0) -> Fewest:
-    """As few trees from a root as have, together, the rate of those that were found, less a share `threshold` at most.
+def of(
+    arcs: tuple[Arc, ...],
+    nodes: int,
+    root: int,
+    found: Sequence[Tree],
+    threshold: float = 0.0,
+    heaviest: Fraction | None = None,
+) -> Fewest:
+    """As few trees from a root as have, together, the rate of those that were found, less a share `threshold` at most. No
+    tree carries more than `heaviest` bytes per second, where that is given.
     """
-    network, rate = _network(arcs, nodes, root, found)
+    network, rate = _network(arcs, nodes, root, found, heaviest)
     if rate == 0:
         return Fewest((), 0, whole=True)
     columns = {tuple(sorted(tree.arcs)) for tree in found}
@@ -94,10 +104,15 @@ def shallowest(arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tre
     return Fewest(tuple(found), 0, whole=False)
 
 
-def _network(arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tree]) -> tuple[_Network, Fraction]:
+def _network(
+    arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tree], heaviest: Fraction | None = None
+) -> tuple[_Network, Fraction]:
     """The network in whole units, and the rate of trees on it."""
-    unit = _unit(arc.capacity for arc in arcs) if arcs else Fraction(1)
-    network = _Network(nodes, root, arcs, tuple(int(arc.capacity / unit) for arc in arcs), unit)
+    limits = [] if heaviest is None else [heaviest]
+    unit = _unit([*(arc.capacity for arc in arcs), *limits]) if arcs else Fraction(1)
+    capacity = tuple(int(arc.capacity / unit) for arc in arcs)
+    most = max(capacity, default=0) if heaviest is None else int(heaviest / unit)
+    network = _Network(nodes, root, arcs, capacity, unit, most)
     return network, sum((tree.weight for tree in found), Fraction(0)) / unit
 
 
