@@ -25,7 +25,7 @@ from typing import Any, Final
 from syncline.errors import InputError, Problem
 from syncline.schedules import plan as schedule
 from syncline.schedules.mscclpp import records
-from syncline.schedules.mscclpp.form import Chunks, OneSided, Operation, place
+from syncline.schedules.mscclpp.form import Chunks, End, OneSided, Operation, place
 from syncline.schedules.mscclpp.order import At, Carried, Signalled, channel
 from syncline.schedules.mscclpp.records import Connection, Record, Site, Thread
 
@@ -194,13 +194,17 @@ class _Lowering:
             found[key] = self.connections.setdefault(name, Connection(key[0], key[1]))
         return found
 
-    def _signals(self, b: int) -> list[dict[int, tuple[At, int]]]:
-        """For each operation of a thread block, the next signal to each GPU, and its channel."""
-        after: dict[int, tuple[At, int]] = {}
-        found: list[dict[int, tuple[At, int]]] = []
+    def _signals(self, b: int) -> list[dict[End | int, tuple[At, int]]]:
+        """For each operation of a thread block, the next signal on each channel, and to each GPU, with the place of the
+        channel there.
+        """
+        after: dict[End | int, tuple[At, int]] = {}
+        found: list[dict[End | int, tuple[At, int]]] = []
         for k, op in reversed([*enumerate(self.blocks[b].ops)]):
             if op.name == "signal":
-                after = {**after, **{end.peer: ((b, k), nth) for nth, end in reversed([*enumerate(op.ends)])}}
+                after = dict(after)
+                for nth, end in reversed([*enumerate(op.ends)]):
+                    after[end] = after[end.peer] = ((b, k), nth)
             found.append(after)
         return found[::-1]
 
@@ -225,8 +229,8 @@ class _Lowering:
         elif op.name == "wait":
             self._wait(at, op)
         elif op.name == "put":
-            for src, dst in zip(op.src, op.dst, strict=True):
-                self._pass_on(at, op, src, dst)
+            for nth in range(len(op.dst)):
+                self._pass_on(at, op, nth)
         elif op.name == "copy":
             for src, dst in zip(op.src, op.dst, strict=True):
                 self._copy(at, src, dst)
@@ -247,28 +251,41 @@ class _Lowering:
             else:
                 self._reduce(at, op)
 
-    def _pass_on(self, at: At, op: Operation, src: Chunks, dst: Chunks) -> None:
+    def _pass_on(self, at: At, op: Operation, nth: int) -> None:
         """A put; together with the message that it passes on, if that has just arrived where the put reads."""
-        out = self._announce(at, op, dst)
-        arrival = self._arrival(at, src) if ALONE not in op.own else None
+        out = self._announce(at, op, nth)
+        arrival = self._arrival(at, op.src[nth]) if ALONE not in op.own else None
         if arrival is not None and arrival.is_free and self.states[at[0]].thread.may_join(arrival.back, out):
             self._take(at, arrival)
             self._step(at, "rcs", None, arrival.to, back=arrival.back, out=out, own=self._own(at, op.own))
             return
         self._receive_all(at[0])
-        self._step(at, "s", src, None, out=out, own=self._own(at, op.own))
+        self._step(at, "s", op.src[nth], None, out=out, own=self._own(at, op.own))
 
-    def _announce(self, at: At, op: Operation, dst: Chunks) -> Connection:
-        """The connection of a put, which is noted with its signal."""
-        signal = self.next_signal[at[0]][at[1]].get(dst.rank)
-        if signal is None:
-            message = (
-                f"no signal to GPU {dst.rank} follows in this thread block, so nobody can wait for what it puts there"
-            )
+    def _signal_of(self, at: At, op: Operation, nth: int) -> tuple[At, int]:
+        """The signal that announces what an operation puts: the next one on the channel that it names for it, or else
+        on any channel to that GPU.
+        """
+        peer = op.dst[nth].rank
+        local = 0 if op.name == "put" else 1
+        named = op.ends[nth - local] if len(op.ends) == len(op.dst) - local else None
+        after = self.next_signal[at[0]][at[1]]
+        found = after.get(named) if named is not None and named.peer == peer else None
+        found = found or after.get(peer)
+        if found is None:
+            message = f"no signal to GPU {peer} follows in this thread block, so nobody can wait for what it puts there"
             raise self._problem(at, message, "a signal on a channel to that GPU")
-        self.announced.setdefault(signal, []).append(_Put(at, dst, op.own))
-        block = self.blocks[at[0]]
-        out = self.of_signal[channel(block, block.ops[signal[0][1]], signal[1])]
+        return found
+
+    def _connection(self, at: At, op: Operation, nth: int) -> Connection:
+        """What a put goes over."""
+        block, (signal, place_) = self.blocks[at[0]], self._signal_of(at, op, nth)
+        return self.of_signal[channel(block, block.ops[signal[1]], place_)]
+
+    def _announce(self, at: At, op: Operation, nth: int) -> Connection:
+        """The same, and notes the put with its signal."""
+        self.announced.setdefault(self._signal_of(at, op, nth), []).append(_Put(at, op.dst[nth], op.own))
+        out = self._connection(at, op, nth)
         self.sent.setdefault(out, []).append(at)
         return out
 
@@ -302,21 +319,16 @@ class _Lowering:
             is_kept and _overlap_in_part(self.plan.cells(to), cells[1 - which])
         ):
             return False
-        out = self._connection(at, op.dst[1]) if sends else None
+        out = self._connection(at, op, 1) if sends else None
         if out is not None and not self.states[at[0]].thread.may_join(arrival.back, out):
             return False
         if sends:
-            self._announce(at, op, op.dst[1])
+            self._announce(at, op, 1)
         self._take(at, arrival)
         kind = f"rr{'c' if is_kept else ''}{'s' if sends else ''}"
         own = self._own(at, op.own) if sends else self._own(arrival.put.at, arrival.put.own, WHOLE)
         self._step(at, kind, other, to if is_kept else None, back=arrival.back, out=out, own=own)
         return True
-
-    def _connection(self, at: At, dst: Chunks) -> Connection | None:
-        signal = self.next_signal[at[0]][at[1]].get(dst.rank)
-        block = self.blocks[at[0]]
-        return signal and self.of_signal[channel(block, block.ops[signal[0][1]], signal[1])]
 
     def _signal(self, at: At, op: Operation) -> None:
         self._receive_all(at[0])
@@ -379,9 +391,8 @@ class _Lowering:
         for nth, src in enumerate(here):
             if nth != (first or 0):
                 self._step(at, "re", src, to)
-        for dst in op.dst[1:]:
-            out = self._announce(at, op, dst)
-            self._step(at, "s", to, None, out=out, own=self._own(at, op.own))
+        for nth in range(1, len(op.dst)):
+            self._step(at, "s", to, None, out=self._announce(at, op, nth), own=self._own(at, op.own))
 
     def _fetched(self, at: At, src: Chunks) -> Chunks:
         """Where chunks lie on the own rank; those of another one are read into scratch."""

@@ -429,7 +429,9 @@ def _buffer(named: dict[str, Any], span: Span) -> dict[str, Any]:
 
 
 def _does_not_fit(message: str) -> InputError:
-    return command_line("--format", mscclpp.FORMAT, message, "a smaller plan, or another format")
+    return command_line(
+        "--format", mscclpp.FORMAT, message, "fewer ranks, slices, lanes or instances, or another format"
+    )
 
 
 def _lines(form: dict[str, Any]) -> Iterator[str]:
