@@ -34,6 +34,8 @@ FABRICS: Final = (
 )
 SIZE: Final = "100kB"
 ROOT: Final = 1
+LIMIT: Final = "MSCCL++ takes a semaphore, of which it has 16"
+"""What long trees exceed."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,8 @@ def exported(command: Command, kind: str, algorithm: str, fabric: str, form: str
     ended = command("export", kind, *place, "--format", form)
     assert ended.status in (0, 2), ended.err
     assert ended.status == 0 or "accepted: " in ended.err, ended.err
+    if form == "mscclpp-json" and ended.status != 0:
+        assert LIMIT in ended.err or exported(command, kind, algorithm, fabric, "msccl-xml") is None, ended.err
     return ended.out if ended.status == 0 else None
 
 
@@ -84,7 +88,7 @@ def test_exports_keep_all_rules(kind: str, fabric: str, syncline_command: Comman
     for algorithm in ALGORITHMS:
         xml = exported(syncline_command, kind, algorithm, fabric, "msccl-xml")
         text = exported(syncline_command, kind, algorithm, fabric, "mscclpp-json")
-        assert (xml is None) == (text is None), algorithm
+        assert xml is not None or text is None, algorithm
         body = "" if xml is None else xml.split("\n", 1)[1]
         if xml is None or text is None or body in seen:  # many compositions are the same on one dimension
             continue
@@ -199,6 +203,22 @@ def shares_scratch(plan: Plan) -> None:
                 entry["index"] = 0
 
 
+def loses(plan: Plan) -> None:
+    """Adds the own data to themselves, in place of what has arrived."""
+    src = ops_of(plan)[nth(plan, "res")]["src_buff"]
+    src[1] = src[0]
+
+
+def nop_before_signal(plan: Plan) -> None:
+    """Takes it out."""
+    ops_of(plan).pop(nth(plan, "signal", 1) - 1)
+
+
+def nop_after_wait(plan: Plan) -> None:
+    """Takes it out."""
+    ops_of(plan).pop(nth(plan, "wait", 1) + 1)
+
+
 def many_operations(plan: Plan) -> None:
     """Adds nops."""
     ops_of(plan).extend({"name": "nop"} for _ in range(64))
@@ -267,27 +287,19 @@ BROKEN: Final[dict[str, tuple[int, Callable[[Plan], None], str]]] = {
     "a signal": (14, lambda plan: drop(plan, "signal", -1), "that nobody gives"),
     "no nop before a signal": (
         15,
-        lambda plan: ops_of(plan).pop(nth(plan, "signal", 1) - 1) and None,
+        nop_before_signal,
         "nothing says which comes first",
     ),
     "no nop after a wait": (
         16,
-        lambda plan: ops_of(plan).pop(nth(plan, "wait", 1) + 1) and None,
+        nop_after_wait,
         "nothing says which comes first",
     ),
     "a circle": (17, waits_first, "thread blocks wait for ever"),
     "what is not waited for": (18, never_signals, "no signal to GPU 1 follows in this thread block"),
     "other launches": (18, begins_early, "of which no signal says that it has begun"),
     "scratch of two messages": (18, shares_scratch, "chunk 0 of the scratch buffer"),
-    "a lost sum": (
-        18,
-        lambda plan: (
-            edit(plan, f"gpus.0.threadblocks.0.ops.{nth(plan, 'res')}.name", "res")
-            or ops_of(plan)[nth(plan, "res")]["src_buff"].reverse()
-            or ops_of(plan)[nth(plan, "res")]["src_buff"].__setitem__(0, ops_of(plan)[nth(plan, "res")]["src_buff"][1])
-        ),
-        "GPU",
-    ),
+    "a lost sum": (18, loses, "rank 0 counts twice"),
 }
 
 
@@ -493,6 +505,12 @@ def test_a_message_is_faster_than_a_request_and_its_answer(syncline_command: Com
     assert time_of(syncline_command, "all-gather", "Ring(2)", "p.json") < got
 
 
+def puts_last(plan: Plan) -> None:
+    """Puts something after the last signal."""
+    ops_of(plan).append(op("put", [entry(0)], [entry(0, of=2)]))
+    edit(plan, "gpus.1.scratch_chunks", 1)
+
+
 REFUSED: Final[dict[str, tuple[Callable[[Plan], None], str]]] = {
     "packets": (lambda plan: edit(plan, "protocol", "LL"), "MSCCL++ plans with packets (LL) are not read"),
     "a packet operation": (
@@ -546,9 +564,7 @@ REFUSED: Final[dict[str, tuple[Callable[[Plan], None], str]]] = {
         "thread blocks 0 and 1 of GPU 0 both",
     ),
     "a put that no signal follows": (
-        lambda plan: (
-            ops_of(plan).append(op("put", [entry(0)], [entry(0, of=2)])) or edit(plan, "gpus.1.scratch_chunks", 1)
-        ),
+        puts_last,
         "no signal to GPU 1 follows in this thread block, so nobody can wait for what it puts there",
     ),
 }
