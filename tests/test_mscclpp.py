@@ -581,6 +581,14 @@ def test_what_is_not_read_is_refused_by_name(case: str, syncline_command: Comman
     assert said.startswith("p.json:")
 
 
+def test_barriers_wait_for_all_that_come(syncline_command: Command) -> None:
+    plan = copy.deepcopy(OTHERS["barrier"])
+    ops_of(plan, 1, 1)[1]["num_threadblocks"] = 3
+    ended, said = verify(syncline_command, plan)
+    assert ended.status == 2
+    assert "barrier 0 of GPU 1 waits for 3 thread blocks, and 2 come to it" in said
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

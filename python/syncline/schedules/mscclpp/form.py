@@ -43,6 +43,8 @@ class Operation:
     dst: tuple[Chunks, ...] = ()
     ends: tuple[End, ...] = ()
     barrier: int = 0
+    members: int = 0
+    """How many thread blocks a barrier waits for."""
     semaphores: tuple[int, ...] = ()
     own: dict[str, Any] = field(default_factory=dict)
 

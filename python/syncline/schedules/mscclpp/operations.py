@@ -60,8 +60,9 @@ class Operations:
         if name in ON_SEMAPHORES:
             return Operation(name, semaphores=self.semaphore_ids(path, op), own=own)
         if name == "barrier":
-            values.number(path, op, "num_threadblocks", MAX_VALUE, 1)
-            return Operation(name, barrier=values.number(path, op, "barrier_id", SEMAPHORES - 1), own=own)
+            members = values.number(path, op, "num_threadblocks", MAX_VALUE, 1)
+            number = values.number(path, op, "barrier_id", SEMAPHORES - 1)
+            return Operation(name, barrier=number, members=members, own=own)
         if name == "nop":
             return Operation(name)
         if op.get("reduce_op", "sum") != "sum":

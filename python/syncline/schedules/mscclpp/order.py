@@ -135,6 +135,15 @@ class _Meetings:
             for barrier, times in comes.items():
                 self.barriers.setdefault((block.rank, barrier), []).append((b, times))
         for (rank, barrier), comers in self.barriers.items():
+            ops = (op for b, _ in comers for op in self.carried.blocks[b].ops)
+            wanted = next(
+                (o.members for o in ops if (o.name, o.barrier) == ("barrier", barrier) and o.members != len(comers)), 0
+            )
+            if wanted:
+                message = (
+                    f"barrier {barrier} of GPU {rank} waits for {wanted} thread blocks, and {len(comers)} come to it"
+                )
+                yield self._problem((comers[0][0], 0), message, str(len(comers)))
             if len({times for _, times in comers}) > 1:
                 message = f"thread blocks come to barrier {barrier} of GPU {rank} unequally often"
                 yield self._problem((comers[0][0], 0), message, "all of them equally often")
