@@ -301,7 +301,6 @@ class TestNotASchedule:
             ("{}", None, "this is not a schedule: there is no 'format'"),
             ('{\n"format": }', 2, "this is not valid JSON: Expecting value"),
             ('{"format": "plan"}', None, "this format is not known"),
-            ('{"gpus": []}', None, "MSCCL++ execution plans cannot be verified in this version"),
             ('{"format": "syncline-plan",\n"colour": 1}', 2, "unknown field `colour`"),
             (
                 '{"a":' * 100_000,

@@ -239,6 +239,61 @@ PLAN: Final = """\
    "ranks": [[[{"steps": [{"op": "s", "to": 1, "into": [0, 1]}, {"op": "r", "block": 1, "from": 1}]}]]],
    "down": [[[{"steps": [{"op": "s", "to": 1, "into": [0, 1]}, {"op": "r", "block": 1, "from": 1}]}]]]}]}
 """
+MSCCLPP: Final = """\
+{"name": "two", "collective": "allgather", "protocol": "Simple", "inplace": false, "gpus": [
+ {"id": 0, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 1,
+  "channels": [{"channel_type": "memory", "connected_to": [1]}], "semaphores": [],
+  "remote_buffers": [{"rank": 1, "type": "s", "access_channel_types": ["memory"]}],
+  "threadblocks": [
+   {"id": 0, "channels": [{"channel_type": "memory", "channel_ids": [0]}],
+    "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}],
+    "ops": [
+     {"name": "signal", "channel_ids": [0], "channel_type": "memory", "syncline": {"start": true}},
+     {"name": "wait", "channel_ids": [0], "channel_type": "memory", "syncline": {"start": true}},
+     {"name": "nop"},
+     {"name": "put", "src_buff": [{"type": "i", "index": 0, "size": 1}],
+      "dst_buff": [{"buffer_id": 0, "index": 0, "size": 1}], "channel_type": "memory"},
+     {"name": "nop"},
+     {"name": "signal", "channel_ids": [0], "channel_type": "memory"},
+     {"name": "wait", "channel_ids": [0], "channel_type": "memory"},
+     {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2}
+    ]},
+   {"id": 1, "ops": [
+     {"name": "copy", "src_buff": [{"type": "i", "index": 0, "size": 1}],
+      "dst_buff": [{"type": "o", "index": 0, "size": 1}]},
+     {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2},
+     {"name": "copy", "src_buff": [{"type": "s", "index": 0, "size": 1}],
+      "dst_buff": [{"type": "o", "index": 1, "size": 1}]}
+    ]}
+  ]},
+ {"id": 1, "input_chunks": 1, "output_chunks": 2, "scratch_chunks": 1,
+  "channels": [{"channel_type": "memory", "connected_to": [0]}], "semaphores": [],
+  "remote_buffers": [{"rank": 0, "type": "s", "access_channel_types": ["memory"]}],
+  "threadblocks": [
+   {"id": 0, "channels": [{"channel_type": "memory", "channel_ids": [0]}],
+    "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}],
+    "ops": [
+     {"name": "signal", "channel_ids": [0], "channel_type": "memory", "syncline": {"start": true}},
+     {"name": "wait", "channel_ids": [0], "channel_type": "memory", "syncline": {"start": true}},
+     {"name": "nop"},
+     {"name": "put", "src_buff": [{"type": "i", "index": 0, "size": 1}],
+      "dst_buff": [{"buffer_id": 0, "index": 0, "size": 1}], "channel_type": "memory"},
+     {"name": "nop"},
+     {"name": "signal", "channel_ids": [0], "channel_type": "memory"},
+     {"name": "wait", "channel_ids": [0], "channel_type": "memory"},
+     {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2}
+    ]},
+   {"id": 1, "ops": [
+     {"name": "copy", "src_buff": [{"type": "i", "index": 0, "size": 1}],
+      "dst_buff": [{"type": "o", "index": 1, "size": 1}]},
+     {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2},
+     {"name": "copy", "src_buff": [{"type": "s", "index": 0, "size": 1}],
+      "dst_buff": [{"type": "o", "index": 0, "size": 1}]}
+    ]}
+  ]}
+]}
+"""
+
 XML: Final = """\
 <algo name="two" proto="Simple" nchannels="2" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1" outofplace="0"
       minBytes="0" maxBytes="1073741824">
@@ -309,6 +364,7 @@ FILES: Final = {
     "plan.json": PLAN,
     "schedule.json": SCHEDULE,
     "plan.xml": XML,
+    "mscclpp.json": MSCCLPP,
     "measured.log": MEASURED,
     "measured.csv": TABLE,
 }

@@ -165,7 +165,7 @@ def _text(chance: Random, node: dict[str, Any], field: str) -> str:
     if field == "groups":
         return groups(chance)
     if field == "plan":
-        return chance.choice(("plan.json", "plan.xml", "nowhere.xml"))
+        return chance.choice(("plan.json", "plan.xml", "mscclpp.json", "nowhere.xml"))
     if field == "gpus":
         return chance.choice(("0-3", "0,1", "0", "1,0", "0-7"))
     values = quantities_of().get(accepted().get(field, ""))

@@ -92,6 +92,7 @@ PLANS = {
     "plan.json": ("all-reduce", 4),
     "schedule.json": ("all-gather", 2),
     "plan.xml": ("all-reduce", 2),
+    "mscclpp.json": ("all-gather", 2),
 }
 """The plans of the corpus: what they implement, and for how many ranks."""
 
@@ -147,7 +148,7 @@ def export(chance: Random, _: Corpus) -> Case:
     if chance.random() < 0.5:
         place = ["--ranks", chance.choice(("1", "2", "3", "4", "7", "2x3", "4x", "0", "1x1x2", "9999999"))]
         flags = _flags(chance)  # a document with the plan of a large fabric is more than is kept of an output
-    form = chance.choice(("plan", "plan", "msccl-xml"))
+    form = chance.choice(("plan", "plan", "msccl-xml", "mscclpp-json"))
     line = ["export", kind, "--algorithm", algorithm, *place, "--format", form]
     if chance.random() < 0.7:
         line += ["--size", chance.choice(("1KiB", "1MB", "7B"))]

@@ -1,11 +1,11 @@
-"""`syncline export`: an algorithm written down, as a plan or as MSCCL XML."""
+"""`syncline export`: an algorithm written down, as a plan, as MSCCL XML or as an execution plan of MSCCL++."""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.schema.load import Variant
 
-FORMATS = ("plan", "msccl-xml")
+PLAN, MSCCL, MSCCLPP = FORMATS = ("plan", "msccl-xml", "mscclpp-json")
 NO_SIZE = "1MiB"
 """The size of what is exported where nothing depends on it."""
 IN_SWITCH = "in-switch"
@@ -29,6 +29,8 @@ MOST_INSTANCES = 32
 MOST_LETTERS = 63
 """Of a name in MSCCL XML."""
 ONE_WAY = "a plan says nothing of lanes: it is ring-unidirectional if it runs with --set collective.lanes=one"
+_FORMAL = {PLAN: "syncline-plan"}
+"""What documents call formats that they do not call as `--format` does."""
 _RANKS = re.compile(r"[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", re.ASCII)
 
 
@@ -57,12 +59,18 @@ def export(
         typer.Option(metavar="SIZE", help="The size for which auto, and the number of slices, are chosen."),
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", metavar="plan|msccl-xml", help="JSON of syncline-plan, or MSCCL XML.")
-    ] = "plan",
+        str,
+        typer.Option(
+            "--format",
+            metavar="plan|msccl-xml|mscclpp-json",
+            help="JSON of syncline-plan, MSCCL XML, or the JSON of an execution plan of MSCCL++.",
+        ),
+    ] = PLAN,
     instances: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="For MSCCL XML: how many copies of the algorithm share the vector; 1 by default."
+            metavar="N",
+            help="For MSCCL and MSCCL++: how many copies of the algorithm share the vector; 1 by default.",
         ),
     ] = None,
     out: Annotated[
@@ -77,10 +85,11 @@ def export(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:
-    """Write an algorithm down, as a plan that --plan takes, or as MSCCL XML.
+    """Write an algorithm down, as a plan, as MSCCL XML or as an execution plan of MSCCL++; --plan takes all of them.
 
     \b
       syncline export all-reduce --algorithm ring --ranks 8 --format msccl-xml -o ring8.xml
+      syncline export all-reduce --algorithm direct --ranks 8 --format mscclpp-json -o direct8.json
       syncline export all-reduce --algorithm six-phase --ranks 4x8 -o six-phase.json
       syncline export all-gather --algorithm direct --topology "Torus(4,4)" > direct.json
       syncline export broadcast --algorithm double-binary-tree --machine dgx1v --root 2 --size 64MB
@@ -96,6 +105,9 @@ def export(
 
     MSCCL XML has all steps of all ranks. Each lane of a ring has channels of its own and an equal part of the vector;
     with --set collective.lanes=one there is one lane. The format has limits: what does not fit is refused.
+
+    An execution plan of MSCCL++ (protocol Simple, memory channels) does the same steps one-sided: it puts, signals and
+    waits. Thread blocks have as many peers as their thread, and long threads become several thread blocks.
     """
     began = time.monotonic()
     asked = _Asked(algorithm, ranks, size, format_, instances)
@@ -116,7 +128,7 @@ def export(
         fabrics=f"--ranks 8, {single.FABRICS}",
     )
     study, _ = single.load(flags, problems, set_)
-    as_schedule = format_ == "msccl-xml"
+    as_schedule = format_ != PLAN
     warnings = list(study.warnings)
     if algorithm == "ring-unidirectional" and not as_schedule:
         warnings.append(ONE_WAY)
@@ -125,14 +137,24 @@ def export(
 
     from syncline import rundir
     from syncline.errors import command_line
-    from syncline.schedules import msccl_write, plan_form
+    from syncline.schedules import msccl_write, mscclpp, plan_form
+    from syncline.schedules.mscclpp import write as mscclpp_write
 
     form: Any = _written(variant, instances=(instances or 1) if as_schedule else None)
     form["name"] = _name(variant)[:MOST_LETTERS]
-    if as_schedule and form.get("threads") is None:
+    if format_ == MSCCL and form.get("threads") is None:
         form["threads"] = THREADS
         assumed.append(f"nthreads = {THREADS} (default)")
-    text = msccl_write.write(form) if as_schedule else plan_form.dumps(form)
+    if format_ == MSCCLPP:
+        assumed.append(f"num_threads_per_block = {mscclpp_write.THREADS} (default)")
+        if form["collective"] not in mscclpp.NAMED:
+            warnings.append(f"MSCCL++ has no name for {form['collective']}: name the plan to its executor yourself")
+    writers: dict[str, Callable[[Any], str]] = {
+        PLAN: plan_form.dumps,
+        MSCCL: msccl_write.write,
+        MSCCLPP: mscclpp_write.write,
+    }
+    text = writers[format_](form)
     if out is not None:
         try:
             rundir.write(out, text)
@@ -140,8 +162,8 @@ def export(
             reason = error.strerror if isinstance(error, OSError) else error
             raise command_line("--out", str(out), f"this cannot be written: {reason}") from None
     if json:
-        what = {"xml": text} if as_schedule else {"plan": form}
-        _print_document(variant, warnings, assumed, out, what, began)
+        what = {PLAN: {"plan": form}, MSCCL: {"xml": text}, MSCCLPP: {"text": text}}[format_]
+        _print_document(variant, warnings, assumed, out, {"format": _FORMAL.get(format_, format_), **what}, began)
     elif out is None:
         sys.stdout.write(text)
     if quiet or json:
@@ -200,8 +222,9 @@ class _Asked:
             refuse("--format", self.format, f"this format is not known{hint}", one_of(FORMATS))
         if self.instances is not None and not 1 <= self.instances <= MOST_INSTANCES:
             refuse("--instances", str(self.instances), "this is no number of instances", f"1 to {MOST_INSTANCES}")
-        elif self.instances is not None and self.format == "plan":
-            refuse("--instances", str(self.instances), "a plan has no instances", "--format msccl-xml with it")
+        elif self.instances is not None and self.format == PLAN:
+            accepted = f"--format {MSCCL} or {MSCCLPP} with it"
+            refuse("--instances", str(self.instances), "a plan has no instances", accepted)
         if self.algorithm == "auto" and self.size is None:
             refuse("--algorithm", "auto", "which algorithm is the fastest depends on the size", "--size SIZE with it")
         if self.ranks is None:
@@ -295,7 +318,6 @@ def _print_document(
         "ranks": experiment.ranks,
         "topology": str(experiment.topology),
         **results.algorithm(variant),
-        "format": "msccl-xml" if "xml" in what else "syncline-plan",
         "file": None if out is None else str(out),
         **what,
         "cost": results.cost(time.monotonic() - began, []),

@@ -25,7 +25,11 @@ ACCEPTED = "eager, rendezvous, or how many messages a connection holds, 1 or mor
 
 def verify(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A schedule as MSCCL XML, or a plan as JSON of syncline-plan.")
+        Path,
+        typer.Argument(
+            metavar="PLAN",
+            help="A schedule as MSCCL XML, an execution plan of MSCCL++, or a plan as JSON of syncline-plan.",
+        ),
     ],
     root: Annotated[
         int | None,
@@ -58,16 +62,21 @@ def verify(
 
     began = time.monotonic()
     loaded = load.load(plan)
+    if loaded.one_sided is not None and buffering not in (None, verification.ONE_SIDED):
+        from syncline.errors import command_line
+
+        message = "what a plan of MSCCL++ puts into the memory of others waits for no room"
+        raise command_line("--buffering", buffering, message, verification.ONE_SIDED)
     verdict = verification.verify(loaded, root, holds)
     if json:
         from syncline import results
 
-        document = _document(loaded, verdict, default=buffering is None)
+        document = _document(loaded, verdict, default=buffering is None and loaded.one_sided is None)
         document["cost"] = results.cost(time.monotonic() - began, []) | {"events": _steps(verdict)}
         print(results.dumps(document))
     else:
         _print(loaded, verdict)
-        needs_room = buffering is None and not verdict.verified and not verdict.errors
+        needs_room = buffering is None and loaded.one_sided is None and not verdict.verified and not verdict.errors
         if needs_room and verification.verify(loaded, root, {"slots": MSCCL_SLOTS}).verified:
             print(
                 f"It is right where connections hold {MSCCL_SLOTS} messages, as MSCCL's do: --buffering {MSCCL_SLOTS}"

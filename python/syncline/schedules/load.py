@@ -1,4 +1,5 @@
-"""A file with a plan, whatever its format: MSCCL's XML, or JSON that writes out steps or whole algorithms."""
+"""A file with a plan, whatever its format: MSCCL's XML, an execution plan of MSCCL++, or JSON that writes out steps or
+whole algorithms."""
 
 from __future__ import annotations
 
@@ -10,12 +11,16 @@ from typing import Any, Final
 from syncline import inputs
 from syncline.document import decode
 from syncline.errors import InputError, Problem, one_of, shown
-from syncline.schedules import msccl_xml, plan
+from syncline.schedules import msccl_xml, mscclpp, plan
 from syncline.schedules.msccl_xml import Site
+from syncline.schedules.mscclpp import read as mscclpp_read
 from syncline.schedules.positions import Positions
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-ACCEPTED: Final = f"MSCCL XML (an algo element), or JSON with 'format': '{plan.FORMAT}'"
+ACCEPTED: Final = (
+    "MSCCL XML (an algo element), an execution plan of MSCCL++ (JSON with 'gpus'), or JSON with "
+    f"'format': '{plan.FORMAT}'"
+)
 VERSIONS: Final = (plan.VERSION, plan.PLAN_VERSION)
 
 
@@ -35,6 +40,14 @@ class Loaded:
     positions: Positions | None = field(default=None, repr=False)
     """Of JSON: where anything stands."""
     warnings: tuple[Problem, ...] = ()
+    document: Any = field(default=None, repr=False)
+    """As `one_sided`, of a type that the schema of experiments need not know."""
+
+    @property
+    def one_sided(self) -> mscclpp_read.Document | None:
+        """Of an execution plan of MSCCL++: what it says, of which `form` is a schedule."""
+        found: mscclpp_read.Document | None = self.document
+        return found
 
     @property
     def is_schedule(self) -> bool:
@@ -68,12 +81,24 @@ def parse(content: bytes, file: str) -> Loaded:
         warnings = tuple(document.warnings)
         return Loaded(file, "msccl-xml", json.dumps(form), form, content, document.lines, warnings=warnings)
     if begin == "{":
-        return Loaded(file, plan.FORMAT, text, _json(text, file), content, positions=Positions(text))
+        root = _json(text, file)
+        if "format" not in root:
+            return _one_sided(mscclpp_read.read(text, root, file), file, content)
+        return Loaded(file, plan.FORMAT, text, root, content, positions=Positions(text))
     raise InputError([Problem(file, 1, "", shown(text[:20]), "this is not a schedule", ACCEPTED)])
 
 
+def _one_sided(document: mscclpp_read.Document, file: str, content: bytes) -> Loaded:
+    """An execution plan of MSCCL++; of one that never ends, the form has nothing but its head."""
+    head = {"name": document.plan.name, "collective": document.plan.collective}
+    form: dict[str, Any] = head if document.schedule is None else dict(document.schedule)
+    warnings = document.warnings
+    return Loaded(file, mscclpp.FORMAT, json.dumps(form), form, content, warnings=warnings, document=document)
+
+
 def _json(text: str, file: str) -> dict[str, Any]:
-    """What a text says. Raises unless this is the JSON of a plan; the engine checks what is in it."""
+    """What a text says. Raises unless this is the JSON of a plan, in which the engine checks what is in it, or one of
+    MSCCL++."""
 
     def refuse(
         message: str, line: int | None = None, field: str = "", value: object = None, accepted: str = ACCEPTED
@@ -90,7 +115,7 @@ def _json(text: str, file: str) -> dict[str, Any]:
         if root["format"] != plan.FORMAT:
             raise refuse("this format is not known", None, "format", root["format"])
     elif "gpus" in root:
-        raise refuse("MSCCL++ execution plans cannot be verified in this version")
+        return root
     else:
         raise refuse("this is not a schedule: there is no 'format'")
     version = root.get("version", plan.VERSION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -12,12 +12,18 @@ from syncline import binding
 from syncline.errors import InputError, Problem, SimulationFailedError
 from syncline.refusals import Refusal, read
 from syncline.schedules.load import Loaded
+from syncline.schedules.mscclpp.form import place
+from syncline.schedules.mscclpp.read import Document
 from syncline.schedules.plan import phases_of
 
 Buffering = str | dict[str, int]
 """`eager`, `rendezvous`, or how many messages a connection holds, as the engine takes it."""
 
 _FLAGS: Final = {"root": "--root", "buffering": "--buffering"}
+ONE_SIDED: Final = "eager"
+"""How one-sided messages are buffered: a put waits for no room."""
+OF_MSCCL: Final = frozenset({"limit", "unannounced", "chain", "head"})
+"""Kinds of warnings about the runtime of MSCCL."""
 _PARTS: Final = ("schedule", "plan")
 """What the engine calls a file that writes out steps, and one that writes down algorithms."""
 
@@ -47,6 +53,10 @@ def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
     binding.require()
     from syncline import _core
 
+    if loaded.one_sided is not None:
+        buffering = ONE_SIDED
+        if loaded.one_sided.schedule is None:
+            return _verdict(loaded, _unended(loaded.one_sided))
     head = json.dumps({"root": root, "buffering": buffering})[:-1]
     part = _PARTS[0] if loaded.is_schedule else _PARTS[1]
     try:
@@ -59,6 +69,12 @@ def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
             raise SimulationFailedError(f"the verifier has a defect: {error}") from None
         raise
     report: dict[str, Any] = json.loads(answer)
+    if loaded.one_sided is not None:
+        _of_operations(loaded, loaded.one_sided, report)
+    return _verdict(loaded, report)
+
+
+def _verdict(loaded: Loaded, report: dict[str, Any]) -> Verdict:
     return Verdict(
         report,
         errors=tuple(_problem(loaded, finding) for finding in report["errors"]),
@@ -67,12 +83,61 @@ def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
     )
 
 
+def _unended(document: Document) -> dict[str, Any]:
+    """The report of an execution plan of MSCCL++ whose thread blocks wait for ever, of which there is no schedule."""
+    nothing: dict[str, Any] = {}
+    for kind in ("errors", "flaws", "warnings"):
+        nothing |= {kind: [], f"{kind}_omitted": 0}
+    return nothing | {
+        "name": document.plan.name,
+        "collective": document.plan.collective,
+        "in_place": document.plan.in_place,
+        "root": None,
+        "root_inferred": False,
+        "buffering": ONE_SIDED,
+        "verified": False,
+        "flaws": list(document.flaws),
+        "flaws_omitted": document.omitted,
+        "counts": None,
+    }
+
+
+def _of_operations(loaded: Loaded, document: Document, report: dict[str, Any]) -> None:
+    """Makes the report on a schedule one on the execution plan of MSCCL++ that it comes from.
+
+    Findings get the places of operations. What stumbles over a limit of MSCCL's runtime, which is another one, is left
+    out. Races are those of the plan, in which a message is written as soon as it is put; a schedule that has other ones
+    has data waited for at another place than where it takes them from the plan, which is no fault of the plan.
+    """
+    for finding in (*report["errors"], *report["flaws"], *report["warnings"]):
+        site = (finding["rank"], finding["thread_block"], finding["step"])
+        place = document.sites.get(site)
+        if place is not None:
+            finding["rank"], finding["thread_block"], finding["step"] = place
+        elif finding["thread_block"] is not None:
+            finding["thread_block"] = finding["step"] = None
+    races = [flaw for flaw in report["flaws"] if flaw["kind"] == "race"]
+    if races and not document.flaws:
+        message = (
+            "this uses data after another signal than the first one that follows the put or get, which is not read"
+        )
+        accepted = "operations that come after the wait for that signal"
+        raise InputError([replace(_problem(loaded, races[0]), message=message, accepted=accepted)])
+    if not report["errors"]:
+        report["flaws"] = [*document.flaws, *(flaw for flaw in report["flaws"] if flaw["kind"] != "race")]
+        report["flaws_omitted"] += document.omitted
+    report["verified"] = report["verified"] and not document.flaws
+    report["warnings"] = [warning for warning in report["warnings"] if warning["kind"] not in OF_MSCCL]
+
+
 def line(loaded: Loaded, finding: dict[str, Any]) -> int | None:
     """The line of a finding, or of the smallest part of the file that holds it."""
     rank, block, step = finding["rank"], finding["thread_block"], finding["step"]
     for site in ((rank, block, step), (rank, block, None), (rank, None, None), (None, None, None)):
         if site in loaded.lines:
             return loaded.lines[site]
+    if loaded.one_sided is not None and rank is not None:
+        return loaded.one_sided.plan.line(rank, block, step)
     if loaded.positions is None or rank is None:
         return None
     path = _in_schedule(loaded, finding) if loaded.is_schedule else _in_plan(loaded, finding)
@@ -125,6 +190,9 @@ def _in_plan(loaded: Loaded, finding: dict[str, Any]) -> list[str | int]:
 
 
 def _problem(loaded: Loaded, finding: dict[str, Any]) -> Problem:
+    if loaded.one_sided is not None:
+        field = place(finding["rank"], finding["thread_block"], finding["step"])
+        return Problem(loaded.file, line(loaded, finding), field, None, finding["message"], finding["accepted"])
     thread = "thread block" if loaded.is_schedule else "thread"
     named = (
         ("phase", finding.get("phase")),

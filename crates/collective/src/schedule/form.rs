@@ -247,7 +247,7 @@ pub struct ScheduleStep {
     /// The local chunks that it writes, for the operations of [`Op::stores`].
     #[serde(default)]
     pub dst: Option<Location>,
-    /// Chunks; none for `nop`.
+    /// Chunks; none for `nop`, and for a message without data (`s` and `r` that name no chunks), which only orders steps.
     #[serde(default)]
     pub count: u32,
     /// The step that it waits for.

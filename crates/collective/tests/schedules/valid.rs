@@ -4,7 +4,7 @@ use crate::build::*;
 use crate::oracle;
 use proptest::prelude::*;
 use syncline_collective::Op;
-use syncline_collective::schedule::{Buffering, Collective, Kind, Report, Schedule, verify};
+use syncline_collective::schedule::{Buffering, Collective, Dependency, Kind, Report, Schedule, imported, verify};
 
 pub fn accept(schedule: &Schedule, buffering: Buffering) -> Report {
     let report = verify(schedule, None, buffering).expect("a collective");
@@ -129,4 +129,40 @@ proptest! {
             prop_assert_eq!(oracle::run(&schedule, report.root.unwrap_or(0), 1, seed.wrapping_add(i)), Ok(()));
         }
     }
+}
+
+/// What remains of the signals of one-sided plans: a message without data orders what comes before it and after it.
+#[test]
+fn messages_without_data() {
+    let scatter = |has_signal: bool| {
+        let mut schedule = empty(Collective::AllReduce, true, 2, [1, 1, 1]);
+        for rank in 0..2 {
+            let (sends, receives) = (
+                block(&mut schedule, rank, Some(1 - rank), None, 0),
+                block(&mut schedule, rank, None, Some(1 - rank), 0),
+            );
+            step(&mut schedule, (rank, sends), Op::Send, at(I, 0), None, 1);
+            if has_signal {
+                step(&mut schedule, (rank, sends), Op::Send, None, None, 0);
+            }
+            step(&mut schedule, (rank, receives), Op::Recv, None, at(S, 0), 1);
+            if has_signal {
+                step(&mut schedule, (rank, receives), Op::Recv, None, None, 0);
+            }
+            step(&mut schedule, (rank, receives), Op::Reduce, at(S, 0), at(I, 0), 1);
+            wait_for(&mut schedule, (rank, receives), Dependency { thread_block: sends, step: 0 });
+        }
+        schedule
+    };
+    let [without, with] =
+        [false, true].map(|has_signal| accept(&scatter(has_signal), Buffering::Eager).counts.unwrap());
+    assert_eq!((with.messages, without.messages), (4, 2));
+    assert_eq!(with.chunks_sent, without.chunks_sent);
+    let imported = imported(&scatter(true), None).expect("it is right");
+    assert!(imported.regular);
+    // One that names chunks, and moves none, is no signal.
+    let mut broken = scatter(true);
+    broken.ranks[0].thread_blocks[0].steps[1].src = at(I, 0);
+    let report = verify(&broken, None, Buffering::Eager).expect("a collective");
+    assert_eq!(report.errors[0].to_string(), "a step of type s on 0 chunks; accepted: 1 or more");
 }
