@@ -36,7 +36,7 @@ def both_ways(capacity: Capacities, gpus: Sequence[int]) -> Fraction:
     best = None
     for parts in partitions(list(gpus)):
         if len(parts) > 1:
-            crossing = sum(entering(capacity, part) for part in parts)
+            crossing = sum((entering(capacity, part) for part in parts), Fraction(0))
             rate = crossing / (2 * (len(parts) - 1))
             best = rate if best is None else min(best, rate)
     assert best is not None
@@ -56,7 +56,11 @@ def partitions(gpus: list[int]) -> Iterator[list[frozenset[int]]]:
 
 
 def fault(
-    trees: Sequence[tuple[int, Fraction, Sequence[tuple[int, int]]]], capacity: Capacities, gpus: Sequence[int], *, both: bool
+    trees: Sequence[tuple[int, Fraction, Sequence[tuple[int, int]]]],
+    capacity: Capacities,
+    gpus: Sequence[int],
+    *,
+    both: bool,
 ) -> str | None:
     """What is wrong with trees (root, weight, edges): that one does not span, or that a link carries too much."""
     load: dict[tuple[int, int], Fraction] = {}

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import pytest
 
+from support import cuts
 from syncline.fabric import notation
 from syncline.trees import choice, fewest, packing, question
 from syncline.trees.packing import Collective, Packing
 from syncline.trees.question import Question
-from support import cuts
 
 CUBE = [
     *[(0, 3, 2), (2, 3, 2), (1, 2, 2), (1, 5, 2), (5, 6, 2), (6, 7, 2), (4, 7, 2), (0, 4, 2)],
@@ -77,7 +77,7 @@ def test_the_published_trees_of_a_dgx1v() -> None:
     asked = question.asked(notation.parse("dgx1v").graph(), tuple(range(8)))
     for root in range(8):
         packed = packing.of(asked, "broadcast", root)
-        few, shallow = (choice.of(packed, goal, 10**8).trees for goal in ("trees", "depth"))  # type: ignore[arg-type]
+        few, shallow = (choice.of(packed, goal, 10**8).trees for goal in ("trees", "depth"))
         assert sorted(float(tree.weight / asked.link_unit) for tree in few) == [1, 1, 2, 2]
         assert max(tree.depth(packed.arcs) for tree in shallow) == (4 if root in (0, 1, 4, 5) else 5)
 
@@ -163,6 +163,6 @@ def test_clusters(machine: str, collective: Collective) -> None:
 def test_a_weight_may_be_given_up_for_fewer_trees() -> None:
     asked = question.asked(notation.parse("dgx1v").graph(), (0, 1, 2, 3))
     packed = packing.of(asked, "broadcast")
-    few = fewest.of(packed.arcs, 4, 0, packed.trees, threshold=0.4)
-    assert len(few.trees) < len(fewest.of(packed.arcs, 4, 0, packed.trees).trees)
+    few = fewest.of(packed, threshold=0.4)
+    assert len(few.trees) < len(fewest.of(packed).trees)
     assert sum(tree.weight for tree in few.trees) >= Fraction(6, 10) * packed.rate

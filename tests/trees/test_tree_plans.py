@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import msccl_rules
+import mscclpp_rules
 from support.command import Ended
 
 Command = Callable[..., Ended]
@@ -51,7 +53,9 @@ def test_runs_on_other_backends(backend: str, tmp_path: Path, syncline_command: 
     fabric = ["--machine", "dgx1v", "--gpus", "0-4"]
     path = str(tmp_path / "trees.json")
     assert syncline_command("trees", *fabric, "--format", "plan", "-o", path, "--size", "64MB").status == 0
-    ran = syncline_command("collective", "broadcast", "--size", "64MB", *fabric, "--plan", path, "--backend", backend, "--json")
+    ran = syncline_command(
+        "collective", "broadcast", "--size", "64MB", *fabric, "--plan", path, "--backend", backend, "--json"
+    )
     assert 35e9 < _document(ran)["algorithm_bandwidth_bytes_per_s"] <= 50e9
 
 
@@ -65,3 +69,20 @@ def test_a_damaged_plan_is_refused(tmp_path: Path, syncline_command: Command) ->
     path = tmp_path / "broken.json"
     path.write_text(json.dumps(form))
     assert syncline_command("verify", str(path)).status == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("machine", "gpus"), WHERE[:5])
+def test_files_of_runtimes_keep_the_rules_of_their_formats(
+    kind: str, machine: str, gpus: str, tmp_path: Path, syncline_command: Command
+) -> None:
+    """Each is held against rules, and carried out, by code that has nothing in common with what writes it."""
+    for format_, rules in (("msccl-xml", msccl_rules), ("mscclpp-json", mscclpp_rules)):
+        path = tmp_path / f"trees.{format_.partition('-')[2]}"
+        trees = ["trees", "--machine", machine, "--gpus", gpus, "--collective", kind, "--format", format_]
+        ended = syncline_command(*trees, "-o", str(path))
+        if ended.status == 2 and "semaphore" in ended.err:  # more trees than a GPU has semaphores for
+            continue
+        assert ended.status == 0, ended.err
+        assert rules.broken_rules(path.read_text(), 0, range(2)) == {}
+        assert syncline_command("verify", str(path)).status == 0

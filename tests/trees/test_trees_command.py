@@ -40,7 +40,9 @@ def test_gpus_that_no_links_connect(syncline_command: Command) -> None:
     document = json.loads(ended.out)
     assert ended.status == 0
     assert (document["rate_links"], document["trees"], document["components"]) == (0, [], [[3], [4, 5]])
-    over_pcie = json.loads(syncline_command("trees", "--machine", "dgx1v", "--gpus", "3,4,5", "--links", "all", "--json").out)
+    over_pcie = json.loads(
+        syncline_command("trees", "--machine", "dgx1v", "--gpus", "3,4,5", "--links", "all", "--json").out
+    )
     assert 0 < over_pcie["rate_links"] < 1
     alone = syncline_command("trees", "--machine", "dgx2", "--gpus", "7")
     assert alone.status == 0
@@ -83,7 +85,7 @@ def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
         (("--size", "0B"), "more than zero"),
         (("--threshold", "5%"), "--objective trees"),
         (("--objective", "trees", "--threshold", "100%"), "nothing would be left"),
-        (("--format", "xml"), "json, plan"),
+        (("--format", "xml"), "json, plan, msccl-xml, mscclpp-json"),
         (("-o", "trees.json"), "--format plan"),
         (("--format", "plan", "--json"), "--json"),
         (("--format", "plan", "--collective", "scatter"), "plans of trees do not carry this out yet"),
@@ -97,6 +99,12 @@ def test_wrong_input(flags: tuple[str, ...], said: str, syncline_command: Comman
     assert ended.status == 2
     assert said in ended.err
     assert ended.out == ""
+
+
+def test_more_gpus_than_anyone_waits_for(syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx-h100(nodes=33)")
+    assert ended.status == 2
+    assert "trees of 264 GPUs take too long" in ended.err
 
 
 def test_no_machine(syncline_command: Command) -> None:

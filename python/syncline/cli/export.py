@@ -140,7 +140,7 @@ def export(
     from syncline.schedules import msccl_write, mscclpp, plan_form
     from syncline.schedules.mscclpp import write as mscclpp_write
 
-    form: Any = _written(variant, instances=(instances or 1) if as_schedule else None)
+    form: Any = written(variant, instances=(instances or 1) if as_schedule else None)
     form["name"] = _name(variant)[:MOST_LETTERS]
     if format_ == MSCCL and form.get("threads") is None:
         form["threads"] = THREADS
@@ -239,7 +239,7 @@ class _Asked:
         return found
 
 
-def _written(variant: Variant, *, instances: int | None) -> dict[str, Any]:
+def written(variant: Variant, *, instances: int | None) -> dict[str, Any]:
     """What the engine writes: a plan, or with `instances` a schedule. Raises [`InputError`]; what a format cannot hold
     is a matter of the format."""
     from syncline import engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from syncline.trees.packing import Packing
     from syncline.trees.question import Question
 
-FORMATS = ("json", "plan")
+JSON, PLAN, MSCCL, MSCCLPP = FORMATS = ("json", "plan", "msccl-xml", "mscclpp-json")
 
 
 def trees(
@@ -30,7 +31,9 @@ def trees(
     gpus: topology.Gpus = None,
     collective: Annotated[
         str,
-        typer.Option(metavar="KIND", help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce."),
+        typer.Option(
+            metavar="KIND", help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce."
+        ),
     ] = "broadcast",
     root: Annotated[
         int | None,
@@ -46,13 +49,21 @@ def trees(
         typer.Option(metavar="LINKS", help="nvlink, or all; auto: nvlink within a machine, all in a cluster."),
     ] = "auto",
     threshold: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%.")
+        str | None,
+        typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%."),
     ] = None,
     format_: Annotated[
         str,
-        typer.Option("--format", metavar="FORMAT", help="json: a document; plan: what syncline collective --plan runs."),
-    ] = "json",
-    output: Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Write the plan into this file.")] = None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="json: a document; plan: JSON of syncline-plan; msccl-xml, mscclpp-json: what real runtimes execute.",
+        ),
+    ] = JSON,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="The file for the plan; otherwise standard output."),
+    ] = None,
     json: options.AsJson = False,
 ) -> int:
     """Find the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
@@ -64,11 +75,12 @@ def trees(
       syncline trees --machine dgx1v --objective trees
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
+      syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
 
     Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
     certificate proves: it names sets of GPUs and what the links into them carry.
     """
-    from syncline.errors import InputError
+    from syncline.errors import InputError, command_line
 
     began = time.monotonic()
     graph = _graph(machine, topology_file)
@@ -77,15 +89,19 @@ def trees(
     problems += _format_problems(format_, output, json)
     if root is not None and root not in chosen_gpus:
         problems += _root_problem(root, chosen_gpus)
-    if problems:
-        raise InputError(problems)
     from syncline.trees import choice, packing, question
 
+    if len(chosen_gpus) > question.MOST_GPUS:
+        message = f"trees of {len(chosen_gpus)} GPUs take too long in this version"
+        problems += command_line("--gpus", gpus, message, f"up to {question.MOST_GPUS} GPUs").problems
+    if problems:
+        raise InputError(problems)
     asked = question.asked(graph, chosen_gpus, over)
     packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
     chosen = choice.of(packed, goal, bytes_, share)
-    if format_ == "plan":
-        return _write_plan(graph, asked, packed, chosen, bytes_, output)
+    if format_ != JSON:
+        where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
+        return _write(where.text(graph, format_, bytes_), format_, output)
     document = _document(graph, asked, packed, chosen, goal, bytes_)
     document["cost"] = {"wall_time_s": time.monotonic() - began}
     _print(document, json=json)
@@ -139,9 +155,9 @@ def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]
 
     if format_ not in FORMATS:
         return list(command_line("--format", format_, "this is no known format", ", ".join(FORMATS)).problems)
-    if output is not None and format_ != "plan":
-        return list(command_line("-o", str(output), "only a plan is written into a file", "--format plan").problems)
-    if json and format_ == "plan":
+    if output is not None and format_ == JSON:
+        return list(command_line("--out", str(output), "only a plan is written into a file", "--format plan").problems)
+    if json and format_ != JSON:
         return list(command_line("--json", None, "a plan is no document of results", "--format json").problems)
     return []
 
@@ -154,30 +170,85 @@ def _root_problem(root: int, gpus: tuple[int, ...]) -> list[Any]:
     return list(command_line("--root", str(root), message, f"one of {allocation.canonical(gpus)}").problems)
 
 
-def _write_plan(
-    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, size: int, output: Path | None
-) -> int:
-    from syncline.errors import command_line
-    from syncline.schedules import plan_form
-    from syncline.trees import choice, plan
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What trees are for, to write them down."""
 
-    if packed.collective in ("gather", "scatter"):
-        kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-        raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
-    if not chosen.trees:
-        message = "there are no trees: not all GPUs reach each other, or there is only one"
-        raise command_line("--gpus", None, message, "GPUs that the links connect (--links all takes PCIe, too)")
-    slices = choice.slices(packed, chosen.trees, size)
-    name = f"trees of {graph.name}"
-    text = plan_form.dumps(plan.form(graph, asked, packed, chosen.trees, slices, name))
+    kind: str
+    size: str
+    machine: str | None
+    topology_file: str | None
+    gpus: str | None
+    asked: Question
+    packed: Packing
+    chosen: Chosen
+
+    def text(self, graph: Graph, format_: str, size: int) -> str:
+        """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
+        from syncline.errors import command_line
+        from syncline.schedules import plan_form
+        from syncline.trees import choice, plan
+
+        trees, packed = self.chosen.trees, self.packed
+        if packed.collective in ("gather", "scatter"):
+            kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
+            raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
+        if not trees:
+            message = "there are no trees: not all GPUs reach each other, or there is only one"
+            raise command_line(
+                "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
+            )
+        # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
+        slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
+        name = f"{packed.collective} trees of {graph.name}"
+        form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
+        return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
+
+    def _schedule(self, form: dict[str, Any], format_: str) -> str:
+        """The plan in the terms of thread blocks, as `syncline export` has them."""
+        import tempfile
+
+        from syncline.cli import export, single
+        from syncline.schedules import msccl_write, plan_form
+        from syncline.schedules.mscclpp import write as mscclpp_write
+
+        with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
+            path = Path(folder) / "trees.json"
+            path.write_text(plan_form.dumps(form), encoding="utf-8")
+            flags = single.Flags(
+                kind=self.kind,
+                size=self.size,
+                topology=None,
+                machine=self.machine,
+                topology_file=self.topology_file,
+                gpus=self.gpus,
+                groups=[],
+                root=None,
+                endpoint=None,
+                algorithm=None,
+                backend=None,
+                plan=str(path),
+            )
+            study, _ = single.load(flags, [], None)
+            schedule: Any = export.written(study.variants[0], instances=1)
+        schedule["name"] = form["name"][: export.MOST_LETTERS]
+        schedule["threads"] = export.THREADS
+        return msccl_write.write(schedule) if format_ == MSCCL else mscclpp_write.write(schedule)
+
+
+def _write(text: str, format_: str, output: Path | None) -> int:
+    from syncline import rundir
+    from syncline.errors import command_line
+
     if output is None:
-        print(text, end="")
+        sys.stdout.write(text)
         return 0
     try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise command_line("-o", str(output), f"this cannot be written: {error.strerror or error}") from None
-    print(f"plan: {output}", file=sys.stderr)
+        rundir.write(output, text)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise command_line("--out", str(output), f"this cannot be written: {reason}") from None
+    print(f"{format_}: {output}", file=sys.stderr)
     return 0
 
 
@@ -196,7 +267,8 @@ def _document(
         warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
     if packed.best_rate > packed.rate and len(packed.components) == 1:
         warnings.append(
-            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than they receive"
+            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than "
+            "they receive"
         )
     bound = packed.bound
     return {
@@ -249,7 +321,10 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
 
     rate = text_units.bandwidth(document["rate_bytes_per_s"])
     pairs = [
-        ("rate", f"{document['rate_links']:g} links of {text_units.bandwidth(document['link_unit_bytes_per_s'])} ({rate})"),
+        (
+            "rate",
+            f"{document['rate_links']:g} links of {text_units.bandwidth(document['link_unit_bytes_per_s'])} ({rate})",
+        ),
         ("no more than", f"{document['optimal_rate_links']:g} links"),
         ("limited by", _limit(document["certificate"])),
     ]

@@ -1,7 +1,7 @@
-"""What Blink (MLSys 2020) says of allocations of a DGX-1 without a measurement: topologies, rings, trees and their rates.
+"""What Blink (MLSys 2020) says of allocations of a DGX-1 without a measurement: topologies, rings, trees, rates.
 
-Rates are in links. A ring of `n` GPUs is one direction of a Hamiltonian cycle; an all-reduce passes it twice but for what a
-GPU has itself, so it carries `n / (2 (n - 1))` (section 5.1).
+Rates are in links. A ring of `n` GPUs is one direction of a Hamiltonian cycle; an all-reduce passes it twice but for
+what a GPU has itself, so it carries `n / (2 (n - 1))` (section 5.1).
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ def _shape(machine: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
     """The same for GPUs whose NVLinks are alike: the least table of links over all numberings."""
     links = {frozenset((a, b)): count for a, b, count in MACHINES[machine].pairs}
     pairs = list(combinations(range(len(gpus)), 2))
-    return min(
-        tuple(links.get(frozenset((order[a], order[b])), 0) for a, b in pairs) for order in permutations(gpus)
-    )
+    return min(tuple(links.get(frozenset((order[a], order[b])), 0) for a, b in pairs) for order in permutations(gpus))
 
 
 def unique_topologies() -> Computed:
@@ -86,7 +84,7 @@ def unit_trees() -> Computed:
     """`blink-dgx1v-trees`."""
     asked, packed = _broadcast(0)
     unit = Fraction(asked.link_unit)
-    trees = fewest.of(packed.arcs, 8, 0, packed.trees, heaviest=unit).trees
+    trees = fewest.of(packed, heaviest=unit).trees
     few = choice.of(packed, "trees", 0).trees
     shallow = choice.of(packed, "depth", 0).trees
     note = (
@@ -104,8 +102,9 @@ def multiplicative_trees() -> Computed:
         answer = packing.ask(asked, {"kind": "multiplicative", "root": root, "epsilon": EPSILON})
         counts.append(len(answer["trees"]))
         rates.append(answer["rate"] / asked.link_unit)
+    listed = ", ".join(map(str, counts))
     note = (
-        f"the most of 8 roots, within {100 * EPSILON:g} % of the optimum: {', '.join(map(str, counts))} trees, with rates of "
+        f"the most of 8 roots, within {100 * EPSILON:g} % of the optimum: {listed} trees, with rates of "
         f"{min(rates):.4g} links or more; how many depends on ties between equally cheap trees"
     )
     return float(max(counts)), note

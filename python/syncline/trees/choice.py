@@ -1,12 +1,13 @@
 """Which trees to take: few ones, shallow ones, or those that are predicted to be fastest for a size.
 
-Data goes along a tree in slices, one behind the other: with `k` of them, a tree of depth `d` takes the time of `k + d - 1`
-slices (Blink, section 4.2.1 and Fig. 11). A slice takes the time of its bytes and an overhead `a`. All trees end at the
-same time when each has bytes in proportion to its weight; with the best number of slices
+Data goes along a tree in slices, one behind the other: with `k` of them, a tree of depth `d` takes the time of `k + d
+- 1` slices (Blink, section 4.2.1 and Fig. 11). A slice takes the time of its bytes and an overhead `a`. All trees end
+at the same time when each has bytes in proportion to its weight; with the best number of slices
 
     T = S/W + (d - 1) a + 2 sqrt((d - 1) a S/W)
 
-where `S` is the size, `W` the rate of all trees and `d` the largest depth, twice that in an all-reduce. So deep trees cost time when the size is small.
+where `S` is the size, `W` the rate of all trees and `d` the largest depth, twice that in an all-reduce. So deep trees
+cost time when the size is small.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Objective: TypeAlias = Literal["time", "trees", "depth"]
 
 OBJECTIVES: Final[tuple[Objective, ...]] = ("time", "trees", "depth")
 OVERHEAD_S: Final = 5e-6
-"""What a slice takes beside its bytes: the commands that copy it and say that it is there (section 4.2.1 counts at least
-three); an assumption, for the choice of trees only."""
+"""What a slice takes beside its bytes: the commands that copy it and say that it is there (section 4.2.1 counts at
+least three); an assumption, for the choice of trees only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,15 @@ def slices(packing: Packing, trees: Sequence[Tree], size: int) -> int:
 
 
 def of(packing: Packing, objective: Objective, size: int, threshold: float = 0.0) -> Chosen:
-    """The trees for an objective. Of collectives from all roots at once, and of all-reduces, the trees of each root are those
-    that the engine found.
+    """The trees for an objective. Of collectives from all roots at once, and of all-reduces, the trees of each root
+    are those that the engine found.
     """
     if not packing.trees or TASKS[packing.collective] != "from-root":
         return Chosen(packing.trees, None)
-    nodes, root = sum(map(len, packing.components)), packing.trees[0].root
-    few = fewest.of(packing.arcs, nodes, root, packing.trees, threshold)
+    few = fewest.of(packing, threshold=threshold)
     if objective == "trees":
         return Chosen(few.trees, few.at_least)
-    shallow = fewest.shallowest(packing.arcs, nodes, root, packing.trees)
+    shallow = fewest.shallowest(packing)
     if objective == "depth":
         return Chosen(shallow.trees, few.at_least)
     best = min((few.trees, shallow.trees), key=lambda trees: (seconds(packing, trees, size), len(trees)))

@@ -1,11 +1,11 @@
 """As few trees as possible at a rate: mixed-integer programs, solved by HiGHS.
 
-The variables are trees: how much each carries, and whether it is used. All trees of a network are too many to be listed, so
-that they are generated: the prices of a linear program say which tree is missing, and the engine finds the cheapest one
-(column generation). The linear program bounds how few trees there can be, since a tree carries no more than its smallest arc
-(its bottleneck). Then a program over the trees that were generated chooses some, first with whole weights, which Blink calls the
-integer program (section 3.2.1, where weights are 0 or 1; that misses the optimum on some machines), then with any weights if whole
-ones lose more than a threshold.
+The variables are trees: how much each carries, and whether it is used. All trees of a network are too many to be
+listed, so that they are generated: the prices of a linear program say which tree is missing, and the engine finds the
+cheapest one (column generation). The linear program bounds how few trees there can be, since a tree carries no more
+than its smallest arc (its bottleneck). Then a program over the trees that were generated chooses some, first with
+whole weights, which Blink calls the integer program (section 3.2.1, where weights are 0 or 1; that misses the optimum
+on some machines), then with any weights if whole ones lose more than a threshold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import binding
-from syncline.trees.packing import Arc, Tree
+from syncline.trees.packing import Arc, Packing, Tree
 
 if TYPE_CHECKING:
     import highspy
@@ -61,18 +61,12 @@ class _Network:
         return min(self.heaviest, *(self.capacity[arc] for arc in tree))
 
 
-def of(
-    arcs: tuple[Arc, ...],
-    nodes: int,
-    root: int,
-    found: Sequence[Tree],
-    threshold: float = 0.0,
-    heaviest: Fraction | None = None,
-) -> Fewest:
-    """As few trees from a root as have, together, the rate of those that were found, less a share `threshold` at most. No
-    tree carries more than `heaviest` bytes per second, where that is given.
+def of(packing: Packing, *, threshold: float = 0.0, heaviest: Fraction | None = None) -> Fewest:
+    """As few trees as have, together, the rate of those of a packing from one root, less a share `threshold` at most.
+    No tree carries more than `heaviest` bytes per second, where that is given.
     """
-    network, rate = _network(arcs, nodes, root, found, heaviest)
+    found = packing.trees
+    network, rate = _network(packing, heaviest)
     if rate == 0:
         return Fewest((), 0, whole=True)
     columns = {tuple(sorted(tree.arcs)) for tree in found}
@@ -86,11 +80,12 @@ def of(
     return best or Fewest(tuple(found), at_least, whole=False)
 
 
-def shallowest(arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tree]) -> Fewest:
-    """As shallow trees as have, together, the rate of those that were found, and of these as few as possible. In networks
-    with too many trees to look at each, what was found is the answer.
+def shallowest(packing: Packing) -> Fewest:
+    """As shallow trees as have, together, the rate of those of a packing from one root, and of these as few as
+    possible. In networks with too many trees to look at each, those of the packing are the answer.
     """
-    network, rate = _network(arcs, nodes, root, found)
+    found = packing.trees
+    network, rate = _network(packing)
     every = _every(network) if rate else None
     if every is None:
         return Fewest(tuple(found), 0, whole=False)
@@ -104,16 +99,15 @@ def shallowest(arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tre
     return Fewest(tuple(found), 0, whole=False)
 
 
-def _network(
-    arcs: tuple[Arc, ...], nodes: int, root: int, found: Sequence[Tree], heaviest: Fraction | None = None
-) -> tuple[_Network, Fraction]:
-    """The network in whole units, and the rate of trees on it."""
+def _network(packing: Packing, heaviest: Fraction | None = None) -> tuple[_Network, Fraction]:
+    """The network of a packing in whole units, and the rate of its trees on it."""
+    arcs, trees = packing.arcs, packing.trees
     limits = [] if heaviest is None else [heaviest]
     unit = _unit([*(arc.capacity for arc in arcs), *limits]) if arcs else Fraction(1)
     capacity = tuple(int(arc.capacity / unit) for arc in arcs)
     most = max(capacity, default=0) if heaviest is None else int(heaviest / unit)
-    network = _Network(nodes, root, arcs, capacity, unit, most)
-    return network, sum((tree.weight for tree in found), Fraction(0)) / unit
+    nodes, root = sum(map(len, packing.components)), trees[0].root if trees else 0
+    return _Network(nodes, root, arcs, capacity, unit, most), packing.rate / unit
 
 
 def _best(
@@ -133,7 +127,9 @@ def _every(network: _Network) -> list[tuple[int, ...]] | None:
     return None if answer["trees"] is None else [tuple(tree) for tree in answer["trees"]]
 
 
-def _linear(network: _Network, trees: Sequence[tuple[int, ...]], costs: Sequence[float], needed: float) -> highspy.Highs:
+def _linear(
+    network: _Network, trees: Sequence[tuple[int, ...]], costs: Sequence[float], needed: float
+) -> highspy.Highs:
     """The linear program that gives trees weights, at least `needed` in all, within the capacities; solved."""
     import highspy
     import numpy as np
@@ -171,7 +167,7 @@ def _unit(capacities: Iterable[Fraction]) -> Fraction:
 def _solver() -> highspy.Highs:
     import highspy
 
-    solver = highspy.Highs()
+    solver: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 1)
@@ -235,9 +231,9 @@ def _choose(
 ) -> list[tuple[tuple[int, ...], float]] | None:
     """As few of the trees as reach a rate, with their weights; None if they do not reach it.
 
-    A linear program says of each tree how many trees a solution with one unit of it has at least. So trees that are in no
-    best solution are left out: at first all but those of the linear program's own, and if they do not reach its bound, those that
-    no solution with fewer trees can have.
+    A linear program says of each tree how many trees a solution with one unit of it has at least. So trees that are
+    in no best solution are left out: at first all but those of the linear program's own, and if they do not reach its
+    bound, those that no solution with fewer trees can have.
     """
     import highspy
 

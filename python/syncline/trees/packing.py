@@ -11,7 +11,9 @@ from syncline import binding
 from syncline.errors import InputError, Problem
 from syncline.trees.question import Question
 
-Collective: TypeAlias = Literal["all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "gather", "scatter"]
+Collective: TypeAlias = Literal[
+    "all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "gather", "scatter"
+]
 
 TASKS: Final[dict[Collective, str]] = {
     "broadcast": "from-root",
@@ -128,7 +130,9 @@ def of(question: Question, collective: Collective, root: int = 0) -> Packing:
         tuple(map(tuple, answer["components"])),
         None
         if best is None
-        else Bound(Fraction(best["rate"]["num"], best["rate"]["den"]), tuple(map(tuple, best["sets"])), best["capacity"]),
+        else Bound(
+            Fraction(best["rate"]["num"], best["rate"]["den"]), tuple(map(tuple, best["sets"])), best["capacity"]
+        ),
         tuple(Arc(src, dst, capacity * unit, tuple(via)) for src, dst, capacity, via in answer["arcs"]),
         tuple(answer["opposite"]),
         tuple(Tree(tree["root"], tree["weight"] * unit, tuple(tree["arcs"])) for tree in answer["trees"]),

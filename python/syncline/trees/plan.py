@@ -1,13 +1,14 @@
 """Trees as the steps of a plan (version 2 of `syncline-plan`, docs/schedules.md).
 
-Every tree has a part of the vector, in proportion to its weight, and sends it in slices, one behind the other. As in Blink
-(section 4.1), a rank has a stream, here a thread, for each tree and child: one that receives from the parent and sends on to
-the first child, and one for each further child that waits for it. Where a tree is used both ways, a rank adds what its children
-send, in their order, and sends the sum on.
+Every tree has a part of the vector, in proportion to its weight, and sends it in slices, one behind the other. As in
+Blink (section 4.1), a rank has a stream, here a thread, for each tree and child: one that receives from the parent
+and sends on to the first child, and one for each further child that waits for it. Where a tree is used both ways, a
+rank adds what its children send, in their order, and sends the sum on.
 
-*Links that several trees share* carry a slice of each in turn, since all that a rank sends to another one is one queue. With a
-queue for each tree, the network would give them equal shares, whatever their weights are, and the lighter ones would leave gaps
-(section 4.2.2 makes the same of CUDA streams): 70.9 instead of 85.2 GB/s for an all-reduce on all of a DGX-1V.
+*Links that several trees share* carry a slice of each in turn, since all that a rank sends to another one is one
+queue. With a queue for each tree, the network would give them equal shares, whatever their weights are, and the
+lighter ones would leave gaps (section 4.2.2 makes the same of CUDA streams): 70.9 instead of 85.2 GB/s for an
+all-reduce on all of a DGX-1V.
 
 GPUs may have several links to each other, and a message takes one. So trees that take more than one link are cut into
 pieces that each take one link of every arc.
@@ -19,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Final
 
 from syncline.fabric.graph import BUNDLED, Graph
@@ -61,10 +63,10 @@ class _Ranks:
         self.threads[rank].append([])
 
 
-def form(graph: Graph, question: Question, packing: Packing, trees: Sequence[Tree], slices: int, name: str) -> dict[str, Any]:
-    """The plan of trees that were chosen for a collective other than gather and scatter."""
+def form(graph: Graph, question: Question, packing: Packing, slices: int, name: str) -> dict[str, Any]:
+    """The plan of the trees of a collective other than gather and scatter."""
     collective, ranks = packing.collective, len(question.gpus)
-    pieces = list(_pieces(graph, question, packing, trees))
+    pieces = list(_pieces(graph, question, packing))
     unit = _common([piece.weight for piece in pieces])
     counts = [int(piece.weight / unit) for piece in pieces]
     offsets, blocks = _places(collective, ranks, pieces, [count * slices for count in counts])
@@ -97,7 +99,9 @@ def form(graph: Graph, question: Question, packing: Packing, trees: Sequence[Tre
     }
 
 
-def _places(collective: Collective, ranks: int, pieces: Sequence[_Piece], lengths: Sequence[int]) -> tuple[list[int], int]:
+def _places(
+    collective: Collective, ranks: int, pieces: Sequence[_Piece], lengths: Sequence[int]
+) -> tuple[list[int], int]:
     """The first block of every piece, and the number of blocks."""
     if collective not in SPLIT_AMONG_RANKS:
         return [sum(lengths[:number]) for number in range(len(lengths))], sum(lengths)
@@ -121,8 +125,8 @@ class _Part:
     threads: _Ranks
 
     def _step(self, op: str, into_step: int = 0, after_step: int = 0, **more: Any) -> Step:
-        """A step on the blocks of a slice; where it says so, what takes its message, or is waited for, comes once in so many
-        steps.
+        """A step on the blocks of a slice; where it says so, what takes its message, or is waited for, comes once in
+        so many steps.
         """
         following = {"block": self.count}
         if into_step:
@@ -189,7 +193,7 @@ def _common(weights: Sequence[Fraction]) -> Fraction:
     return Fraction(math.gcd(*(int(weight * common) for weight in weights)), common)
 
 
-def _pieces(graph: Graph, question: Question, packing: Packing, trees: Sequence[Tree]) -> list[_Piece]:
+def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     """The trees, cut where they go on over the next of parallel links."""
     rates = _parallel(graph, question)
     backward = packing.collective in TOWARDS_ROOT
@@ -197,7 +201,7 @@ def _pieces(graph: Graph, question: Question, packing: Packing, trees: Sequence[
     filled: dict[tuple[int, int], Fraction] = {}
     starts: list[dict[tuple[str, int, int], Fraction]] = []
     cuts: list[set[Fraction]] = []
-    for tree in trees:
+    for tree in packing.trees:
         start: dict[tuple[str, int, int], Fraction] = {}
         at = {Fraction(0), tree.weight}
         for number in tree.arcs:
@@ -219,9 +223,8 @@ def _pieces(graph: Graph, question: Question, packing: Packing, trees: Sequence[
         starts.append(start)
         cuts.append(at)
     pieces = []
-    for tree, start, at in zip(trees, starts, cuts, strict=True):
-        ordered = sorted(at)
-        for low, high in zip(ordered, ordered[1:], strict=False):
+    for tree, start, at in zip(packing.trees, starts, cuts, strict=True):
+        for low, high in pairwise(sorted(at)):
             links: dict[str, dict[tuple[int, int], int]] = {"up": {}, "down": {}}
             for (way, src, dst), begins in start.items():
                 links[way][src, dst] = int((begins + low) // rates[src, dst])

@@ -14,6 +14,8 @@ from syncline.fabric.graph import Graph
 Links: TypeAlias = Literal["auto", "nvlink", "all"]
 
 LINKS: Final[tuple[Links, ...]] = ("auto", "nvlink", "all")
+MOST_GPUS: Final = 256
+"""Of more GPUs, trees take longer than anyone waits: those of 256 take up to some minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Question:
 
 
 def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
-    """The network of these GPUs. With `auto`, trees use NVLinks alone (NVSwitches included) where GPUs have some and need
-    nothing else to reach each other's machine.
+    """The network of these GPUs. With `auto`, trees use NVLinks alone (NVSwitches included) where GPUs have some and
+    need nothing else to reach each other's machine.
     """
     if links == "auto":
         links = "nvlink" if _nvlink_only(graph) else "all"
