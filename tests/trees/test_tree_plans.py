@@ -71,6 +71,38 @@ def test_a_damaged_plan_is_refused(tmp_path: Path, syncline_command: Command) ->
     assert syncline_command("verify", str(path)).status == 1
 
 
+@pytest.mark.parametrize(("endpoint", "least"), [("ideal", 8), ("streams", 5)])
+def test_trees_as_an_algorithm(endpoint: str, least: float, syncline_command: Command) -> None:
+    """GPUs without a ring of NVLinks: what Blink is for (section 5.2.1)."""
+
+    def rate(algorithm: str) -> float:
+        flags = ["--machine", "dgx1v", "--gpus", "1,4,5,6", "--backend", "flow", "--endpoint", endpoint, "--json"]
+        ran = syncline_command("collective", "broadcast", "--size", "500MB", "--algorithm", algorithm, *flags)
+        document = _document(ran)
+        assert document["algorithm"] == algorithm
+        return float(document["algorithm_bandwidth_bytes_per_s"])
+
+    assert rate("packed-trees") > least * rate("ring")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["all-to-all", "--machine", "dgx2"], "no trees carry out all-to-all"),
+        (["gather", "--machine", "dgx2"], "no trees carry out gather"),
+        (["broadcast", "--topology", "Ring(4)"], "a machine or a topology file"),
+        (["broadcast", "--machine", "dgx2", "--group", "0-1"], "one group"),
+        (["broadcast", "--machine", "dgx2", "--root", "16"], "there is no rank 16"),
+        (["broadcast", "--machine", "dgx1v", "--gpus", "3,4,5"], "do not connect these GPUs"),
+        (["broadcast", "--machine", "dgx1v", "--plan", "examples/plans/ring4.xml"], "given twice"),
+    ],
+)
+def test_what_trees_do_not_do(arguments: list[str], said: str, syncline_command: Command) -> None:
+    ended = syncline_command("collective", *arguments, "--size", "1MB", "--algorithm", "packed-trees")
+    assert ended.status == 2
+    assert said in ended.err
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("machine", "gpus"), WHERE[:5])
 def test_files_of_runtimes_keep_the_rules_of_their_formats(

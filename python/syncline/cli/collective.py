@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options, single
+from syncline.cli import options, packed_trees, single
 
 if TYPE_CHECKING:
     from syncline.schema.load import Variant
@@ -48,6 +50,7 @@ def collective(
       syncline collective all-to-all --size 64MB --topology "Ring(4)_Ring(8)" --group "size 4"
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
       syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
+      syncline collective all-reduce --size 500MB --machine dgx1v --algorithm packed-trees --backend flow
       syncline collective all-reduce --size 64MB --topology "Ring(4)" --plan examples/plans/ring4.xml
 
     By default, the collective runs on the analytical backend with the ideal endpoint, as one chunk over all
@@ -75,7 +78,9 @@ def collective(
         fold=fold,
     )
     problems = options.common_problems(threads=threads, seed=seed)
-    study, assumed = single.load(flags, problems, set_)
+    packs = algorithm == packed_trees.NAME
+    with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
+        study, assumed = single.load(packed_trees.planned(flags, Path(folder)) if packs else flags, problems, set_)
     _refuse_captures(study.variants[0])
 
     from syncline import engine, estimate, results, runner
@@ -100,6 +105,8 @@ def collective(
     document = results.document([variant], seed=seed, status="complete", warnings=warnings, seen=seen)
     document["assumptions"] = assumed + document["assumptions"]
     document |= results.collective_fields(variant, result)
+    if packs:
+        document["algorithm"] = packed_trees.NAME
     document["cost"] = results.cost(time.monotonic() - began, [result])
     _print(document, json=json, quiet=quiet, verbose=verbose)
     return 0

@@ -19,8 +19,8 @@ WITHOUT_PLANS: Final = frozenset({"gather", "scatter"})
 
 
 def planned(flags: Flags, folder: Path) -> Flags:
-    """The flags with a plan of trees, written into a folder, in place of the algorithm. Raises [`InputError`] where there are
-    no trees.
+    """The flags with a plan of trees, written into a folder, in place of the algorithm. Raises [`InputError`] where there
+    are no trees.
     """
     from syncline import quantities
     from syncline.errors import InputError, command_line
@@ -48,15 +48,25 @@ def planned(flags: Flags, folder: Path) -> Flags:
         raise InputError(problems)
     asked = question.asked(graph, gpus)
     packed = packing.of(asked, flags.kind, root)  # type: ignore[arg-type]  # checked above
-    trees = choice.of(packed, "time", size).trees
+    overhead = _overhead_s(flags)
+    trees = choice.of(packed, "time", size, overhead_s=overhead).trees
     if not trees:
         message = "the links that trees use do not connect these GPUs, or there is only one"
         raise command_line("--algorithm", NAME, message, "another algorithm")
     packed = replace(packed, trees=trees)
     path = folder / "trees.json"
-    form = plan.form(graph, asked, packed, choice.slices(packed, trees, size), NAME)
+    form = plan.form(graph, asked, packed, choice.slices(packed, trees, size, overhead), NAME)
     path.write_text(plan_form.dumps(form), encoding="utf-8")
     return replace(flags, algorithm=None, plan=str(path))
+
+
+def _overhead_s(flags: Flags) -> float:
+    """What a slice costs beside its bytes: with streams a copy and a wait, as these are if nothing else is said."""
+    from syncline.endpoints import streams
+    from syncline.trees import choice
+
+    of_streams = (streams.COPY_COMMANDS + 1) * streams.COMMAND_PS / 1e12
+    return of_streams if flags.endpoint == "streams" else choice.OVERHEAD_S
 
 
 def _problems(flags: Flags) -> list[Problem]:
@@ -66,7 +76,9 @@ def _problems(flags: Flags) -> list[Problem]:
 
     found: list[Problem] = []
     if flags.plan is not None:
-        found += command_line("--algorithm", NAME, "the algorithm is given twice, by --plan, too", "one of them").problems
+        found += command_line(
+            "--algorithm", NAME, "the algorithm is given twice, by --plan, too", "one of them"
+        ).problems
     if flags.kind not in packing.TASKS or flags.kind in WITHOUT_PLANS:
         able = ", ".join(name for name in packing.TASKS if name not in WITHOUT_PLANS)
         found += command_line("--algorithm", NAME, f"no trees carry out {flags.kind}", f"{able} with it").problems

@@ -42,20 +42,22 @@ def hops(packing: Packing, trees: Sequence[Tree]) -> int:
     return max(tree.depth(packing.arcs) for tree in trees) * (2 if packing.collective == "all-reduce" else 1)
 
 
-def seconds(packing: Packing, trees: Sequence[Tree], size: int) -> float:
-    """The predicted time of so many bytes."""
+def seconds(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float = OVERHEAD_S) -> float:
+    """The predicted time of so many bytes, with an overhead for each slice."""
     carried = size / float(sum(tree.weight for tree in trees))
-    further = (hops(packing, trees) - 1) * OVERHEAD_S
+    further = (hops(packing, trees) - 1) * overhead_s
     return carried + further + 2 * math.sqrt(further * carried)
 
 
-def slices(packing: Packing, trees: Sequence[Tree], size: int) -> int:
+def slices(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float = OVERHEAD_S) -> int:
     """The number of slices with which trees take that time."""
     carried = size / float(sum(tree.weight for tree in trees))
-    return max(1, round(math.sqrt((hops(packing, trees) - 1) * carried / OVERHEAD_S)))
+    return max(1, round(math.sqrt((hops(packing, trees) - 1) * carried / overhead_s)))
 
 
-def of(packing: Packing, objective: Objective, size: int, threshold: float = 0.0) -> Chosen:
+def of(
+    packing: Packing, objective: Objective, size: int, threshold: float = 0.0, overhead_s: float = OVERHEAD_S
+) -> Chosen:
     """The trees for an objective. Of collectives from all roots at once, and of all-reduces, the trees of each root
     are those that the engine found.
     """
@@ -67,5 +69,5 @@ def of(packing: Packing, objective: Objective, size: int, threshold: float = 0.0
     shallow = fewest.shallowest(packing)
     if objective == "depth":
         return Chosen(shallow.trees, few.at_least)
-    best = min((few.trees, shallow.trees), key=lambda trees: (seconds(packing, trees, size), len(trees)))
+    best = min((few.trees, shallow.trees), key=lambda trees: (seconds(packing, trees, size, overhead_s), len(trees)))
     return Chosen(best, few.at_least)
