@@ -19,8 +19,8 @@ WITHOUT_PLANS: Final = frozenset({"gather", "scatter"})
 
 
 def planned(flags: Flags, folder: Path) -> Flags:
-    """The flags with a plan of trees, written into a folder, in place of the algorithm. Raises [`InputError`] where there
-    are no trees.
+    """The flags with a plan of trees, written into a folder, in place of the algorithm. Raises [`InputError`] where
+    there are none.
     """
     from syncline import quantities
     from syncline.errors import InputError, command_line
