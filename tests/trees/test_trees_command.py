@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -99,6 +100,27 @@ def test_wrong_input(flags: tuple[str, ...], said: str, syncline_command: Comman
     assert ended.status == 2
     assert said in ended.err
     assert ended.out == ""
+
+
+@pytest.mark.parametrize(("kind", "drawn"), [("broadcast", 6), ("all-gather", 16)])
+def test_trees_are_drawn(kind: str, drawn: int, tmp_path: Path, syncline_command: Command) -> None:
+    """An arrow for each edge, a box for each GPU, and a colour and a line of the legend for each tree."""
+    path = tmp_path / "trees.svg"
+    ended = syncline_command("trees", "--machine", "dgx1v", "--collective", kind, "--svg", str(path), "--json")
+    assert (ended.status, ended.err) == (0, f"picture: {path}\n")
+    root = ElementTree.fromstring(path.read_text())
+    arrows = [line for line in root.iter() if line.get("class") == "wire"]
+    assert len(arrows) == 7 * len(json.loads(ended.out)["trees"]) == 7 * drawn
+    assert len([box for box in root.iter() if box.get("class") == "npu"]) == 8
+    assert len([text for text in root.itertext() if text.startswith("tree ") and "root GPU" in text]) == drawn
+    assert "of all trees" in path.read_text() or kind == "all-gather"
+
+
+def test_what_is_not_drawn(tmp_path: Path, syncline_command: Command) -> None:
+    many = syncline_command("trees", "--machine", "gb200-nvl72", "--objective", "depth", "--svg", str(tmp_path / "x"))
+    assert (many.status, "trees of 72 GPUs are not drawn" in many.err) == (2, True)
+    nowhere = syncline_command("trees", "--machine", "dgx2", "--svg", str(tmp_path / "no" / "trees.svg"))
+    assert (nowhere.status, "cannot be written" in nowhere.err) == (2, True)
 
 
 def test_more_gpus_than_anyone_waits_for(syncline_command: Command) -> None:

@@ -50,7 +50,7 @@ fn report(name: &str, expected: Ratio, reached: Ratio, trees: usize, seconds: f6
 fn broadcast(name: &str, network: &Network, expected: u64) {
     let (trees, seconds) = timed(|| {
         let best = rate::from_root(network, 0).expect("several nodes").rate.num;
-        let split = switches::removed(network, &[(0, best)]).expect("countable");
+        let split = switches::removed(network, &[(0, best)]);
         let trees = exact::trees(&split.network, &[(0, best * split.factor)]).expect("they exist");
         let weight: u64 = trees.iter().map(|tree| tree.weight).sum();
         (trees.len(), Ratio::new(weight, split.factor))
@@ -62,7 +62,7 @@ fn all_gather(name: &str, network: &Network, expected: Ratio) {
     let (trees, seconds) = timed(|| {
         let Ratio { num, den } = rate::from_all(network).expect("countable").expect("several nodes").rate;
         let roots: Vec<_> = (0..network.terminals).map(|root| (root, num)).collect();
-        let split = switches::removed(&network.times(den).expect("countable"), &roots).expect("countable");
+        let split = switches::removed(&network.times(den).expect("countable"), &roots);
         let roots: Vec<_> = roots.iter().map(|&(root, weight)| (root, weight * split.factor)).collect();
         let trees = exact::trees(&split.network, &roots).expect("they exist");
         let weight: u64 = trees.iter().map(|tree| tree.weight).sum();

@@ -192,23 +192,6 @@ pub struct Tree {
     pub arcs: Vec<u32>,
 }
 
-impl Tree {
-    /// The most arcs between the root and a node.
-    pub fn depth(&self, network: &Network) -> u32 {
-        let mut depth = vec![0u32; network.nodes as usize];
-        for &arc in &self.arcs {
-            let arc = &network.arcs[arc as usize];
-            depth[arc.to as usize] = depth[arc.from as usize] + 1;
-        }
-        depth.into_iter().max().unwrap_or(0)
-    }
-
-    /// The least capacity of an arc; none for a tree of a single node.
-    pub fn bottleneck(&self, network: &Network) -> Option<u64> {
-        self.arcs.iter().map(|&arc| network.arcs[arc as usize].capacity).min()
-    }
-}
-
 /// Joins trees of the same root and arcs into one with all their weight; their order is that of the first ones.
 pub fn joined(trees: Vec<Tree>) -> Vec<Tree> {
     let mut joined: Vec<(Vec<u32>, Tree)> = Vec::new();

@@ -159,7 +159,7 @@ fn from_root(network: Network, root: u32) -> Result<Rates, Refusal> {
     let network = network.in_units_of(unit);
     let best = rate::from_root(&network, root);
     let weight = best.as_ref().map_or(0, |limit| limit.rate.num);
-    let split = switches::removed(&network, &[(root, weight)])?;
+    let split = switches::removed(&network, &[(root, weight)]);
     // Less than the best only where a switch can send more than it receives.
     let reached = rate::from_root(&split.network, root).map_or(0, |limit| limit.rate.num).min(weight * split.factor);
     let trees = reaching(&split.network, &[(root, reached)]);
@@ -172,7 +172,7 @@ fn from_all(network: Network) -> Result<Rates, Refusal> {
     let best = rate::from_all(&network)?;
     let Ratio { num, den } = best.as_ref().map_or(Ratio::ZERO, |limit| limit.rate);
     let equal = |weight: u64| (0..network.terminals).map(|root| (root, weight)).collect::<Vec<_>>();
-    let split = switches::removed(&network.times(den)?, &equal(num))?;
+    let split = switches::removed(&network.times(den)?, &equal(num));
     let reached = rate::from_all(&split.network)?.map_or(Ratio::ZERO, |limit| limit.rate);
     let reached = reached.min(Ratio::whole(num * split.factor));
     let finer = split.network.times(reached.den)?;
@@ -187,7 +187,7 @@ fn both_ways(network: Network) -> Result<Rates, Refusal> {
     // Trees of all roots are spread as evenly as those that are used both ways have to be.
     let all = rate::from_all(&network)?.map_or(Ratio::ZERO, |limit| limit.rate);
     let roots: Vec<(u32, u64)> = (0..network.terminals).map(|root| (root, all.num)).collect();
-    let split = switches::removed(&network.times(all.den)?, &roots)?;
+    let split = switches::removed(&network.times(all.den)?, &roots);
     let found = orientation::trees(&split.network)?;
     let reached = found.as_ref().map_or(Ratio::ZERO, |found| found.rate);
     let halves = Ratio::new(all.num * u64::from(network.terminals) * split.factor, 2);

@@ -13,7 +13,6 @@ use crate::flow::{Flow, UNLIMITED};
 use crate::network::{Arc, Network};
 use crate::ratio::gcd;
 use std::collections::BTreeMap;
-use syncline_core::Refusal;
 
 /// A network whose nodes are all terminals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +25,7 @@ pub struct Split {
 
 /// The network without its switches, as good for trees that have these weights from these roots, if the network has them: the
 /// caller finds that out (`rate`). Where a switch may send more than it receives, some of the rate may get lost.
-///
-/// # Errors
-/// A [`Refusal`] if capacities are too fine to be counted.
-pub fn removed(network: &Network, roots: &[(u32, u64)]) -> Result<Split, Refusal> {
+pub fn removed(network: &Network, roots: &[(u32, u64)]) -> Split {
     let mut state = State { network: network.clone(), factor: 1, roots: roots.to_vec() };
     state.join_parallel();
     // Whoever has two neighbours leaves no choice, and makes switches neighbours.
@@ -37,12 +33,12 @@ pub fn removed(network: &Network, roots: &[(u32, u64)]) -> Result<Split, Refusal
         state.pass_through(switch);
     }
     for switch in network.terminals..network.nodes {
-        if !state.share_equally(switch)? {
+        if !state.share_equally(switch) {
             state.split_pairs(switch);
         }
     }
     let State { network, factor, .. } = state;
-    Ok(Split { network: Network { nodes: network.terminals, ..network }, factor })
+    Split { network: Network { nodes: network.terminals, ..network }, factor }
 }
 
 struct State {
@@ -94,7 +90,7 @@ impl State {
 
     /// Splits a switch so that every neighbour sends equally much to every other one, where all have equal arcs, unless that is
     /// a loss. Returns whether the switch is done.
-    fn share_equally(&mut self, switch: u32) -> Result<bool, Refusal> {
+    fn share_equally(&mut self, switch: u32) -> bool {
         let (into, out) = self.at(switch);
         let arcs = &self.network.arcs;
         let capacity = into.first().map_or(0, |&a| arcs[a].capacity);
@@ -105,10 +101,10 @@ impl State {
         let neighbours = from.len() as u64;
         let distinct = from.windows(2).all(|pair| pair[0] != pair[1]);
         if neighbours < 2 || from != to || !distinct || into.iter().chain(&out).any(|&a| arcs[a].capacity != capacity) {
-            return Ok(false);
+            return false;
         }
         let finer = (neighbours - 1) / gcd(capacity, neighbours - 1);
-        let Ok(mut network) = self.network.times(finer) else { return Ok(false) };
+        let Ok(mut network) = self.network.times(finer) else { return false };
         let each = capacity * finer / (neighbours - 1);
         for &a in &into {
             for &b in &out {
@@ -128,16 +124,16 @@ impl State {
         if good {
             *self = tried;
         }
-        Ok(good)
+        good
     }
 
     /// Splits a switch pair by pair of its arcs, as much of each as is no loss.
     fn split_pairs(&mut self, switch: u32) {
         let (into, out) = self.at(switch);
-        // Neighbours of their own first: what comes back to where it came from is of no use.
         for &b in &out {
             for &a in &into {
                 let arcs = &self.network.arcs;
+                // What comes back to where it came from is of no use.
                 if arcs[a].from == arcs[b].to || arcs_min(arcs, a, b) == 0 {
                     continue;
                 }
@@ -244,20 +240,20 @@ mod tests {
         for root in 0..network.terminals {
             let Some(limit) = rate::from_root(network, root) else { return };
             let best = limit.rate.num;
-            let Split { network: split, factor } = removed(network, &[(root, best)]).unwrap();
+            let Split { network: split, factor } = removed(network, &[(root, best)]);
             assert_eq!(rate::from_root(&split, root).unwrap().rate.num, best * factor);
             assert!(exact::trees(&split, &[(root, best * factor)]).is_some());
         }
         let best = rate::from_all(network).unwrap().unwrap().rate;
         let fine = network.times(best.den).unwrap();
         let roots: Vec<(u32, u64)> = (0..network.terminals).map(|root| (root, best.num)).collect();
-        let Split { network: split, factor } = removed(&fine, &roots).unwrap();
+        let Split { network: split, factor } = removed(&fine, &roots);
         assert_eq!(rate::from_all(&split).unwrap().unwrap().rate, Ratio::whole(best.num * factor));
     }
 
     #[test]
     fn a_star_is_shared_equally() {
-        let Split { network, factor } = removed(&star(4, 6), &[(0, 6)]).unwrap();
+        let Split { network, factor } = removed(&star(4, 6), &[(0, 6)]);
         assert_eq!((factor, network.arcs.len()), (1, 12));
         assert!(network.arcs.iter().all(|arc| arc.capacity == 2 && arc.via == [4]));
         check(&star(5, 3));

@@ -26,7 +26,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="[CLAIM|SOURCE]...",
-            help="Names of claims, or the sources ace, ace1, tutorial and hoti; by default all.",
+            help="Names of claims, or the sources ace, ace1, tutorial, hoti and blink; by default all.",
         ),
     ] = None,
     with_experiments: Annotated[

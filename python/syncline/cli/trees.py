@@ -64,6 +64,7 @@ def trees(
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="The file for the plan; otherwise standard output."),
     ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the trees into this SVG file.")] = None,
     json: options.AsJson = False,
 ) -> int:
     """Find the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
@@ -72,7 +73,7 @@ def trees(
       syncline trees --machine dgx1v --gpus 1,4,5,6
       syncline trees --machine dgx1v --collective all-reduce --json
       syncline trees --machine dgx2 --collective all-gather
-      syncline trees --machine dgx1v --objective trees
+      syncline trees --machine dgx1v --objective trees --svg trees.svg
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
@@ -89,6 +90,7 @@ def trees(
     problems += _format_problems(format_, output, json)
     if root is not None and root not in chosen_gpus:
         problems += _root_problem(root, chosen_gpus)
+    from syncline import results
     from syncline.trees import choice, packing, question
 
     if len(chosen_gpus) > question.MOST_GPUS:
@@ -99,13 +101,32 @@ def trees(
     asked = question.asked(graph, chosen_gpus, over)
     packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
     chosen = choice.of(packed, goal, bytes_, share)
+    if svg is not None:
+        _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
     if format_ != JSON:
         where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
         return _write(where.text(graph, format_, bytes_), format_, output)
     document = _document(graph, asked, packed, chosen, goal, bytes_)
-    document["cost"] = {"wall_time_s": time.monotonic() - began}
+    document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, json=json)
     return 0
+
+
+def _draw(graph: Graph, asked: Question, packed: Packing, path: Path) -> None:
+    from syncline import rundir
+    from syncline.errors import command_line
+    from syncline.fabric.circle_layout import MOST_DRAWN
+    from syncline.trees import picture
+
+    if len(asked.gpus) > MOST_DRAWN:
+        message = f"trees of {len(asked.gpus)} GPUs are not drawn"
+        raise command_line("--svg", str(path), message, f"up to {MOST_DRAWN} GPUs")
+    try:
+        rundir.write(path, picture.svg(graph, asked, packed))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise command_line("--svg", str(path), f"this cannot be written: {reason}") from None
+    print(f"picture: {path}", file=sys.stderr)
 
 
 def _graph(machine: str | None, file: str | None) -> Graph:
@@ -275,6 +296,8 @@ def _document(
         "schema_version": results.SCHEMA_VERSION,
         "version": __version__,
         "status": "complete",
+        "seed": None,
+        "fidelity": {"backend": None},
         "machine": graph.name,
         "gpus": list(gpu),
         "collective": packed.collective,

@@ -9,6 +9,8 @@ from syncline.fabric.graph import Graph
 from syncline.fabric.shapes import Box, Drawing, Point, straight
 from syncline.fabric.wiring import pairs, wires
 
+MOST_DRAWN: Final = 48
+"""NPUs of a picture."""
 SLOT: Final = 84.0
 """Of the circumference, for an NPU."""
 WIDTH, HEIGHT = 66.0, 32.0

@@ -16,7 +16,6 @@ MOST_NODES: Final = 160
 """Up to so many nodes of a fabric without machines are drawn one by one."""
 MOST_PRODUCT_NPUS: Final = 64
 MOST_PRODUCT_DIMS: Final = 3
-MOST_CIRCLE: Final = 48
 
 
 def svg(fabric: Graph | Topology, gpus: Sequence[int] | None = None) -> str:
@@ -52,7 +51,7 @@ def _graph(graph: Graph, gpus: Sequence[int] | None) -> Drawing:
     cpus = any(node.kind == "cpu" for node in graph.nodes)
     if not hosts and len(graph.nodes) > MOST_NODES:
         summary_layout.kinds(drawing, graph)
-    elif direct and not cpus and not hosts and graph.npus <= MOST_CIRCLE:
+    elif direct and not cpus and not hosts and graph.npus <= circle_layout.MOST_DRAWN:
         circle_layout.lay_out(drawing, graph, taking_part)
     else:
         machine_layout.lay_out(drawing, graph, taking_part)
