@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,7 +31,7 @@ def planned(flags: Flags, folder: Path) -> Flags:
     problems = [*_problems(flags)]
     if problems:
         raise InputError(problems)
-    graph = _graph(flags)
+    graph = fabric(flags.machine, flags.topology_file)
     gpus = topology.allocated(graph, flags.gpus)
     root = flags.root or 0
     try:
@@ -41,9 +42,7 @@ def planned(flags: Flags, folder: Path) -> Flags:
     if not 0 <= root < len(gpus):
         message = f"there is no rank {root}: {len(gpus)} GPUs take part"
         problems += command_line("--root", str(root), message, f"0 to {len(gpus) - 1}").problems
-    if len(gpus) > question.MOST_GPUS:
-        message = f"trees of {len(gpus)} GPUs take too long in this version"
-        problems += command_line("--gpus", flags.gpus, message, f"up to {question.MOST_GPUS} GPUs").problems
+    problems += too_many(gpus, flags.gpus)
     if problems:
         raise InputError(problems)
     asked = question.asked(graph, gpus)
@@ -91,10 +90,22 @@ def _problems(flags: Flags) -> list[Problem]:
     return found
 
 
-def _graph(flags: Flags) -> Graph:
+def fabric(machine: str | None, topology_file: str | None) -> Graph:
+    """The machine, or what is in the file, one of which is named."""
     from syncline import inputs
     from syncline.fabric import files
 
-    if flags.machine is not None:
-        return topology.machine_named(flags.machine).graph()
-    return files.load(inputs.given(flags.topology_file or ""))
+    if machine is not None:
+        return topology.machine_named(machine).graph()
+    return files.load(inputs.given(topology_file or ""))
+
+
+def too_many(gpus: Sequence[int], text: str | None) -> list[Problem]:
+    """What is wrong with more GPUs than trees are found for in time; `text` is what `--gpus` says."""
+    from syncline.errors import command_line
+    from syncline.trees.question import MOST_GPUS
+
+    if len(gpus) <= MOST_GPUS:
+        return []
+    message = f"trees of {len(gpus)} GPUs take too long in this version"
+    return list(command_line("--gpus", text, message, f"up to {MOST_GPUS} GPUs").problems)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options, topology
+from syncline.cli import options, packed_trees, topology
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -81,7 +81,7 @@ def trees(
     Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
     certificate proves: it names sets of GPUs and what the links into them carry.
     """
-    from syncline.errors import InputError, command_line
+    from syncline.errors import InputError
 
     began = time.monotonic()
     graph = _graph(machine, topology_file)
@@ -93,9 +93,7 @@ def trees(
     from syncline import results
     from syncline.trees import choice, packing, question
 
-    if len(chosen_gpus) > question.MOST_GPUS:
-        message = f"trees of {len(chosen_gpus)} GPUs take too long in this version"
-        problems += command_line("--gpus", gpus, message, f"up to {question.MOST_GPUS} GPUs").problems
+    problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
     asked = question.asked(graph, chosen_gpus, over)
@@ -130,14 +128,12 @@ def _draw(graph: Graph, asked: Question, packed: Packing, path: Path) -> None:
 
 
 def _graph(machine: str | None, file: str | None) -> Graph:
-    from syncline import inputs
     from syncline.errors import command_line
-    from syncline.fabric import files
 
     if (machine is None) == (file is None):
         message = "no machine is given" if machine is None else "a machine and --topology-file exclude each other"
         raise command_line("--machine", machine, message, "--machine M or --topology-file FILE")
-    return topology.machine_named(machine).graph() if machine is not None else files.load(inputs.given(file or ""))
+    return packed_trees.fabric(machine, file)
 
 
 def _checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
@@ -211,7 +207,7 @@ class _Where:
         from syncline.trees import choice, plan
 
         trees, packed = self.chosen.trees, self.packed
-        if packed.collective in ("gather", "scatter"):
+        if packed.collective in packed_trees.WITHOUT_PLANS:
             kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
             raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
         if not trees:
