@@ -54,8 +54,20 @@ class TestTimes:
 
     @given(platforms(), SIZES, st.sampled_from(wire.KINDS))
     def test_more_bytes_take_longer(self, where: Platform, size: int, kind: str) -> None:
+        """Of each algorithm. Between nodes the choice is that of NCCL, not of the fastest, and its weights shift with
+        the size; so it stays between the algorithms.
+        """
+        least, most = [], []
+        for algorithm in model.algorithms(where, kind):
+            alone = model.open_model(where, kind=kind, algorithm=algorithm)
+            assert 0 < alone.time(size) <= alone.time(2 * size) * (1 + 1e-12)
+            least.append(alone.time(size))
+            most.append(alone.time(2 * size))
         predicted = model.open_model(where, kind=kind)
-        assert 0 < predicted.time(size) <= predicted.time(2 * size) * (1 + 1e-12)
+        if where.nodes == 1:
+            assert 0 < predicted.time(size) <= predicted.time(2 * size) * (1 + 1e-12)
+        else:
+            assert min(least) * (1 - 1e-12) <= predicted.time(size) <= max(most) * (1 + 1e-12)
 
     @given(platforms(), SIZES)
     def test_the_interval_holds_the_time(self, where: Platform, size: int) -> None:
