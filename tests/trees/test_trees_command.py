@@ -123,6 +123,15 @@ def test_what_is_not_drawn(tmp_path: Path, syncline_command: Command) -> None:
     assert (nowhere.status, "cannot be written" in nowhere.err) == (2, True)
 
 
+def test_few_trees_of_many_gpus(syncline_command: Command) -> None:
+    """The choice ends although the trees of 64 GPUs are too many to be looked at, and names a few nodes only."""
+    flags = ["--machine", "dgx1v(nodes=8)", "--objective", "trees"]
+    document = json.loads(syncline_command("trees", *flags, "--json").out)
+    assert document["rate_links"] == document["optimal_rate_links"] == 2
+    assert 1 <= document["fewest_possible"] <= len(document["trees"])
+    assert " more nodes" in syncline_command("trees", *flags).out
+
+
 def test_more_gpus_than_anyone_waits_for(syncline_command: Command) -> None:
     ended = syncline_command("trees", "--machine", "dgx-h100(nodes=33)")
     assert ended.status == 2

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from syncline.trees.question import Question
 
 JSON, PLAN, MSCCL, MSCCLPP = FORMATS = ("json", "plan", "msccl-xml", "mscclpp-json")
+SHOWN = 8
+"""So many nodes of a certificate are named in the table; the document has all."""
 
 
 def trees(
@@ -364,5 +366,7 @@ def _limit(certificate: dict[str, Any] | None) -> str:
         return "nothing: there is one GPU"
     capacity = f"{certificate['capacity_links']:g} links"
     if len(certificate["sets"]) == 1:
-        return f"{capacity} across the border of {', '.join(certificate['sets'][0])}"
+        names = certificate["sets"][0]
+        more = f" and {len(names) - SHOWN} more nodes" if len(names) > SHOWN else ""
+        return f"{capacity} across the border of {', '.join(names[:SHOWN])}{more}"
     return f"{capacity} into {len(certificate['sets'])} sets of GPUs"

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 TOLERANCE: Final = 1e-7
 ROUNDS: Final = 400
 """Linear programs that are solved at most; what they have found by then is used."""
+MANY_GPUS: Final = 16
+FEW_ROUNDS: Final = 20
+"""The same for more GPUs than that."""
 MOST_TREES: Final = 4000
 """So many trees are looked at one by one; of more, those that a linear program asks for."""
 MANY_TREES: Final = 64
 """Of more trees, those that cannot be in a best choice are left out first."""
-SECONDS: Final = 10.0
-"""The time after which a search for fewer trees ends with the best that it has found."""
+MOST_NODES: Final = 200
+"""Of the search tree of an integer program, which then ends with the best that it has found; no clock decides that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,6 @@ class Fewest:
     trees: tuple[Tree, ...]
     at_least: int
     """No choice of the same rate has fewer trees, whichever trees these are."""
-    whole: bool
-    """Whether weights are whole multiples of the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +66,30 @@ def of(packing: Packing, *, threshold: float = 0.0, heaviest: Fraction | None = 
     """As few trees as have, together, the rate of those of a packing from one root, less a share `threshold` at most.
     No tree carries more than `heaviest` bytes per second, where that is given.
     """
-    found = packing.trees
     network, rate = _network(packing, heaviest)
     if rate == 0:
-        return Fewest((), 0, whole=True)
-    columns = {tuple(sorted(tree.arcs)) for tree in found}
+        return Fewest((), 0)
+    columns = {tuple(sorted(tree.arcs)) for tree in packing.trees}
     needed = float(rate) * (1 - threshold)
-    at_least = math.ceil(_generate(network, columns, needed) - TOLERANCE)
+    # No tree carries more than the widest arc.
+    widest = min(network.heaviest, max(network.capacity))
+    at_least = math.ceil(max(_generate(network, columns, needed), needed / widest) - TOLERANCE)
     best = _best(network, sorted(columns), rate, needed, at_least)
     if best is None or len(best.trees) > at_least:
         every = _every(network)
         if every is not None:
             best = _best(network, every, rate, needed, at_least)
-    return best or Fewest(tuple(found), at_least, whole=False)
+    return best or Fewest(packing.trees, at_least)
 
 
 def shallowest(packing: Packing) -> Fewest:
     """As shallow trees as have, together, the rate of those of a packing from one root, and of these as few as
     possible. In networks with too many trees to look at each, those of the packing are the answer.
     """
-    found = packing.trees
     network, rate = _network(packing)
     every = _every(network) if rate else None
     if every is None:
-        return Fewest(tuple(found), 0, whole=False)
+        return Fewest(packing.trees, 0)
     depths = [_depth(network, tree) for tree in every]
     for depth in range(min(depths), max(depths) + 1):
         trees = [tree for tree, deep in zip(every, depths, strict=True) if deep <= depth]
@@ -96,7 +97,7 @@ def shallowest(packing: Packing) -> Fewest:
             best = _best(network, trees, rate, float(rate), 0)
             if best is not None:
                 return best
-    return Fewest(tuple(found), 0, whole=False)
+    return Fewest(packing.trees, 0)
 
 
 def _network(packing: Packing, heaviest: Fraction | None = None) -> tuple[_Network, Fraction]:
@@ -117,7 +118,7 @@ def _best(
     for whole in (True, False):
         chosen = _choose(network, trees, needed, whole=whole)
         if chosen is not None:
-            return Fewest(tuple(_exact(network, chosen, rate, whole=whole)), at_least, whole)
+            return Fewest(tuple(_exact(network, chosen, rate, whole=whole)), at_least)
     return None
 
 
@@ -175,7 +176,7 @@ def _solver() -> highspy.Highs:
 
 
 def _generate(network: _Network, columns: set[tuple[int, ...]], needed: float) -> float:
-    """Adds the trees that a linear program asks for, and returns its least number of trees."""
+    """Adds the trees that a linear program asks for. Returns its least number of trees, 0 if it might ask for more."""
     import highspy
     import numpy as np
 
@@ -188,10 +189,8 @@ def _generate(network: _Network, columns: set[tuple[int, ...]], needed: float) -
         solver.addCol(1.0 / network.bottleneck(tree), 0.0, highspy.kHighsInf, len(rows), rows, np.ones(len(rows)))
 
     levels = sorted(set(network.capacity))
-    least = 0.0
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if network.nodes <= MANY_GPUS else FEW_ROUNDS):
         solver.run()
-        least = solver.getInfo().objective_function_value
         duals = solver.getSolution().row_dual
         costs = [max(0.0, -dual) for dual in duals[:arcs]]
         missing = False
@@ -202,8 +201,8 @@ def _generate(network: _Network, columns: set[tuple[int, ...]], needed: float) -
                 add(tree)
                 missing = True
         if not missing:
-            break
-    return least
+            return float(solver.getInfo().objective_function_value)
+    return 0.0
 
 
 def _cheapest(network: _Network, costs: list[float], levels: list[int]) -> list[tuple[int, ...]]:
@@ -248,9 +247,9 @@ def _choose(
     while True:
         kept = [tree for tree, more in zip(trees, beyond, strict=True) if more <= allowed]
         found = _integer(network, kept, needed, whole=whole)
-        if found is not None and len(found) <= math.ceil(least + allowed - TOLERANCE):
-            return found
         if len(kept) == len(trees):
+            return found
+        if found is not None and len(found) <= math.ceil(least + allowed - TOLERANCE):
             return found
         allowed = math.inf if found is None or not whole else len(found) - least + TOLERANCE
 
@@ -263,7 +262,7 @@ def _integer(
     import numpy as np
 
     solver = _solver()
-    solver.setOptionValue("time_limit", SECONDS)
+    solver.setOptionValue("mip_max_nodes", MOST_NODES)
     infinity = highspy.kHighsInf
     arcs, count = len(network.arcs), len(trees)
     depths = [_depth(network, tree) for tree in trees]
