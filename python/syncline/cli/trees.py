@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options, packed_trees, single, topology, trees_compare, trees_options, trees_page, trees_sweep
+from syncline.cli import options, packed_trees, single, topology, trees_compare, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -146,6 +146,8 @@ def trees(
     )
     goals = trees_compare.Goals(goal, share, over)
     if sweep is not None:
+        from syncline.cli import trees_sweep
+
         wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
         files = trees_sweep.Files(output, svg, html, resume=resume)
         return trees_sweep.run(wanted, files, threads, began, json=json)

@@ -127,15 +127,20 @@ def _certificate(found: Found) -> str:
     if packing.bound is None:
         return note("There is one GPU, and nothing to limit.")
     names = [found.graph.nodes[node].name for node in question.nodes]
-    sets = "".join(f"<li>{html_text(', '.join(names[node] for node in nodes))}</li>" for nodes in packing.bound.sets)
+    held = border.sets(question, packing)
+    several = len(held) > 1
+    sets = "".join(
+        f"<li>{f'{page_drawing.set_name(number)}: ' if several else ''}"
+        f"{html_text(', '.join(names[node] for node in sorted(nodes)))}</li>"
+        for number, nodes in enumerate(held)
+    )
     crossing = border.crossings(question, packing)
     columns = [Column("from", numeric=False), Column("to", numeric=False), Column("capacity", "links")]
     rows: list[Row] = [[names[each.src], names[each.dst], f"{each.rate / unit:.4g}"] for each in crossing]
     total = sum(each.rate for each in crossing)
     foot = ["together", "", f"{total / unit:.4g}"]
     links = table("border", columns, rows, foot) if rows else note("No link leads across the border.")
-    several = len(packing.bound.sets) > 1
-    what = "The GPUs in these sets:" if several else "The border is that of these nodes:"
+    what = "These are the sets:" if several else "The border is that of these nodes:"
     return f"<p>{html_text(border.reason(question, packing))}</p>{hint(what)}<ul>{sets}</ul>{links}"
 
 

@@ -19,12 +19,12 @@ from syncline.trees.question import Question
 
 MARGIN: Final = 16.0
 SET_NAMES: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-MOST_SCALE: Final = 1.15
+MOST_SCALE: Final = 1.4
 DASHES: Final = ("", "7 4")
 """Lines of the trees that have the same colours as the first ones."""
 
 _STYLE: Final = """
-.trees-drawn input { margin: 0 .3rem 0 0; vertical-align: -.1em; }
+.trees-drawn input { margin: 0 .4rem 0 0; vertical-align: -.1em; }
 .trees-drawn label { display: inline-block; margin: 0 1.1rem .25rem 0; font-size: .88rem; }
 .trees-drawn label span { display: inline-block; width: 1.6em; margin-right: .4em; vertical-align: .25em; }
 .trees-drawn label span { border-top: 3px solid; }
@@ -41,13 +41,12 @@ def drawn(graph: Graph, question: Question, packing: Packing) -> str:
     shapes = picture.drawing(graph, question, packing)
     colours = {kind: _colour(number) for number, (kind, _) in enumerate(shapes.legend)}
     boxes = "".join(
-        f'<input type="checkbox" id="trees-{number}" checked>'
-        f'<label for="trees-{number}"><span style="border-color:{colours[kind][0]};'
+        f'<label><input type="checkbox" id="trees-{number}" checked><span style="border-color:{colours[kind][0]};'
         f'border-top-style:{"dashed" if colours[kind][1] else "solid"}"></span>{html_text(words)}</label>'
         for number, (kind, words) in enumerate(shapes.legend, start=1)
     )
     hidden = "\n".join(
-        f"#trees-{number}:not(:checked) ~ .figure .trees-wire-{number} {{ display: none; }}"
+        f".trees-drawn:has(#trees-{number}:not(:checked)) .trees-wire-{number} {{ display: none; }}"
         for number in range(1, len(shapes.legend) + 1)
     )
     svg = "\n".join(_svg(graph, question, packing, shapes, colours))
@@ -64,11 +63,12 @@ def sets_of(packing: Packing) -> dict[int, str]:
         return {}
     several = len(packing.bound.sets) > 1
     return {
-        node: _set_name(number) if several else "" for number, nodes in enumerate(packing.bound.sets) for node in nodes
+        node: set_name(number) if several else "" for number, nodes in enumerate(packing.bound.sets) for node in nodes
     }
 
 
-def _set_name(number: int) -> str:
+def set_name(number: int) -> str:
+    """A letter, with a number where letters are used up."""
     letter = SET_NAMES[number % len(SET_NAMES)]
     return letter if number < len(SET_NAMES) else f"{letter}{number // len(SET_NAMES)}"
 
