@@ -133,7 +133,8 @@ def test_rings_in_theory_are_what_a_large_vector_gets(
     )
     ring = next(entry for entry in document["comparison"] if entry["algorithm"] == "ring")
     assert ring["theory_bytes_per_s"] / document["link_unit_bytes_per_s"] == pytest.approx(links)
-    assert ring["over"] == ("PCIe" if links < 1 else "NVLink")
+    assert ring["theory_over"] == ("PCIe" if links < 1 else "NVLink")
+    assert ("PCIe" in ring["over"]) == (links < 1)
     assert ring["algorithm_bandwidth_bytes_per_s"] == pytest.approx(ring["theory_bytes_per_s"], rel=0.03)
     assert ring["algorithm_bandwidth_bytes_per_s"] <= ring["theory_bytes_per_s"] * (1 + 1e-9)
 
@@ -152,6 +153,18 @@ def test_nothing_over_nvlinks_beats_the_bound(kind: str, syncline_command: Comma
             share = entries[name]["algorithm_bandwidth_bytes_per_s"] / bound["algorithm_bandwidth_bytes_per_s"]
             assert entries[name]["share_of_bound"] == pytest.approx(share)
         assert entries["packed-trees"]["theory_bytes_per_s"] == pytest.approx(bound["theory_bytes_per_s"])
+
+
+def test_what_links_were_used_is_seen_and_not_guessed(syncline_command: Command) -> None:
+    """No cycle of NVLinks has these three GPUs, so that theory has a ring over PCIe. The simulated ring goes along the
+    ranks: a broadcast passes 0-2-6 over NVLinks, an all-reduce has to come back to 0.
+    """
+    flags = ["--machine", "dgx1v", "--gpus", "0,2,6"]
+    for kind, over in (("broadcast", ["NVLink"]), ("all-reduce", ["NVLink", "PCIe", "QPI"])):
+        entries = _compared(syncline_command, *flags, "--collective", kind)
+        assert entries["ring"]["theory_over"] == "PCIe"
+        assert entries["ring"]["over"] == over
+        assert entries["packed-trees"]["over"] == ["NVLink"]
 
 
 def test_one_gpu_has_nothing_to_compare(syncline_command: Command) -> None:
@@ -175,7 +188,7 @@ def test_a_file_has_no_closed_form_of_rings(tmp_path: Path, syncline_command: Co
     path = tmp_path / "links.yaml"
     path.write_text(LINKS)
     entries = _compared(syncline_command, "--topology-file", str(path), "--gpus", "0-2", "--root", "1")
-    assert entries["ring"]["theory_bytes_per_s"] is entries["ring"]["over"] is None
+    assert entries["ring"]["theory_bytes_per_s"] is entries["ring"]["theory_over"] is None
     assert entries["bound"]["algorithm_bandwidth_bytes_per_s"] == 10e9
     assert entries["packed-trees"]["time_s"] > 1e8 / 10e9
 

@@ -116,6 +116,7 @@ def trees(
         root=root,
         plan_format=None if format_ == JSON else format_,
         output=output,
+        pictures=(("--svg", svg), ("--html", html)),
     )
     graph = _graph(machine, topology_file)
     chosen_gpus = topology.allocated(graph, gpus)

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.cli import options, packed_trees, single
+from syncline.fabric.graph import NVLINK, PCIE
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from syncline.engine import Result
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
     from syncline.fabric.machines import Cluster
     from syncline.results import Document
+    from syncline.schema.load import Variant
     from syncline.trees.choice import Objective
     from syncline.trees.packing import Packing
     from syncline.trees.question import Links, Question
@@ -155,9 +158,9 @@ def of(
         ran, reason = _simulated(case, algorithm, plan if algorithm == packed_trees.NAME else None, quiet=quiet)
         entry = _entry(algorithm, name, rates[algorithm])
         if algorithm == "ring" and ring is not None:
-            entry["over"] = "NVLink" if ring[1] else "PCIe"
+            entry["theory_over"] = NVLINK if ring[1] else PCIE
         if ran is not None:
-            for key in ("time_s", "algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "steps"):
+            for key in ("over", "time_s", "algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "steps"):
                 entry[key] = ran[key]
             reached = ran["algorithm_bandwidth_bytes_per_s"]
             entry["share_of_bound"] = None if reached is None or not best else reached / float(best)
@@ -193,6 +196,7 @@ def _entry(algorithm: str | None, name: str, rate: Fraction | None) -> Document:
         "name": name,
         "algorithm": algorithm,
         "theory_bytes_per_s": None if rate is None else float(rate),
+        "theory_over": None,
         "over": None,
         "time_s": None,
         "algorithm_bandwidth_bytes_per_s": None,
@@ -237,7 +241,15 @@ def _simulated(
     for _, message in outcomes.failures:
         return None, f"the simulation failed: {message}"
     ran, result = outcomes.results[0]
-    return results.collective_fields(ran, result), None
+    document = results.collective_fields(ran, result)
+    return {**document, "over": _used(ran, result)}, None
+
+
+def _used(variant: Variant, result: Result) -> list[str]:
+    """The classes of the links that carried something."""
+    carried = zip(result.tables["links"]["dim"].to_pylist(), result.tables["links"]["bytes"].to_pylist(), strict=True)
+    used = {number for number, size in carried if size}
+    return [name for number, name in enumerate(variant.experiment.topology.classes) if number in used]
 
 
 def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, size: int) -> str:
@@ -276,19 +288,20 @@ def _table(document: Document) -> Table:
     title = f"{document['collective']} of {size}, {fidelity['backend']} backend, {fidelity['endpoint']} endpoint"
     found = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     found.add_column("schedule")
-    for heading in ("in theory", "", "time", "algbw", "busbw", "of the bound"):
+    for heading in ("in theory", "", "time", "algbw", "busbw", "of the bound", "over"):
         found.add_column(heading, justify="right")
     for entry in entries:
         theory = entry["theory_bytes_per_s"]
-        name = entry["name"] if entry["over"] is None else f"{entry['name']} over {entry['over']}"
+        over_pcie = " (PCIe)" if entry["theory_over"] == PCIE else ""
         found.add_row(
-            name,
-            "-" if theory is None else f"{theory / unit:.4g} links",
+            entry["name"],
+            "-" if theory is None else f"{theory / unit:.4g} links{over_pcie}",
             text_units.bandwidth(theory),
             "-" if entry["time_s"] is None else text_units.duration(entry["time_s"]),
             text_units.bandwidth(entry["algorithm_bandwidth_bytes_per_s"]),
             text_units.bandwidth(entry["bus_bandwidth_bytes_per_s"]),
             text_units.percent(entry["share_of_bound"]),
+            ", ".join(entry["over"] or ()),
         )
     return found
 

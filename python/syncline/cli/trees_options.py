@@ -62,6 +62,8 @@ class Given:
     plan_format: str | None
     """The format of a plan; None where no plan is written."""
     output: Path | None
+    pictures: tuple[tuple[str, Path | None], ...]
+    """Flags of other files that are written, and these files."""
 
     def problems(self) -> list[Problem]:
         """What is wrong with their combination."""
@@ -100,4 +102,24 @@ class Given:
         if self.resume and self.sweep is not None and self.output is None:
             message = "there is nothing to go on with"
             found += command_line("--resume", None, message, "--out FILE as well").problems
+        for flag, path in self.pictures:
+            found += _unwritable(flag, path)
         return found
+
+
+def _unwritable(flag: str, path: Path | None) -> list[Problem]:
+    """What can be said of a file before anything is simulated for it."""
+    from syncline.errors import command_line
+
+    if path is None:
+        return []
+    try:
+        if path.is_dir():
+            reason = "this is a directory"
+        elif not path.parent.is_dir():
+            reason = "the directory of this file does not exist"
+        else:
+            return []
+    except (OSError, ValueError) as error:  # longer than a path can be, or with zeros in it
+        reason = str(getattr(error, "strerror", None) or error)
+    return list(command_line(flag, str(path), f"this cannot be written: {reason}", "the name of a file").problems)

@@ -155,6 +155,7 @@ def _measures(
             times[name] = entry["time_s"]
             for key in ("time_s", "algorithm_bandwidth_bytes_per_s", "reason"):
                 measures[f"{name}_{key}"] = entry[key]
+            measures[f"{name}_over"] = None if entry["over"] is None else ", ".join(entry["over"])
     trees_s, rings_s = times["trees"], times["rings"]
     measures["speedup"] = None if not trees_s or not rings_s else rings_s / trees_s
     return measures

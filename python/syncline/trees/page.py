@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import syncline
 from syncline.fabric.circle_layout import MOST_DRAWN
-from syncline.fabric.graph import Graph
+from syncline.fabric.graph import PCIE, Graph
 from syncline.report import markup
 from syncline.report.escape import html_text
 from syncline.report.markup import Cell, Column, Row, hint, note, reproduce, table
@@ -157,6 +157,7 @@ def _comparison(document: Mapping[str, Any]) -> str:
         Column("algorithm bandwidth", rates.unit, hint="Size divided by time, as in nccl-tests."),
         Column("bus bandwidth", rates.unit, hint="Algorithm bandwidth times the factor of nccl-tests."),
         Column("of the bound", "%", hint="Algorithm bandwidth over the bound of the certificate."),
+        Column("over", numeric=False, hint="The classes of the links that carried something."),
     ]
     rows: list[Row] = [_compared(entry, unit, times, rates) for entry in entries]
     how = f"{size(document['size_bytes'])}, {fidelity['backend']} backend, {fidelity['endpoint']} endpoint."
@@ -172,16 +173,17 @@ _BANDWIDTHS: Final = ("algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_pe
 
 def _compared(entry: Mapping[str, Any], unit: int, times: Scale, rates: Scale) -> Row:
     theory = entry["theory_bytes_per_s"]
-    name = entry["name"] if entry["over"] is None else f"{entry['name']} over {entry['over']}"
+    over_pcie = "over PCIe" if entry["theory_over"] == PCIE else ""
     share = entry["share_of_bound"]
     return [
-        Cell(name),
-        MISSING if theory is None else f"{theory / unit:.4g}",
+        entry["name"],
+        Cell(MISSING if theory is None else f"{theory / unit:.4g}", below=over_pcie),
         rates.text(theory),
         times.text(entry["time_s"]),
         rates.text(entry["algorithm_bandwidth_bytes_per_s"]),
         rates.text(entry["bus_bandwidth_bytes_per_s"]),
         percent(share).removesuffix(" %"),
+        ", ".join(entry["over"] or ()),
     ]
 
 

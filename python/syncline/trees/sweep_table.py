@@ -44,7 +44,12 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("trees", int, "count", "How many trees these are, of the first of the allocations that are alike."),
     Column("depth", int, "count", "The most links between a root and a GPU in these trees."),
     Column("rings_rate_links", float, LINKS, "Rate of the whole vector over all rings, in theory."),
-    Column("rings_over_pcie", bool, "truth value", "Whether rings go over PCIe, as no NVLinks lead through all GPUs."),
+    Column(
+        "rings_over_pcie",
+        bool,
+        "truth value",
+        "Whether these are rings over PCIe, as no cycle of NVLinks has all GPUs.",
+    ),
     Column("theoretical_speedup", float, "ratio", "Rate of trees over that of rings; none where one has no rate."),
 )
 NAMES: Final = {"packed-trees": "trees", "ring": "rings", "double-binary-tree": "double_binary_trees"}
@@ -62,6 +67,7 @@ COMPARED: Final[tuple[Column, ...]] = (
                 "B/s",
                 f"Size divided by the time of {words}, as in nccl-tests.",
             ),
+            Column(f"{name}_over", str, "text", f"The classes of the links that {words} sent something over."),
             Column(f"{name}_reason", str, "text", f"Why there is no time of {words}."),
         )
     ),
