@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options, packed_trees, topology
+from syncline.cli import options, packed_trees, single, topology, trees_compare, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -64,9 +64,22 @@ def trees(
     ] = JSON,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="The file for the plan; otherwise standard output."),
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="The file for the plan, or for the table of a sweep (.parquet, .csv)."
+        ),
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the trees into this SVG file.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the trees, or what a sweep finds, into this SVG file.")
+    ] = None,
+    html: trees_options.Html = None,
+    compare: trees_options.Compare = False,
+    backend: trees_options.Backend = None,
+    endpoint: trees_options.Endpoint = None,
+    sweep: trees_options.Sweep = None,
+    sizes: trees_options.Sizes = None,
+    every: trees_options.Every = False,
+    resume: trees_options.Resume = False,
+    threads: options.Threads = None,
     json: options.AsJson = False,
 ) -> int:
     """Find the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
@@ -79,36 +92,81 @@ def trees(
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
+      syncline trees --machine dgx1v --gpus 1,4,5,6 --compare --endpoint streams --html trees.html
+      syncline trees --machine dgx1v --sweep allocations --sizes 3-8 -o all.parquet --svg all.svg
 
     Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
-    certificate proves: it names sets of GPUs and what the links into them carry.
+    certificate proves: it names sets of GPUs and what the links into them carry. With --compare, the trees are
+    simulated beside rings and double binary trees, as `syncline collective` does; with --sweep allocations, a table
+    says all of this of every allocation of the machine.
     """
     from syncline.errors import InputError
 
     began = time.monotonic()
+    given = trees_options.Given(
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
+        sweep=sweep,
+        sizes=sizes,
+        every=every,
+        resume=resume,
+        threads=threads,
+        topology_file=topology_file,
+        root=root,
+        plan_format=None if format_ == JSON else format_,
+        output=output,
+        pictures=(("--svg", svg), ("--html", html)),
+    )
     graph = _graph(machine, topology_file)
     chosen_gpus = topology.allocated(graph, gpus)
     kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
-    problems += _format_problems(format_, output, json)
+    problems += given.problems()
+    problems += _format_problems(format_, output if sweep is None else None, json)
     if root is not None and root not in chosen_gpus:
         problems += _root_problem(root, chosen_gpus)
     from syncline import results
     from syncline.trees import choice, packing, question
+    from syncline.trees import document as documents
 
     problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
     asked = question.asked(graph, chosen_gpus, over)
-    packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
-    chosen = choice.of(packed, goal, bytes_, share)
+    rank = 0 if root is None else chosen_gpus.index(root)
+    case = trees_compare.Case(
+        kind=kind,
+        size=size,
+        machine=machine,
+        topology_file=topology_file,
+        gpus=gpus,
+        ranks=len(chosen_gpus),
+        root=rank if kind in packing.ROOTED else None,
+        backend=backend or trees_compare.DEFAULT_BACKEND,
+        endpoint=endpoint or single.DEFAULT_ENDPOINT,
+    )
+    goals = trees_compare.Goals(goal, share, over)
+    if sweep is not None:
+        from syncline.cli import trees_sweep
+
+        wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
+        files = trees_sweep.Files(output, svg, html, resume=resume)
+        return trees_sweep.run(wanted, files, threads, began, json=json)
+    packed = packing.of(asked, kind, rank)
+    chosen = choice.of(packed, goal, bytes_, share, trees_compare.overhead_s(endpoint))
     if svg is not None:
         _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
     if format_ != JSON:
         where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
         return _write(where.text(graph, format_, bytes_), format_, output)
-    document = _document(graph, asked, packed, chosen, goal, bytes_)
+    document = documents.of(graph, asked, packed, chosen, documents.Wanted(goal, bytes_))
+    packed = replace(packed, trees=chosen.trees)
+    if compare:
+        trees_compare.add(document, case, goals, graph, asked, packed)
     document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, json=json)
+    if html is not None:
+        trees_page.write(html, graph, asked, packed, document)
     return 0
 
 
@@ -271,66 +329,6 @@ def _write(text: str, format_: str, output: Path | None) -> int:
     return 0
 
 
-def _document(
-    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, objective: str, size: int
-) -> dict[str, Any]:
-    from syncline import __version__, results
-    from syncline.trees import choice
-
-    unit = asked.link_unit
-    gpu = asked.gpus
-    rate = sum(tree.weight for tree in chosen.trees)
-    warnings = list(graph.warnings)
-    if len(packed.components) > 1:
-        others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
-        warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
-    if packed.best_rate > packed.rate and len(packed.components) == 1:
-        warnings.append(
-            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than "
-            "they receive"
-        )
-    bound = packed.bound
-    return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": __version__,
-        "status": "complete",
-        "seed": None,
-        "fidelity": {"backend": None},
-        "machine": graph.name,
-        "gpus": list(gpu),
-        "collective": packed.collective,
-        "links": asked.links,
-        "objective": objective,
-        "link_unit_bytes_per_s": unit,
-        "rate_links": float(rate / unit),
-        "optimal_rate_links": float(packed.best_rate / unit),
-        "rate_bytes_per_s": float(rate),
-        "predicted_time_s": choice.seconds(packed, chosen.trees, size) if chosen.trees else None,
-        "size_bytes": size,
-        "fewest_possible": chosen.at_least,
-        "trees": [
-            {
-                "root": gpu[tree.root],
-                "weight": float(tree.weight / unit),
-                "edges": [[gpu[packed.arcs[arc].src], gpu[packed.arcs[arc].dst]] for arc in tree.arcs],
-                "depth": tree.depth(packed.arcs),
-                "via": [[graph.nodes[asked.nodes[node]].name for node in packed.arcs[arc].via] for arc in tree.arcs],
-            }
-            for tree in chosen.trees
-        ],
-        "components": [[gpu[place] for place in group] for group in packed.components],
-        "certificate": None
-        if bound is None
-        else {
-            "sets": [[graph.nodes[asked.nodes[node]].name for node in nodes] for nodes in bound.sets],
-            "capacity_links": float(bound.capacity / unit),
-            "rate_links": float(packed.best_rate / unit),
-        },
-        "assumptions": list(graph.assumptions),
-        "warnings": warnings,
-    }
-
-
 def _print(document: dict[str, Any], *, json: bool) -> None:
     from syncline import results
 
@@ -356,6 +354,8 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
     for tree in document["trees"]:
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
         print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
+    if "comparison" in document:
+        trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 
