@@ -33,8 +33,10 @@ enum Task {
     FromAll {},
     /// The same of trees that are used both ways.
     BothWays {},
-    /// Trees that have these weights from these roots, if the network has them.
-    Given { roots: Vec<(u32, u64)> },
+    /// Only the best rate, from each terminal as the root; with `each`, of parts for each.
+    Rates { each: bool },
+    /// Trees that have these weights from these roots, if the network has them; or only whether it has them.
+    Given { roots: Vec<(u32, u64)>, trees: bool },
     /// Trees near the best rate from a root, by multiplicative weights.
     Multiplicative { root: u32, epsilon: f64 },
     /// The cheapest tree from a root whose arcs have at least a capacity, for each of several capacities.
@@ -123,9 +125,14 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
         Task::ToEach { root } => as_text(&to_each(network, inside(root, request.terminals)?)?),
         Task::FromAll {} => as_text(&from_all(network)?),
         Task::BothWays {} => as_text(&both_ways(network)?),
-        Task::Given { roots } => {
+        Task::Rates { each } => {
+            let limit = |root: u32| if each { each::rate(&network, root) } else { Ok(rate::from_root(&network, root)) };
+            let rate = |root: u32| Ok(limit(root)?.map_or(Ratio::ZERO, |limit| limit.rate));
+            as_text(&(0..network.terminals).map(rate).collect::<Result<Vec<Ratio>, Refusal>>()?)
+        }
+        Task::Given { roots, trees } => {
             without_switches(&network)?;
-            as_text(&given(&network, &roots)?)
+            as_text(&given(&network, &roots, trees)?)
         }
         Task::Multiplicative { root, epsilon } => {
             let root = inside(root, request.terminals)?;
@@ -200,7 +207,7 @@ fn to_each(network: Network, root: u32) -> Result<Rates, Refusal> {
     Ok(answer)
 }
 
-fn given(network: &Network, roots: &[(u32, u64)]) -> Result<Given, Refusal> {
+fn given(network: &Network, roots: &[(u32, u64)], wanted: bool) -> Result<Given, Refusal> {
     let mut sum = 0u64;
     for &(root, weight) in roots {
         inside(root, network.terminals)?;
@@ -210,7 +217,7 @@ fn given(network: &Network, roots: &[(u32, u64)]) -> Result<Given, Refusal> {
         return Err(too_fine());
     }
     let violated = rate::violated(network, roots);
-    let trees = if violated.is_empty() { reaching(network, roots) } else { Vec::new() };
+    let trees = if wanted && violated.is_empty() { reaching(network, roots) } else { Vec::new() };
     Ok(Given { violated, trees: trees.into_iter().map(OneTree::from).collect() })
 }
 
@@ -302,7 +309,9 @@ mod tests {
         };
         let root = ask(r#"{"kind": "from-root", "root": 1}"#);
         assert_eq!((&root["rate"]["num"], &root["best"]["capacity"]), (&50.into(), &50.into()));
+        assert_eq!(ask(r#"{"kind": "rates", "each": false}"#)[2], root["rate"]);
         let each = ask(r#"{"kind": "to-each", "root": 1}"#);
+        assert_eq!(ask(r#"{"kind": "rates", "each": true}"#)[2], each["rate"]);
         assert_eq!(
             (&each["rate"]["num"], &each["factor"], &each["trees"][1]["weight"]),
             (&75.into(), &2.into(), &1.into())
@@ -319,8 +328,9 @@ mod tests {
     fn trees_from_given_roots_or_what_is_in_their_way() {
         let ask = |weight: u64| -> serde_json::Value {
             let network = r#""nodes": 2, "terminals": 2, "arcs": [[0, 1, 2], [1, 0, 1]]"#;
-            let request =
-                format!("{{{network}, \"task\": {{\"kind\": \"given\", \"roots\": [[0, 2], [1, {weight}]]}}}}");
+            let request = format!(
+                "{{{network}, \"task\": {{\"kind\": \"given\", \"roots\": [[0, 2], [1, {weight}]], \"trees\": true}}}}"
+            );
             serde_json::from_str(&answer(&request).unwrap()).unwrap()
         };
         assert_eq!((&ask(1)["violated"], ask(1)["trees"].as_array().unwrap().len()), (&serde_json::json!([]), 2));

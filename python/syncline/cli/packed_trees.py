@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
 
 NAME: Final = "packed-trees"
-WITHOUT_PLANS: Final = frozenset({"gather", "scatter"})
+WITHOUT_PLANS: Final[frozenset[str]] = frozenset()
 """Collectives that have trees, but no plans of them."""
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,8 +16,8 @@ from syncline.cli import options, packed_trees, topology
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
-    from syncline.trees.choice import Chosen
-    from syncline.trees.packing import Packing
+    from syncline.trees.choice import Best
+    from syncline.trees.packing import Packing, Tree
     from syncline.trees.question import Question
 
 JSON, PLAN, MSCCL, MSCCLPP = FORMATS = ("json", "plan", "msccl-xml", "mscclpp-json")
@@ -38,14 +39,24 @@ def trees(
         ),
     ] = "broadcast",
     root: Annotated[
-        int | None,
-        typer.Option(metavar="GPU", help="The GPU that data comes from or goes to; if not given, the first one."),
+        str | None,
+        typer.Option(
+            metavar="GPU",
+            help="The GPU that data comes from or goes to; if not given, the first one, or any for an all-reduce. "
+            "auto: the one with the best rate, then with the smallest predicted time.",
+        ),
     ] = None,
     objective: Annotated[
         str,
         typer.Option(metavar="GOAL", help="time: fastest for --size; trees: as few as possible; depth: shallowest."),
     ] = "time",
     size: Annotated[str, typer.Option(metavar="SIZE", help="The vector that trees are chosen for.")] = "100MB",
+    overhead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="What each slice of the vector costs beside its bytes, by which trees are chosen; 5us."
+        ),
+    ] = None,
     links: Annotated[
         str,
         typer.Option(metavar="LINKS", help="nvlink, or all; auto: nvlink within a machine, all in a cluster."),
@@ -77,6 +88,7 @@ def trees(
       syncline trees --machine dgx2 --collective all-gather
       syncline trees --machine dgx1v --objective trees --svg trees.svg
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
+      syncline trees --machine dgx1v --gpus 0,1,3,4,5 --collective scatter --root auto
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
 
@@ -90,23 +102,23 @@ def trees(
     chosen_gpus = topology.allocated(graph, gpus)
     kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
     problems += _format_problems(format_, output, json)
-    if root is not None and root not in chosen_gpus:
-        problems += _root_problem(root, chosen_gpus)
+    place, wrong = _root(root, chosen_gpus, kind)
+    overhead_s, of_overhead = _overhead(overhead)
+    problems += [*wrong, *of_overhead]
     from syncline import results
-    from syncline.trees import choice, packing, question
+    from syncline.trees import choice, question
 
     problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
     asked = question.asked(graph, chosen_gpus, over)
-    packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
-    chosen = choice.of(packed, goal, bytes_, share)
+    chosen = choice.best(asked, kind, place, choice.Goal(goal, bytes_, share, overhead_s))
     if svg is not None:
-        _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
+        _draw(graph, asked, chosen.packing, svg)
     if format_ != JSON:
-        where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
+        where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, overhead_s)
         return _write(where.text(graph, format_, bytes_), format_, output)
-    document = _document(graph, asked, packed, chosen, goal, bytes_)
+    document = _document(graph, asked, chosen, goal, bytes_, overhead_s)
     document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, json=json)
     return 0
@@ -181,12 +193,43 @@ def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]
     return []
 
 
-def _root_problem(root: int, gpus: tuple[int, ...]) -> list[Any]:
+def _root(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Literal["auto"] | None, list[Any]]:
+    """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
     from syncline.errors import command_line
     from syncline.fabric import allocation
+    from syncline.trees.packing import TASKS
 
-    message = f"GPU {root} does not take part"
-    return list(command_line("--root", str(root), message, f"one of {allocation.canonical(gpus)}").problems)
+    accepted = f"auto, or one of {allocation.canonical(gpus)}"
+    if root is None:
+        return None, []
+    if TASKS.get(kind) == "from-all":  # type: ignore[call-overload]  # other words are refused elsewhere
+        message = (
+            f"every GPU is a root of the trees of an {kind}"
+            if kind[0] in "aeiou"
+            else f"every GPU is a root of a {kind}"
+        )
+        return None, list(command_line("--root", root, message, "no root with it").problems)
+    if root == "auto":
+        return "auto", []
+    if not (root.isascii() and root.isdecimal()):
+        return None, list(command_line("--root", root, "this is no GPU", accepted).problems)
+    if int(root) not in gpus:
+        return None, list(command_line("--root", root, f"GPU {int(root)} does not take part", accepted).problems)
+    return gpus.index(int(root)), []
+
+
+def _overhead(text: str | None) -> tuple[float, list[Any]]:
+    """Seconds, and what is wrong with them."""
+    from syncline import quantities
+    from syncline.errors import command_line
+    from syncline.trees import choice
+
+    if text is None:
+        return choice.OVERHEAD_S, []
+    try:
+        return quantities.time(text, zero=True) / 1e12, []
+    except quantities.QuantityError as error:
+        return 0.0, list(command_line("--overhead", text, error.message, error.accepted).problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +243,7 @@ class _Where:
     gpus: str | None
     asked: Question
     packed: Packing
-    chosen: Chosen
+    overhead_s: float
 
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
@@ -208,19 +251,16 @@ class _Where:
         from syncline.schedules import plan_form
         from syncline.trees import choice, plan
 
-        trees, packed = self.chosen.trees, self.packed
-        if packed.collective in packed_trees.WITHOUT_PLANS:
-            kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-            raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
-        if not trees:
+        packed = self.packed
+        if not packed.trees and not packed.stages:
             message = "there are no trees: not all GPUs reach each other, or there is only one"
             raise command_line(
                 "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
             )
         # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
-        slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
+        slices = choice.slices(packed, packed.trees, size, self.overhead_s) if format_ == PLAN else 1
         name = f"{packed.collective} trees of {graph.name}"
-        form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
+        form = plan.form(graph, self.asked, packed, slices, name)
         return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
 
     def _schedule(self, form: dict[str, Any], format_: str) -> str:
@@ -272,23 +312,13 @@ def _write(text: str, format_: str, output: Path | None) -> int:
 
 
 def _document(
-    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, objective: str, size: int
+    graph: Graph, asked: Question, chosen: Best, objective: str, size: int, overhead_s: float
 ) -> dict[str, Any]:
     from syncline import __version__, results
     from syncline.trees import choice
 
-    unit = asked.link_unit
-    gpu = asked.gpus
-    rate = sum(tree.weight for tree in chosen.trees)
-    warnings = list(graph.warnings)
-    if len(packed.components) > 1:
-        others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
-        warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
-    if packed.best_rate > packed.rate and len(packed.components) == 1:
-        warnings.append(
-            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than "
-            "they receive"
-        )
+    unit, gpu, packed = asked.link_unit, asked.gpus, chosen.packing
+    rate, found = packed.rate, bool(packed.trees or packed.stages)
     bound = packed.bound
     return {
         "schema_version": results.SCHEMA_VERSION,
@@ -305,18 +335,16 @@ def _document(
         "rate_links": float(rate / unit),
         "optimal_rate_links": float(packed.best_rate / unit),
         "rate_bytes_per_s": float(rate),
-        "predicted_time_s": choice.seconds(packed, chosen.trees, size) if chosen.trees else None,
+        "predicted_time_s": choice.seconds(packed, packed.trees, size, overhead_s) if found else None,
+        "predicted_times_s": chosen.predicted_s or None,
+        "slices": choice.slices(packed, packed.trees, size, overhead_s) if found else None,
+        "overhead_s": overhead_s,
         "size_bytes": size,
         "fewest_possible": chosen.at_least,
         "trees": [
-            {
-                "root": gpu[tree.root],
-                "weight": float(tree.weight / unit),
-                "edges": [[gpu[packed.arcs[arc].src], gpu[packed.arcs[arc].dst]] for arc in tree.arcs],
-                "depth": tree.depth(packed.arcs),
-                "via": [[graph.nodes[asked.nodes[node]].name for node in packed.arcs[arc].via] for arc in tree.arcs],
-            }
-            for tree in chosen.trees
+            _tree(graph, asked, stage, tree, whole=not packed.stages)
+            for stage in packed.stages or (packed,)
+            for tree in stage.trees
         ],
         "components": [[gpu[place] for place in group] for group in packed.components],
         "certificate": None
@@ -325,10 +353,54 @@ def _document(
             "sets": [[graph.nodes[asked.nodes[node]].name for node in nodes] for nodes in bound.sets],
             "capacity_links": float(bound.capacity / unit),
             "rate_links": float(packed.best_rate / unit),
+            "times": [
+                {"set": [gpu[place] for place in share.nodes], "inward": share.inward, "times": int(share.times)}
+                for share in bound.shares
+            ],
         },
         "assumptions": list(graph.assumptions),
-        "warnings": warnings,
+        "warnings": _warnings(graph, asked, packed),
     }
+
+
+def _tree(graph: Graph, asked: Question, packed: Packing, tree: Tree, *, whole: bool) -> dict[str, Any]:
+    """A tree in the document; what is a part of an all-reduce says so."""
+    from syncline.trees.packing import IN_PARTS
+
+    gpu = asked.gpus
+
+    def edges(arcs: Sequence[int]) -> list[list[int]]:
+        return [[gpu[packed.arcs[arc].src], gpu[packed.arcs[arc].dst]] for arc in arcs]
+
+    def via(arcs: Sequence[int]) -> list[list[str]]:
+        return [[graph.nodes[asked.nodes[node]].name for node in packed.arcs[arc].via] for arc in arcs]
+
+    entry: dict[str, Any] = {
+        "root": gpu[tree.root],
+        "weight": float(tree.weight / asked.link_unit),
+        "edges": edges(tree.arcs),
+        "depth": tree.depth(packed.arcs),
+        "via": via(tree.arcs),
+    }
+    if packed.collective in IN_PARTS:
+        entry["part_of"] = gpu[packed.arcs[tree.arcs[-1]].dst]
+    if tree.back is not None:
+        entry |= {"edges_to_root": edges(tree.back), "via_to_root": via(tree.back)}
+    return entry if whole else {"collective": packed.collective, **entry}
+
+
+def _warnings(graph: Graph, asked: Question, packed: Packing) -> list[str]:
+    warnings = list(graph.warnings)
+    if len(packed.components) > 1:
+        others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
+        warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
+    elif packed.best_rate > packed.rate and packed.trees:
+        share = f"{100 * float(packed.rate / packed.best_rate):.3g} %"
+        warnings.append(
+            f"these trees do not reach the bound, but {share} of it: a root is given, links carry unequal rates either "
+            "way, or switches send more than they receive"
+        )
+    return warnings
 
 
 def _print(document: dict[str, Any], *, json: bool) -> None:
@@ -349,13 +421,20 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         ("no more than", f"{document['optimal_rate_links']:g} links"),
         ("limited by", _limit(document["certificate"])),
     ]
+    for way, predicted in (document["predicted_times_s"] or {}).items():
+        pairs.append(
+            (way.replace("-", " "), f"{text_units.duration(predicted)} for {text_units.size(document['size_bytes'])}")
+        )
     if document["fewest_possible"]:
         pairs.append(("trees", f"{len(document['trees'])}; at least {document['fewest_possible']} at this rate"))
     gpus = ", ".join(map(str, document["gpus"]))
     tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
     for tree in document["trees"]:
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
-        print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
+        kind = f"{tree['collective']}: " if "collective" in tree else ""
+        back = "".join(f" {src}-{dst}" for src, dst in tree.get("edges_to_root", ()))
+        to_root = f"; to the root{back}" if back else ""
+        print(f"  {kind}root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}{to_root}")
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 

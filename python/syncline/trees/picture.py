@@ -29,6 +29,8 @@ TURN: Final = 0.45
 
 def svg(graph: Graph, question: Question, packing: Packing) -> str:
     """The picture of the trees of a packing as SVG."""
+    if packing.stages:  # the trees of its broadcast, which has the shape that people know
+        packing = packing.stages[-1]
     unit, trees = question.link_unit, packing.trees[:MOST_TREES]
     rate = float(packing.rate / unit)
     subtitle = f"{len(packing.trees)} trees, {rate:g} links together"
@@ -49,7 +51,7 @@ def svg(graph: Graph, question: Question, packing: Packing) -> str:
         drawing.legend.append(
             (kind, f"{kind}: root {root}, weight {float(tree.weight / unit):.4g}, depth {tree.depth(packing.arcs)}")
         )
-        for arc in tree.arcs:
+        for arc in (*tree.arcs, *(tree.back or ())):
             src, dst = packing.arcs[arc].src, packing.arcs[arc].dst
             pair = min(src, dst), max(src, dst)
             place = between.get(pair, 0)
