@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline.cli import options, packed_trees, single
+from syncline.cli import options, single
 from syncline.fabric.graph import NVLINK, PCIE
 from syncline.schema.packed import PACKED
 
@@ -255,9 +255,7 @@ def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, size: int
     from syncline.schedules import plan_form
     from syncline.trees import choice, plan
 
-    if packing.collective in packed_trees.WITHOUT_PLANS:
-        raise command_line("--collective", case.kind, "plans of trees do not carry this out yet")
-    if not packing.trees:
+    if not packing.trees and not packing.stages:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")
     slices = choice.slices(packing, packing.trees, size, overhead_s(case.endpoint))
     return plan_form.dumps(plan.form(graph, asked, packing, slices, PACKED))

@@ -18,7 +18,7 @@ from syncline.errors import InputError, SimulationFailedError, command_line
 from syncline.fabric import allocation, notation
 from syncline.fabric.allocation import AllocationError
 from syncline.sweep.journal import Entry
-from syncline.trees import allocations, choice, packing, question, sweep_table, theory
+from syncline.trees import allocations, choice, question, sweep_table, theory
 from syncline.trees.sweep_table import NAMES, Row, Table
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ def _measures(
 ) -> dict[str, Any]:
     case = replace(case, gpus=allocation.canonical(gpus), ranks=len(gpus))
     asked = question.asked(graph, gpus, goals.links)
-    packed = packing.of(asked, case.kind, case.root or 0)  # type: ignore[arg-type]  # checked before
-    trees = choice.of(packed, goals.objective, size, goals.threshold, trees_compare.overhead_s(case.endpoint)).trees
-    packed = replace(packed, trees=trees)
+    goal = choice.Goal(goals.objective, size, goals.threshold, trees_compare.overhead_s(case.endpoint))
+    packed = choice.best(asked, case.kind, case.root, goal).packing  # type: ignore[arg-type]  # checked before
+    trees = [tree for stage in packed.stages or (packed,) for tree in stage.trees]
     cluster = None if case.machine is None else notation.parse(case.machine)
     ring = None if cluster is None else theory.ring_rate(cluster, gpus, case.kind)
     measures: dict[str, Any] = {
@@ -140,7 +140,9 @@ def _measures(
         "trees_rate_links": float(packed.rate / asked.link_unit),
         "bound_rate_links": None if packed.bound is None else float(packed.best_rate / asked.link_unit),
         "trees": len(trees),
-        "depth": max((tree.depth(packed.arcs) for tree in trees), default=None),
+        "depth": max(
+            (tree.depth(stage.arcs) for stage in packed.stages or (packed,) for tree in stage.trees), default=None
+        ),
         "rings_rate_links": None if ring is None else float(ring[0] / asked.link_unit),
         "rings_over_pcie": None if ring is None else not ring[1],
         "theoretical_speedup": None if ring is None or not trees else float(packed.rate / ring[0]),

@@ -39,6 +39,8 @@ def centres(count: int) -> list[Point]:
 
 def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
     """The trees of a packing as shapes; the wires of the first tree have the kind `tree 1`."""
+    if packing.stages:  # the trees of its broadcast, which has the shape that people know
+        packing = packing.stages[-1]
     unit, trees = question.link_unit, packing.trees[:MOST_TREES]
     rate = float(packing.rate / unit)
     subtitle = f"{len(packing.trees)} trees, {rate:g} links together"
@@ -59,7 +61,7 @@ def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
         drawn.legend.append(
             (kind, f"{kind}: root {root}, weight {float(tree.weight / unit):.4g}, depth {tree.depth(packing.arcs)}")
         )
-        for arc in tree.arcs:
+        for arc in (*tree.arcs, *(tree.back or ())):
             src, dst = packing.arcs[arc].src, packing.arcs[arc].dst
             pair = min(src, dst), max(src, dst)
             place = between.get(pair, 0)

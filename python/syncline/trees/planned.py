@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -167,8 +167,8 @@ class _Solved:
 
     graph: Graph
     asked: question.Question
-    packed: dict[tuple[str, int], packing.Packing]
-    forms: dict[tuple[str, int, str, int], dict[str, Any]]
+    forms: dict[tuple[packing.Packing, int], dict[str, Any]]
+    """Plans of trees in so many slices."""
 
     @property
     def latency(self) -> int:
@@ -186,23 +186,18 @@ class _Solved:
 
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
-        packed = self._packing(kind, root)
         overhead_s = (wish.overhead or self.latency) / PS_PER_S
-        trees = choice.of(packed, wish.objective, chunk, overhead_s=overhead_s).trees
-        if not trees:
+        goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
+        where = root if kind in packing.ROOTED else None
+        packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
+        if not packed.trees and not packed.stages:
             message = f"the links that trees use do not connect GPUs {_listed(self.asked.gpus)}"
             raise TreesError(("collective", "algorithm"), message, "another algorithm, or collective.trees.links all")
-        packed = replace(packed, trees=trees)
-        slices = wish.slices or choice.slices(packed, trees, chunk, overhead_s)
-        key = (kind, root, repr(trees), slices)
+        slices = wish.slices or choice.slices(packed, packed.trees, chunk, overhead_s)
+        key = (packed, slices)
         if key not in self.forms:
             self.forms[key] = plan.form(self.graph, self.asked, packed, slices, PACKED)
         return self.forms[key]
-
-    def _packing(self, kind: str, root: int) -> packing.Packing:
-        if (kind, root) not in self.packed:
-            self.packed[kind, root] = packing.of(self.asked, kind, root)  # type: ignore[arg-type]  # by the rules
-        return self.packed[kind, root]
 
 
 def _listed(gpus: Sequence[int]) -> str:
@@ -238,4 +233,4 @@ def _of_network(network: _Network, members: tuple[int, ...], links: question.Lin
         message = f"trees of {len(members)} GPUs take too long in this version"
         raise TreesError(("collective", "algorithm"), message, f"groups of up to {question.MOST_GPUS} GPUs")
     graph = network.topology.graph
-    return _Solved(graph, question.asked(graph, members, links), {}, {})
+    return _Solved(graph, question.asked(graph, members, links), {})
