@@ -82,6 +82,17 @@ def test_other_trees_are_compared_as_their_plan(objective: str, tmp_path: Path, 
     assert entry["time_s"] == ran["time_s"]
 
 
+def test_slices_are_those_that_suit_the_endpoint(tmp_path: Path, syncline_command: Command) -> None:
+    """A command in a stream costs more than what a plan is cut for by itself."""
+    flags, goal = ["--machine", "dgx1v", "--size", "20MB"], ["--objective", "trees"]
+    path = str(tmp_path / "trees.json")
+    assert syncline_command("trees", *flags, *goal, "--format", "plan", "-o", path).status == 0
+    streams = ["--backend", "flow", "--endpoint", "streams"]
+    by_itself = _document(syncline_command("collective", "broadcast", *flags, "--plan", path, *streams, "--json"))
+    entry = _compared(syncline_command, *flags, *goal, "--endpoint", "streams")["packed-trees"]
+    assert entry["time_s"] < 0.8 * by_itself["time_s"]
+
+
 def test_few_deep_trees_are_slower_than_shallow_ones(syncline_command: Command) -> None:
     """Otherwise the objective would not reach the comparison."""
     times = [

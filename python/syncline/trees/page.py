@@ -83,7 +83,7 @@ def headline(document: Mapping[str, Any]) -> str:
     if document["optimal_rate_links"] > document["rate_links"] * (1 + 1e-12):
         reached = f"the bound is {document['optimal_rate_links']:.4g} links"
     many = f"{len(trees)} trees carry" if len(trees) > 1 else "1 tree carries"
-    return f"{what}: {many} {rate}, {scale.label(document['rate_bytes_per_s'])}; {reached}."
+    return f"{what}: {many} {rate} each, {scale.label(document['rate_bytes_per_s'])} together; {reached}."
 
 
 def _trees(found: Found) -> str:
