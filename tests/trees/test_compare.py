@@ -226,6 +226,13 @@ def test_the_table(syncline_command: Command) -> None:
     assert "double binary trees: there is no double-binary-tree algorithm for all-gather" in ended.out
 
 
+def test_a_backend_without_contention_is_no_judge(syncline_command: Command) -> None:
+    flags = ["trees", "--machine", "dgx1v", "--gpus", "1,4,5,6", "--compare", "--json"]
+    for backend, warned in (("analytical", True), ("flow", False)):
+        warnings = _document(syncline_command(*flags, "--backend", backend))["warnings"]
+        assert any("do not slow each other down" in warning for warning in warnings) == warned
+
+
 def test_nothing_changes_without_it(syncline_command: Command) -> None:
     document = _document(syncline_command("trees", "--machine", "dgx1v", "--json"))
     assert "comparison" not in document

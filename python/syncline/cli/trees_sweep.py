@@ -182,7 +182,10 @@ def _allocations(wanted: Wanted, files: Files) -> list[Allocation]:
         try:
             sizes = allocation.parse(wanted.sizes, 2**20)
         except AllocationError as error:
-            problems += command_line("--sizes", wanted.sizes, error.message.replace("GPU", "size"), accepted).problems
+            # The list is one of numbers of GPUs, and not of GPUs.
+            beyond = error.message.startswith("there is no GPU")
+            message = "this is beyond any machine" if beyond else error.message.replace("GPU", "size")
+            problems += command_line("--sizes", wanted.sizes, message, accepted).problems
         if any(not LEAST_GPUS <= size <= gpus for size in sizes):
             message = f"there are {gpus} GPUs to choose from"
             problems += command_line("--sizes", wanted.sizes, message, accepted).problems
@@ -264,7 +267,10 @@ def _document(wanted: Wanted, table: Table, began: float) -> dict[str, Any]:
         "rows": [dict(row) for row in table.rows],
         "failed": [{key: row[key] for key in ("gpus", "status", "error")} for row in table.failed],
         "assumptions": list(wanted.graph.assumptions),
-        "warnings": list(wanted.graph.warnings),
+        "warnings": [
+            *wanted.graph.warnings,
+            *(trees_compare.warnings([], fidelity["backend"]) if table.compared else []),
+        ],
         "cost": results.cost(time.monotonic() - began, []),
     }
 
