@@ -117,7 +117,7 @@ def test_a_section_of_another_page(page: Page) -> None:
     chosen = choice.of(packed, "time", 10**8)
     document = documents.of(graph, asked, packed, chosen, documents.Wanted("time", 10**8))
     shown = trees_page.Found(graph, asked, replace(packed, trees=chosen.trees), document)
-    found = trees_page.section(shown, name="packed-trees")
+    found = trees_page.section(shown, name="packed-trees") + trees_page.section(shown, name="others")
     text = html.build({}, {}, "syncline run")
     before = "return getComputedStyle(document.querySelector('h2, h1')).font"
     page.open(text)
@@ -126,5 +126,8 @@ def test_a_section_of_another_page(page: Page) -> None:
     assert page.errors == []
     assert page.run(before) == plain
     assert page.run("return document.querySelectorAll('main script').length") == 0
-    assert page.run(SHOWN) == sum(len(tree.arcs) for tree in chosen.trees)
+    edges = sum(len(tree.arcs) for tree in chosen.trees)
+    assert page.run(SHOWN) == 2 * edges
+    page.click("#others-2")
+    assert page.run(SHOWN) == 2 * edges - len(chosen.trees[1].arcs)
     assert page.run("return document.querySelectorAll('#packed-trees h3').length") == 1

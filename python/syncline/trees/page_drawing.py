@@ -1,7 +1,7 @@
 """The drawing of a page: GPUs and their links, the trees upon them, and the sets of the certificate.
 
-Trees are switched on and off by boxes to tick, without any script. All names of classes and ids begin with those of the
-section, so that the drawing can be a part of any page.
+Trees are switched on and off by boxes to tick, without any script. All names of classes begin alike, and ids with the
+name of the section, so that the drawing can be a part of any page.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ _STYLE: Final = """
 """
 
 
-def drawn(graph: Graph, question: Question, packing: Packing) -> str:
-    """The drawing with the boxes that switch trees."""
+def drawn(graph: Graph, question: Question, packing: Packing, name: str) -> str:
+    """The drawing with the boxes that switch trees; their ids begin with the name, which no other drawing has."""
     shapes = picture.drawing(graph, question, packing)
     colours = {kind: _colour(number) for number, (kind, _) in enumerate(shapes.legend)}
     boxes = "".join(
-        f'<label><input type="checkbox" id="trees-{number}" checked><span style="border-color:{colours[kind][0]};'
+        f'<label><input type="checkbox" id="{html_text(name)}-{number}" checked>'
+        f'<span style="border-color:{colours[kind][0]};'
         f'border-top-style:{"dashed" if colours[kind][1] else "solid"}"></span>{html_text(words)}</label>'
         for number, (kind, words) in enumerate(shapes.legend, start=1)
     )
     hidden = "\n".join(
-        f".trees-drawn:has(#trees-{number}:not(:checked)) .trees-wire-{number} {{ display: none; }}"
+        f".trees-drawn:has(#{name}-{number}:not(:checked)) .trees-wire-{number} {{ display: none; }}"
         for number in range(1, len(shapes.legend) + 1)
     )
     svg = "\n".join(_svg(graph, question, packing, shapes, colours))
