@@ -115,7 +115,7 @@ def test_a_section_of_another_page(page: Page) -> None:
     goal = choice.Goal("time", 10**8)
     chosen = choice.best(asked, "broadcast", 0, goal)
     shown = trees_page.Found(graph, asked, chosen.packing, documents.of(graph, asked, chosen, goal))
-    found = trees_page.section(shown, name="packed-trees")
+    found = trees_page.section(shown, name="packed-trees") + trees_page.section(shown, name="others")
     text = html.build({}, {}, "syncline run")
     before = "return getComputedStyle(document.querySelector('h2, h1')).font"
     page.open(text)
@@ -124,5 +124,8 @@ def test_a_section_of_another_page(page: Page) -> None:
     assert page.errors == []
     assert page.run(before) == plain
     assert page.run("return document.querySelectorAll('main script').length") == 0
-    assert page.run(SHOWN) == sum(len(tree.arcs) for tree in chosen.packing.trees)
+    edges = sum(len(tree.arcs) for tree in chosen.packing.trees)
+    assert page.run(SHOWN) == 2 * edges
+    page.click("#others-2")
+    assert page.run(SHOWN) == 2 * edges - len(chosen.packing.trees[1].arcs)
     assert page.run("return document.querySelectorAll('#packed-trees h3').length") == 1

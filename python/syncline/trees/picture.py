@@ -23,6 +23,8 @@ CLEAR: Final = 6.0
 """Between a box and where lines end."""
 HEAD: Final = 7.0
 """Of an arrow."""
+SHORT: Final = 9
+"""Letters that fit into a box; more are set smaller."""
 TURN: Final = 0.45
 """Of the sides of its head, in radians."""
 
@@ -52,7 +54,7 @@ def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
     for rank, gpu in enumerate(question.gpus):
         name = graph.nodes[gpu].name
         label = f"{name} *" if len(roots) == 1 and rank in roots else name
-        drawn.boxes.append(Box(*at[rank], WIDTH, HEIGHT, label[:14], "npu", name))
+        drawn.boxes.append(Box(*at[rank], WIDTH, HEIGHT, label[:14], "npu", name, small=len(label) > SHORT))
     heaviest = max((tree.weight for tree in trees), default=1)
     between: dict[tuple[int, int], int] = {}
     for number, tree in enumerate(trees, start=1):
