@@ -59,10 +59,10 @@ def _network(seed: int, most: int) -> tuple[int, dict[tuple[int, int], int]]:
     return gpus, {pair: chance.randint(1, 9) for pair in pairs if chance.random() < density}
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(80))
 def test_nothing_is_faster_of_all_trees(seed: int) -> None:
     """The rate is the optimum over all trees; it is proved by sets, and trees of that rate fit."""
-    gpus, capacity = _network(seed, 4)
+    gpus, capacity = _network(seed, 5)
     packed = packing.of(_question(gpus, capacity), "all-reduce")
     if len(packed.components) > 1:
         assert packed.rate == packed.best_rate == 0
