@@ -59,10 +59,10 @@ def _network(seed: int, most: int) -> tuple[int, dict[tuple[int, int], int]]:
     return gpus, {pair: chance.randint(1, 9) for pair in pairs if chance.random() < density}
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(80))
 def test_nothing_is_faster_of_all_trees(seed: int) -> None:
     """The rate is the optimum over all trees; it is proved by sets, and trees of that rate fit."""
-    gpus, capacity = _network(seed, 4)
+    gpus, capacity = _network(seed, 5)
     packed = packing.of(_question(gpus, capacity), "all-reduce")
     if len(packed.components) > 1:
         assert packed.rate == packed.best_rate == 0
@@ -108,14 +108,18 @@ def test_a_root_that_is_given() -> None:
 UNEVEN = """
 npus: 4
 directed: true
+defaults: {latency: 500ns}
 links:
-  - {from: 0, to: 1, rate: 30GB/s, latency: 500ns}
-  - {from: 1, to: 0, rate: 10GB/s, latency: 500ns}
-  - {from: 1, to: 2, rate: 20GB/s, latency: 500ns}
-  - {from: 2, to: 3, rate: 20GB/s, latency: 500ns}
-  - {from: 3, to: 0, rate: 30GB/s, latency: 500ns}
-  - {from: 3, to: 1, rate: 10GB/s, latency: 500ns}
-  - {from: 2, to: 0, rate: 10GB/s, latency: 500ns}
+  - {from: 0, to: 1, rate: 30GB/s}
+  - {from: 1, to: 0, rate: 10GB/s}
+  - {from: 1, to: 2, rate: 20GB/s}
+  - {from: 2, to: 1, rate: 10GB/s}
+  - {from: 2, to: 3, rate: 20GB/s}
+  - {from: 3, to: 2, rate: 5GB/s}
+  - {from: 3, to: 0, rate: 30GB/s}
+  - {from: 0, to: 3, rate: 10GB/s}
+  - {from: 2, to: 0, rate: 10GB/s}
+  - {from: 0, to: 2, rate: 20GB/s}
 """
 
 
@@ -133,7 +137,7 @@ def test_the_plan_takes_the_time_of_the_rate(root: str | None, tmp_path: Path, s
     flags = ["trees", *fabric, "--collective", "all-reduce", "--size", "100GB"]
     flags += [] if root is None else ["--root", root]
     found = _document(syncline_command(*flags, "--json"))
-    assert found["warnings"] == [] or root is not None
+    assert root is not None or not any("do not reach the bound" in warning for warning in found["warnings"])
     assert any("edges_to_root" in tree for tree in found["trees"])
     path = str(tmp_path / "trees.json")
     assert syncline_command(*flags, "--format", "plan", "-o", path).status == 0

@@ -416,4 +416,5 @@ def _limit(certificate: dict[str, Any] | None) -> str:
         names = certificate["sets"][0]
         more = f" and {len(names) - SHOWN} more nodes" if len(names) > SHOWN else ""
         return f"{capacity} across the border of {', '.join(names[:SHOWN])}{more}"
-    return f"{capacity} into {len(certificate['sets'])} sets of GPUs"
+    ways = "into and out of" if certificate["times"] else "into"
+    return f"{capacity} {ways} {len(certificate['sets'])} sets of GPUs"

@@ -101,7 +101,7 @@ class _Ranks:
             return [*([{"steps": begin}] if begin else []), {"times": self.slices, "steps": steps}]
 
         return [
-            [thread(rank, number, steps) for number, steps in enumerate(threads) if steps]
+            [thread(rank, number, steps) for number, steps in enumerate(threads)]
             for rank, threads in enumerate(self.threads)
         ]
 
@@ -185,12 +185,13 @@ class _Stage:
     def _write_paths(self, threads: _Ranks, finer: int) -> None:
         base = threads.pieces
         threads.pieces += len(self.pieces)
+        towards_root = self.collective in TOWARDS_ROOT
         for number, piece in enumerate(self.pieces, base):
             for rank in piece.path:
                 threads.reserve("path", number, rank)
         for number, (piece, offset, count) in enumerate(zip(self.pieces, self.offsets, self.counts, strict=True), base):
             part = _Part(number, piece, offset * finer * threads.slices, count * finer, threads)
-            part.pass_on(towards_root=self.collective in TOWARDS_ROOT)
+            part.pass_on(towards_root=towards_root)
 
 
 def _places(
@@ -290,20 +291,32 @@ class _Part:
             threads.threads[rank][own].append(self._step("r", **{"from": piece.parent[rank]}))
 
     def pass_on(self, *, towards_root: bool) -> None:
-        """Sends from one end of a path to the other."""
+        """Sends from one end of a path to the other.
+
+        A rank sends on in a thread of its own: only messages of threads that do nothing else take turns. Those that a
+        rank sends on as soon as they come would leave nothing to its own, and arrive earlier than their next link has
+        room for them (72 instead of 90 GB/s for a gather on six GPUs of a DGX-1V).
+        """
         ranks = self.piece.path
         links = self.piece.down
         if towards_root:
             ranks, links = ranks[::-1], self.piece.up
         for place, rank in enumerate(ranks):
-            steps = self.threads.threads[rank][self._thread("path", rank)]
+            own = self._thread("path", rank)
+            threads = self.threads.threads[rank]
             received = {"from": ranks[place - 1]} if place else {}
             if place + 1 == len(ranks):
-                steps.append(self._step("r", **received))
+                threads[own].append(self._step("r", **received))
                 continue
             to = ranks[place + 1]
             on = {"to": to, "into": [self._thread("path", to), 0], **self._way(links, rank, to)}
-            steps.append(self._step("rcs" if place else "s", 1, **received, **on))
+            if not place:
+                threads[own].append(self._step("s", 1, **on))
+            elif self.threads.slices == 1:
+                threads[own].append(self._step("rcs", 1, **received, **on))
+            else:
+                threads[own].append(self._step("r", **received))
+                threads.append([self._step("s", 1, 1, after=[own, 0], **on)])
 
 
 def _common(weights: Sequence[Fraction]) -> Fraction:

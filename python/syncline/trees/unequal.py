@@ -60,7 +60,9 @@ def improved(question: Question, packing: Packing, root: int | None = None) -> P
     if root is None and packing.rate == packing.best_rate:
         return packing
     gpus = packing.gpus
-    if len(packing.components) != 1 or not 2 <= gpus <= MOST_GPUS:
+    if len(packing.components) > 1:
+        return replace(packing, bound=Bound(Fraction(0), (_closed(question),), 0))
+    if not 2 <= gpus <= MOST_GPUS:
         return packing
     unit = _unit([arc.capacity for arc in packing.arcs])
     network = _Network(gpus, [(arc.src, arc.dst, int(arc.capacity / unit)) for arc in packing.arcs], root)
@@ -76,6 +78,21 @@ def improved(question: Question, packing: Packing, root: int | None = None) -> P
         if bound is not None and bound.rate < packing.best_rate:
             better = replace(better, bound=bound)
     return better
+
+
+def _closed(question: Question) -> tuple[int, ...]:
+    """Nodes into which nothing leads, some GPUs but not all: from these a GPU is reached that others do not reach."""
+    for gpu in range(len(question.gpus)):
+        before = {gpu}
+        waiting = [gpu]
+        for node in waiting:
+            for src, dst, _ in question.arcs:
+                if dst == node and src not in before:
+                    before.add(src)
+                    waiting.append(src)
+        if not before.issuperset(range(len(question.gpus))):
+            return tuple(sorted(before))
+    raise AssertionError("all GPUs reach each other")
 
 
 @dataclass(frozen=True, slots=True)
