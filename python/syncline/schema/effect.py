@@ -312,6 +312,8 @@ RULES: Final[tuple[Rule, ...]] = (
          TRAINING),
     Rule("endpoint.delay", lambda e: getattr(e.endpoint, "sharing", "") == "delayed", "streams share links fairly",
          "endpoint.sharing delayed"),
+    Rule("endpoint.peer_access_latency", lambda e: bool(e.collective.plan), "no plan names ways over PCIe",
+         "collective.plan with ways over PCIe, on a machine whose GPUs have NVLinks, too"),
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
     Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory replaces it",
          "no endpoint.buses.memory, or workload.model with overlap, from whose compute it is taken"),

@@ -31,6 +31,8 @@ from syncline.trees.question import Question
 NAMES: Final = {ours: name for name, ours in KINDS.items()}
 """What plans call collectives."""
 SPLIT_AMONG_RANKS: Final = frozenset({"all-gather", "reduce-scatter"})
+OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
+"""What plans call these."""
 
 Step = dict[str, Any]
 
