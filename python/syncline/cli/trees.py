@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options, packed_trees, topology
+from syncline.cli import hybrid_trees, options, packed_trees, topology
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -48,8 +48,15 @@ def trees(
     size: Annotated[str, typer.Option(metavar="SIZE", help="The vector that trees are chosen for.")] = "100MB",
     links: Annotated[
         str,
-        typer.Option(metavar="LINKS", help="nvlink, or all; auto: nvlink within a machine, all in a cluster."),
+        typer.Option(
+            metavar="LINKS",
+            help="nvlink, pcie, all, or hybrid: trees over both; auto: nvlink within a machine, all in a cluster.",
+        ),
     ] = "auto",
+    switch_latency: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With hybrid links, what switching peer access takes for each GPU."),
+    ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%."),
@@ -79,6 +86,7 @@ def trees(
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
+      syncline trees --machine dgx1v --links hybrid --switch-latency 100us --size 500MB
 
     Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
     certificate proves: it names sets of GPUs and what the links into them carry.
@@ -90,25 +98,40 @@ def trees(
     chosen_gpus = topology.allocated(graph, gpus)
     kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
     problems += _format_problems(format_, output, json)
+    problems += hybrid_trees.problems(links, switch_latency, objective, svg)
+    switch_ps, wrong = hybrid_trees.switch_ps(switch_latency)
+    problems += wrong
     if root is not None and root not in chosen_gpus:
         problems += _root_problem(root, chosen_gpus)
     from syncline import results
-    from syncline.trees import choice, packing, question
+    from syncline.trees import choice, hybrid, packing, question
 
     problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
+    place = 0 if root is None else chosen_gpus.index(root)
+    if links == hybrid_trees.NAME:
+        both = hybrid.of(graph, chosen_gpus, kind, place, bytes_, switch_ps=switch_ps)
+        if format_ != JSON:
+            form = hybrid_trees.plan(graph, both, gpus, format_)
+            where = _Where(kind, size, machine, topology_file, gpus)
+            return _write(where.text(form, format_), format_, output)
+        document_ = hybrid_trees.document(graph, chosen_gpus, both)
+        document_["cost"] = results.cost(time.monotonic() - began, [])
+        hybrid_trees.show(document_, json=json)
+        return 0
     asked = question.asked(graph, chosen_gpus, over)
-    packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
+    packed = packing.of(asked, kind, place)
     chosen = choice.of(packed, goal, bytes_, share)
     if svg is not None:
         _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
     if format_ != JSON:
-        where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
-        return _write(where.text(graph, format_, bytes_), format_, output)
-    document = _document(graph, asked, packed, chosen, goal, bytes_)
-    document["cost"] = results.cost(time.monotonic() - began, [])
-    _print(document, json=json)
+        form = _plan(graph, asked, replace(packed, trees=chosen.trees), bytes_, (format_, gpus))
+        where = _Where(kind, size, machine, topology_file, gpus)
+        return _write(where.text(form, format_), format_, output)
+    found = document(graph, asked, packed, chosen, goal, bytes_)
+    found["cost"] = results.cost(time.monotonic() - began, [])
+    _print(found, json=json)
     return 0
 
 
@@ -148,7 +171,7 @@ def _checked(collective: str, objective: str, links: str, size: str, threshold: 
     for flag, value, accepted in (
         ("--collective", collective, tuple(packing.TASKS)),
         ("--objective", objective, choice.OBJECTIVES),
-        ("--links", links, question.LINKS),
+        ("--links", links, (*question.LINKS, hybrid_trees.NAME)),
     ):
         if value not in accepted:
             problems += command_line(flag, value, f"this is no known {flag[2:]}", ", ".join(accepted)).problems
@@ -198,29 +221,11 @@ class _Where:
     machine: str | None
     topology_file: str | None
     gpus: str | None
-    asked: Question
-    packed: Packing
-    chosen: Chosen
 
-    def text(self, graph: Graph, format_: str, size: int) -> str:
-        """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
-        from syncline.errors import command_line
+    def text(self, form: dict[str, Any], format_: str) -> str:
+        """A plan of the trees as a file. Raises [`InputError`] where the format cannot hold it."""
         from syncline.schedules import plan_form
-        from syncline.trees import choice, plan
 
-        trees, packed = self.chosen.trees, self.packed
-        if packed.collective in packed_trees.WITHOUT_PLANS:
-            kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-            raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
-        if not trees:
-            message = "there are no trees: not all GPUs reach each other, or there is only one"
-            raise command_line(
-                "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
-            )
-        # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
-        slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
-        name = f"{packed.collective} trees of {graph.name}"
-        form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
         return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
 
     def _schedule(self, form: dict[str, Any], format_: str) -> str:
@@ -255,6 +260,23 @@ class _Where:
         return msccl_write.write(schedule) if format_ == MSCCL else mscclpp_write.write(schedule)
 
 
+def _plan(graph: Graph, asked: Question, packed: Packing, size: int, said: tuple[str, str | None]) -> dict[str, Any]:
+    """The plan for a format and the GPUs that `--gpus` names. Raises [`InputError`] where there are no trees."""
+    from syncline.errors import command_line
+    from syncline.trees import choice, plan
+
+    format_, gpus = said
+    if packed.collective in packed_trees.WITHOUT_PLANS:
+        kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
+        raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
+    if not packed.trees:
+        message = "there are no trees: not all GPUs reach each other, or there is only one"
+        raise command_line("--gpus", gpus, message, "GPUs that the links connect (--links all takes PCIe, too)")
+    # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
+    slices = choice.slices(packed, packed.trees, size) if format_ == PLAN else 1
+    return plan.form(graph, asked, packed, slices, f"{packed.collective} trees of {graph.name}")
+
+
 def _write(text: str, format_: str, output: Path | None) -> int:
     from syncline import rundir
     from syncline.errors import command_line
@@ -271,9 +293,10 @@ def _write(text: str, format_: str, output: Path | None) -> int:
     return 0
 
 
-def _document(
+def document(
     graph: Graph, asked: Question, packed: Packing, chosen: Chosen, objective: str, size: int
 ) -> dict[str, Any]:
+    """The document of trees over one kind of links."""
     from syncline import __version__, results
     from syncline.trees import choice
 

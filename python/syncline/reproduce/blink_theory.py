@@ -43,7 +43,7 @@ def connected(machine: str) -> Iterator[tuple[int, ...]]:
                 yield gpus
 
 
-def _shape(machine: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
+def shape(machine: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
     """The same for GPUs whose NVLinks are alike: the least table of links over all numberings."""
     links = {frozenset((a, b)): count for a, b, count in MACHINES[machine].pairs}
     pairs = list(combinations(range(len(gpus)), 2))
@@ -52,7 +52,7 @@ def _shape(machine: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
 
 def unique_topologies() -> Computed:
     """`blink-unique-topologies`."""
-    counts = [float(len({_shape(name, gpus) for gpus in connected(name)})) for name in (DGX1V, DGX1P)]
+    counts = [float(len({shape(name, gpus) for gpus in connected(name)})) for name in (DGX1V, DGX1P)]
     return counts, "NVLinks of allocations of 3 to 8 GPUs that these connect, up to the numbers of GPUs"
 
 

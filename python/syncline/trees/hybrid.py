@@ -32,6 +32,10 @@ MOST_BLOCKS: Final = 2**20
 """Of a plan: the format has room for more, which would tell no more parts apart."""
 BLOCK: Final = 256
 """Bytes of a block at least, where there is a choice: what is padded to whole elements is then a small part of it."""
+FEW: Final = 64
+"""Of a plan that a runtime repeats."""
+ROUGHLY: Final = 0.1
+"""As `NEARLY`, there."""
 NEARLY: Final = 0.002
 """How far the parts of a plan may be from those that were asked for, of the smaller one."""
 
@@ -178,6 +182,28 @@ def written(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:
     first = plan.form(graph, nvlink.asked, nvlink.packed, slices, name)
     second = _over_pcie(plan.form(graph, pcie.asked, pcie.packed, slices_over_pcie, name))
     return _side_by_side(first, times, second, times_over_pcie)
+
+
+def in_one_slice(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:
+    """The same for a runtime that repeats the plan for one part of the vector after the other: each tree has one slice,
+    and both kinds of links have nearly the parts that they are to have.
+    """
+    if not hybrid.pcie.size:
+        return plan.form(graph, hybrid.nvlink.asked, hybrid.nvlink.packed, 1, name)
+    over = _over_pcie(plan.form(graph, hybrid.pcie.asked, hybrid.pcie.packed, 1, name))
+    if not hybrid.nvlink.size:
+        return over
+    trees = plan.form(graph, hybrid.nvlink.asked, hybrid.nvlink.packed, 1, name)
+    blocks = _blocks(trees), _blocks(over)
+    ratio = hybrid.pcie.size / hybrid.nvlink.size
+
+    def off(times: tuple[int, int]) -> float:
+        return abs(blocks[1] * times[1] / (blocks[0] * times[0] * ratio) - 1)
+
+    few = [(one, two) for one in range(1, FEW + 1) for two in range(1, FEW + 1)]
+    small = [times for times in few if blocks[0] * times[0] + blocks[1] * times[1] <= max(FEW, 4 * sum(blocks))]
+    times = min(small, key=lambda times: (off(times) > ROUGHLY and off(times), sum(times)))
+    return _side_by_side(trees, times[0], over, times[1])
 
 
 def _all_slices(part: Part, size: int) -> int:

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from syncline.errors import InputError, Problem
 from syncline.fabric.allocation import NVLINK_CLASSES
-from syncline.fabric.graph import BUNDLED, Graph
+from syncline.fabric.graph import BUNDLED, Graph, components
 from syncline.trees import choice, loads, packing, plan, question
 from syncline.trees.packing import TASKS, TOWARDS_ROOT, Arc, Collective, Packing, Tree
 from syncline.trees.question import Question
@@ -44,6 +44,8 @@ PARTS: Final = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 30, 36, 48, 60)
 """Into how many equal parts the vector may be cut, of which partitions and local trees get whole ones."""
 NEAR: Final = Fraction(99, 100)
 """Of the rate with the most parts, what fewer ones have to reach."""
+FINER: Final = 24
+"""Into how many smaller parts at most, so that trees can be cut where a link is full."""
 TO_SPARE: Final = Fraction(102, 100)
 """Of the rate that a server needs, what its trees carry at least if others are left out."""
 PROBE: Final = 2**20
@@ -94,10 +96,16 @@ class Servers:
 
 
 def groups(graph: Graph, gpus: Sequence[int]) -> list[tuple[int, ...]]:
-    """The places of GPUs in their list, server by server."""
+    """The places of GPUs in their list, server by server. Where a file does not say which servers there are, GPUs that
+    NVLinks connect are one.
+    """
+    hosts = {gpu: graph.nodes[gpu].host for gpu in gpus}
+    if set(hosts.values()) == {None}:
+        apart = components(graph, gpus, NVLINK_CLASSES)
+        hosts = {gpu: number for number, group in enumerate(apart) for gpu in group}
     found: dict[int | None, list[int]] = {}
     for place, gpu in enumerate(gpus):
-        found.setdefault(graph.nodes[gpu].host, []).append(place)
+        found.setdefault(hosts[gpu], []).append(place)
     return [tuple(places) for places in found.values()]
 
 
@@ -363,14 +371,30 @@ class _Arcs:
 
 
 def _in_whole_links(graph: Graph, packed: Packing, rate: Fraction) -> Packing:
-    """Trees with shares for weights, which get so many bytes per second together, or a little less: weights are whole
-    parts of what one of parallel links carries, so that a tree that goes on over the next of these is cut between them.
+    """Trees with shares for weights, which get so many bytes per second together, or a little less where some go on
+    over the next of parallel links. Weights are then whole parts of what one of these carries, so that a tree is cut
+    between them into whole parts, too.
     """
-    single = [link.payload_rate for link in graph.links if link.count > 1 and link.kind not in BUNDLED]
     unit = Fraction(1, math.lcm(*(tree.weight.denominator for tree in packed.trees)))
-    whole = Fraction(min(single)) if single else rate
-    step = whole / math.ceil(whole / (rate * unit))
+    step = rate * unit
+    single = _overfull(graph, packed, rate)
+    if single is not None:
+        finer = (single / math.ceil(single * parts / step) for parts in range(1, FINER + 1))
+        step = next(
+            (each * parts for parts, each in enumerate(finer, start=1) if each * parts >= NEAR * step),
+            single / math.ceil(single / step),
+        )
     return replace(packed, trees=tuple(replace(tree, weight=tree.weight / unit * step) for tree in packed.trees))
+
+
+def _overfull(graph: Graph, packed: Packing, rate: Fraction) -> Fraction | None:
+    """What one of parallel NVLinks carries, if trees need several of some."""
+    single = [link.payload_rate for link in graph.links if link.count > 1 and link.kind not in BUNDLED]
+    if not single:
+        return None
+    least = Fraction(min(single))
+    used = loads.connections(packed, packed.trees).items()
+    return least if any(len(way) == 2 and share * rate > least for way, share in used) else None
 
 
 def _weighed(exchange: _Exchange, choices: Sequence[tuple[int, ...]]) -> tuple[Partition, ...]:
