@@ -10,7 +10,7 @@ is equation 8,
 
 and nothing goes over PCIe where that is negative. How much trees carry depends on the size, since slices take a while
 to reach the last GPU, so `Bp` and `Bn` are those of the parts: the size at which both predicted times meet is found by
-halving.
+halving. It is never more than equation 8 has for the rates of the trees alone.
 """
 
 from __future__ import annotations
@@ -132,10 +132,14 @@ def of(
 
 
 def _balanced(nvlink: Part, pcie: Part, size: int, switch_s: float) -> int:
-    """The most bytes over PCIe that are there when those over NVLinks are."""
+    """The most bytes over PCIe that are there when those over NVLinks are, or as many as equation 8 has for the rates of
+    the trees alone, if these are fewer: that PCIe has shallower trees is no reason to prefer it for a few bytes.
+    """
     if not pcie.packed.trees:
         return 0
-    least, most = 0, size
+    if not nvlink.packed.trees:
+        return size
+    least, most = 0, int(equation_8(size, pcie.rate, nvlink.rate, switch_s))
     while least < most:
         middle = (least + most + 1) // 2
         if pcie.seconds_of(middle) + switch_s <= nvlink.seconds_of(size - middle):
