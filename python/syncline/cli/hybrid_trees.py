@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +15,7 @@ if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
     from syncline.trees.hybrid import Hybrid
+    from syncline.trees.packing import Collective
 
 NAME: Final = "hybrid"
 FLAG: Final = "--switch-latency"
@@ -25,35 +30,56 @@ OF_BOTH: Final = (
 )
 
 
-def problems(links: str, latency: str | None, objective: str, svg: object) -> list[Problem]:
-    """What is wrong with options beside these links, or with those of these links beside others."""
-    from syncline.errors import command_line
-
-    found: list[Problem] = []
-    if links != NAME:
-        if latency is not None:
-            message = "peer access is switched for trees over both kinds of links"
-            found += command_line(FLAG, latency, message, "--links hybrid beside it").problems
-        return found
-    if objective != "time":
-        found += command_line("--objective", objective, "hybrid trees are those that are fastest", "time").problems
-    if svg is not None:
-        found += command_line("--svg", str(svg), "hybrid trees are not drawn", "--links nvlink, or pcie").problems
-    return found
+SwitchLatency = Annotated[
+    str | None, typer.Option(metavar="TIME", help="With hybrid links, what switching peer access takes for each GPU.")
+]
 
 
-def switch_ps(latency: str | None) -> tuple[int, list[Problem]]:
-    """What peer access costs for each GPU, and what is wrong with how that is given."""
-    from syncline import quantities
-    from syncline.endpoints.streams import PEER_ACCESS_PS
-    from syncline.errors import command_line
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is said of links, and beside them."""
 
-    if latency is None:
-        return PEER_ACCESS_PS, []
-    try:
-        return quantities.time(latency, zero=True), []
-    except quantities.QuantityError as error:
-        return 0, list(command_line(FLAG, latency, error.message, error.accepted).problems)
+    links: str
+    latency: str | None
+    """What switching peer access takes."""
+    alone: tuple[tuple[str, object], ...]
+    """Options that have nothing to do with hybrid trees, and whether they are given."""
+    sweep: str | None
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with options beside these links, or with those of these links beside others."""
+        from syncline.errors import command_line
+
+        found: list[Problem] = []
+        if self.links != NAME:
+            if self.latency is not None:
+                message = "peer access is switched for trees over both kinds of links"
+                found += command_line(FLAG, self.latency, message, "--links hybrid beside it").problems
+            return found
+        for flag, given in (*self.alone, ("--sweep", self.sweep)):
+            if given:
+                message = "hybrid trees are neither drawn nor compared, and are those that are predicted to be fastest"
+                found += command_line(flag, None, message, "--links nvlink, pcie or all beside it").problems
+        return [*found, *self._switch_ps()[1]]
+
+    def _switch_ps(self) -> tuple[int, list[Problem]]:
+        """What peer access costs for each GPU, and what is wrong with how that is given."""
+        from syncline import quantities
+        from syncline.endpoints.streams import PEER_ACCESS_PS
+        from syncline.errors import command_line
+
+        if self.latency is None:
+            return PEER_ACCESS_PS, []
+        try:
+            return quantities.time(self.latency, zero=True), []
+        except quantities.QuantityError as error:
+            return 0, list(command_line(FLAG, self.latency, error.message, error.accepted).problems)
+
+    def trees(self, graph: Graph, gpus: Sequence[int], collective: Collective, root: int, size: int) -> Hybrid:
+        """The trees of both kinds of links."""
+        from syncline.trees import hybrid
+
+        return hybrid.of(graph, gpus, collective, root, size, switch_ps=self._switch_ps()[0])
 
 
 def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[str, Any]:
@@ -77,15 +103,15 @@ def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[st
     return hybrid.written(graph, found, name) if format_ == "plan" else hybrid.in_one_slice(graph, found, name)
 
 
-def document(graph: Graph, gpus: Sequence[int], found: Hybrid) -> dict[str, Any]:
+def _document(graph: Graph, gpus: Sequence[int], found: Hybrid) -> dict[str, Any]:
     """Both parts and what is predicted of them."""
-    from syncline.cli import trees
+    from syncline.trees import document as documents
     from syncline.trees.choice import Chosen
 
     parts = []
     for part in (found.nvlink, found.pcie):
         chosen = Chosen(part.packed.trees, None)
-        whole = trees.document(graph, part.asked, part.packed, chosen, "time", part.size)
+        whole = documents.of(graph, part.asked, part.packed, chosen, documents.Wanted("time", part.size))
         parts.append({name: whole[name] for name in OF_PARTS} | {"predicted_time_s": _finite(part.seconds)})
     only = found.nvlink.seconds_of(found.size) if found.nvlink.packed.trees else None
     warnings = list(graph.warnings)
@@ -109,10 +135,12 @@ def _finite(seconds: float) -> float | None:
     return seconds if seconds < float("inf") else None
 
 
-def show(document: dict[str, Any], *, json: bool) -> None:
+def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json: bool) -> None:
     """Prints the document, or a table of it."""
     from syncline import results
 
+    document = _document(graph, gpus, found)
+    document["cost"] = results.cost(time.monotonic() - began, [])
     if json:
         print(results.dumps(document))
         return

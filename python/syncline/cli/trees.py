@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import hybrid_trees, options, packed_trees, topology
+from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_compare, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -53,10 +53,7 @@ def trees(
             help="nvlink, pcie, all, or hybrid: trees over both; auto: nvlink within a machine, all in a cluster.",
         ),
     ] = "auto",
-    switch_latency: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="With hybrid links, what switching peer access takes for each GPU."),
-    ] = None,
+    switch_latency: hybrid_trees.SwitchLatency = None,
     threshold: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%."),
@@ -71,9 +68,22 @@ def trees(
     ] = JSON,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="The file for the plan; otherwise standard output."),
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="The file for the plan, or for the table of a sweep (.parquet, .csv)."
+        ),
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the trees into this SVG file.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the trees, or what a sweep finds, into this SVG file.")
+    ] = None,
+    html: trees_options.Html = None,
+    compare: trees_options.Compare = False,
+    backend: trees_options.Backend = None,
+    endpoint: trees_options.Endpoint = None,
+    sweep: trees_options.Sweep = None,
+    sizes: trees_options.Sizes = None,
+    every: trees_options.Every = False,
+    resume: trees_options.Resume = False,
+    threads: options.Threads = None,
     json: options.AsJson = False,
 ) -> int:
     """Find the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
@@ -87,51 +97,99 @@ def trees(
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
       syncline trees --machine dgx1v --links hybrid --switch-latency 100us --size 500MB
+      syncline trees --machine dgx1v --gpus 1,4,5,6 --compare --endpoint streams --html trees.html
+      syncline trees --machine dgx1v --sweep allocations --sizes 3-8 -o all.parquet --svg all.svg
 
     Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
-    certificate proves: it names sets of GPUs and what the links into them carry.
+    certificate proves: it names sets of GPUs and what the links into them carry. With --compare, the trees are
+    simulated beside rings and double binary trees, as `syncline collective` does; with --sweep allocations, a table
+    says all of this of every allocation of the machine.
     """
     from syncline.errors import InputError
 
     began = time.monotonic()
+    given = trees_options.Given(
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
+        sweep=sweep,
+        sizes=sizes,
+        every=every,
+        resume=resume,
+        threads=threads,
+        topology_file=topology_file,
+        root=root,
+        plan_format=None if format_ == JSON else format_,
+        output=output,
+        pictures=(("--svg", svg), ("--html", html)),
+    )
     graph = _graph(machine, topology_file)
     chosen_gpus = topology.allocated(graph, gpus)
     kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
-    problems += _format_problems(format_, output, json)
-    problems += hybrid_trees.problems(links, switch_latency, objective, svg)
-    switch_ps, wrong = hybrid_trees.switch_ps(switch_latency)
-    problems += wrong
+    problems += given.problems()
+    both = hybrid_trees.Given(
+        links,
+        switch_latency,
+        alone=(("--objective", objective != "time"), ("--svg", svg), ("--html", html), ("--compare", compare)),
+        sweep=sweep,
+    )
+    problems += both.problems()
+    problems += _format_problems(format_, output if sweep is None else None, json)
     if root is not None and root not in chosen_gpus:
         problems += _root_problem(root, chosen_gpus)
     from syncline import results
-    from syncline.trees import choice, hybrid, packing, question
+    from syncline.trees import choice, packing, question
+    from syncline.trees import document as documents
 
     problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
-    place = 0 if root is None else chosen_gpus.index(root)
+    rank = 0 if root is None else chosen_gpus.index(root)
     if links == hybrid_trees.NAME:
-        both = hybrid.of(graph, chosen_gpus, kind, place, bytes_, switch_ps=switch_ps)
+        parts = both.trees(graph, chosen_gpus, kind, rank, bytes_)
         if format_ != JSON:
-            form = hybrid_trees.plan(graph, both, gpus, format_)
-            where = _Where(kind, size, machine, topology_file, gpus)
-            return _write(where.text(form, format_), format_, output)
-        document_ = hybrid_trees.document(graph, chosen_gpus, both)
-        document_["cost"] = results.cost(time.monotonic() - began, [])
-        hybrid_trees.show(document_, json=json)
+            form = hybrid_trees.plan(graph, parts, gpus, format_)
+            nvlink = parts.nvlink
+            where = _Where(
+                kind, size, machine, topology_file, gpus, nvlink.asked, nvlink.packed, choice.Chosen((), None)
+            )
+            return _write(where.written(form, format_), format_, output)
+        hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
         return 0
     asked = question.asked(graph, chosen_gpus, over)
-    packed = packing.of(asked, kind, place)
-    chosen = choice.of(packed, goal, bytes_, share)
+    case = trees_compare.Case(
+        kind=kind,
+        size=size,
+        machine=machine,
+        topology_file=topology_file,
+        gpus=gpus,
+        ranks=len(chosen_gpus),
+        root=rank if kind in packing.ROOTED else None,
+        backend=backend or trees_compare.DEFAULT_BACKEND,
+        endpoint=endpoint or single.DEFAULT_ENDPOINT,
+    )
+    goals = trees_compare.Goals(goal, share, over)
+    if sweep is not None:
+        from syncline.cli import trees_sweep
+
+        wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
+        files = trees_sweep.Files(output, svg, html, resume=resume)
+        return trees_sweep.run(wanted, files, threads, began, json=json)
+    packed = packing.of(asked, kind, rank)
+    chosen = choice.of(packed, goal, bytes_, share, trees_compare.overhead_s(endpoint))
     if svg is not None:
         _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
     if format_ != JSON:
-        form = _plan(graph, asked, replace(packed, trees=chosen.trees), bytes_, (format_, gpus))
-        where = _Where(kind, size, machine, topology_file, gpus)
-        return _write(where.text(form, format_), format_, output)
-    found = document(graph, asked, packed, chosen, goal, bytes_)
-    found["cost"] = results.cost(time.monotonic() - began, [])
-    _print(found, json=json)
+        where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
+        return _write(where.text(graph, format_, bytes_), format_, output)
+    document = documents.of(graph, asked, packed, chosen, documents.Wanted(goal, bytes_))
+    packed = replace(packed, trees=chosen.trees)
+    if compare:
+        trees_compare.add(document, case, goals, graph, asked, packed)
+    document["cost"] = results.cost(time.monotonic() - began, [])
+    _print(document, json=json)
+    if html is not None:
+        trees_page.write(html, graph, asked, packed, document)
     return 0
 
 
@@ -221,9 +279,32 @@ class _Where:
     machine: str | None
     topology_file: str | None
     gpus: str | None
+    asked: Question
+    packed: Packing
+    chosen: Chosen
 
-    def text(self, form: dict[str, Any], format_: str) -> str:
-        """A plan of the trees as a file. Raises [`InputError`] where the format cannot hold it."""
+    def text(self, graph: Graph, format_: str, size: int) -> str:
+        """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
+        from syncline.errors import command_line
+        from syncline.trees import choice, plan
+
+        trees, packed = self.chosen.trees, self.packed
+        if packed.collective in packed_trees.WITHOUT_PLANS:
+            kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
+            raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
+        if not trees:
+            message = "there are no trees: not all GPUs reach each other, or there is only one"
+            raise command_line(
+                "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
+            )
+        # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
+        slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
+        name = f"{packed.collective} trees of {graph.name}"
+        form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
+        return self.written(form, format_)
+
+    def written(self, form: dict[str, Any], format_: str) -> str:
+        """A plan as a file."""
         from syncline.schedules import plan_form
 
         return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
@@ -260,23 +341,6 @@ class _Where:
         return msccl_write.write(schedule) if format_ == MSCCL else mscclpp_write.write(schedule)
 
 
-def _plan(graph: Graph, asked: Question, packed: Packing, size: int, said: tuple[str, str | None]) -> dict[str, Any]:
-    """The plan for a format and the GPUs that `--gpus` names. Raises [`InputError`] where there are no trees."""
-    from syncline.errors import command_line
-    from syncline.trees import choice, plan
-
-    format_, gpus = said
-    if packed.collective in packed_trees.WITHOUT_PLANS:
-        kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-        raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
-    if not packed.trees:
-        message = "there are no trees: not all GPUs reach each other, or there is only one"
-        raise command_line("--gpus", gpus, message, "GPUs that the links connect (--links all takes PCIe, too)")
-    # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
-    slices = choice.slices(packed, packed.trees, size) if format_ == PLAN else 1
-    return plan.form(graph, asked, packed, slices, f"{packed.collective} trees of {graph.name}")
-
-
 def _write(text: str, format_: str, output: Path | None) -> int:
     from syncline import rundir
     from syncline.errors import command_line
@@ -291,67 +355,6 @@ def _write(text: str, format_: str, output: Path | None) -> int:
         raise command_line("--out", str(output), f"this cannot be written: {reason}") from None
     print(f"{format_}: {output}", file=sys.stderr)
     return 0
-
-
-def document(
-    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, objective: str, size: int
-) -> dict[str, Any]:
-    """The document of trees over one kind of links."""
-    from syncline import __version__, results
-    from syncline.trees import choice
-
-    unit = asked.link_unit
-    gpu = asked.gpus
-    rate = sum(tree.weight for tree in chosen.trees)
-    warnings = list(graph.warnings)
-    if len(packed.components) > 1:
-        others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
-        warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
-    if packed.best_rate > packed.rate and len(packed.components) == 1:
-        warnings.append(
-            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than "
-            "they receive"
-        )
-    bound = packed.bound
-    return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": __version__,
-        "status": "complete",
-        "seed": None,
-        "fidelity": {"backend": None},
-        "machine": graph.name,
-        "gpus": list(gpu),
-        "collective": packed.collective,
-        "links": asked.links,
-        "objective": objective,
-        "link_unit_bytes_per_s": unit,
-        "rate_links": float(rate / unit),
-        "optimal_rate_links": float(packed.best_rate / unit),
-        "rate_bytes_per_s": float(rate),
-        "predicted_time_s": choice.seconds(packed, chosen.trees, size) if chosen.trees else None,
-        "size_bytes": size,
-        "fewest_possible": chosen.at_least,
-        "trees": [
-            {
-                "root": gpu[tree.root],
-                "weight": float(tree.weight / unit),
-                "edges": [[gpu[packed.arcs[arc].src], gpu[packed.arcs[arc].dst]] for arc in tree.arcs],
-                "depth": tree.depth(packed.arcs),
-                "via": [[graph.nodes[asked.nodes[node]].name for node in packed.arcs[arc].via] for arc in tree.arcs],
-            }
-            for tree in chosen.trees
-        ],
-        "components": [[gpu[place] for place in group] for group in packed.components],
-        "certificate": None
-        if bound is None
-        else {
-            "sets": [[graph.nodes[asked.nodes[node]].name for node in nodes] for nodes in bound.sets],
-            "capacity_links": float(bound.capacity / unit),
-            "rate_links": float(packed.best_rate / unit),
-        },
-        "assumptions": list(graph.assumptions),
-        "warnings": warnings,
-    }
 
 
 def _print(document: dict[str, Any], *, json: bool) -> None:
@@ -379,6 +382,8 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
     for tree in document["trees"]:
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
         print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
+    if "comparison" in document:
+        trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 

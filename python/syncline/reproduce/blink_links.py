@@ -32,11 +32,10 @@ from syncline.engine import PS_PER_S
 from syncline.fabric import files, notation
 from syncline.fabric.graph import Graph
 from syncline.fabric.machines import MACHINES
-from syncline.reproduce import blink_theory
 from syncline.reproduce.ledger import Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schedules import plan_form
-from syncline.trees import hybrid, packing, question, servers
+from syncline.trees import allocations, hybrid, packing, question, servers
 
 Computed = tuple[Value, str]
 
@@ -134,13 +133,14 @@ def _graph(machine: str) -> Graph:
 def alike(count: int) -> tuple[Alike, ...]:
     """The allocations of so many GPUs that NVLinks connect, in groups that are alike."""
     graph = _graph(MACHINE)
+    whole = question.asked(graph, range(8), "nvlink")
     found: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
     for gpus in combinations(range(8), count):
         nvlinks = packing.of(question.asked(graph, gpus, "nvlink"), "broadcast")
         if len(nvlinks.components) > 1:
             continue
         over_pcie = packing.of(question.asked(graph, gpus, "pcie"), "broadcast").rate
-        found.setdefault((blink_theory.shape(blink_theory.DGX1V, gpus), nvlinks.rate, over_pcie), []).append(gpus)
+        found.setdefault((allocations.shape(whole, gpus), nvlinks.rate, over_pcie), []).append(gpus)
     return tuple(Alike(group[0], len(group)) for group in found.values())
 
 

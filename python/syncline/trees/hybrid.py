@@ -132,8 +132,8 @@ def of(
 
 
 def _balanced(nvlink: Part, pcie: Part, size: int, switch_s: float) -> int:
-    """The most bytes over PCIe that are there when those over NVLinks are, or as many as equation 8 has for the rates of
-    the trees alone, if these are fewer: that PCIe has shallower trees is no reason to prefer it for a few bytes.
+    """The most bytes over PCIe that are there when those over NVLinks are, or as many as equation 8 has for the rates
+    of the trees alone, if these are fewer: that PCIe has shallower trees is no reason to prefer it for a few bytes.
     """
     if not pcie.packed.trees:
         return 0
