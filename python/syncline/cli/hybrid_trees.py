@@ -157,8 +157,8 @@ def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json
     pairs.append(("peer access", _seconds(document["switch_s"])))
     pairs.append(("predicted", _seconds(document["predicted_time_s"])))
     pairs.append(("NVLinks alone", _seconds(document["nvlink_only_time_s"])))
-    gpus = ", ".join(map(str, document["gpus"]))
-    tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
+    listed = ", ".join(map(str, gpus))
+    tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {listed}", pairs))
     for part in document["parts"]:
         for tree in part["trees"]:
             edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
