@@ -316,7 +316,10 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
         return specified
     from syncline import _core
 
-    return planned.completed(experiment, specified, _core.asked)
+    try:
+        return planned.completed(experiment, specified, _core.asked)
+    except _core.SpecError:
+        return specified  # which the run will be refused for, whatever the trees are
 
 
 def compute_share(experiment: Experiment) -> tuple[int, int]:

@@ -72,9 +72,17 @@ def test_numbers_are_those_of_the_collective_command(
 
 
 @pytest.mark.parametrize("objective", ["trees", "depth"])
-def test_other_trees_are_compared_as_their_plan(objective: str, tmp_path: Path, syncline_command: Command) -> None:
+def test_other_trees_are_compared_as_they_run(objective: str, syncline_command: Command) -> None:
     flags = ["--machine", "dgx1v", "--size", "20MB"]
-    goal = ["--objective", objective]
+    entry = _compared(syncline_command, *flags, "--objective", objective)["packed-trees"]
+    trees = ["--algorithm", "packed-trees", "--set", f"collective.trees.objective={objective}"]
+    ran = _document(syncline_command("collective", "broadcast", *flags, *trees, "--backend", "flow", "--json"))
+    assert entry["time_s"] == ran["time_s"]
+
+
+def test_fewer_trees_at_a_loss_are_compared_as_their_plan(tmp_path: Path, syncline_command: Command) -> None:
+    flags = ["--machine", "dgx1v", "--size", "20MB"]
+    goal = ["--objective", "trees", "--threshold", "20%"]
     entry = _compared(syncline_command, *flags, *goal)["packed-trees"]
     path = str(tmp_path / "trees.json")
     assert syncline_command("trees", *flags, *goal, "--format", "plan", "-o", path).status == 0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.cli import options, packed_trees, single
 from syncline.fabric.graph import NVLINK, PCIE
+from syncline.schema.packed import PACKED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +37,7 @@ ENDPOINTS: Final = ("ideal", "streams")
 """Endpoints that carry out any plan."""
 ALONE: Final = "there is one GPU, which needs no other"
 SCHEDULES: Final = (
-    (packed_trees.NAME, "packed trees"),
+    (PACKED, "packed trees"),
     ("ring", "NCCL-like rings"),
     ("double-binary-tree", "double binary trees"),
 )
@@ -85,11 +86,10 @@ class Goals:
     threshold: float
     links: Links
 
-    def as_packed_trees(self, asked: Question, graph: Graph) -> bool:
-        """Whether these are the trees of `--algorithm packed-trees`."""
-        from syncline.trees import question
-
-        return self.objective == "time" and asked.links == question.asked(graph, asked.gpus).links
+    @property
+    def settings(self) -> list[str]:
+        """The same for `--algorithm packed-trees`, which gives up nothing of the rate."""
+        return [f"collective.trees.objective={self.objective}", f"collective.trees.links={self.links}"]
 
 
 def overhead_s(endpoint: str | None) -> float:
@@ -143,19 +143,19 @@ def of(
     from syncline.trees import theory
 
     plan = None
-    if not goals.as_packed_trees(asked, graph):
+    if goals.threshold > 0:
         plan = partial(_plan, case, graph, asked, packing, size)
     best = packing.best_rate
     factor = bounds.bus_bandwidth_factor(case.kind, case.ranks)
     ring = None if cluster is None else theory.ring_rate(cluster, asked.gpus, case.kind)
     rates: dict[str, Fraction | None] = {
-        packed_trees.NAME: packing.rate,
+        PACKED: packing.rate,
         "ring": None if ring is None else ring[0],
         "double-binary-tree": None,
     }
     entries = []
     for algorithm, name in SCHEDULES:
-        ran, reason = _simulated(case, algorithm, plan if algorithm == packed_trees.NAME else None, quiet=quiet)
+        ran, reason = _simulated(case, algorithm, plan if algorithm == PACKED else None, goals, quiet=quiet)
         entry = _entry(algorithm, name, rates[algorithm])
         if algorithm == "ring" and ring is not None:
             entry["theory_over"] = NVLINK if ring[1] else PCIE
@@ -208,7 +208,7 @@ def _entry(algorithm: str | None, name: str, rate: Fraction | None) -> Document:
 
 
 def _simulated(
-    case: Case, algorithm: str, plan: Callable[[], str] | None, *, quiet: bool
+    case: Case, algorithm: str, plan: Callable[[], str] | None, goals: Goals, *, quiet: bool
 ) -> tuple[Document | None, str | None]:
     """What `syncline collective` says of an algorithm, or of a plan in its place; or why it says nothing."""
     from syncline import engine, estimate, results, runner
@@ -218,15 +218,12 @@ def _simulated(
         return None, ALONE
     try:
         with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
+            flags, settings = case.flags(algorithm), goals.settings if algorithm == PACKED else []
             if plan is not None:
                 path = Path(folder) / "trees.json"
                 path.write_text(plan(), encoding="utf-8")
-                flags = case.flags(None, str(path))
-            elif algorithm == packed_trees.NAME:
-                flags = packed_trees.planned(case.flags(algorithm), Path(folder))
-            else:
-                flags = case.flags(algorithm)
-            study, _ = single.load(flags, [], None)
+                flags, settings = case.flags(None, str(path)), []
+            study, _ = single.load(flags, [], settings)
         study = options.settled(study.seeded(0))
         variant = study.variants[0]
         if not quiet:
@@ -263,7 +260,7 @@ def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, size: int
     if not packing.trees:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")
     slices = choice.slices(packing, packing.trees, size, overhead_s(case.endpoint))
-    return plan_form.dumps(plan.form(graph, asked, packing, slices, packed_trees.NAME))
+    return plan_form.dumps(plan.form(graph, asked, packing, slices, PACKED))
 
 
 def show(document: Document) -> None:
