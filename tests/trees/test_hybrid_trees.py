@@ -237,3 +237,49 @@ class TestCommand:
     def test_several_servers(self, syncline_command: Command) -> None:
         ended = syncline_command("trees", "--machine", "dgx1v(nodes=2)", "--links", "hybrid")
         assert (ended.status, "these GPUs are in several" in ended.err) == (2, True)
+
+
+class TestAlgorithm:
+    """`packed-trees` with hybrid links."""
+
+    def rate(self, command: Command, endpoint: str, *more: str) -> float:
+        line = ["collective", "broadcast", "--size", "500MB", "--machine", "dgx1v", "--gpus", "0,1,4"]
+        line += ["--algorithm", "packed-trees", "--backend", "flow", "--endpoint", endpoint]
+        ended = command(*line, *(item for setting in more for item in ("--set", setting)), "--json")
+        assert ended.status == 0, ended.err
+        return float(json.loads(ended.out)["algorithm_bandwidth_bytes_per_s"])
+
+    def test_an_ideal_endpoint_switches_for_nothing(self, syncline_command: Command) -> None:
+        both = self.rate(syncline_command, "ideal", "collective.trees.links=hybrid")
+        assert both == pytest.approx(31e9, rel=0.01)
+        assert self.rate(syncline_command, "ideal", "collective.trees.links=nvlink") == pytest.approx(25e9, rel=0.01)
+        assert self.rate(syncline_command, "ideal", "collective.trees.links=pcie") == pytest.approx(6e9, rel=0.01)
+
+    def test_streams_switch_peer_access(self, syncline_command: Command) -> None:
+        hybrid_links, name = "collective.trees.links=hybrid", "endpoint.peer_access_latency"
+        none, some, long = (
+            self.rate(syncline_command, "streams", hybrid_links, f"{name}={latency}") for latency in ("0s", "1ms", "1s")
+        )
+        assert none > some > long
+        assert long == self.rate(syncline_command, "streams", "collective.trees.links=nvlink")
+
+    def test_slices_are_those_of_the_experiment(self, syncline_command: Command) -> None:
+        few, many = (
+            self.rate(syncline_command, "streams", "collective.trees.links=hybrid", f"collective.slices={slices}")
+            for slices in (300, 3000)
+        )
+        assert few > 1.1 * many
+
+    def test_several_servers(self, syncline_command: Command) -> None:
+        line = [
+            "collective",
+            "broadcast",
+            "--size",
+            "1MB",
+            "--machine",
+            "dgx1v(nodes=2)",
+            "--algorithm",
+            "packed-trees",
+        ]
+        ended = syncline_command(*line, "--set", "collective.trees.links=hybrid")
+        assert (ended.status, "these GPUs are in several" in ended.err) == (2, True)

@@ -198,3 +198,31 @@ def test_a_way_is_that_of_the_fabric(tmp_path: Path, syncline_command: Command) 
     ]
     links = {(link.src, link.dst) for link in graph.links}
     assert all((asked.nodes[a], asked.nodes[b]) in links for a, b in pairwise(way))
+
+
+def test_a_server_uses_no_more_trees_than_it_needs(tmp_path: Path) -> None:
+    """With 160 Gb/s between the servers, 20 GB/s pass; a tree has 23.5."""
+    for gigabits, inside in ((160, 1), (280, 2)):
+        path = tmp_path / "servers.yaml"
+        path.write_text(two_servers(gigabits))
+        found = servers.of(files.load(path), range(8), "all-reduce", 0, 10**9)
+        assert len(found.packed.trees) == inside * len(found.servers)
+        assert float(found.packed.rate) == pytest.approx(gigabits / 8 * 1e9, rel=0.02)
+
+
+def test_packed_trees_are_those_of_servers(case: Callable[[str, str], Case]) -> None:
+    """As an algorithm, with the slices of an experiment."""
+    here, size = case("dgx1v(nodes=2)", THREE_AND_FIVE), 500_000_000
+    algorithm = ("--algorithm", "packed-trees")
+    trees = here.seconds("all-reduce", size, "flow", *algorithm)
+    assert trees == pytest.approx(size / float(here.found("all-reduce", 0, size).packed.rate), rel=0.02)
+    few = here.seconds("all-reduce", size, "flow", *algorithm, "--set", "collective.slices=4")
+    assert few > 1.2 * trees
+
+
+def test_packed_trees_over_all_links_are_those_of_the_whole_fabric(case: Callable[[str, str], Case]) -> None:
+    here, size = case("dgx1v(nodes=2)", THREE_AND_FIVE), 500_000_000
+    fabric = here.seconds(
+        "all-reduce", size, "flow", "--algorithm", "packed-trees", "--set", "collective.trees.links=all"
+    )
+    assert fabric != here.seconds("all-reduce", size, "flow", "--algorithm", "packed-trees")

@@ -12,15 +12,15 @@ each GPU, on what seven and eight GPUs gain; what three and four gain is predict
 each server, which PCIe does not limit: the paper says that NVLinks are the limit of its trees, and PCIe that of NCCL's
 rings. So trees are simulated on NVLinks and that port, and rings on two machines with one NIC each, over PCIe. The
 bandwidth at which NVLinks become the limit is that of the port which takes as long as trees do with a port that is no
-limit: where the line of proportional throughput reaches the throughput of unlimited ports. Slices cost 5 us where trees
-are chosen, as for all trees, and nothing where they are simulated.
+limit: where the line of proportional throughput reaches the throughput of unlimited ports. Slices cost no time beside
+that of their bytes and of the latency of links.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -29,13 +29,12 @@ from typing import Any, Final
 from syncline.chunking import MB
 from syncline.endpoints.streams import PEER_ACCESS_PS
 from syncline.engine import PS_PER_S
-from syncline.fabric import files, notation
+from syncline.fabric import notation
 from syncline.fabric.graph import Graph
 from syncline.fabric.machines import MACHINES
 from syncline.reproduce.ledger import Value
 from syncline.reproduce.runs import Run, Runs
-from syncline.schedules import plan_form
-from syncline.trees import allocations, hybrid, packing, question, servers
+from syncline.trees import allocations, packing, question
 
 Computed = tuple[Value, str]
 
@@ -46,8 +45,6 @@ BROADCAST: Final = 500 * MB
 ALL_REDUCE: Final = 100 * MB
 FEW: Final = (3, 4)
 MANY: Final = (7, 8)
-OVERHEAD_S: Final = 50e-6
-"""Four commands: what a slice that is received and sent costs a stream."""
 FIRST: Final = (0, 1, 2)
 SECOND: Final = (0, 1, 2, 3, 4)
 """GPUs of either server."""
@@ -71,19 +68,12 @@ class Links:
     """The simulations of both figures."""
 
     runs: Runs
-    _seconds: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    _trees: dict[int, float] = field(default_factory=dict)
 
     def broadcast(self, gpus: tuple[int, ...], *, both: bool) -> float:
         """GB/s of a broadcast over NVLinks, or over PCIe at the same time."""
-        key = ("broadcast", gpus, both)
-        if key not in self._seconds:
-            graph = _graph(MACHINE)
-            # A wait that is longer than any broadcast leaves nothing to PCIe.
-            switch_ps = PEER_ACCESS_PS if both else 10 * PS_PER_S
-            form = hybrid.form(graph, gpus, "broadcast", 0, BROADCAST, switch_ps=switch_ps, overhead_s=OVERHEAD_S)
-            run = Run(LINKS, "Hybrid" if both else "NVLink", (f"gpus={','.join(map(str, gpus))}",))
-            self._seconds[key] = self._simulated(run, form)
-        return BROADCAST / self._seconds[key] / 1e9
+        run = Run(LINKS, "Hybrid" if both else "NVLink", (f"gpus={','.join(map(str, gpus))}",))
+        return self._throughput(run, BROADCAST)
 
     def gain(self, count: int) -> float:
         """GB/s that so many GPUs gain, in the mean over their allocations."""
@@ -97,31 +87,21 @@ class Links:
 
     def trees(self, gigabits: int) -> float:
         """GB/s of an all-reduce over both servers by trees, with so much cross-machine bandwidth."""
-        key = ("trees", gigabits)
-        if key not in self._seconds:
+        if gigabits not in self._trees:
             with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
                 path = Path(folder) / "servers.yaml"
                 path.write_text(two_servers(gigabits), encoding="utf-8")
-                graph = files.load(path)
-                gpus = range(len(FIRST) + len(SECOND))
-                form = servers.form(graph, gpus, "all-reduce", 0, ALL_REDUCE)
-                settings = (f"topology={{file: {path}}}", "gpus=null")
-                self._seconds[key] = self._simulated(Run(SERVERS, "Trees", settings), form)
-        return ALL_REDUCE / self._seconds[key] / 1e9
+                run = Run(SERVERS, "Trees", (f"topology={{file: {path}}}", "gpus=null"))
+                self._trees[gigabits] = self._throughput(run, ALL_REDUCE)
+        return self._trees[gigabits]
 
     def rings(self, gigabits: int) -> float:
         """The same by a ring, which goes over PCIe within the servers."""
         cluster = f"dgx1v(nodes=2, nics=single, nic_rate={gigabits}Gb/s, efficiency=94%)"
-        summary = self.runs.result(Run(SERVERS, "Ring", (f"topology={cluster}",))).summary
-        return float(ALL_REDUCE / summary["total_ps"] * PS_PER_S / 1e9)
+        return self._throughput(Run(SERVERS, "Ring", (f"topology={cluster}",)), ALL_REDUCE)
 
-    def _simulated(self, run: Run, form: dict[str, Any]) -> float:
-        """How long a plan takes in place of the algorithm."""
-        with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
-            path = Path(folder) / "trees.json"
-            path.write_text(plan_form.dumps(form), encoding="utf-8")
-            planned = replace(run, settings=(*run.settings, f"collective.plan={path}"))
-            return float(self.runs.result(planned).summary["total_ps"] / PS_PER_S)
+    def _throughput(self, run: Run, size: int) -> float:
+        return float(size / self.runs.result(run).summary["total_ps"] * PS_PER_S / 1e9)
 
 
 @cache
@@ -148,8 +128,8 @@ def two_servers(gigabits: int) -> str:
     """The GPUs of both servers with their NVLinks, as a file: each server has a port to the network."""
     machine = MACHINES["dgx1v"]
     nodes = [f"GPU {server}.{gpu}" for server, gpus in enumerate((FIRST, SECOND)) for gpu in gpus]
-    lines = [f"nodes: [{', '.join(nodes)}, {{name: port 0, kind: nic}}, {{name: port 1, kind: nic}},"]
-    lines.append("  {name: network, kind: switch}]\nlinks:")
+    lines = [f"name: {gigabits} Gb/s between servers", "nodes:", f"  [{', '.join(nodes)},"]
+    lines += ["  {name: port 0, kind: nic}, {name: port 1, kind: nic}, {name: network, kind: switch}]", "links:"]
     for server, gpus in enumerate((FIRST, SECOND)):
         for a, b, count in machine.pairs:
             if a in gpus and b in gpus:

@@ -51,6 +51,8 @@ class Part:
     """Bytes that go over them."""
     overhead_s: float = choice.OVERHEAD_S
     """What each slice costs beside its bytes."""
+    given: int | None = None
+    """The number of slices, if it is not the fastest one."""
 
     @property
     def rate(self) -> float:
@@ -71,7 +73,7 @@ class Part:
     @property
     def slices(self) -> int:
         """Into how many slices each tree's bytes are cut."""
-        return choice.slices(self.packed, self.packed.trees, self.size, self.overhead_s)
+        return self.given or choice.slices(self.packed, self.packed.trees, self.size, self.overhead_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,16 @@ def form(
     *,
     switch_ps: int = PEER_ACCESS_PS,
     overhead_s: float = choice.OVERHEAD_S,
+    slices: int | None = None,
     name: str = "hybrid-trees",
 ) -> dict[str, Any]:
-    """The plan of the trees of a collective other than gather and scatter. Where nothing is to go over PCIe, it is that
-    of trees over NVLinks. Raises [`InputError`] where there are no trees at all.
+    """The plan of the trees of a collective other than gather and scatter, with so many slices or as many as are
+    fastest. Where nothing is to go over PCIe, it is that of trees over NVLinks. Raises [`InputError`] where there are
+    no trees at all.
     """
     found = of(graph, gpus, collective, root, size, switch_ps=switch_ps, overhead_s=overhead_s)
-    return written(graph, found, name)
+    nvlink, pcie = (replace(part, given=slices) for part in (found.nvlink, found.pcie))
+    return written(graph, replace(found, nvlink=nvlink, pcie=pcie), name)
 
 
 def written(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:

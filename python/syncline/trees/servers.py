@@ -117,12 +117,15 @@ def form(
     size: int,
     *,
     overhead_s: float = choice.OVERHEAD_S,
+    slices: int | None = None,
     name: str = "three-phases",
 ) -> dict[str, Any]:
-    """The plan of these trees. Raises [`InputError`] where there are none."""
+    """The plan of these trees, with so many slices or as many as are fastest. Raises [`InputError`] where there are
+    none.
+    """
     found = of(graph, gpus, collective, root, size, overhead_s=overhead_s)
-    slices = choice.slices(found.packed, found.packed.trees, size, overhead_s)
-    return plan.form(graph, found.asked, found.packed, slices, name)
+    fastest = choice.slices(found.packed, found.packed.trees, size, overhead_s)
+    return plan.form(graph, found.asked, found.packed, slices or fastest, name)
 
 
 def of(
