@@ -84,14 +84,13 @@ class Given:
 
 def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[str, Any]:
     """The plan. Raises [`InputError`] where there is none, or the format cannot say over which links a message goes."""
-    from syncline.cli import packed_trees
     from syncline.errors import command_line
     from syncline.trees import hybrid
 
     collective = found.nvlink.packed.collective
-    if collective in packed_trees.WITHOUT_PLANS:
-        kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-        raise command_line("--collective", collective, "plans of trees do not carry this out yet", kinds)
+    if collective not in hybrid.ABLE:
+        kinds = ", ".join(sorted(hybrid.ABLE))
+        raise command_line("--collective", collective, "plans of hybrid trees do not carry this out yet", kinds)
     if not (found.nvlink.packed.trees or found.pcie.packed.trees):
         message = "there are no trees: neither NVLinks nor PCIe connect these GPUs, or there is only one"
         raise command_line("--gpus", gpus, message, "GPUs that reach each other")

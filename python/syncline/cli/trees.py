@@ -286,7 +286,7 @@ class _Where:
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
         from syncline.errors import command_line
-        from syncline.trees import choice, plan
+        from syncline.trees import choice, hybrid, plan
 
         trees, packed = self.chosen.trees, self.packed
         if packed.collective in packed_trees.WITHOUT_PLANS:
@@ -301,6 +301,7 @@ class _Where:
         slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
         name = f"{packed.collective} trees of {graph.name}"
         form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
+        form = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
         return self.written(form, format_)
 
     def written(self, form: dict[str, Any], format_: str) -> str:

@@ -27,6 +27,8 @@ from syncline.trees import choice, loads, packing, plan, question
 from syncline.trees.packing import Collective, Packing
 from syncline.trees.question import Question
 
+ABLE: Final = frozenset({"broadcast", "reduce", "all-reduce", "all-gather", "reduce-scatter"})
+"""Collectives of which there are plans."""
 PS: Final = 1e-12
 MOST_BLOCKS: Final = 2**20
 """Of a plan: the format has room for more, which would tell no more parts apart."""
@@ -119,7 +121,7 @@ def of(
     """
     if len({graph.nodes[gpu].host for gpu in gpus}) > 1:
         message = "NVLinks and PCIe are used together within a machine, and these GPUs are in several"
-        raise InputError([Problem("links", None, "links", "hybrid", message, "GPUs of one machine, or links all")])
+        raise _refused(message, "GPUs of one machine, or links all")
 
     def part(links: question.Links) -> Part:
         asked = question.asked(graph, gpus, links)
@@ -131,6 +133,10 @@ def of(
     switch_s = len(gpus) * switch_ps * PS
     over_pcie = _balanced(nvlink, pcie, size, switch_s)
     return Hybrid(replace(nvlink, size=size - over_pcie), replace(pcie, size=over_pcie), switch_s)
+
+
+def _refused(message: str, accepted: str) -> InputError:
+    return InputError([Problem("trees", None, "links", "hybrid", message, accepted)])
 
 
 def _balanced(nvlink: Part, pcie: Part, size: int, switch_s: float) -> int:
@@ -175,21 +181,23 @@ def form(
 def written(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:
     """The plan of trees whose parts are known."""
     nvlink, pcie = hybrid.nvlink, hybrid.pcie
+    if nvlink.packed.collective not in ABLE:
+        kind = nvlink.packed.collective
+        raise _refused(f"plans of hybrid trees do not carry out {kind} yet", ", ".join(sorted(ABLE)))
     if not (nvlink.packed.trees or pcie.packed.trees):
         message = "neither NVLinks nor PCIe connect these GPUs, or there is only one"
-        raise InputError([Problem("links", None, "links", "hybrid", message, "GPUs that reach each other")])
+        raise _refused(message, "GPUs that reach each other")
     if pcie.size == 0:
         return plan.form(graph, nvlink.asked, nvlink.packed, nvlink.slices, name)
     if nvlink.size == 0:
-        return _over_pcie(plan.form(graph, pcie.asked, pcie.packed, pcie.slices, name))
-    trees = plan.form(graph, nvlink.asked, nvlink.packed, nvlink.slices, name)
-    tall = _blocks(plan.form(graph, pcie.asked, pcie.packed, 1, name))
-    factors = _factors(hybrid, _blocks(trees) // nvlink.slices, tall)
+        return over_pcie(plan.form(graph, pcie.asked, pcie.packed, pcie.slices, name))
+    each = [_blocks(plan.form(graph, part.asked, part.packed, 1, name)) for part in (nvlink, pcie)]
+    factors = _factors(hybrid, *each)
     if factors is None:
         return plan.form(graph, nvlink.asked, nvlink.packed, _all_slices(nvlink, hybrid.size), name)
     (slices, times), (slices_over_pcie, times_over_pcie) = factors
     first = plan.form(graph, nvlink.asked, nvlink.packed, slices, name)
-    second = _over_pcie(plan.form(graph, pcie.asked, pcie.packed, slices_over_pcie, name))
+    second = over_pcie(plan.form(graph, pcie.asked, pcie.packed, slices_over_pcie, name))
     return _side_by_side(first, times, second, times_over_pcie)
 
 
@@ -199,7 +207,7 @@ def in_one_slice(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:
     """
     if not hybrid.pcie.size:
         return plan.form(graph, hybrid.nvlink.asked, hybrid.nvlink.packed, 1, name)
-    over = _over_pcie(plan.form(graph, hybrid.pcie.asked, hybrid.pcie.packed, 1, name))
+    over = over_pcie(plan.form(graph, hybrid.pcie.asked, hybrid.pcie.packed, 1, name))
     if not hybrid.nvlink.size:
         return over
     trees = plan.form(graph, hybrid.nvlink.asked, hybrid.nvlink.packed, 1, name)
@@ -256,8 +264,8 @@ def _one_slice(ratio: float, nvlink: int, pcie: int, most: int) -> tuple[tuple[i
     return ((1, times), (1, 1)) if nvlink * times + pcie <= most else None
 
 
-def _over_pcie(form: dict[str, Any]) -> dict[str, Any]:
-    """The plan with all messages over PCIe."""
+def over_pcie(form: dict[str, Any]) -> dict[str, Any]:
+    """The plan of trees over PCIe, of which a step would take an NVLink if it did not name its way."""
     for step in _steps(form["programs"][0]["ranks"]):
         if "to" in step:
             step["way"] = {"over": PCIE}

@@ -196,7 +196,7 @@ class _Solved:
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
         overhead_s = (wish.overhead or self.latency) / PS_PER_S
-        if wish.links == HYBRID or self.spans:
+        if wish.links == HYBRID or (self.spans and kind in servers.ABLE):
             return self._of_parts(kind, root, chunk, wish, overhead_s)
         packed = self._packing(kind, root)
         trees = choice.of(packed, wish.objective, chunk, overhead_s=overhead_s).trees
@@ -207,7 +207,8 @@ class _Solved:
         slices = wish.slices or choice.slices(packed, trees, chunk, overhead_s)
         key = (kind, root, repr(trees), slices)
         if key not in self.forms:
-            self.forms[key] = plan.form(self.graph, self.asked, packed, slices, PACKED)
+            form = plan.form(self.graph, self.asked, packed, slices, PACKED)
+            self.forms[key] = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
         return self.forms[key]
 
     @property

@@ -9,7 +9,7 @@ from math import gcd
 from typing import Final, Literal, TypeAlias
 
 from syncline.fabric.allocation import NVLINK_CLASSES
-from syncline.fabric.graph import INFINIBAND, Graph
+from syncline.fabric.graph import C2C, INFINIBAND, Graph
 
 Links: TypeAlias = Literal["auto", "nvlink", "pcie", "all"]
 
@@ -57,12 +57,12 @@ def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
 
 def _kinds(graph: Graph, links: Links) -> frozenset[str]:
     """The classes of links that trees use. PCIe comes with what connects the sockets that it hangs off, and with no
-    network: trees over PCIe are those of one machine.
+    network: trees over PCIe are those of one machine. GPUs whose links to CPUs are of another kind have none.
     """
     if links == "nvlink":
         return NVLINK_CLASSES
     every = frozenset(graph.classes)
-    return every - NVLINK_CLASSES - {INFINIBAND} if links == "pcie" else every
+    return every - NVLINK_CLASSES - {INFINIBAND, C2C} if links == "pcie" else every
 
 
 def _nvlink_only(graph: Graph, gpus: Sequence[int]) -> bool:
