@@ -16,6 +16,7 @@ from syncline.chunking import MB, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
 from syncline.engine import PS_PER_S
 from syncline.reproduce import blink_theory
+from syncline.reproduce.blink_links import Links, hybrid_gain
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schema.load import Variant
@@ -126,6 +127,7 @@ METRICS: Final[dict[str, Callable[[Blink], Computed]]] = {
     "blink-dgx1v-mwu-trees": lambda _: blink_theory.multiplicative_trees(),
     "blink-fig14-theory": lambda _: blink_theory.speedups(),
     "blink-rings-dgx1p": lambda _: blink_theory.ring_rate(),
+    "blink-fig21-hybrid": lambda blink: hybrid_gain(Links(blink.runs)),
     "blink-fig7-depth": _depth,
     "blink-mimo-mca": _mimo_mca,
     "blink-fig11-chunking": _chunking,

@@ -216,6 +216,10 @@ _IN_SWITCHES: Final = "nothing is reduced or copied by switches"
 _SWITCHED: Final = "a dimension with switches, and in-switch or a composition over the dimensions"
 
 
+def _is_hybrid(e: Experiment) -> bool:
+    return programs.has_packed_trees(e) and e.collective.trees.links == "hybrid"
+
+
 def _dynamic(e: Experiment) -> bool:
     return e.shares
 
@@ -313,6 +317,8 @@ RULES: Final[tuple[Rule, ...]] = (
          TRAINING),
     Rule("endpoint.delay", lambda e: getattr(e.endpoint, "sharing", "") == "delayed", "streams share links fairly",
          "endpoint.sharing delayed"),
+    Rule("endpoint.peer_access_latency", lambda e: bool(e.collective.plan) or _is_hybrid(e),
+         "no plan names ways over PCIe", "collective.trees.links hybrid, or collective.plan with ways over PCIe"),
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
     Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory replaces it",
          "no endpoint.buses.memory, or workload.model with overlap, from whose compute it is taken"),
