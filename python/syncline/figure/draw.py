@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.figure.file import PIXELS_PER_INCH
 from syncline.figure.file import Figure as FigureSpec
 from syncline.figure.timeline import Track
-from syncline.figure.values import Shown, Value, called
+from syncline.figure.values import LEAST, MOST, Shown, Value, called
 from syncline.report import sweep
 
 if TYPE_CHECKING:
@@ -166,12 +166,17 @@ def _bars(axes: Axes, shown: Shown) -> None:
     xs, series, found = _groups(shown)
     width = BARS / len(series)
     part = shown.panel.parts[0]
+    ends = [LEAST + part, MOST + part] if shown.panel.spread else [part]
     published: list[tuple[float, float]] = []
     for j, name in enumerate(series):
         at = [i - BARS / 2 + width * (j + 0.5) for i in range(len(xs))]
-        values = [found.get((x, name, part)) for x in xs]
-        heights = [v.value if v else 0.0 for v in values]
-        axes.bar(at, heights, width * 0.92, color=COLOURS[j % len(COLOURS)], label=shown.series_text(name) or None)
+        values = [found.get((x, name, ends[-1])) for x in xs]
+        below = [_height(found, x, name, ends[0]) if len(ends) > 1 else 0.0 for x in xs]
+        heights = [v.value - low if v else 0.0 for v, low in zip(values, below, strict=True)]
+        colour = COLOURS[j % len(COLOURS)]
+        outline = {"edgecolor": colour, "linewidth": 1.2} if len(ends) > 1 else {}  # one row alone is a line
+        label = shown.series_text(name) or None
+        axes.bar(at, heights, width * 0.92, bottom=below, color=colour, label=label, **outline)
         published += [(a, v.published) for a, v in zip(at, values, strict=True) if v and v.published is not None]
     _mark(axes, published)
     _name_groups(axes, shown, xs)
