@@ -24,6 +24,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
+from syncline.schema.packed import PACKED, Trees
 from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
@@ -224,11 +225,17 @@ def _defaults(
         if isinstance(nested, Buses):
             yield from _of_buses(f"{section}.{name}", nested, given=is_given)
             continue
-        if name in ignored or is_given:
+        if name in ignored:
+            continue
+        if isinstance(nested, Trees):
+            yield from _defaults(f"{section}.{name}", nested, dumped[name], given=is_given, ignored=frozenset())
+        if is_given or isinstance(nested, Trees):
             continue
         shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
-            if name == "chunk" and value.chunk is None and value.chunks is None:
+            if name == "chunk" and value.algorithm == PACKED and value.chunk is None and value.chunks is None:
+                yield "collective.chunk = whole (default: packed-trees cuts it into slices)"
+            elif name == "chunk" and value.chunk is None and value.chunks is None:
                 yield f"collective.chunk = {DEFAULT_CHUNK // 1024}KiB (default)"
             continue
         if name in UNNAMED:

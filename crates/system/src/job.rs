@@ -320,6 +320,11 @@ impl Demand {
         self.collectives.iter().filter(move |c| c.0 == kind).map(|c| c.2)
     }
 
+    /// Bytes of all collectives of a kind from or to a root in an iteration.
+    pub fn sizes_from(&self, kind: Kind, root: Rank) -> impl Iterator<Item = u64> + '_ {
+        self.collectives.iter().filter(move |c| (c.0, c.1) == (kind, root)).map(|c| c.2)
+    }
+
     /// Bytes of the largest collective of a kind.
     pub fn largest(&self, kind: Kind) -> u64 {
         self.sizes(kind).max().unwrap_or(0)

@@ -67,6 +67,11 @@ class StreamsEndpoint(EndpointSection):
         return "network"
 
     @property
+    def slice_overhead(self) -> int:
+        """A wait and a copy."""
+        return self.event_overhead + self.copy_overhead
+
+    @property
     def is_random(self) -> bool:
         """Delays are drawn."""
         return self.sharing == "delayed"

@@ -36,7 +36,6 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     },
 }
 LATER = {
-    "algorithm": ("packed-trees",),
     "model": ("gpt3", "transformer-1t"),
 }
 """Values of the blueprint that this version knows of and cannot do."""

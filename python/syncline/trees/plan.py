@@ -195,7 +195,7 @@ def _common(weights: Sequence[Fraction]) -> Fraction:
 
 def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     """The trees, cut where they go on over the next of parallel links."""
-    rates = _parallel(graph, question)
+    rates = parallel_rates(graph, question)
     backward = packing.collective in TOWARDS_ROOT
     both = packing.collective == "all-reduce"
     filled: dict[tuple[int, int], Fraction] = {}
@@ -244,7 +244,7 @@ def _shape(packing: Packing, tree: Tree, ranks: int) -> tuple[dict[int, int], di
     return parent, children
 
 
-def _parallel(graph: Graph, question: Question) -> dict[tuple[int, int], int]:
+def parallel_rates(graph: Graph, question: Question) -> dict[tuple[int, int], int]:
     """Of ranks with several links to each other, the payload rate of one."""
     rank = {gpu: place for place, gpu in enumerate(question.gpus)}
     return {

@@ -41,7 +41,7 @@ def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
     need nothing else to reach each other's machine.
     """
     if links == "auto":
-        links = "nvlink" if _nvlink_only(graph) else "all"
+        links = "nvlink" if _nvlink_only(graph, gpus) else "all"
     kinds = NVLINK_CLASSES if links == "nvlink" else frozenset(graph.classes)
     nodes = (*gpus, *_forwarding(graph, kinds))
     number = {node: index for index, node in enumerate(nodes)}
@@ -55,10 +55,12 @@ def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
     return Question(tuple(gpus), nodes, arcs, unit, links, any(link.kind not in kinds for link in graph.links))
 
 
-def _nvlink_only(graph: Graph) -> bool:
-    """Whether the graph is one machine with NVLinks."""
-    hosts = {node.host for node in graph.nodes if node.kind == "npu"}
-    return len(hosts) == 1 and any(link.kind in NVLINK_CLASSES for link in graph.links)
+def _nvlink_only(graph: Graph, gpus: Sequence[int]) -> bool:
+    """Whether the GPUs are those of one machine with NVLinks."""
+    hosts = {graph.nodes[gpu].host for gpu in gpus}
+    return len(hosts) == 1 and any(
+        link.kind in NVLINK_CLASSES and graph.nodes[link.src].host in hosts for link in graph.links
+    )
 
 
 def _forwarding(graph: Graph, kinds: Collection[str]) -> list[int]:
