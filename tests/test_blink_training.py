@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, permutations
 
 import pytest
 
-from syncline import engine, studies
+from syncline import document, studies
+from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
 from syncline.reproduce import blink_theory, blink_training
-from syncline.reproduce.runs import Run, Runs
+from syncline.reproduce.runs import Runs
 from syncline.sweep.file import load
 from syncline.trees import packing, question
 
@@ -35,9 +36,9 @@ def _first_of_each(machine: str) -> list[tuple[int, ...]]:
 
 
 def _in_sweep(name: str) -> list[tuple[int, ...]]:
-    sweep = load(*studies.find(name, studies.SWEEP))
+    sweep = load(*studies.find_sweep(name))
     (axis,) = (axis for axis in sweep.axes if axis.paths == (("gpus",),))
-    return [_gpus(position[0].value) for position in axis.positions]
+    return [_gpus(str(document.plain(position[0]))) for position in axis.positions]
 
 
 @pytest.mark.parametrize(("sweep", "machine"), [("blink/fig5", "dgx1v"), ("blink/fig5-dgx1p", "dgx1p")])
@@ -48,19 +49,13 @@ def test_figure_5_has_every_kind_of_allocation_once(sweep: str, machine: str) ->
 def test_figure_18_has_each_speed_up_of_a_number_of_gpus_once() -> None:
     speedups: dict[tuple[int, Fraction], tuple[int, ...]] = {}
     for gpus in _first_of_each("dgx1v"):
-        asked = question.asked(blink_theory_graph("dgx1v"), gpus)
+        asked = question.asked(notation.parse("dgx1v").graph(), gpus)
         trees = packing.of(asked, "all-reduce").rate / asked.link_unit
         speedups.setdefault((len(gpus), trees / blink_theory.rings("dgx1v", gpus)), gpus)
     assert len(speedups) == 22
     expected = sorted(speedups.values(), key=lambda gpus: (len(gpus), gpus))
     assert [_gpus(text) for text in blink_training.ALLOCATIONS] == expected
     assert _in_sweep("blink/fig18") == expected
-
-
-def blink_theory_graph(machine: str):  # type: ignore[no-untyped-def]
-    from syncline.fabric import notation
-
-    return notation.parse(machine).graph()
 
 
 RATE: dict[str, float] = {"0,1,2,3": 4 * 23.5e9, "1,4,5,6": 6e9}
@@ -73,7 +68,7 @@ def _expected(layers: list[dict[str, int]], gpus: int, rate: float) -> float:
     reduced one after the other, each once back-propagation has come to its first layer.
     """
     buckets: list[list[int]] = [[]]
-    for place, layer in enumerate(layers):
+    for place in range(len(layers)):
         buckets[-1].append(place)
         held = sum(layers[i]["gradient_bytes"] for i in buckets[-1])
         if held >= (FIRST if len(buckets) == 1 else CAP):
@@ -93,12 +88,14 @@ def _expected(layers: list[dict[str, int]], gpus: int, rate: float) -> float:
 @pytest.mark.parametrize("model", blink_training.MODELS)
 @pytest.mark.parametrize("gpus", RATE)
 def test_exposed_communication_is_that_of_buckets_one_after_the_other(model: str, gpus: str) -> None:
-    result = Runs().result(blink_training.run(model, gpus, blink_training.NCCL))
-    layers = result.tables["layers"].to_pylist()
-    exposed = result.summary["exposed_ps"] / result.summary["iterations"] / 1e12
-    expected = _expected(layers, gpus.count(",") + 1, RATE[gpus])
-    assert exposed == pytest.approx(expected, rel=0.02, abs=20e-6)  # latencies
-    assert exposed > 0
+    run = blink_training.run(model, gpus, blink_training.NCCL)
+    first = Runs().result(replace(run, settings=(*run.settings, "training.iterations=1")))
+    expected = _expected(first.tables["layers"].to_pylist(), gpus.count(",") + 1, RATE[gpus])
+    exposed = first.summary["exposed_ps"] / 1e12
+    assert expected < exposed < 1.01 * expected + 20e-6  # latencies
+    # GPUs that are done early with an iteration begin the next one early, which hides some of it.
+    summary = Runs().result(run).summary
+    assert 0.85 * expected < summary["exposed_ps"] / summary["iterations"] / 1e12 <= exposed
 
 
 def test_gpus_that_do_not_take_part_change_nothing_and_carry_nothing() -> None:
@@ -106,9 +103,10 @@ def test_gpus_that_do_not_take_part_change_nothing_and_carry_nothing() -> None:
     part = runs.result(blink_training.run("AlexNet", "0,1,2", "NCCL"))
     whole = runs.result(blink_training.run("AlexNet", "0,1,2,3,4,5,6,7", "NCCL"))
     assert part.summary["compute_ps"] == whole.summary["compute_ps"]
-    busy = [row for row in part.tables["links"].to_pylist() if row["bytes"] > 0]
-    assert busy
-    assert {row[end] for row in busy for end in ("from", "to")} <= {"GPU 0", "GPU 1", "GPU 2"}
+    busy = {(row["node"], row["port"]) for row in part.tables["links"].to_pylist() if row["bytes"] > 0}
+    to = {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+    assert {(node, port.rstrip("0123456789")) for node, port in busy} == {(node, "NVLink to GPU ") for node in to}
+    assert {(node, int(port.rpartition(" ")[2])) for node, port in busy} == {(a, b) for a in to for b in to[a]}
 
 
 @pytest.mark.parametrize(("gpus", "communicates"), [("5", False), ("0,1", True), ("2,5", True)])

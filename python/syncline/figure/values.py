@@ -130,9 +130,7 @@ class _Reading:
         series_scale = _scale([], "")
         if panel.series is not None:
             series_scale = _scale([p.series for p in points], self._column(panel.series))
-        values = [
-            Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points
-        ]
+        values = [Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points]
         self._every_published_is_shown(values)
         lines = [p for p in panel.published if p.x is None]
         return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x))

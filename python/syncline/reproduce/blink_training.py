@@ -1,6 +1,6 @@
 """Training on allocations of a DGX-1V: section 5.4 and Fig. 18 of Blink (MLSys 2020).
 
-Readings, which were stated before anything was simulated:
+Readings, which were stated before these runs:
 
 allocations     those of three to eight GPUs that NVLinks connect. The paper takes, of each number of GPUs, "ones where
                 the speed-up of Blink over NCCL is unique"; that is the speed-up of Fig. 14 in theory here, of which
@@ -12,7 +12,7 @@ means           geometric means of the ratios of times, since reductions may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from statistics import geometric_mean
@@ -86,6 +86,11 @@ def fig18_runs() -> Iterator[Run]:
     return (run(*point) for point in product(MODELS, ALLOCATIONS, (NCCL, BLINK)))
 
 
+def systems() -> list[Run]:
+    """Both systems as the study has them, which is where their assumptions stand."""
+    return [Run(TRAINING, system) for system in (NCCL, BLINK)]
+
+
 def _seconds(runs: Runs, simulation: Run) -> tuple[float, float]:
     """Of an iteration, and of what it exposes."""
     summary = runs.result(simulation).summary
@@ -119,6 +124,10 @@ def fig18(runs: Runs) -> Computed:
         _of_model(model, [found for found in pairs if found.model == model]) for model in MODELS
     )
     return values, note
+
+
+RUNS: Final[Mapping[str, Callable[[], Iterator[Run]]]] = MappingProxyType({"blink-fig18-end-to-end": fig18_runs})
+"""The simulations that a claim needs."""
 
 
 def _of_model(model: str, pairs: list[Pair]) -> str:

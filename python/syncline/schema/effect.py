@@ -286,7 +286,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *(Rule(f"training.{name}", _has_gradients, "no model is trained data-parallel here, with gradients of its own",
            lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
       for name in ("bucket", "first_bucket", "barrier")),
-    *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced together after back-propagation",
+    *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced after back-propagation at once",
            "training.overlap true") for name in ("bucket", "first_bucket", "barrier")),
     Rule("training.first_bucket", lambda e: e.training.bucket is not None, "there are no buckets", "training.bucket"),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
