@@ -170,13 +170,6 @@ class _Solved:
     forms: dict[tuple[packing.Packing, int], dict[str, Any]]
     """Plans of trees in so many slices."""
 
-    @property
-    def latency(self) -> int:
-        """Picoseconds on the slowest link between two GPUs: slices that take less on the wire gain nothing."""
-        used = {self.asked.nodes[node] for arc in self.asked.arcs for node in arc[:2]}
-        links = [link for link in self.graph.links if link.src in used and link.dst in used]
-        return max(1, max((link.latency for link in links), default=0))
-
     def is_like(self, other: _Solved) -> bool:
         """Whether trees of the one are trees of the other."""
         one, two = self.asked, other.asked
@@ -186,7 +179,7 @@ class _Solved:
 
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
-        overhead_s = (wish.overhead or self.latency) / PS_PER_S
+        overhead_s = (wish.overhead or slowest(self.graph, self.asked)) / PS_PER_S
         goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
         where = root if kind in packing.ROOTED else None
         packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
@@ -198,6 +191,13 @@ class _Solved:
         if key not in self.forms:
             self.forms[key] = plan.form(self.graph, self.asked, packed, slices, PACKED)
         return self.forms[key]
+
+
+def slowest(graph: Graph, asked: question.Question) -> int:
+    """Picoseconds on the slowest link between two GPUs: slices that take less on the wire gain nothing."""
+    used = {asked.nodes[node] for arc in asked.arcs for node in arc[:2]}
+    links = [link for link in graph.links if link.src in used and link.dst in used]
+    return max(1, max((link.latency for link in links), default=0))
 
 
 def _listed(gpus: Sequence[int]) -> str:
