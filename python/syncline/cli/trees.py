@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from syncline.cli import options, packed_trees, single, topology, trees_compare, trees_options, trees_page
+from syncline.cli import options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -137,6 +137,7 @@ def trees(
     overhead_s, of_overhead = _overhead(overhead)
     problems += [*wrong, *of_overhead]
     from syncline import results
+    from syncline.cli import trees_compare
     from syncline.trees import choice, packing, question
     from syncline.trees import document as documents
 
@@ -398,6 +399,8 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         to_root = f"; to the root{back}" if back else ""
         print(f"  {kind}root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}{to_root}")
     if "comparison" in document:
+        from syncline.cli import trees_compare
+
         trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
