@@ -122,6 +122,9 @@ OTHER: Final[dict[str, Any]] = {
     "training.strategy": "hybrid",
     "training.iterations": 3,
     "training.overlap": False,
+    "training.bucket": "3MB",
+    "training.first_bucket": "7MB",
+    "training.barrier": True,
     "training.tail": "drain",
     "training.update": False,
     "training.background_embedding": True,
@@ -177,6 +180,7 @@ OTHER: Final[dict[str, Any]] = {
     "endpoint.event_overhead": "3us",
     "endpoint.reduce_rate": "3GB/s",
     "endpoint.start_latency": "3us",
+    "endpoint.peer_access_latency": "3us",
     "endpoint.sharing": "delayed",
     "endpoint.delay": 7.0,
 }
@@ -203,6 +207,8 @@ MORE: Final = (
     "npu: {compute: {kind: systolic}}\n",
     "name: a\ntopology: dgx-h100\nworkload: {model: resnet18, batch: 4, element: 2B}\nnetwork: analytical\n"
     "collective: {chunk: 4MiB}\n",
+    "name: a\ntopology: Ring(4, rate=10GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
+    "training: {bucket: 5MB}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: dlrm, batch: 512}\nnetwork: analytical\n"
     "training: {background_embedding: true}\ncollective: {chunk: 16MiB}\n",
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: analytical\n"
@@ -229,8 +235,11 @@ MORE: Final = (
     "endpoint: {kind: streams, sharing: delayed}\ncollective: {algorithm: double-binary-tree, slices: 4}\n",
     "name: a\ntopology: LeafSpine(leaves=2, hosts=4, spines=2)\nworkload: {collective: all-to-all, size: 1MB}\n"
     "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
+    "name: a\ntopology: dgx1v\ngroups: 0,3\nworkload: {collective: broadcast, size: 3MB}\nnetwork: flow\n"
+    "endpoint: {kind: streams}\ncollective: {plan: ways.json}\n",
 )
 """Experiments in which fields act that need another one."""
+WAYS_OVER_PCIE: Final = Path(__file__).parents[1] / "examples" / "plans" / "dgx1-ways.json"
 
 
 def base(workload: str, endpoint: str, backend: str, fabric: tuple[str, str]) -> str:
@@ -276,6 +285,7 @@ def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
 def workload_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workload.txt").write_text(TEXT)
     (tmp_path / "ring8.json").write_text(plan.dumps(ring.all_reduce(8)))
+    (tmp_path / "ways.json").write_text(WAYS_OVER_PCIE.read_text())
     (tmp_path / "other.json").write_text(plan.dumps({**ring.all_reduce(8), "name": "other"}))
     monkeypatch.chdir(tmp_path)
 

@@ -89,7 +89,7 @@ def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
         (("--gpus", "0-8"), "there is no GPU 8"),
         (("--collective", "all-to-all"), "--collective: this is no known collective"),
         (("--objective", "speed"), "time, trees, depth"),
-        (("--links", "pcie"), "auto, nvlink, all"),
+        (("--links", "pci"), "auto, nvlink, pcie, all, hybrid"),
         (("--size", "64"), "the unit is missing"),
         (("--size", "0B"), "more than zero"),
         (("--threshold", "5%"), "--objective trees"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from syncline.cli import options, packed_trees, single, topology, trees_options, trees_page
+from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -57,8 +57,12 @@ def trees(
     ] = None,
     links: Annotated[
         str,
-        typer.Option(metavar="LINKS", help="nvlink, or all; auto: nvlink within a machine, all in a cluster."),
+        typer.Option(
+            metavar="LINKS",
+            help="nvlink, pcie, all, or hybrid: trees over both; auto: nvlink within a machine, all in a cluster.",
+        ),
     ] = "auto",
+    switch_latency: hybrid_trees.SwitchLatency = None,
     threshold: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%."),
@@ -102,6 +106,7 @@ def trees(
       syncline trees --machine dgx1v --gpus 0,1,3,4,5 --collective scatter --root auto
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
+      syncline trees --machine dgx1v --links hybrid --switch-latency 100us --size 500MB
       syncline trees --machine dgx1v --gpus 1,4,5,6 --compare --endpoint streams --html trees.html
       syncline trees --machine dgx1v --sweep allocations --sizes 3-8 -o all.parquet --svg all.svg
 
@@ -132,6 +137,16 @@ def trees(
     chosen_gpus = topology.allocated(graph, gpus)
     kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
     problems += given.problems()
+    both = hybrid_trees.Given(
+        links,
+        switch_latency,
+        alone=(
+            *(("--objective", objective != "time"), ("--svg", svg), ("--html", html), ("--compare", compare)),
+            ("--root", root == "auto"),
+        ),
+        sweep=sweep,
+    )
+    problems += both.problems()
     problems += _format_problems(format_, output if sweep is None else None, json)
     place, wrong = _root(root, chosen_gpus, kind)
     overhead_s, of_overhead = _overhead(overhead)
@@ -144,6 +159,14 @@ def trees(
     problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
+    if links == hybrid_trees.NAME:
+        assumed_s = choice.OVERHEAD_S if overhead_s is None else overhead_s
+        parts = both.trees(graph, chosen_gpus, kind, place if isinstance(place, int) else 0, bytes_, assumed_s)
+        if format_ == JSON:
+            return hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
+        form, of = hybrid_trees.plan(graph, parts, gpus, format_), parts.nvlink
+        where = _Where(kind, size, machine, topology_file, gpus, of.asked, of.packed, assumed_s)
+        return _write(where.written(form, format_), format_, output)
     asked = question.asked(graph, chosen_gpus, over)
     case = trees_compare.Case(
         kind=kind,
@@ -216,7 +239,7 @@ def _checked(collective: str, objective: str, links: str, size: str, threshold: 
     for flag, value, accepted in (
         ("--collective", collective, tuple(packing.TASKS)),
         ("--objective", objective, choice.OBJECTIVES),
-        ("--links", links, question.LINKS),
+        ("--links", links, (*question.LINKS, hybrid_trees.NAME)),
     ):
         if value not in accepted:
             problems += command_line(flag, value, f"this is no known {flag[2:]}", ", ".join(accepted)).problems
@@ -303,8 +326,7 @@ class _Where:
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
         from syncline.errors import command_line
-        from syncline.schedules import plan_form
-        from syncline.trees import choice, plan
+        from syncline.trees import choice, hybrid, plan
 
         packed = self.packed
         if not packed.trees and not packed.stages:
@@ -316,6 +338,13 @@ class _Where:
         slices = choice.slices(packed, packed.trees, size, self.overhead_s) if format_ == PLAN else 1
         name = f"{packed.collective} trees of {graph.name}"
         form = plan.form(graph, self.asked, packed, slices, name)
+        form = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
+        return self.written(form, format_)
+
+    def written(self, form: dict[str, Any], format_: str) -> str:
+        """A plan as a file."""
+        from syncline.schedules import plan_form
+
         return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
 
     def _schedule(self, form: dict[str, Any], format_: str) -> str:

@@ -15,9 +15,10 @@ PLANNED: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "re
 class Trees(Section):
     """Which trees are packed."""
 
-    links: Literal["auto", "nvlink", "all"] = "auto"
-    """The links that trees use: NVLinks with their switches (`nvlink`), or all; `auto`: NVLinks within a machine that
-    has some, all in a cluster."""
+    links: Literal["auto", "nvlink", "pcie", "all", "hybrid"] = "auto"
+    """The links that trees use: NVLinks with their switches (`nvlink`), PCIe and what joins sockets, all, or NVLinks
+    and PCIe at the same time, with trees of their own (`hybrid`); `auto`: NVLinks within a machine that has some, all
+    in a cluster, where servers reduce and broadcast on their own and exchange in between."""
     objective: Literal["time", "trees", "depth"] = "time"
     """Of trees with the best rate, those that are predicted to be the fastest for the size, the fewest, or the
     shallowest."""

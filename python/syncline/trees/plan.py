@@ -37,6 +37,8 @@ MOST_BLOCKS: Final = 1 << 24
 """Of a plan."""
 FINEST: Final = 1 << 13
 """Blocks of a slice, as far as weights leave a choice: of finer weights, trees get what is nearest."""
+OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
+"""What plans call these."""
 
 Step = dict[str, Any]
 

@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Wired
 from syncline.schema.packed import PACKED
-from syncline.trees import choice, packing, plan, question
+from syncline.trees import choice, hybrid, packing, plan, question, servers
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -30,7 +30,10 @@ MOST_TRIED: Final = 64
 """GPUs of a group of which trees take about a second: with more they are not tried beside other algorithms."""
 PS_PER_S: Final = 10**12
 
+HYBRID: Final = "hybrid"
+
 Ask = Callable[[str], str]
+_Links: TypeAlias = question.Links | Literal["hybrid"]
 
 
 class TreesError(InputError):
@@ -82,7 +85,9 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> di
             section = families[number]["collectives"] if families else specified["collectives"]
         trees = None if section is None else wanted[id(section)]
         if section is not None and trees is not None:
-            wish = _Wish(**trees, overhead=experiment.endpoint.slice_overhead)
+            endpoint = experiment.endpoint
+            peer_access = getattr(endpoint, "peer_access_latency", 0)
+            wish = _Wish(**trees, overhead=endpoint.slice_overhead, peer_access=peer_access)
             section.setdefault("plans", []).extend(_plans(topology, part, section, wish))
     return specified
 
@@ -92,11 +97,13 @@ class _Wish:
     """What is said of the trees of a section."""
 
     kinds: tuple[str, ...]
-    links: question.Links
+    links: _Links
     objective: choice.Objective
     slices: int | None
     overhead: int | None
     """Picoseconds that a slice costs beside its bytes, if the endpoint says so."""
+    peer_access: int
+    """Picoseconds that switching peer access costs for each GPU."""
 
 
 def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
@@ -167,8 +174,10 @@ class _Solved:
 
     graph: Graph
     asked: question.Question
-    forms: dict[tuple[packing.Packing, int], dict[str, Any]]
-    """Plans of trees in so many slices."""
+    auto: bool
+    """Whether nothing is said of which links trees use."""
+    forms: dict[Any, dict[str, Any]]
+    """Plans by trees and number of slices, or by what parts are made for."""
 
     def is_like(self, other: _Solved) -> bool:
         """Whether trees of the one are trees of the other."""
@@ -180,6 +189,8 @@ class _Solved:
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
         overhead_s = (wish.overhead or slowest(self.graph, self.asked)) / PS_PER_S
+        if wish.links == HYBRID or (self.spans and kind in servers.ABLE):
+            return self._of_parts(kind, root, chunk, wish, overhead_s)
         goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
         where = root if kind in packing.ROOTED else None
         packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
@@ -189,7 +200,39 @@ class _Solved:
         slices = wish.slices or choice.slices(packed, packed.trees, chunk, overhead_s)
         key = (packed, slices)
         if key not in self.forms:
-            self.forms[key] = plan.form(self.graph, self.asked, packed, slices, PACKED)
+            form = plan.form(self.graph, self.asked, packed, slices, PACKED)
+            self.forms[key] = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
+        return self.forms[key]
+
+    @property
+    def spans(self) -> bool:
+        """Whether GPUs are in several servers, each of which has trees of its own."""
+        return self.auto and len(servers.groups(self.graph, self.asked.gpus)) > 1
+
+    def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish, overhead_s: float) -> dict[str, Any]:
+        """The plan of trees over NVLinks and others over PCIe, or of servers with trees of their own."""
+        key = (kind, root, f"{chunk} {wish.peer_access} {overhead_s}", wish.slices or 0)
+        if key not in self.forms:
+            where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
+            try:
+                if wish.links == HYBRID:
+                    self.forms[key] = hybrid.form(
+                        *where,  # type: ignore[arg-type]  # by the rules
+                        switch_ps=wish.peer_access,
+                        overhead_s=overhead_s,
+                        slices=wish.slices,
+                        name=PACKED,
+                    )
+                else:
+                    self.forms[key] = servers.form(
+                        *where,  # type: ignore[arg-type]  # by the rules
+                        overhead_s=overhead_s,
+                        slices=wish.slices,
+                        name=PACKED,
+                    )
+            except InputError as error:
+                (problem,) = error.problems
+                raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
         return self.forms[key]
 
 
@@ -206,7 +249,7 @@ def _listed(gpus: Sequence[int]) -> str:
     return allocation.canonical(gpus)
 
 
-def _solved(topology: Wired, members: tuple[int, ...], links: question.Links) -> _Solved:
+def _solved(topology: Wired, members: tuple[int, ...], links: _Links) -> _Solved:
     return _of_network(_Network(topology), members, links)
 
 
@@ -228,9 +271,10 @@ class _Network:
 
 
 @lru_cache(KEPT)
-def _of_network(network: _Network, members: tuple[int, ...], links: question.Links) -> _Solved:
+def _of_network(network: _Network, members: tuple[int, ...], links: _Links) -> _Solved:
     if len(members) > question.MOST_GPUS:
         message = f"trees of {len(members)} GPUs take too long in this version"
         raise TreesError(("collective", "algorithm"), message, f"groups of up to {question.MOST_GPUS} GPUs")
     graph = network.topology.graph
-    return _Solved(graph, question.asked(graph, members, links), {})
+    asked = question.asked(graph, members, "all" if links == HYBRID else links)
+    return _Solved(graph, asked, links == "auto", {})

@@ -9,11 +9,11 @@ from math import gcd
 from typing import Final, Literal, TypeAlias
 
 from syncline.fabric.allocation import NVLINK_CLASSES
-from syncline.fabric.graph import Graph
+from syncline.fabric.graph import C2C, INFINIBAND, Graph
 
-Links: TypeAlias = Literal["auto", "nvlink", "all"]
+Links: TypeAlias = Literal["auto", "nvlink", "pcie", "all"]
 
-LINKS: Final[tuple[Links, ...]] = ("auto", "nvlink", "all")
+LINKS: Final[tuple[Links, ...]] = ("auto", "nvlink", "pcie", "all")
 MOST_GPUS: Final = 256
 """Of more GPUs, trees take longer than anyone waits: those of 256 take up to some minutes."""
 
@@ -42,7 +42,7 @@ def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
     """
     if links == "auto":
         links = "nvlink" if _nvlink_only(graph, gpus) else "all"
-    kinds = NVLINK_CLASSES if links == "nvlink" else frozenset(graph.classes)
+    kinds = _kinds(graph, links)
     nodes = (*gpus, *_forwarding(graph, kinds))
     number = {node: index for index, node in enumerate(nodes)}
     capacity: dict[tuple[int, int], int] = {}
@@ -53,6 +53,16 @@ def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
     arcs = tuple((src, dst, rate) for (src, dst), rate in sorted(capacity.items()))
     unit = graph.link_unit or reduce(gcd, (rate for _, _, rate in arcs), 0) or 1
     return Question(tuple(gpus), nodes, arcs, unit, links, any(link.kind not in kinds for link in graph.links))
+
+
+def _kinds(graph: Graph, links: Links) -> frozenset[str]:
+    """The classes of links that trees use. PCIe comes with what connects the sockets that it hangs off, and with no
+    network: trees over PCIe are those of one machine. GPUs whose links to CPUs are of another kind have none.
+    """
+    if links == "nvlink":
+        return NVLINK_CLASSES
+    every = frozenset(graph.classes)
+    return every - NVLINK_CLASSES - {INFINIBAND, C2C} if links == "pcie" else every
 
 
 def _nvlink_only(graph: Graph, gpus: Sequence[int]) -> bool:
