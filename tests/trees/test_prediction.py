@@ -40,7 +40,7 @@ def _error(kind: str, machine: str, gpus: str, size: str, folder: Path, command:
     ("machine", "gpus"), [("dgx1v", "0-7"), ("dgx1v", "1,4,5,6"), ("dgx1p", "0-4"), ("dgx2", "0-7")]
 )
 @pytest.mark.parametrize(
-    ("kind", "within"), [("broadcast", 0.05), ("reduce", 0.1), ("scatter", 0.05), ("gather", 0.05), ("all-reduce", 0.1)]
+    ("kind", "within"), [("broadcast", 0.05), ("reduce", 0.1), ("scatter", 0.1), ("gather", 0.1), ("all-reduce", 0.1)]
 )
 def test_times_of_streams(
     kind: str, within: float, machine: str, gpus: str, tmp_path: Path, syncline_command: Command
@@ -53,7 +53,8 @@ def test_a_chain_takes_the_time_of_its_closed_form() -> None:
     asked = question.asked(notation.parse("dgx1p").graph(), (1, 5, 6))
     packed = packing.of(asked, "broadcast")
     (tree,) = packed.trees
-    assert (tree.depth(packed.arcs), packed.rate) == (2, asked.link_unit)
+    assert tree.depth(packed.arcs) == 2
+    assert packed.rate == asked.link_unit
     for size, overhead in ((10**6, 1e-6), (10**8, 5e-6), (10**9, 1e-3)):
         times = {k: (k + 1) * (size / (k * asked.link_unit) + overhead) for k in range(1, 300)}
         assert choice.seconds(packed, packed.trees, size, overhead) == pytest.approx(min(times.values()))
