@@ -35,6 +35,8 @@ NAMES: Final = {ours: name for name, ours in KINDS.items()}
 SPLIT_AMONG_RANKS: Final = frozenset({"all-gather", "reduce-scatter"})
 MOST_BLOCKS: Final = 1 << 24
 """Of a plan."""
+MOST_CELLS: Final = 3 << 24
+"""Blocks of all ranks together, with which the verifier has room for steps, too."""
 FINEST: Final = 1 << 13
 """Blocks of a slice, as far as weights leave a choice: of finer weights, trees get what is nearest."""
 
@@ -112,7 +114,7 @@ def form(graph: Graph, question: Question, packing: Packing, slices: int, name: 
     stages = [_Stage.of(graph, question, stage) for stage in packing.stages or (packing,)]
     # Blocks are so small that those of every stage are some of them.
     each = math.lcm(*(stage.blocks for stage in stages))
-    slices = max(1, min(slices, MOST_BLOCKS // each))
+    slices = max(1, min(slices, MOST_BLOCKS // each, MOST_CELLS // (each * ranks)))
     blocks = each * slices
     threads = _Ranks([[] for _ in range(ranks)], slices)
     before: list[list[int]] = [[] for _ in range(ranks)]
