@@ -181,6 +181,7 @@ def _bars(axes: Axes, shown: Shown) -> None:
         if len(ends) > 1:  # the least of one row alone is the most: a line
             for bar in bars:
                 bar.set(edgecolor=colour, linewidth=1.2)
+            axes.set_ylim(bottom=0)
         published += [(a, v.published) for a, v in zip(at, values, strict=True) if v and v.published is not None]
     _mark(axes, published)
     _name_groups(axes, shown, xs)

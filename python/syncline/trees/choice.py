@@ -1,25 +1,17 @@
 """Which trees to take, and from which root: few trees, shallow ones, or those that are predicted to be fastest.
 
-Data goes along a tree in slices, one behind the other: with `k` of them, a tree of depth `d` takes the time of `k + d
-- 1` slices (Blink, section 4.2.1 and Fig. 11). A slice takes the time of its bytes and an overhead `a`. All trees end
-at the same time when each has bytes in proportion to its weight, so that
-
-    T = (k + d - 1) (S / (k W) + a)
-
-where `S` is the size, `W` the rate of all trees and `d` the largest depth, up and down in an all-reduce. The best
-number of slices is `sqrt((d - 1) S / (W a))`, with which `T = S/W + (d - 1) a + 2 sqrt((d - 1) a S/W)`. So deep trees
+Data goes along a tree in slices, one behind the other. How long that takes is predicted in `prediction`. So deep trees
 cost time when the size is small.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from syncline.trees import fewest, roots
+from syncline.trees import fewest, prediction, roots
 from syncline.trees import packing as packed_trees
 from syncline.trees.packing import ROOTED, TASKS, Collective, Packing, Tree
 from syncline.trees.question import Question
@@ -30,8 +22,6 @@ OBJECTIVES: Final[tuple[Objective, ...]] = ("time", "trees", "depth")
 OVERHEAD_S: Final = 5e-6
 """What a slice takes beside its bytes: the commands that copy it and say that it is there (section 4.2.1 counts at
 least three); an assumption, for the choice of trees only, where none is given."""
-MOST_SLICES: Final = 4096
-"""More of them gain nothing, and have more blocks than a plan can number."""
 STAGES: Final[tuple[Collective, Collective]] = ("reduce", "broadcast")
 KEPT: Final = 16
 """Packings and their trees that are kept."""
@@ -51,40 +41,18 @@ class Chosen:
     """No choice of the same rate has fewer trees; None where that was not found out."""
 
 
-def hops(packing: Packing, trees: Sequence[Tree]) -> int:
-    """The most arcs that a slice passes: up and down again in an all-reduce."""
-    if packing.collective == "all-reduce":
-        return max(tree.hops(packing.arcs) for tree in trees)
-    return max(tree.depth(packing.arcs) for tree in trees)
-
-
 def seconds(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float = OVERHEAD_S) -> float:
     """The predicted time of so many bytes, with an overhead for each slice."""
-    if packing.stages:
-        count = slices(packing, trees, size, overhead_s)
-        return sum(_seconds(stage, stage.trees, size, overhead_s, count) for stage in packing.stages)
-    return _seconds(packing, trees, size, overhead_s, slices(packing, trees, size, overhead_s))
+    return prediction.of(_stages(packing, trees), size, overhead_s).seconds
 
 
 def slices(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float = OVERHEAD_S) -> int:
     """The number of slices with which trees take that time."""
-    if packing.stages:
-        # Each stage has the same number, so that blocks are not cut finer than slices.
-        return max(slices(stage, stage.trees, size, overhead_s) for stage in packing.stages)
-    further = hops(packing, trees) - 1
-    most = _carried(packing, trees, size)
-    if overhead_s <= 0:
-        return MOST_SLICES if further else 1
-    return min(MOST_SLICES, max(1, round(math.sqrt(further * most / overhead_s))))
+    return prediction.of(_stages(packing, trees), size, overhead_s).slices
 
 
-def _carried(packing: Packing, trees: Sequence[Tree], size: int) -> float:
-    """The time of the bytes alone."""
-    return size / float(replace(packing, trees=tuple(trees)).rate)
-
-
-def _seconds(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float, count: int) -> float:
-    return (count + hops(packing, trees) - 1) * (_carried(packing, trees, size) / count + overhead_s)
+def _stages(packing: Packing, trees: Sequence[Tree]) -> tuple[Packing, ...]:
+    return packing.stages or (replace(packing, trees=tuple(trees)),)
 
 
 def of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
@@ -49,6 +49,8 @@ class Arc:
     """Bytes per second."""
     via: tuple[int, ...] = ()
     """The switches on the way, as nodes of the question."""
+    link: Fraction | None = None
+    """Of parallel links that messages take one by one, the rate of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,8 @@ def _of(question: Question, collective: Collective, root: int) -> Packing:
     answer = ask(question, task, backward=collective in TOWARDS_ROOT)
     unit = Fraction(answer["unit"], answer["factor"])
     best = answer["best"]
+    backward = collective in TOWARDS_ROOT
+    single = {(dst, src) if backward else (src, dst): Fraction(rate) for src, dst, rate in question.single}
     packed = Packing(
         collective,
         tuple(map(tuple, answer["components"])),
@@ -194,11 +198,24 @@ def _of(question: Question, collective: Collective, root: int) -> Packing:
         else Bound(
             Fraction(best["rate"]["num"], best["rate"]["den"]), tuple(map(tuple, best["sets"])), best["capacity"]
         ),
-        tuple(Arc(src, dst, capacity * unit, tuple(via)) for src, dst, capacity, via in answer["arcs"]),
+        tuple(
+            Arc(src, dst, capacity * unit, tuple(via), None if via else single.get((src, dst)))
+            for src, dst, capacity, via in answer["arcs"]
+        ),
         tuple(answer["opposite"]),
         tuple(Tree(tree["root"], tree["weight"] * unit, tuple(tree["arcs"])) for tree in answer["trees"]),
     )
+    if collective in IN_PARTS:
+        return _with_capacities(question, packed)
     return unequal.improved(question, packed) if collective == "all-reduce" else packed
+
+
+def _with_capacities(question: Question, packed: Packing) -> Packing:
+    """The paths of a scatter or gather, on arcs that have all of a link between GPUs, not only what paths take."""
+    backward = packed.collective in TOWARDS_ROOT
+    rates = {(dst, src) if backward else (src, dst): Fraction(rate) for src, dst, rate in question.arcs}
+    arcs = (arc if arc.via else replace(arc, capacity=rates[arc.src, arc.dst]) for arc in packed.arcs)
+    return replace(packed, arcs=tuple(arcs))
 
 
 def rates(question: Question, collective: Collective) -> tuple[Fraction, ...]:

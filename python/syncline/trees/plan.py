@@ -1,9 +1,9 @@
 """Trees as the steps of a plan (version 2 of `syncline-plan`, docs/schedules.md).
 
 Every tree has a part of the vector, in proportion to its weight, and sends it in slices, one behind the other. As in
-Blink (section 4.1), a rank has a stream, here a thread, for each tree and child: one that receives from the parent
-and sends on to the first child, and one for each further child that waits for it. Where a tree is used both ways, a
-rank adds what its children send, in their order, and sends the sum on; the trees to a root and from it may differ.
+Blink (section 4.1), a rank has a stream, here a thread, for each tree and child. It waits for the one that receives
+from the parent, which sends on itself if there is one child only. Where a tree is used both ways, a rank adds what
+its children send, in their order, and sends the sum on; the trees to a root and from it may differ.
 Where an all-reduce is a reduce and then a broadcast, the root begins to send when it has all sums. In a scatter or a
 gather, each rank's own part goes along paths.
 
@@ -35,6 +35,8 @@ NAMES: Final = {ours: name for name, ours in KINDS.items()}
 SPLIT_AMONG_RANKS: Final = frozenset({"all-gather", "reduce-scatter"})
 MOST_BLOCKS: Final = 1 << 24
 """Of a plan."""
+MOST_CELLS: Final = 3 << 24
+"""Blocks of all ranks together, with which the verifier has room for steps, too."""
 FINEST: Final = 1 << 13
 """Blocks of a slice, as far as weights leave a choice: of finer weights, trees get what is nearest."""
 OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
@@ -114,7 +116,7 @@ def form(graph: Graph, question: Question, packing: Packing, slices: int, name: 
     stages = [_Stage.of(graph, question, stage) for stage in packing.stages or (packing,)]
     # Blocks are so small that those of every stage are some of them.
     each = math.lcm(*(stage.blocks for stage in stages))
-    slices = max(1, min(slices, MOST_BLOCKS // each))
+    slices = max(1, min(slices, MOST_BLOCKS // each, MOST_CELLS // (each * ranks)))
     blocks = each * slices
     threads = _Ranks([[] for _ in range(ranks)], slices)
     before: list[list[int]] = [[] for _ in range(ranks)]
@@ -257,7 +259,7 @@ class _Part:
             on = {"to": parent, "into": [self._thread("up", parent), siblings.index(rank)]}
             on |= self._way(piece.up, rank, parent)
             into_step = len(siblings)
-        elif turn:
+        elif turn and len(piece.children[rank]) == 1:
             child = piece.children[rank][0]
             on = {"to": child, "into": [self._thread("down", child), 0], **self._way(piece.down, rank, child)}
             into_step = 1
@@ -269,28 +271,33 @@ class _Part:
         steps.append(self._step(last, into_step, **{"from": children[-1]}, **on))
 
     def send_down(self, rank: int, *, turned: bool, before: Sequence[int]) -> None:
-        """Receives from the parent and sends to every child; the root after other threads of it, where it says so."""
+        """Receives from the parent and sends to every child; the root after other threads of it, where it says so.
+
+        A single child has what comes sent on by the thread that receives it. Of several, each has a thread of its own:
+        none waits until the data has left for another one.
+        """
         piece, threads = self.piece, self.threads
         children = piece.children[rank]
         at_root = rank == piece.root
         own = self._thread("up" if at_root and turned else "down", rank)
+        starts = at_root and not turned
         # The root has added all that it receives once it has done so for its last child upwards.
         adding = len(piece.to_root[1][rank]) if at_root else 1
-        after = [own, adding - 1]
+        if not at_root and len(children) != 1:
+            threads.threads[rank][own].append(self._step("r", **{"from": piece.parent[rank]}))
         for place, child in enumerate(children):
             on = {"to": child, "into": [self._thread("down", child), 0], **self._way(piece.down, rank, child)}
-            if place > 0:
-                waits = {} if at_root and not turned else {"after": after}
-                threads.threads[rank].append([self._step("s", 1, adding if waits else 0, **on, **waits)])
+            if starts and place == 0:
+                threads.threads[rank][own].append(self._step("s", 1, **on))
+            elif starts:
+                threads.threads[rank].append([self._step("s", 1, **on)])
+            elif len(children) > 1:
+                threads.threads[rank].append([self._step("s", 1, adding, **on, after=[own, adding - 1])])
             elif not at_root:
                 received = self._step("rcs", 1, **{"from": piece.parent[rank]}, **on)
                 threads.threads[rank][own].append(received)
-            elif not turned:
-                threads.threads[rank][own].append(self._step("s", 1, **on))
-            if before and (place > 0 or not turned):
+            if before and starts:
                 threads.wait(rank, len(threads.threads[rank]) - 1 if place > 0 else own, before)
-        if not children and not at_root:
-            threads.threads[rank][own].append(self._step("r", **{"from": piece.parent[rank]}))
 
     def pass_on(self, *, towards_root: bool) -> None:
         """Sends from one end of a path to the other.

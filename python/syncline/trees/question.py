@@ -9,7 +9,7 @@ from math import gcd
 from typing import Final, Literal, TypeAlias
 
 from syncline.fabric.allocation import NVLINK_CLASSES
-from syncline.fabric.graph import C2C, INFINIBAND, Graph
+from syncline.fabric.graph import BUNDLED, C2C, INFINIBAND, Graph
 
 Links: TypeAlias = Literal["auto", "nvlink", "pcie", "all"]
 
@@ -34,6 +34,8 @@ class Question:
     """Which links trees may use."""
     others: bool
     """Whether there are other links."""
+    single: tuple[tuple[int, int, int], ...] = ()
+    """From, to, payload bytes per second of one link, where GPUs have several that messages take one by one."""
 
 
 def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
@@ -52,7 +54,13 @@ def asked(graph: Graph, gpus: Sequence[int], links: Links = "auto") -> Question:
             capacity[pair] = capacity.get(pair, 0) + link.total_rate
     arcs = tuple((src, dst, rate) for (src, dst), rate in sorted(capacity.items()))
     unit = graph.link_unit or reduce(gcd, (rate for _, _, rate in arcs), 0) or 1
-    return Question(tuple(gpus), nodes, arcs, unit, links, any(link.kind not in kinds for link in graph.links))
+    others = any(link.kind not in kinds for link in graph.links)
+    apart = (
+        (number[link.src], number[link.dst], link.payload_rate)
+        for link in graph.links
+        if link.count > 1 and link.kind in kinds - BUNDLED and link.src in gpus and link.dst in gpus
+    )
+    return Question(tuple(gpus), nodes, arcs, unit, links, others, tuple(sorted(apart)))
 
 
 def _kinds(graph: Graph, links: Links) -> frozenset[str]:
