@@ -178,6 +178,8 @@ OTHER: Final[dict[str, Any]] = {
     "endpoint.reduce_rate": "3GB/s",
     "endpoint.start_latency": "3us",
     "endpoint.peer_access_latency": "3us",
+    "collective.trees.links": "pcie",
+    "collective.trees.objective": "trees",
     "endpoint.sharing": "delayed",
     "endpoint.delay": 7.0,
 }
@@ -232,6 +234,8 @@ MORE: Final = (
     "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
     "name: a\ntopology: dgx1v\ngroups: 0,3\nworkload: {collective: broadcast, size: 3MB}\nnetwork: flow\n"
     "endpoint: {kind: streams}\ncollective: {plan: ways.json}\n",
+    "name: a\ntopology: dgx1v\nworkload: {collective: broadcast, size: 300MB}\nnetwork: flow\n"
+    "endpoint: {kind: streams}\ncollective: {algorithm: packed-trees}\n",
 )
 """Experiments in which fields act that need another one."""
 WAYS_OVER_PCIE: Final = Path(__file__).parents[1] / "examples" / "plans" / "dgx1-ways.json"
