@@ -122,6 +122,9 @@ OTHER: Final[dict[str, Any]] = {
     "training.strategy": "hybrid",
     "training.iterations": 3,
     "training.overlap": False,
+    "training.bucket": "3MB",
+    "training.first_bucket": "7MB",
+    "training.barrier": True,
     "training.tail": "drain",
     "training.update": False,
     "training.background_embedding": True,
@@ -206,6 +209,8 @@ MORE: Final = (
     "npu: {compute: {kind: systolic}}\n",
     "name: a\ntopology: dgx-h100\nworkload: {model: resnet18, batch: 4, element: 2B}\nnetwork: analytical\n"
     "collective: {chunk: 4MiB}\n",
+    "name: a\ntopology: Ring(4, rate=10GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
+    "training: {bucket: 5MB}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: dlrm, batch: 512}\nnetwork: analytical\n"
     "training: {background_embedding: true}\ncollective: {chunk: 16MiB}\n",
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: analytical\n"

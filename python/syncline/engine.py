@@ -33,6 +33,7 @@ from syncline.schema.workloads import (
     JobsWorkload,
     ModelWorkload,
     PlacedJob,
+    Training,
     kinds_of,
 )
 from syncline.topology import Topology
@@ -501,12 +502,21 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "strategy": experiment.strategy,
         "iterations": experiment.iterations,
         "overlap": training.overlap,
+        **_gradients(training),
         "drain": experiment.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, *compute_share(experiment)),
         "background": background,
     }
+
+
+def _gradients(training: Training) -> dict[str, Any]:
+    """Which gradients are all-reduced together, and what waits for all of them."""
+    found: dict[str, Any] = {"barrier": True} if training.barrier else {}
+    if training.bucket is not None:
+        found["buckets"] = {"first_bytes": training.first_bucket or training.bucket, "bytes": training.bucket}
+    return found
 
 
 def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
@@ -518,6 +528,7 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "strategy": "data-parallel",
         "iterations": job.iterations or experiment.iterations,
         "overlap": training.overlap,
+        **_gradients(training),
         "drain": experiment.tail == "drain",
         "update": training.update,
         "compute": _compute(experiment, *compute_share(experiment)),

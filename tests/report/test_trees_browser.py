@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from support.browser import Page
 from support.command import Ended
 from syncline.fabric import notation
 from syncline.report import html
-from syncline.trees import choice, packing, question
+from syncline.trees import choice, question
 from syncline.trees import document as documents
 from syncline.trees import page as trees_page
 
@@ -113,11 +112,10 @@ def test_a_section_of_another_page(page: Page) -> None:
     """What the page of a run is given: no script, and a style that leaves the rest as it is."""
     graph = notation.parse("dgx1v").graph()
     asked = question.asked(graph, (1, 4, 5, 6))
-    packed = packing.of(asked, "broadcast")
-    chosen = choice.of(packed, "time", 10**8)
-    document = documents.of(graph, asked, packed, chosen, documents.Wanted("time", 10**8))
-    shown = trees_page.Found(graph, asked, replace(packed, trees=chosen.trees), document)
-    found = trees_page.section(shown, name="packed-trees")
+    goal = choice.Goal("time", 10**8)
+    chosen = choice.best(asked, "broadcast", 0, goal)
+    shown = trees_page.Found(graph, asked, chosen.packing, documents.of(graph, asked, chosen, goal))
+    found = trees_page.section(shown, name="packed-trees") + trees_page.section(shown, name="others")
     text = html.build({}, {}, "syncline run")
     before = "return getComputedStyle(document.querySelector('h2, h1')).font"
     page.open(text)
@@ -126,5 +124,8 @@ def test_a_section_of_another_page(page: Page) -> None:
     assert page.errors == []
     assert page.run(before) == plain
     assert page.run("return document.querySelectorAll('main script').length") == 0
-    assert page.run(SHOWN) == sum(len(tree.arcs) for tree in chosen.trees)
+    edges = sum(len(tree.arcs) for tree in chosen.packing.trees)
+    assert page.run(SHOWN) == 2 * edges
+    page.click("#others-2")
+    assert page.run(SHOWN) == 2 * edges - len(chosen.packing.trees[1].arcs)
     assert page.run("return document.querySelectorAll('#packed-trees h3').length") == 1

@@ -90,6 +90,17 @@ def test_fewer_trees_at_a_loss_are_compared_as_their_plan(tmp_path: Path, syncli
     assert entry["time_s"] == ran["time_s"]
 
 
+def test_slices_are_those_that_suit_the_endpoint(tmp_path: Path, syncline_command: Command) -> None:
+    """A command in a stream costs more than what a plan is cut for by itself."""
+    flags, goal = ["--machine", "dgx1v", "--size", "20MB"], ["--objective", "trees"]
+    path = str(tmp_path / "trees.json")
+    assert syncline_command("trees", *flags, *goal, "--format", "plan", "-o", path).status == 0
+    streams = ["--backend", "flow", "--endpoint", "streams"]
+    by_itself = _document(syncline_command("collective", "broadcast", *flags, "--plan", path, *streams, "--json"))
+    entry = _compared(syncline_command, *flags, *goal, "--endpoint", "streams")["packed-trees"]
+    assert entry["time_s"] < 0.8 * by_itself["time_s"]
+
+
 def test_few_deep_trees_are_slower_than_shallow_ones(syncline_command: Command) -> None:
     """Otherwise the objective would not reach the comparison."""
     times = [
@@ -221,6 +232,13 @@ def test_the_table(syncline_command: Command) -> None:
     ):
         assert said in ended.out
     assert "double binary trees: there is no double-binary-tree algorithm for all-gather" in ended.out
+
+
+def test_a_backend_without_contention_is_no_judge(syncline_command: Command) -> None:
+    flags = ["trees", "--machine", "dgx1v", "--gpus", "1,4,5,6", "--compare", "--json"]
+    for backend, warned in (("analytical", True), ("flow", False)):
+        warnings = _document(syncline_command(*flags, "--backend", backend))["warnings"]
+        assert any("do not slow each other down" in warning for warning in warnings) == warned
 
 
 def test_nothing_changes_without_it(syncline_command: Command) -> None:

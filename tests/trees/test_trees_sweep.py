@@ -245,6 +245,7 @@ def test_the_page_of_what_is_partial(tmp_path: Path, syncline_command: Command) 
         (("--sizes", "1-3"), "accepted: numbers of GPUs from 2 to 8"),
         (("--sizes", "7-9"), "--sizes: there are 8 GPUs to choose from"),
         (("--sizes", "3,3"), "--sizes: size 3 is listed twice"),
+        (("--sizes", "3-9999999"), "--sizes: this is beyond any machine"),
         (("--sizes", "many"), "--sizes: 'many' is neither"),
         (("--root", "2"), "--root: in a sweep, the root is the first GPU"),
         (("--format", "plan"), "--format: a sweep writes no plans"),

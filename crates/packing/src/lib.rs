@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`flow`] | what can flow from a node to another, and the cut that limits it | Dinic 1970 |
 //! | [`rate`] | the best rate from one root, from all roots at once, and to and from all by trees used both ways | Edmonds 1973; Tutte and Nash-Williams 1961 |
+//! | [`each`] | the best rate if each node gets a part of its own, and paths that reach it | Ford and Fulkerson 1956; Dinkelbach 1967 |
 //! | [`switches`] | a network without switches that is as good | Bang-Jensen, Frank and Jackson 1995 |
 //! | [`exact`] | trees that reach the best rate | Edmonds 1973, Lovász 1976 |
 //! | [`orientation`] | arcs for trees that are used both ways | Frank 1980 |
@@ -19,6 +20,7 @@
 //! Everything is exact: capacities are integers, and rates are ratios of integers.
 
 pub mod cheapest;
+pub mod each;
 pub mod every;
 pub mod exact;
 pub mod flow;

@@ -1,10 +1,10 @@
 //! What can be asked, and the answers, as JSON. Capacities and rates are in the unit of whoever asks, such as bytes per second;
 //! weights of trees and capacities of the network without switches are in `unit / factor` of it.
 
-use crate::network::{Arc, Network, Tree};
+use crate::network::{Arc, MOST_CAPACITY, Network, Tree, too_fine};
 use crate::rate::{self, Limit};
 use crate::ratio::Ratio;
-use crate::{cheapest, every, exact, multiplicative, orientation, switches};
+use crate::{cheapest, each, every, exact, multiplicative, orientation, switches};
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
 
@@ -27,10 +27,16 @@ struct Request {
 enum Task {
     /// The best rate from a root, and trees that reach it.
     FromRoot { root: u32 },
+    /// The same where each terminal gets a part of its own, and paths instead of trees.
+    ToEach { root: u32 },
     /// The same from all roots at once.
     FromAll {},
     /// The same of trees that are used both ways.
     BothWays {},
+    /// Only the best rate, from each terminal as the root; with `each`, of parts for each.
+    Rates { each: bool },
+    /// Trees that have these weights from these roots, if the network has them; or only whether it has them.
+    Given { roots: Vec<(u32, u64)>, trees: bool },
     /// Trees near the best rate from a root, by multiplicative weights.
     Multiplicative { root: u32, epsilon: f64 },
     /// The cheapest tree from a root whose arcs have at least a capacity, for each of several capacities.
@@ -74,6 +80,19 @@ struct OneTree {
     arcs: Vec<u32>,
 }
 
+impl From<Tree> for OneTree {
+    fn from(Tree { root, weight, arcs }: Tree) -> OneTree {
+        OneTree { root, weight, arcs }
+    }
+}
+
+#[derive(Serialize)]
+struct Given {
+    /// Sets of nodes into which too little leads for the trees; if there are any, there are no trees.
+    violated: Vec<Vec<u32>>,
+    trees: Vec<OneTree>,
+}
+
 #[derive(Serialize)]
 struct Weighted {
     trees: Vec<(Vec<u32>, f64)>,
@@ -103,8 +122,18 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
     let network = Network::new(request.nodes, request.terminals, arcs)?;
     match request.task {
         Task::FromRoot { root } => as_text(&from_root(network, inside(root, request.terminals)?)?),
+        Task::ToEach { root } => as_text(&to_each(network, inside(root, request.terminals)?)?),
         Task::FromAll {} => as_text(&from_all(network)?),
         Task::BothWays {} => as_text(&both_ways(network)?),
+        Task::Rates { each } => {
+            let limit = |root: u32| if each { each::rate(&network, root) } else { Ok(rate::from_root(&network, root)) };
+            let rate = |root: u32| Ok(limit(root)?.map_or(Ratio::ZERO, |limit| limit.rate));
+            as_text(&(0..network.terminals).map(rate).collect::<Result<Vec<Ratio>, Refusal>>()?)
+        }
+        Task::Given { roots, trees } => {
+            without_switches(&network)?;
+            as_text(&given(&network, &roots, trees)?)
+        }
         Task::Multiplicative { root, epsilon } => {
             let root = inside(root, request.terminals)?;
             without_switches(&network)?;
@@ -164,6 +193,32 @@ fn from_root(network: Network, root: u32) -> Result<Rates, Refusal> {
     let reached = rate::from_root(&split.network, root).map_or(0, |limit| limit.rate.num).min(weight * split.factor);
     let trees = reaching(&split.network, &[(root, reached)]);
     Ok(rates(components, best, unit, 1, (split.network, split.factor), (trees, Vec::new())))
+}
+
+fn to_each(network: Network, root: u32) -> Result<Rates, Refusal> {
+    let (components, unit) = (network.components(), network.unit());
+    let network = network.in_units_of(unit);
+    let best = each::rate(&network, root)?;
+    let rate = best.as_ref().map_or(Ratio::ZERO, |limit| limit.rate);
+    let found = each::paths(&network, root, rate)?;
+    let mut answer = rates(components, best, unit, 1, (found.network, found.factor), (found.paths, Vec::new()));
+    // Paths carry all parts but the root's own.
+    answer.rate = answer.best.as_ref().map_or(Ratio::ZERO, |best| best.rate);
+    Ok(answer)
+}
+
+fn given(network: &Network, roots: &[(u32, u64)], wanted: bool) -> Result<Given, Refusal> {
+    let mut sum = 0u64;
+    for &(root, weight) in roots {
+        inside(root, network.terminals)?;
+        sum = sum.saturating_add(weight);
+    }
+    if sum > MOST_CAPACITY {
+        return Err(too_fine());
+    }
+    let violated = rate::violated(network, roots);
+    let trees = if wanted && violated.is_empty() { reaching(network, roots) } else { Vec::new() };
+    Ok(Given { violated, trees: trees.into_iter().map(OneTree::from).collect() })
 }
 
 fn from_all(network: Network) -> Result<Rates, Refusal> {
@@ -238,7 +293,7 @@ fn rates(
         factor,
         arcs: network.arcs.into_iter().map(|arc| (arc.from, arc.to, arc.capacity, arc.via)).collect(),
         opposite,
-        trees: trees.into_iter().map(|Tree { root, weight, arcs }| OneTree { root, weight, arcs }).collect(),
+        trees: trees.into_iter().map(OneTree::from).collect(),
     }
 }
 
@@ -254,12 +309,32 @@ mod tests {
         };
         let root = ask(r#"{"kind": "from-root", "root": 1}"#);
         assert_eq!((&root["rate"]["num"], &root["best"]["capacity"]), (&50.into(), &50.into()));
+        assert_eq!(ask(r#"{"kind": "rates", "each": false}"#)[2], root["rate"]);
+        let each = ask(r#"{"kind": "to-each", "root": 1}"#);
+        assert_eq!(ask(r#"{"kind": "rates", "each": true}"#)[2], each["rate"]);
+        assert_eq!(
+            (&each["rate"]["num"], &each["factor"], &each["trees"][1]["weight"]),
+            (&75.into(), &2.into(), &1.into())
+        );
         let all = ask(r#"{"kind": "from-all"}"#);
         assert_eq!(all["rate"], serde_json::json!({"num": 75, "den": 1}));
         assert_eq!(all["best"]["rate"], serde_json::json!({"num": 25, "den": 1}));
         let both = ask(r#"{"kind": "both-ways"}"#);
         assert_eq!(both["rate"], serde_json::json!({"num": 75, "den": 2}));
         assert_eq!(both["best"]["rate"], both["rate"]);
+    }
+
+    #[test]
+    fn trees_from_given_roots_or_what_is_in_their_way() {
+        let ask = |weight: u64| -> serde_json::Value {
+            let network = r#""nodes": 2, "terminals": 2, "arcs": [[0, 1, 2], [1, 0, 1]]"#;
+            let request = format!(
+                "{{{network}, \"task\": {{\"kind\": \"given\", \"roots\": [[0, 2], [1, {weight}]], \"trees\": true}}}}"
+            );
+            serde_json::from_str(&answer(&request).unwrap()).unwrap()
+        };
+        assert_eq!((&ask(1)["violated"], ask(1)["trees"].as_array().unwrap().len()), (&serde_json::json!([]), 2));
+        assert_eq!((&ask(2)["violated"], &ask(2)["trees"]), (&serde_json::json!([[0]]), &serde_json::json!([])));
     }
 
     #[test]

@@ -75,11 +75,14 @@ class Given:
         except quantities.QuantityError as error:
             return 0, list(command_line(FLAG, self.latency, error.message, error.accepted).problems)
 
-    def trees(self, graph: Graph, gpus: Sequence[int], collective: Collective, root: int, size: int) -> Hybrid:
+    def trees(
+        self, graph: Graph, gpus: Sequence[int], collective: Collective, root: int, size: int, overhead_s: float
+    ) -> Hybrid:
         """The trees of both kinds of links."""
         from syncline.trees import hybrid
 
-        return hybrid.of(graph, gpus, collective, root, size, switch_ps=self._switch_ps()[0])
+        switch_ps = self._switch_ps()[0]
+        return hybrid.of(graph, gpus, collective, root, size, switch_ps=switch_ps, overhead_s=overhead_s)
 
 
 def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[str, Any]:
@@ -105,12 +108,12 @@ def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[st
 def _document(graph: Graph, gpus: Sequence[int], found: Hybrid) -> dict[str, Any]:
     """Both parts and what is predicted of them."""
     from syncline.trees import document as documents
-    from syncline.trees.choice import Chosen
+    from syncline.trees.choice import Best, Goal
 
     parts = []
     for part in (found.nvlink, found.pcie):
-        chosen = Chosen(part.packed.trees, None)
-        whole = documents.of(graph, part.asked, part.packed, chosen, documents.Wanted("time", part.size))
+        goal = Goal("time", part.size, overhead_s=part.overhead_s)
+        whole = documents.of(graph, part.asked, Best(part.packed, None), goal)
         parts.append({name: whole[name] for name in OF_PARTS} | {"predicted_time_s": _finite(part.seconds)})
     only = found.nvlink.seconds_of(found.size) if found.nvlink.packed.trees else None
     warnings = list(graph.warnings)
@@ -134,15 +137,15 @@ def _finite(seconds: float) -> float | None:
     return seconds if seconds < float("inf") else None
 
 
-def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json: bool) -> None:
-    """Prints the document, or a table of it."""
+def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json: bool) -> int:
+    """Prints the document, or a table of it, and returns the exit status."""
     from syncline import results
 
     document = _document(graph, gpus, found)
     document["cost"] = results.cost(time.monotonic() - began, [])
     if json:
         print(results.dumps(document))
-        return
+        return 0
     from syncline import text_units
     from syncline.cli import tables
 
@@ -166,6 +169,7 @@ def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json
             )
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
+    return 0
 
 
 def _seconds(seconds: float | None) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from syncline.cli import topology
 
 if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
-
-WITHOUT_PLANS: Final = frozenset({"gather", "scatter"})
-"""Collectives that have trees, but no plans of them."""
 
 
 def fabric(machine: str | None, topology_file: str | None) -> Graph:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,7 +15,6 @@ from syncline.cli import hybrid_trees, options, packed_trees, single, topology, 
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
-    from syncline.trees.choice import Chosen
     from syncline.trees.packing import Packing
     from syncline.trees.question import Question
 
@@ -38,14 +37,24 @@ def trees(
         ),
     ] = "broadcast",
     root: Annotated[
-        int | None,
-        typer.Option(metavar="GPU", help="The GPU that data comes from or goes to; if not given, the first one."),
+        str | None,
+        typer.Option(
+            metavar="GPU",
+            help="The GPU that data comes from or goes to; if not given, the first one, or any for an all-reduce. "
+            "auto: the one with the best rate, then with the smallest predicted time.",
+        ),
     ] = None,
     objective: Annotated[
         str,
         typer.Option(metavar="GOAL", help="time: fastest for --size; trees: as few as possible; depth: shallowest."),
     ] = "time",
     size: Annotated[str, typer.Option(metavar="SIZE", help="The vector that trees are chosen for.")] = "100MB",
+    overhead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="What each slice of the vector costs beside its bytes, by which trees are chosen; 5us."
+        ),
+    ] = None,
     links: Annotated[
         str,
         typer.Option(
@@ -94,6 +103,7 @@ def trees(
       syncline trees --machine dgx2 --collective all-gather
       syncline trees --machine dgx1v --objective trees --svg trees.svg
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
+      syncline trees --machine dgx1v --gpus 0,1,3,4,5 --collective scatter --root auto
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
       syncline trees --machine dgx1v --links hybrid --switch-latency 100us --size 500MB
@@ -130,13 +140,17 @@ def trees(
     both = hybrid_trees.Given(
         links,
         switch_latency,
-        alone=(("--objective", objective != "time"), ("--svg", svg), ("--html", html), ("--compare", compare)),
+        alone=(
+            *(("--objective", objective != "time"), ("--svg", svg), ("--html", html), ("--compare", compare)),
+            ("--root", root == "auto"),
+        ),
         sweep=sweep,
     )
     problems += both.problems()
     problems += _format_problems(format_, output if sweep is None else None, json)
-    if root is not None and root not in chosen_gpus:
-        problems += _root_problem(root, chosen_gpus)
+    place, wrong = _root(root, chosen_gpus, kind)
+    overhead_s, of_overhead = _overhead(overhead, endpoint)
+    problems += [*wrong, *of_overhead]
     from syncline import results
     from syncline.trees import choice, packing, question
     from syncline.trees import document as documents
@@ -144,18 +158,13 @@ def trees(
     problems += packed_trees.too_many(chosen_gpus, gpus)
     if problems:
         raise InputError(problems)
-    rank = 0 if root is None else chosen_gpus.index(root)
     if links == hybrid_trees.NAME:
-        parts = both.trees(graph, chosen_gpus, kind, rank, bytes_)
-        if format_ != JSON:
-            form = hybrid_trees.plan(graph, parts, gpus, format_)
-            nvlink = parts.nvlink
-            where = _Where(
-                kind, size, machine, topology_file, gpus, nvlink.asked, nvlink.packed, choice.Chosen((), None)
-            )
-            return _write(where.written(form, format_), format_, output)
-        hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
-        return 0
+        parts = both.trees(graph, chosen_gpus, kind, place if isinstance(place, int) else 0, bytes_, overhead_s)
+        if format_ == JSON:
+            return hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
+        form, of = hybrid_trees.plan(graph, parts, gpus, format_), parts.nvlink
+        where = _Where(kind, size, machine, topology_file, gpus, of.asked, of.packed, overhead_s)
+        return _write(where.written(form, format_), format_, output)
     asked = question.asked(graph, chosen_gpus, over)
     case = trees_compare.Case(
         kind=kind,
@@ -164,7 +173,7 @@ def trees(
         topology_file=topology_file,
         gpus=gpus,
         ranks=len(chosen_gpus),
-        root=rank if kind in packing.ROOTED else None,
+        root=None,
         backend=backend or trees_compare.DEFAULT_BACKEND,
         endpoint=endpoint or single.DEFAULT_ENDPOINT,
     )
@@ -172,24 +181,26 @@ def trees(
     if sweep is not None:
         from syncline.cli import trees_sweep
 
-        wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
+        case = replace(case, root=0 if kind in packing.ROOTED else None)
+        swept = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
         files = trees_sweep.Files(output, svg, html, resume=resume)
-        return trees_sweep.run(wanted, files, threads, began, json=json)
-    packed = packing.of(asked, kind, rank)
-    chosen = choice.of(packed, goal, bytes_, share, trees_compare.overhead_s(endpoint))
+        return trees_sweep.run(swept, files, threads, began, json=json)
+    wanted = choice.Goal(goal, bytes_, share, overhead_s)
+    chosen = choice.best(asked, kind, place, wanted)
     if svg is not None:
-        _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
+        _draw(graph, asked, chosen.packing, svg)
     if format_ != JSON:
-        where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
+        where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, overhead_s)
         return _write(where.text(graph, format_, bytes_), format_, output)
-    document = documents.of(graph, asked, packed, chosen, documents.Wanted(goal, bytes_))
-    packed = replace(packed, trees=chosen.trees)
+    document = documents.of(graph, asked, chosen, wanted)
     if compare:
-        trees_compare.add(document, case, goals, graph, asked, packed)
+        root_rank = chosen.packing.trees[0].root if chosen.packing.trees else 0
+        case = replace(case, root=root_rank if kind in packing.ROOTED else None)
+        trees_compare.add(document, case, goals, graph, asked, chosen.packing)
     document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, json=json)
     if html is not None:
-        trees_page.write(html, graph, asked, packed, document)
+        trees_page.write(html, graph, asked, chosen.packing, document)
     return 0
 
 
@@ -262,12 +273,42 @@ def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]
     return []
 
 
-def _root_problem(root: int, gpus: tuple[int, ...]) -> list[Any]:
+def _root(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Literal["auto"] | None, list[Any]]:
+    """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
     from syncline.errors import command_line
     from syncline.fabric import allocation
+    from syncline.trees.packing import TASKS
 
-    message = f"GPU {root} does not take part"
-    return list(command_line("--root", str(root), message, f"one of {allocation.canonical(gpus)}").problems)
+    accepted = f"auto, or one of {allocation.canonical(gpus)}"
+    if root is None:
+        return None, []
+    if TASKS.get(kind) == "from-all":  # type: ignore[call-overload]  # other words are refused elsewhere
+        message = (
+            f"every GPU is a root of the trees of an {kind}"
+            if kind[0] in "aeiou"
+            else f"every GPU is a root of a {kind}"
+        )
+        return None, list(command_line("--root", root, message, "no root with it").problems)
+    if root == "auto":
+        return "auto", []
+    if not (root.isascii() and root.isdecimal()):
+        return None, list(command_line("--root", root, "this is no GPU", accepted).problems)
+    if int(root) not in gpus:
+        return None, list(command_line("--root", root, f"GPU {int(root)} does not take part", accepted).problems)
+    return gpus.index(int(root)), []
+
+
+def _overhead(text: str | None, endpoint: str | None) -> tuple[float, list[Any]]:
+    """Seconds, by default as the endpoint has them, and what is wrong with them."""
+    from syncline import quantities
+    from syncline.errors import command_line
+
+    if text is None:
+        return trees_compare.overhead_s(endpoint), []
+    try:
+        return quantities.time(text, zero=True) / 1e12, []
+    except quantities.QuantityError as error:
+        return 0.0, list(command_line("--overhead", text, error.message, error.accepted).problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,26 +322,23 @@ class _Where:
     gpus: str | None
     asked: Question
     packed: Packing
-    chosen: Chosen
+    overhead_s: float
 
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
         from syncline.errors import command_line
         from syncline.trees import choice, hybrid, plan
 
-        trees, packed = self.chosen.trees, self.packed
-        if packed.collective in packed_trees.WITHOUT_PLANS:
-            kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-            raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
-        if not trees:
+        packed = self.packed
+        if not packed.trees and not packed.stages:
             message = "there are no trees: not all GPUs reach each other, or there is only one"
             raise command_line(
                 "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
             )
         # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
-        slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
+        slices = choice.slices(packed, packed.trees, size, self.overhead_s) if format_ == PLAN else 1
         name = f"{packed.collective} trees of {graph.name}"
-        form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
+        form = plan.form(graph, self.asked, packed, slices, name)
         form = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
         return self.written(form, format_)
 
@@ -376,13 +414,20 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         ("no more than", f"{document['optimal_rate_links']:g} links"),
         ("limited by", _limit(document["certificate"])),
     ]
+    for way, predicted in (document["predicted_times_s"] or {}).items():
+        pairs.append(
+            (way.replace("-", " "), f"{text_units.duration(predicted)} for {text_units.size(document['size_bytes'])}")
+        )
     if document["fewest_possible"]:
         pairs.append(("trees", f"{len(document['trees'])}; at least {document['fewest_possible']} at this rate"))
     gpus = ", ".join(map(str, document["gpus"]))
     tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
     for tree in document["trees"]:
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
-        print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
+        kind = f"{tree['collective']}: " if "collective" in tree else ""
+        back = "".join(f" {src}-{dst}" for src, dst in tree.get("edges_to_root", ()))
+        to_root = f"; to the root{back}" if back else ""
+        print(f"  {kind}root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}{to_root}")
     if "comparison" in document:
         trees_compare.show(document)
     for warning in document["warnings"]:
@@ -398,4 +443,5 @@ def _limit(certificate: dict[str, Any] | None) -> str:
         names = certificate["sets"][0]
         more = f" and {len(names) - SHOWN} more nodes" if len(names) > SHOWN else ""
         return f"{capacity} across the border of {', '.join(names[:SHOWN])}{more}"
-    return f"{capacity} into {len(certificate['sets'])} sets of GPUs"
+    ways = "into and out of" if certificate["times"] else "into"
+    return f"{capacity} {ways} {len(certificate['sets'])} sets of GPUs"

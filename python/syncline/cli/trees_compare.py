@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline.cli import options, packed_trees, single
+from syncline.cli import options, single
 from syncline.fabric.graph import NVLINK, PCIE
 from syncline.schema.packed import PACKED
 
@@ -124,7 +124,7 @@ def add(document: Document, case: Case, goals: Goals, graph: Graph, asked: Quest
     entries = of(case, goals, graph, asked, packed, document["size_bytes"], cluster, quiet=False)
     document["fidelity"] = {"backend": case.backend, "endpoint": case.endpoint}
     document["comparison"] = entries
-    document["warnings"] += warnings(entries)
+    document["warnings"] += warnings(entries, case.backend)
 
 
 def of(
@@ -182,8 +182,12 @@ def of(
     return [*entries, bound]
 
 
-def warnings(entries: Sequence[Document]) -> list[str]:
+def warnings(entries: Sequence[Document], backend: str) -> list[str]:
     """What there is to know of a comparison: what beats the bound of trees does something that no trees do."""
+    from syncline import facts
+
+    if not facts.engine().networks[backend].has_contention:
+        return [f"on the {backend} backend messages that share a link do not slow each other down, so that any may win"]
     faster = [entry["name"] for entry in entries if (entry["share_of_bound"] or 0.0) > 1 + 1e-9]
     if not faster:
         return []
@@ -255,9 +259,7 @@ def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, size: int
     from syncline.schedules import plan_form
     from syncline.trees import choice, plan
 
-    if packing.collective in packed_trees.WITHOUT_PLANS:
-        raise command_line("--collective", case.kind, "plans of trees do not carry this out yet")
-    if not packing.trees:
+    if not packing.trees and not packing.stages:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")
     slices = choice.slices(packing, packing.trees, size, overhead_s(case.endpoint))
     return plan_form.dumps(plan.form(graph, asked, packing, slices, PACKED))

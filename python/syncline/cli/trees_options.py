@@ -58,7 +58,7 @@ class Given:
     resume: bool
     threads: int | None
     topology_file: str | None
-    root: int | None
+    root: str | None
     plan_format: str | None
     """The format of a plan; None where no plan is written."""
     output: Path | None

@@ -6,7 +6,7 @@ import hashlib
 import json as json_
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from syncline.errors import InputError, SimulationFailedError, command_line
 from syncline.fabric import allocation, notation
 from syncline.fabric.allocation import AllocationError
 from syncline.sweep.journal import Entry
-from syncline.trees import allocations, choice, packing, question, sweep_table, theory
+from syncline.trees import allocations, choice, question, sweep_table, theory
 from syncline.trees.sweep_table import NAMES, Row, Table
 
 if TYPE_CHECKING:
@@ -65,13 +65,17 @@ class Wanted:
             "endpoint": self.case.endpoint if self.compare else None,
         }
 
-    def key(self, found: Allocation) -> str:
-        """What decides a row, so that the journal of another sweep has nothing to say about it."""
-        fabric = [self.graph.name, self.graph.specification()]
+    def keys(self, found: Sequence[Allocation]) -> list[str]:
+        """Names for what decides each row: what else a journal has, says nothing about it."""
+        from syncline import __version__, _core, binding
+
+        binding.require()
+        fabric = [self.graph.name, self.graph.specification(), [node.host for node in self.graph.nodes]]
         goals = [self.goals.objective, self.goals.threshold, self.asked.links, self.case.kind, self.size_bytes]
         simulated = [self.case.backend, self.case.endpoint] if self.compare else []
-        whole = [FORMAT, fabric, goals, simulated, list(found.gpus)]
-        return hashlib.sha256(json_.dumps(whole, sort_keys=True).encode()).hexdigest()
+        whole = [FORMAT, __version__, _core.version(), fabric, goals, simulated]
+        common = hashlib.sha256(json_.dumps(whole, sort_keys=True).encode()).hexdigest()
+        return [hashlib.sha256(f"{common} {each.gpus}".encode()).hexdigest() for each in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,9 @@ def run(wanted: Wanted, files: Files, threads: int | None, began: float, *, json
     runner.quiet = True  # a sweep has a progress of its own
     journal = None if files.table is None else journals.Journal.open(journals.beside(files.table), resume=files.resume)
     with keeping(journal, "the same command with --resume"):
-        entries, interrupted = _entries(wanted, found, journal, threads)
-        rows = [_row(each, entries[key]) for each in found if (key := wanted.key(each)) in entries]
+        keys = wanted.keys(found)
+        entries, interrupted = _entries(wanted, dict(zip(keys, found, strict=True)), journal, threads)
+        rows = [_row(each, entries[key]) for key, each in zip(keys, found, strict=True) if key in entries]
         table = Table(rows, wanted.about(), len(found))
         with interrupts.held_back():
             if files.table is not None:
@@ -128,9 +133,9 @@ def _measures(
 ) -> dict[str, Any]:
     case = replace(case, gpus=allocation.canonical(gpus), ranks=len(gpus))
     asked = question.asked(graph, gpus, goals.links)
-    packed = packing.of(asked, case.kind, case.root or 0)  # type: ignore[arg-type]  # checked before
-    trees = choice.of(packed, goals.objective, size, goals.threshold, trees_compare.overhead_s(case.endpoint)).trees
-    packed = replace(packed, trees=trees)
+    goal = choice.Goal(goals.objective, size, goals.threshold, trees_compare.overhead_s(case.endpoint))
+    packed = choice.best(asked, case.kind, case.root, goal).packing  # type: ignore[arg-type]  # checked before
+    trees = [tree for stage in packed.stages or (packed,) for tree in stage.trees]
     cluster = None if case.machine is None else notation.parse(case.machine)
     ring = None if cluster is None else theory.ring_rate(cluster, gpus, case.kind)
     measures: dict[str, Any] = {
@@ -140,7 +145,9 @@ def _measures(
         "trees_rate_links": float(packed.rate / asked.link_unit),
         "bound_rate_links": None if packed.bound is None else float(packed.best_rate / asked.link_unit),
         "trees": len(trees),
-        "depth": max((tree.depth(packed.arcs) for tree in trees), default=None),
+        "depth": max(
+            (tree.depth(stage.arcs) for stage in packed.stages or (packed,) for tree in stage.trees), default=None
+        ),
         "rings_rate_links": None if ring is None else float(ring[0] / asked.link_unit),
         "rings_over_pcie": None if ring is None else not ring[1],
         "theoretical_speedup": None if ring is None or not trees else float(packed.rate / ring[0]),
@@ -177,7 +184,10 @@ def _allocations(wanted: Wanted, files: Files) -> list[Allocation]:
         try:
             sizes = allocation.parse(wanted.sizes, 2**20)
         except AllocationError as error:
-            problems += command_line("--sizes", wanted.sizes, error.message.replace("GPU", "size"), accepted).problems
+            # The list is one of numbers of GPUs, and not of GPUs.
+            beyond = error.message.startswith("there is no GPU")
+            message = "this is beyond any machine" if beyond else error.message.replace("GPU", "size")
+            problems += command_line("--sizes", wanted.sizes, message, accepted).problems
         if any(not LEAST_GPUS <= size <= gpus for size in sizes):
             message = f"there are {gpus} GPUs to choose from"
             problems += command_line("--sizes", wanted.sizes, message, accepted).problems
@@ -194,7 +204,7 @@ def _allocations(wanted: Wanted, files: Files) -> list[Allocation]:
 
 
 def _entries(
-    wanted: Wanted, found: Sequence[Allocation], journal: Journal | None, threads: int | None
+    wanted: Wanted, found: Mapping[str, Allocation], journal: Journal | None, threads: int | None
 ) -> tuple[dict[str, Entry], bool]:
     """What came of the allocations, by their keys, and whether it was interrupted."""
     from syncline import interrupts
@@ -204,8 +214,7 @@ def _entries(
     if journal is not None and journal.remark is not None:
         print(f"warning: {journal.remark}", file=sys.stderr)
     entries = {} if journal is None else dict(journal.entries)
-    keys = {wanted.key(each): each for each in found}
-    pending = {key: each for key, each in keys.items() if key not in entries}
+    pending = {key: each for key, each in found.items() if key not in entries}
     tasks = [
         (key, (wanted.graph, each.gpus, wanted.case, wanted.goals, wanted.size_bytes, wanted.compare))
         for key, each in pending.items()
@@ -214,7 +223,9 @@ def _entries(
         threads = 1
     try:
         with (
-            SweepProgress(dict.fromkeys(pending, 1), len(keys) - len(pending), quiet=False, what="allocations") as seen,
+            SweepProgress(
+                dict.fromkeys(pending, 1), len(found) - len(pending), quiet=False, what="allocations"
+            ) as seen,
             closing(pool.carry_out(row_of, tasks, threads)) as outcomes,
         ):
             for key, outcome in outcomes:
@@ -258,7 +269,10 @@ def _document(wanted: Wanted, table: Table, began: float) -> dict[str, Any]:
         "rows": [dict(row) for row in table.rows],
         "failed": [{key: row[key] for key in ("gpus", "status", "error")} for row in table.failed],
         "assumptions": list(wanted.graph.assumptions),
-        "warnings": list(wanted.graph.warnings),
+        "warnings": [
+            *wanted.graph.warnings,
+            *(trees_compare.warnings([], fidelity["backend"]) if table.compared else []),
+        ],
         "cost": results.cost(time.monotonic() - began, []),
     }
 

@@ -56,7 +56,7 @@ def _table(place: int, shown: Shown) -> str:
     """The values of a panel; published ones and what is between them, where there are any."""
     panel = shown.panel
     compared = any(v.published is not None for v in shown.values)
-    several = len(panel.parts) > 1
+    several = panel.spread or len(panel.parts) > 1
     columns = [Column(called(panel.x), numeric=False)]
     if shown.values[0].series is not None:
         columns.append(Column(called(panel.series or "configuration"), numeric=False))

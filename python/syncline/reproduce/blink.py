@@ -15,7 +15,7 @@ from typing import Any, Final
 from syncline.chunking import MB, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
 from syncline.engine import PS_PER_S
-from syncline.reproduce import blink_theory
+from syncline.reproduce import blink_theory, blink_training
 from syncline.reproduce.blink_links import Links, hybrid_gain
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
@@ -44,7 +44,13 @@ class Blink:
 
     def preparations(self, claims: Sequence[Claim]) -> list[tuple[str, Callable[[], Any]]]:
         """Independent pieces of work that fill the cache of simulations for the claims."""
-        return [(claim.id, partial(METRICS[claim.id], self)) for claim in claims]
+        found: list[tuple[str, Callable[[], Any]]] = []
+        for claim in claims:
+            if claim.id in blink_training.RUNS:
+                found += [(_name(run), partial(self.runs.result, run)) for run in blink_training.RUNS[claim.id]()]
+            else:
+                found.append((claim.id, partial(METRICS[claim.id], self)))
+        return found
 
     def finding(self, claim: Claim) -> Finding:
         """A claim against the simulations."""
@@ -53,7 +59,10 @@ class Blink:
     def variants(self, claims: Sequence[Claim]) -> list[Variant]:
         """The variants whose assumptions the claims rest on."""
         named = dict.fromkeys(name for claim in claims for name in VARIANTS.get(claim.id, ()))
-        return [self.runs.variant(Run(MICRO, name)) for name in named]
+        runs = [Run(MICRO, name) for name in named]
+        if any(claim.id in blink_training.RUNS for claim in claims):
+            runs += blink_training.systems()
+        return [self.runs.variant(run) for run in runs]
 
     def throughput(self, variant: str, size: int, chunks: int, settings: tuple[str, ...] = ()) -> float:
         """GB/s of an operation on so many bytes in so many chunks."""
@@ -77,6 +86,10 @@ class Blink:
         back = (gpus - 1) * forward if kind == "All-reduce" else 0.0
         overhead = (streams.copy_overhead + streams.kernel_overhead) / PS_PER_S
         return best_chunks((gpus - 2) * reduced + back, overhead)
+
+
+def _name(run: Run) -> str:
+    return " ".join([run.study, run.variant, *run.settings])
 
 
 def _depth(blink: Blink) -> Computed:
@@ -132,6 +145,7 @@ METRICS: Final[dict[str, Callable[[Blink], Computed]]] = {
     "blink-mimo-mca": _mimo_mca,
     "blink-fig11-chunking": _chunking,
     "blink-fig12-miad": _miad,
+    "blink-fig18-end-to-end": lambda blink: blink_training.fig18(blink.runs),
 }
 
 VARIANTS: Final[dict[str, tuple[str, ...]]] = {

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from syncline import facts
 from syncline.document import Mapping, Node, Origin
 from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, one_of
@@ -105,6 +106,13 @@ def _computes(e: Experiment) -> bool:
     if isinstance(e.workload, GraphWorkload):
         return e.workload.file.computes
     return isinstance(e.workload, ModelWorkload | JobsWorkload)
+
+
+def _has_gradients(e: Experiment) -> bool:
+    """Whether copies of a model have gradients that are all-reduced."""
+    if isinstance(e.workload, JobsWorkload):
+        return True
+    return isinstance(e.workload, ModelWorkload) and e.strategy == "data-parallel"
 
 
 def _exceeds(e: Experiment, most: int, *names: str) -> bool:
@@ -279,6 +287,12 @@ RULES: Final[tuple[Rule, ...]] = (
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
+    *(Rule(f"training.{name}", _has_gradients, "no model is trained data-parallel here, with gradients of its own",
+           lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
+      for name in ("bucket", "first_bucket", "barrier")),
+    *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced after back-propagation at once",
+           "training.overlap true") for name in ("bucket", "first_bucket", "barrier")),
+    Rule("training.first_bucket", lambda e: e.training.bucket is not None, "there are no buckets", "training.bucket"),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
            lambda: f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
       for name in ("background_sms", "background_memory_bandwidth")),

@@ -8,7 +8,7 @@ from syncline.schema.section import Section
 
 PACKED: Final = "packed-trees"
 """The algorithm, whose plans `syncline.trees` makes; the engine sees plans."""
-PLANNED: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce")
+PLANNED: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "gather", "scatter")
 """The collectives of which trees make plans."""
 
 

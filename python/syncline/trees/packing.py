@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
@@ -17,14 +18,18 @@ Collective: TypeAlias = Literal[
 
 TASKS: Final[dict[Collective, str]] = {
     "broadcast": "from-root",
-    "scatter": "from-root",
+    "scatter": "to-each",
     "reduce": "from-root",
-    "gather": "from-root",
+    "gather": "to-each",
     "all-gather": "from-all",
     "reduce-scatter": "from-all",
     "all-reduce": "both-ways",
 }
-ROOTED: Final = frozenset(name for name, task in TASKS.items() if task == "from-root")
+ROOTED: Final = frozenset(name for name, task in TASKS.items() if task in ("from-root", "to-each"))
+IN_PARTS: Final = frozenset(name for name, task in TASKS.items() if task == "to-each")
+"""Collectives in which every GPU has a part of the vector of its own. Their trees are paths between the root and
+another GPU, whose part they carry.
+"""
 TOWARDS_ROOT: Final = frozenset({"reduce", "gather", "reduce-scatter"})
 """Collectives whose trees carry data towards their roots."""
 
@@ -43,20 +48,46 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Arcs that lead from a root to every GPU."""
+    """Arcs that lead from a root to every GPU; to one GPU, if each has a part of its own."""
 
     root: int
     weight: Fraction
     """Bytes per second."""
     arcs: tuple[int, ...]
     """Numbers of arcs, every one after the one that leads to where it begins."""
+    back: tuple[int, ...] | None = None
+    """Of an all-reduce, numbers of the arcs that lead to the root, every one after the one that begins where it ends;
+    None where these are the opposites of the others.
+    """
 
     def depth(self, arcs: tuple[Arc, ...]) -> int:
-        """The most arcs between the root and a GPU."""
+        """The most arcs between the root and a GPU, either way."""
         depth = {self.root: 0}
         for number in self.arcs:
             depth[arcs[number].dst] = depth[arcs[number].src] + 1
-        return max(depth.values())
+        return max(*depth.values(), self.height(arcs))
+
+    def height(self, arcs: tuple[Arc, ...]) -> int:
+        """The most arcs between a GPU and the root, where other arcs lead to it."""
+        height = {self.root: 0}
+        for number in self.back or ():
+            height[arcs[number].src] = height[arcs[number].dst] + 1
+        return max(height.values())
+
+    def hops(self, arcs: tuple[Arc, ...]) -> int:
+        """The arcs that data passes at most on its way to the root and away from it."""
+        away = Tree(self.root, self.weight, self.arcs).depth(arcs)
+        return away + (away if self.back is None else self.height(arcs))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A set of GPUs of which a proof makes use, and how often (docs/trees.md)."""
+
+    nodes: tuple[int, ...]
+    inward: bool
+    """Whether what enters the set counts, or what leaves it."""
+    times: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +100,8 @@ class Bound:
     """Nodes of the question whose borders limit the rate."""
     capacity: int
     """Bytes per second that enter these sets (leave them, where data goes towards a root)."""
+    shares: tuple[Share, ...] = ()
+    """Where no other certificate says why an all-reduce is no faster: its proof by the duality of linear programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +118,44 @@ class Packing:
     opposite: tuple[int | None, ...]
     """Of each arc the one that leads the other way, for an all-reduce."""
     trees: tuple[Tree, ...]
+    stages: tuple[Packing, ...] = ()
+    """A reduce and a broadcast, where an all-reduce is one after the other; it then has no trees of its own."""
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs take part."""
+        return sum(map(len, self.components))
 
     @property
     def rate(self) -> Fraction:
-        """Bytes per second of all trees together."""
-        return sum((tree.weight for tree in self.trees), Fraction(0))
+        """Bytes per second of the whole vector, by all trees together."""
+        if self.stages:
+            return 1 / sum((1 / stage.rate for stage in self.stages), Fraction(0))
+        carried = sum((tree.weight for tree in self.trees), Fraction(0))
+        # The root's own part stays where it is.
+        return carried * self.gpus / (self.gpus - 1) if self.collective in IN_PARTS and self.trees else carried
 
     @property
     def best_rate(self) -> Fraction:
         """Bytes per second that all trees together could have at most."""
         if self.bound is None:
             return Fraction(0)
-        roots = sum(map(len, self.components)) if TASKS[self.collective] == "from-all" else 1
+        roots = self.gpus if TASKS[self.collective] == "from-all" else 1
         return self.bound.rate * roots
 
 
 def ask(question: Question, task: dict[str, Any], *, backward: bool = False) -> Any:
-    """The engine's answer."""
+    """The engine's answer about a machine."""
+    arcs = [(dst, src, rate) if backward else (src, dst, rate) for src, dst, rate in question.arcs]
+    return ask_network(len(question.nodes), len(question.gpus), arcs, task)
+
+
+def ask_network(nodes: int, terminals: int, arcs: Sequence[tuple[int, int, int]], task: dict[str, Any]) -> Any:
+    """The engine's answer about a network, whose first nodes are GPUs."""
     from syncline import _core
 
     binding.require()
-    arcs = [(dst, src, rate) if backward else (src, dst, rate) for src, dst, rate in question.arcs]
-    request = {"nodes": len(question.nodes), "terminals": len(question.gpus), "arcs": arcs, "task": task}
+    request = {"nodes": nodes, "terminals": terminals, "arcs": arcs, "task": task}
     try:
         return json.loads(_core.packing(json.dumps(request)))
     except _core.SpecError as error:
@@ -118,14 +167,16 @@ def ask(question: Question, task: dict[str, Any], *, backward: bool = False) -> 
 
 def of(question: Question, collective: Collective, root: int = 0) -> Packing:
     """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs."""
+    from syncline.trees import unequal
+
     kind = TASKS[collective]
     task: dict[str, Any] = {"kind": kind}
-    if kind == "from-root":
+    if collective in ROOTED:
         task["root"] = root
     answer = ask(question, task, backward=collective in TOWARDS_ROOT)
     unit = Fraction(answer["unit"], answer["factor"])
     best = answer["best"]
-    return Packing(
+    packed = Packing(
         collective,
         tuple(map(tuple, answer["components"])),
         None
@@ -137,3 +188,11 @@ def of(question: Question, collective: Collective, root: int = 0) -> Packing:
         tuple(answer["opposite"]),
         tuple(Tree(tree["root"], tree["weight"] * unit, tuple(tree["arcs"])) for tree in answer["trees"]),
     )
+    return unequal.improved(question, packed) if collective == "all-reduce" else packed
+
+
+def rates(question: Question, collective: Collective) -> tuple[Fraction, ...]:
+    """The optimal rate of a collective that has a root, for each GPU as the root."""
+    task = {"kind": "rates", "each": collective in IN_PARTS}
+    answer = ask(question, task, backward=collective in TOWARDS_ROOT)
+    return tuple(Fraction(rate["num"], rate["den"]) for rate in answer)

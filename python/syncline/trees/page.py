@@ -41,8 +41,10 @@ class Found:
 
 
 def section(found: Found, *, name: str = "trees", title: str = "Trees") -> str:
-    """All there is to say as one section of another page. Needs the style of reports, and no script."""
-    parts = [("", _trees(found)), ("Certificate", _certificate(found))]
+    """All there is to say as one section of another page, which has no other of this name. A name is a word, with
+    hyphens at most. Needs the style of reports, and no script.
+    """
+    parts = [("", _trees(found, name)), ("Certificate", _certificate(found))]
     if found.document.get("comparison"):
         parts.append(("Comparison", _comparison(found.document)))
     body = "".join(f"<h3>{heading}</h3>{text}" if heading else text for heading, text in parts)
@@ -56,7 +58,7 @@ def build(found: Found, command: str) -> str:
     what = f"{document['collective']} on {document['machine']}"
     compared = bool(document.get("comparison"))
     sections = [
-        markup.section("trees", "Trees", _trees(found)),
+        markup.section("trees", "Trees", _trees(found, "trees")),
         markup.section("certificate", "Certificate", _certificate(found)),
         markup.section("comparison", "Comparison", _comparison(document)) if compared else "",
         markup.section("facts", "What it rests on", _facts(document) + reproduce(command)),
@@ -83,10 +85,10 @@ def headline(document: Mapping[str, Any]) -> str:
     if document["optimal_rate_links"] > document["rate_links"] * (1 + 1e-12):
         reached = f"the bound is {document['optimal_rate_links']:.4g} links"
     many = f"{len(trees)} trees carry" if len(trees) > 1 else "1 tree carries"
-    return f"{what}: {many} {rate}, {scale.label(document['rate_bytes_per_s'])}; {reached}."
+    return f"{what}: {many} {rate} each, {scale.label(document['rate_bytes_per_s'])} together; {reached}."
 
 
-def _trees(found: Found) -> str:
+def _trees(found: Found, name: str) -> str:
     document = found.document
     body = f'<p class="headline">{html_text(headline(document))}</p>'
     if document["fewest_possible"]:
@@ -97,7 +99,7 @@ def _trees(found: Found) -> str:
     if len(found.question.gpus) > MOST_DRAWN:
         body += note(f"More than {MOST_DRAWN} GPUs are not drawn.")
     else:
-        body += page_drawing.drawn(found.graph, found.question, found.packing)
+        body += page_drawing.drawn(found.graph, found.question, found.packing, name)
     return body + (_table(document) if document["trees"] else "")
 
 

@@ -1,7 +1,7 @@
 """The drawing of a page: GPUs and their links, the trees upon them, and the sets of the certificate.
 
-Trees are switched on and off by boxes to tick, without any script. All names of classes and ids begin with those of the
-section, so that the drawing can be a part of any page.
+Trees are switched on and off by boxes to tick, without any script. All names of classes begin alike, and ids with the
+name of the section, so that the drawing can be a part of any page.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from syncline.trees.question import Question
 
 MARGIN: Final = 16.0
 SET_NAMES: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS: Final = 12.0
+"""Of names of GPUs, where these fit into their boxes."""
+LETTER: Final = 0.58
+"""The mean width of a letter, of its height."""
 MOST_SCALE: Final = 1.4
 DASHES: Final = ("", "7 4")
 """Lines of the trees that have the same colours as the first ones."""
@@ -33,24 +37,26 @@ _STYLE: Final = """
 .trees-drawn .trees-wire { fill: none; stroke-linecap: round; }
 .trees-drawn .trees-gpu { fill: var(--raised); stroke: var(--line-strong); }
 .trees-drawn .trees-cut { stroke: var(--exposed); stroke-width: 2.2; stroke-dasharray: 5 3; }
+.trees-drawn svg .trees-set { font-weight: 700; stroke: var(--bg); stroke-width: 4px; paint-order: stroke; }
 """
 
 
-def drawn(graph: Graph, question: Question, packing: Packing) -> str:
-    """The drawing with the boxes that switch trees."""
+def drawn(graph: Graph, question: Question, packing: Packing, name: str) -> str:
+    """The drawing with the boxes that switch trees; their ids begin with the name, which no other drawing has."""
     shapes = picture.drawing(graph, question, packing)
     colours = {kind: _colour(number) for number, (kind, _) in enumerate(shapes.legend)}
     boxes = "".join(
-        f'<label><input type="checkbox" id="trees-{number}" checked><span style="border-color:{colours[kind][0]};'
+        f'<label><input type="checkbox" id="{html_text(name)}-{number}" checked>'
+        f'<span style="border-color:{colours[kind][0]};'
         f'border-top-style:{"dashed" if colours[kind][1] else "solid"}"></span>{html_text(words)}</label>'
         for number, (kind, words) in enumerate(shapes.legend, start=1)
     )
     hidden = "\n".join(
-        f".trees-drawn:has(#trees-{number}:not(:checked)) .trees-wire-{number} {{ display: none; }}"
+        f".trees-drawn:has(#{name}-{number}:not(:checked)) .trees-wire-{number} {{ display: none; }}"
         for number in range(1, len(shapes.legend) + 1)
     )
     svg = "\n".join(_svg(graph, question, packing, shapes, colours))
-    notes = "".join(f'<p class="hint">{html_text(text)}</p>' for text in _notes(packing, shapes))
+    notes = f'<p class="hint">{html_text(" ".join(_notes(question, packing, shapes)))}</p>'
     return (
         f"<style>{_STYLE}{hidden}</style>"
         f'<div class="trees-drawn">{boxes}<div class="figure" tabindex="0">{svg}</div>{notes}</div>'
@@ -130,15 +136,24 @@ def _box(box: Box, in_set: str | None) -> Iterator[str]:
         f'<rect class="trees-gpu{cut}" {place} width="{box.width:.1f}" height="{box.height:.1f}" rx="6">'
         f"<title>{html_text(title)}</title></rect>"
     )
-    label = box.label if not in_set else f"{box.label}  {in_set}"
-    yield f'<text x="{box.x:.1f}" y="{box.y + 4.2:.1f}" pointer-events="none">{html_text(label)}</text>'
+    # A style, since that of the section would go before an attribute.
+    size = min(LETTERS, (box.width - 6) / (LETTER * max(1, len(box.label))))
+    words = f'style="font-size:{size:.1f}px" pointer-events="none"'
+    yield f'<text {words} x="{box.x:.1f}" y="{box.y + 4.2:.1f}">{html_text(box.label)}</text>'
+    if in_set:
+        corner = f'x="{box.x - box.width / 2:.1f}" y="{box.y - box.height / 2 - 4:.1f}"'
+        yield f'<text class="trees-set" pointer-events="none" {corner}>{html_text(in_set)}</text>'
 
 
-def _notes(packing: Packing, shapes: Drawing) -> Iterator[str]:
-    yield "Grey: links between GPUs, wider where there are more. Arrows lead from the root of a tree outwards."
+def _notes(question: Question, packing: Packing, shapes: Drawing) -> Iterator[str]:
+    if any(max(src, dst) < len(question.gpus) for src, dst, _ in question.arcs):
+        yield "Grey: direct links between GPUs, wider where there are more."
+    if packing.trees:
+        yield "Arrows lead from the root of a tree outwards."
     if "against the arrows" in shapes.subtitle:
         yield "Data goes against the arrows."
     if packing.bound is not None:
         several = len(packing.bound.sets) > 1
         yield "Dashed: " + ("the sets of the certificate, by their letters." if several else "inside the cut.")
-    yield from shapes.notes
+    for text in shapes.notes:
+        yield f"{text[0].upper()}{text[1:]}."

@@ -23,6 +23,8 @@ CLEAR: Final = 6.0
 """Between a box and where lines end."""
 HEAD: Final = 7.0
 """Of an arrow."""
+SHORT: Final = 9
+"""Letters that fit into a box; more are set smaller."""
 TURN: Final = 0.45
 """Of the sides of its head, in radians."""
 
@@ -39,6 +41,8 @@ def centres(count: int) -> list[Point]:
 
 def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
     """The trees of a packing as shapes; the wires of the first tree have the kind `tree 1`."""
+    if packing.stages:  # the trees of its broadcast, which has the shape that people know
+        packing = packing.stages[-1]
     unit, trees = question.link_unit, packing.trees[:MOST_TREES]
     rate = float(packing.rate / unit)
     subtitle = f"{len(packing.trees)} trees, {rate:g} links together"
@@ -50,7 +54,7 @@ def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
     for rank, gpu in enumerate(question.gpus):
         name = graph.nodes[gpu].name
         label = f"{name} *" if len(roots) == 1 and rank in roots else name
-        drawn.boxes.append(Box(*at[rank], WIDTH, HEIGHT, label[:14], "npu", name))
+        drawn.boxes.append(Box(*at[rank], WIDTH, HEIGHT, label[:14], "npu", name, small=len(label) > SHORT))
     heaviest = max((tree.weight for tree in trees), default=1)
     between: dict[tuple[int, int], int] = {}
     for number, tree in enumerate(trees, start=1):
@@ -59,7 +63,7 @@ def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
         drawn.legend.append(
             (kind, f"{kind}: root {root}, weight {float(tree.weight / unit):.4g}, depth {tree.depth(packing.arcs)}")
         )
-        for arc in tree.arcs:
+        for arc in (*tree.arcs, *(tree.back or ())):
             src, dst = packing.arcs[arc].src, packing.arcs[arc].dst
             pair = min(src, dst), max(src, dst)
             place = between.get(pair, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -176,8 +176,8 @@ class _Solved:
     asked: question.Question
     auto: bool
     """Whether nothing is said of which links trees use."""
-    packed: dict[tuple[str, int], packing.Packing]
-    forms: dict[tuple[str, int, str, int], dict[str, Any]]
+    forms: dict[Any, dict[str, Any]]
+    """Plans by trees and number of slices, or by what parts are made for."""
 
     @property
     def latency(self) -> int:
@@ -198,14 +198,14 @@ class _Solved:
         overhead_s = (wish.overhead or self.latency) / PS_PER_S
         if wish.links == HYBRID or (self.spans and kind in servers.ABLE):
             return self._of_parts(kind, root, chunk, wish, overhead_s)
-        packed = self._packing(kind, root)
-        trees = choice.of(packed, wish.objective, chunk, overhead_s=overhead_s).trees
-        if not trees:
+        goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
+        where = root if kind in packing.ROOTED else None
+        packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
+        if not packed.trees and not packed.stages:
             message = f"the links that trees use do not connect GPUs {_listed(self.asked.gpus)}"
             raise TreesError(("collective", "algorithm"), message, "another algorithm, or collective.trees.links all")
-        packed = replace(packed, trees=trees)
-        slices = wish.slices or choice.slices(packed, trees, chunk, overhead_s)
-        key = (kind, root, repr(trees), slices)
+        slices = wish.slices or choice.slices(packed, packed.trees, chunk, overhead_s)
+        key = (packed, slices)
         if key not in self.forms:
             form = plan.form(self.graph, self.asked, packed, slices, PACKED)
             self.forms[key] = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
@@ -242,11 +242,6 @@ class _Solved:
                 raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
         return self.forms[key]
 
-    def _packing(self, kind: str, root: int) -> packing.Packing:
-        if (kind, root) not in self.packed:
-            self.packed[kind, root] = packing.of(self.asked, kind, root)  # type: ignore[arg-type]  # by the rules
-        return self.packed[kind, root]
-
 
 def _listed(gpus: Sequence[int]) -> str:
     from syncline.fabric import allocation
@@ -282,4 +277,4 @@ def _of_network(network: _Network, members: tuple[int, ...], links: _Links) -> _
         raise TreesError(("collective", "algorithm"), message, f"groups of up to {question.MOST_GPUS} GPUs")
     graph = network.topology.graph
     asked = question.asked(graph, members, "all" if links == HYBRID else links)
-    return _Solved(graph, asked, links == "auto", {}, {})
+    return _Solved(graph, asked, links == "auto", {})

@@ -78,6 +78,10 @@ def _figure(table: Table) -> Figure:
     for number, line in enumerate(lines):
         axes = figure.add_subplot(grid[number + bool(spreads)])
         _bars(axes, table, line, first=number == 0)
+        axes.set_ylim(0, 1.07 * _most(table, rows))  # rows of bars are of one height
+    if lines:
+        alike = "GPUs: the first of the allocations whose links are alike"
+        axes.set_xlabel("GPUs" if table.about.get("every") else alike)
     if not spreads and not lines:
         axes = figure.add_subplot(grid[0])
         axes.set_axis_off()
@@ -157,11 +161,16 @@ def _bars(axes: Axes, table: Table, rows: Sequence[Row], *, first: bool) -> None
     axes.set_xticks(places, [row["gpus"] for row in rows], rotation=90, fontsize=SMALL)
     axes.set_xlim(-1, max(places[-1] + 1, 7))  # few bars are no wider than many
     axes.set_ylabel("algorithm bandwidth [GB/s]" if table.compared else "rate [links]")
-    axes.set_xlabel("GPUs: the first of the allocations whose links are alike")
     if first:
         of = "simulated" if table.compared else "in theory"
         axes.set_title(f"Trees and rings, {of}")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _most(table: Table, rows: Sequence[Row]) -> float:
+    """The highest bar or bound."""
+    bars = [(row.get(column) or 0.0) / scale for row in rows for _, column, scale in _series(table)]
+    return float(max([*bars, *(row["bound_rate_links"] * _scale(table, row) for row in rows)]))
 
 
 def _series(table: Table) -> list[tuple[str, str, float]]:

@@ -22,7 +22,8 @@ def build(found: Table, document: Mapping[str, Any], svg: bytes, command: str) -
     about = found.about
     simulated = f"{about['backend']} backend, {about['endpoint']} endpoint" if found.compared else "rates in theory"
     facts = [f"{about['collective']} of {size(about['size_bytes'])}", f"links: {about['links']}", simulated]
-    what = f"Each row stands for allocations whose links are alike; its numbers are those of the first. {_rings()}"
+    alike = "Each row stands for allocations whose links are alike; its numbers are those of the first. "
+    what = ("" if about.get("every") else alike) + _rings()
     body = "\n".join(
         (
             section("drawing", "Figure", drawing(sweep_figure.title(found), svg.decode()) + _left_out(found)),
