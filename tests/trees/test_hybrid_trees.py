@@ -82,9 +82,9 @@ def test_parts_are_those_of_equation_8(graph: Graph, gpus: tuple[int, ...], swit
     for size in (10**8, 10**10):
         found = hybrid.of(graph, gpus, "broadcast", 0, size, switch_ps=switch_ps)
         assert found.switch_s == pytest.approx(len(gpus) * switch_ps * 1e-12)
-        carried = [part.size / part.seconds if part.size else 0.0 for part in (found.pcie, found.nvlink)]
+        pcie, nvlink = (part.size / part.seconds if part.size else 0.0 for part in (found.pcie, found.nvlink))
         rates = found.pcie.rate, found.nvlink.rate
-        parts = [hybrid.equation_8(size, *each, found.switch_s) for each in (carried, rates)]
+        parts = [hybrid.equation_8(size, *each, found.switch_s) for each in ((pcie, nvlink), rates)]
         assert found.pcie.size == pytest.approx(min(parts), rel=1e-3, abs=2)
     assert found.pcie.size == pytest.approx(hybrid.equation_8(size, *rates, found.switch_s), rel=0.05)
 

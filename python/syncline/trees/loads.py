@@ -32,8 +32,11 @@ def messages(packing: Packing, trees: Sequence[Tree]) -> Iterator[tuple[Way, Fra
             way = (arc.src, *arc.via, arc.dst)
             if not backward:
                 yield way, tree.weight
-            if backward or both:
+            if backward or (both and tree.back is None):
                 yield way[::-1], tree.weight
+        for number in tree.back or ():
+            arc = packing.arcs[number]
+            yield (arc.src, *arc.via, arc.dst), tree.weight
 
 
 def connections(packing: Packing, trees: Sequence[Tree]) -> dict[Way, Fraction]:
@@ -83,6 +86,15 @@ def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
             shape = replace(one_way, trees=choice.of(one_way, goal, 0).trees)
             found.append(of_one_shape(asked, packed, shape))
     return max(found, key=lambda trees: trees.rate)
+
+
+def both_ways(asked: Question, packed: Packing) -> Packing:
+    """Trees of an all-reduce that take the same way to their roots as from them: the given ones, or if some do not, those
+    of a broadcast.
+    """
+    if all(tree.back is None for tree in packed.trees):
+        return packed
+    return of_one_shape(asked, packed, packing.of(asked, "broadcast", 0))
 
 
 def of_one_shape(asked: Question, packing: Packing, shape: Packing) -> Packing:
