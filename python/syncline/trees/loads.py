@@ -89,8 +89,8 @@ def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
 
 
 def both_ways(asked: Question, packed: Packing) -> Packing:
-    """Trees of an all-reduce that take the same way to their roots as from them: the given ones, or if some do not, those
-    of a broadcast.
+    """Trees of an all-reduce that take the same way to their roots as from them: the given ones, or if some do not,
+    those of a broadcast.
     """
     if all(tree.back is None for tree in packed.trees):
         return packed
