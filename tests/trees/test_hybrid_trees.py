@@ -200,7 +200,7 @@ class TestCommand:
         assert pcie["size_bytes"] == pytest.approx(hybrid.equation_8(5e8, *rates, 3e-3), rel=1e-6)
         assert document["switch_s"] == pytest.approx(3e-3)
         assert document["predicted_time_s"] == pytest.approx(pcie["predicted_time_s"] + 3e-3)
-        assert document["predicted_time_s"] < document["nvlink_only_time_s"] == pytest.approx(0.02)
+        assert document["predicted_time_s"] < document["nvlink_only_time_s"] == pytest.approx(0.02, rel=1e-2)
         assert "over PCIe" in syncline_command(*self.LINE).out
 
     @pytest.mark.parametrize("format_", ["plan", "msccl-xml"])

@@ -13,11 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Final
 
 from syncline.trees import choice, packing
 from syncline.trees.packing import TASKS, TOWARDS_ROOT, Arc, Packing, Tree
 from syncline.trees.question import Question
 
+NEARLY: Final = Fraction(98, 100)
+"""Of the best rate, what trees have that are as good."""
 Way = tuple[int, ...]
 """The nodes that a message passes, with both ends."""
 
@@ -75,7 +78,8 @@ def at_equal_shares(asked: Question, packing: Packing) -> Packing:
 
 def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
     """Trees for links that messages share, with weights that they have there: the given ones or, for collectives both
-    ways or from all roots, those of a broadcast, which are fewer.
+    ways or from all roots, those of a broadcast. Of those that are nearly as fast, it is the fewest that wait least for
+    one another.
     """
     if not packed.trees:
         return packed
@@ -85,7 +89,8 @@ def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
         for goal in ("depth", "trees"):
             shape = replace(one_way, trees=choice.of(one_way, goal, 0).trees)
             found.append(of_one_shape(asked, packed, shape))
-    return max(found, key=lambda trees: trees.rate)
+    best = max(trees.rate for trees in found)
+    return min((trees for trees in found if trees.rate >= NEARLY * best), key=lambda trees: len(trees.trees))
 
 
 def both_ways(asked: Question, packed: Packing) -> Packing:
