@@ -153,7 +153,7 @@ class TestClaims:
     def test_all_hold(self, syncline_command: Command) -> None:
         ended = syncline_command("reproduce", "blink", "--json")
         claims = {claim["id"]: claim for claim in json.loads(ended.out)["claims"]}
-        assert (ended.status, len(claims)) == (0, 9)
+        assert (ended.status, len(claims)) == (0, 11)
         assert all(claim["inside"] for claim in claims.values()), claims
         assert claims["blink-fig11-chunking"]["simulated"] == pytest.approx(2 / 3, abs=1e-5)
 

@@ -82,9 +82,9 @@ def test_parts_are_those_of_equation_8(graph: Graph, gpus: tuple[int, ...], swit
     for size in (10**8, 10**10):
         found = hybrid.of(graph, gpus, "broadcast", 0, size, switch_ps=switch_ps)
         assert found.switch_s == pytest.approx(len(gpus) * switch_ps * 1e-12)
-        carried = [part.size / part.seconds if part.size else 0.0 for part in (found.pcie, found.nvlink)]
+        pcie, nvlink = (part.size / part.seconds if part.size else 0.0 for part in (found.pcie, found.nvlink))
         rates = found.pcie.rate, found.nvlink.rate
-        parts = [hybrid.equation_8(size, pcie, nvlink, found.switch_s) for pcie, nvlink in (carried, rates)]
+        parts = [hybrid.equation_8(size, *each, found.switch_s) for each in ((pcie, nvlink), rates)]
         assert found.pcie.size == pytest.approx(min(parts), rel=1e-3, abs=2)
     assert found.pcie.size == pytest.approx(hybrid.equation_8(size, *rates, found.switch_s), rel=0.05)
 
@@ -200,7 +200,7 @@ class TestCommand:
         assert pcie["size_bytes"] == pytest.approx(hybrid.equation_8(5e8, *rates, 3e-3), rel=1e-6)
         assert document["switch_s"] == pytest.approx(3e-3)
         assert document["predicted_time_s"] == pytest.approx(pcie["predicted_time_s"] + 3e-3)
-        assert document["predicted_time_s"] < document["nvlink_only_time_s"] == pytest.approx(0.02)
+        assert document["predicted_time_s"] < document["nvlink_only_time_s"] == pytest.approx(0.02, rel=1e-2)
         assert "over PCIe" in syncline_command(*self.LINE).out
 
     @pytest.mark.parametrize("format_", ["plan", "msccl-xml"])

@@ -154,7 +154,7 @@ def test_a_sweep_goes_over_allocations(tmp_path: Path, syncline_command: Command
         (("all-reduce", "all-to-all"), "no trees carry out all-to-all"),
         (("MACHINE", "Ring(4)"), "no links by name"),
         (("packed-trees}", "ring, trees: {links: all}}"), "no trees are packed"),
-        (("packed-trees}", "packed-trees, trees: {links: pcie}}"), "pcie"),
+        (("packed-trees}", "packed-trees, trees: {links: pci}}"), "pci"),
     ],
 )
 def test_what_is_refused(change: tuple[str, str], said: str) -> None:

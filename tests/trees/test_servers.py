@@ -226,3 +226,37 @@ def test_packed_trees_over_all_links_are_those_of_the_whole_fabric(case: Callabl
         "all-reduce", size, "flow", "--algorithm", "packed-trees", "--set", "collective.trees.links=all"
     )
     assert fabric != here.seconds("all-reduce", size, "flow", "--algorithm", "packed-trees")
+
+
+UNEQUAL = """
+npus: 6
+links:
+  - {from: 0, to: 1, rate: 20GB/s, latency: 500ns, class: NVLink}
+  - {from: 1, to: 0, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 1, to: 2, rate: 20GB/s, latency: 500ns, class: NVLink}
+  - {from: 2, to: 1, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 2, to: 0, rate: 20GB/s, latency: 500ns, class: NVLink}
+  - {from: 0, to: 2, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 3, to: 4, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 4, to: 3, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 4, to: 5, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 5, to: 4, rate: 10GB/s, latency: 500ns, class: NVLink}
+  - {from: 0, to: 3, rate: 5GB/s, latency: 500ns, class: Ethernet}
+  - {from: 3, to: 0, rate: 5GB/s, latency: 500ns, class: Ethernet}
+directed: true
+"""
+
+
+def test_servers_of_a_file_whose_links_are_unequal(tmp_path: Path, syncline_command: Command) -> None:
+    """The one link between them is the limit; trees inside are used both ways, whatever is best there alone."""
+    path, plan, size = tmp_path / "unequal.yaml", tmp_path / "trees.json", 1_000_000_000
+    path.write_text(UNEQUAL)
+    graph = files.load(path)
+    assert servers.groups(graph, range(6)) == [(0, 1, 2), (3, 4, 5)]
+    found = servers.of(graph, range(6), "all-reduce", 0, size)
+    assert all(tree.back is None for server in found.servers for tree in server.trees)
+    plan.write_text(plan_form.dumps(servers.form(graph, range(6), "all-reduce", 0, size)))
+    assert syncline_command("verify", str(plan)).status == 0
+    where = ["--topology-file", str(path), "--plan", str(plan), "--backend", "flow", "--json"]
+    ended = syncline_command("collective", "all-reduce", "--size", f"{size}B", *where)
+    assert json.loads(ended.out)["time_s"] == pytest.approx(size / 5e9, rel=0.02)

@@ -331,6 +331,8 @@ RULES: Final[tuple[Rule, ...]] = (
          TRAINING),
     Rule("endpoint.delay", lambda e: getattr(e.endpoint, "sharing", "") == "delayed", "streams share links fairly",
          "endpoint.sharing delayed"),
+    Rule("collective.trees.objective", lambda e: not _is_hybrid(e), "hybrid trees are those that are fastest",
+         "collective.trees.links nvlink, pcie, all or auto"),
     Rule("endpoint.peer_access_latency", lambda e: bool(e.collective.plan) or _is_hybrid(e),
          "no plan names ways over PCIe", "collective.trees.links hybrid, or collective.plan with ways over PCIe"),
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),

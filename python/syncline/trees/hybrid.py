@@ -301,7 +301,9 @@ def _side_by_side(first: dict[str, Any], times: int, second: dict[str, Any], tim
 
 
 def _spread(step: dict[str, Any], times: int, share: int, whole: int, offset: int) -> None:
-    """Blocks of a share of one plan become those of a share of both."""
+    """Blocks of a share of one plan become those of a share of both; a step that only waits has none."""
+    if "block" not in step:
+        return
     place, within = divmod(step["block"], share)
     step["block"] = place * whole + offset + within * times
     step["count"] *= times

@@ -13,11 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Final
 
 from syncline.trees import choice, packing
 from syncline.trees.packing import TASKS, TOWARDS_ROOT, Arc, Packing, Tree
 from syncline.trees.question import Question
 
+NEARLY: Final = Fraction(98, 100)
+"""Of the best rate, what trees have that are as good."""
 Way = tuple[int, ...]
 """The nodes that a message passes, with both ends."""
 
@@ -32,8 +35,11 @@ def messages(packing: Packing, trees: Sequence[Tree]) -> Iterator[tuple[Way, Fra
             way = (arc.src, *arc.via, arc.dst)
             if not backward:
                 yield way, tree.weight
-            if backward or both:
+            if backward or (both and tree.back is None):
                 yield way[::-1], tree.weight
+        for number in tree.back or ():
+            arc = packing.arcs[number]
+            yield (arc.src, *arc.via, arc.dst), tree.weight
 
 
 def connections(packing: Packing, trees: Sequence[Tree]) -> dict[Way, Fraction]:
@@ -72,7 +78,8 @@ def at_equal_shares(asked: Question, packing: Packing) -> Packing:
 
 def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
     """Trees for links that messages share, with weights that they have there: the given ones or, for collectives both
-    ways or from all roots, those of a broadcast, which are fewer.
+    ways or from all roots, those of a broadcast. Of those that are nearly as fast, it is the fewest that wait least for
+    one another.
     """
     if not packed.trees:
         return packed
@@ -82,7 +89,17 @@ def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
         for goal in ("depth", "trees"):
             shape = replace(one_way, trees=choice.of(one_way, goal, 0).trees)
             found.append(of_one_shape(asked, packed, shape))
-    return max(found, key=lambda trees: trees.rate)
+    best = max(trees.rate for trees in found)
+    return min((trees for trees in found if trees.rate >= NEARLY * best), key=lambda trees: len(trees.trees))
+
+
+def both_ways(asked: Question, packed: Packing) -> Packing:
+    """Trees of an all-reduce that take the same way to their roots as from them: the given ones, or if some do not,
+    those of a broadcast.
+    """
+    if all(tree.back is None for tree in packed.trees):
+        return packed
+    return of_one_shape(asked, packed, packing.of(asked, "broadcast", 0))
 
 
 def of_one_shape(asked: Question, packing: Packing, shape: Packing) -> Packing:

@@ -168,11 +168,11 @@ def _server(graph: Graph, asked: Question, ranks: tuple[int, ...]) -> Server:
     gpus = [asked.gpus[rank] for rank in ranks]
     links: question.Links = "nvlink"
     local = question.asked(graph, gpus, links)
-    packed = packing.of(local, "all-reduce")
+    packed = loads.both_ways(local, packing.of(local, "all-reduce"))
     if len(ranks) > 1 and not packed.trees:
         links = "pcie"
         local = question.asked(graph, gpus, links)
-        packed = loads.on_shared_links(local, packing.of(local, "all-reduce"), 0)
+        packed = loads.both_ways(local, loads.on_shared_links(local, packing.of(local, "all-reduce"), 0))
         if not packed.trees:
             raise _refused("neither NVLinks nor PCIe connect the GPUs of a server", "GPUs that reach each other")
     number = {node: index for index, node in enumerate(asked.nodes)}
