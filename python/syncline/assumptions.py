@@ -241,8 +241,9 @@ def _defaults(
         if name in UNNAMED:
             continue
         if shown is None:
-            known = isinstance(value, EndpointSection | NetworkSection | Training)
-            shown = value.meaning_of_nothing(name) if known else "auto"
+            shown = "auto"
+            if isinstance(value, EndpointSection | NetworkSection | Training):
+                shown = value.meaning_of_nothing(name)
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"
