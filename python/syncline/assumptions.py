@@ -25,7 +25,7 @@ from syncline.schema.experiment import (
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
-from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
+from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -241,7 +241,9 @@ def _defaults(
         if name in UNNAMED:
             continue
         if shown is None:
-            shown = value.meaning_of_nothing(name) if isinstance(value, EndpointSection | NetworkSection) else "auto"
+            shown = "auto"
+            if isinstance(value, EndpointSection | NetworkSection | Training):
+                shown = value.meaning_of_nothing(name)
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"

@@ -16,7 +16,7 @@ from syncline import binding, facts, memory, refusals
 from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.preview import Preview
-from syncline.schema import programs
+from syncline.schema import effect, programs
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -502,7 +502,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "strategy": experiment.strategy,
         "iterations": experiment.iterations,
         "overlap": training.overlap,
-        **_gradients(training),
+        **(_gradients(training) if effect.has_gradients(experiment) else {}),
         "drain": experiment.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],

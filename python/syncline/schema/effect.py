@@ -108,7 +108,7 @@ def _computes(e: Experiment) -> bool:
     return isinstance(e.workload, ModelWorkload | JobsWorkload)
 
 
-def _has_gradients(e: Experiment) -> bool:
+def has_gradients(e: Experiment) -> bool:
     """Whether copies of a model have gradients that are all-reduced."""
     if isinstance(e.workload, JobsWorkload):
         return True
@@ -287,7 +287,7 @@ RULES: Final[tuple[Rule, ...]] = (
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
-    *(Rule(f"training.{name}", _has_gradients, "no model is trained data-parallel here, with gradients of its own",
+    *(Rule(f"training.{name}", has_gradients, "no model is trained data-parallel here, with gradients of its own",
            lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
       for name in ("bucket", "first_bucket", "barrier")),
     *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced after back-propagation at once",

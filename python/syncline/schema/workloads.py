@@ -264,3 +264,7 @@ class Training(Section):
     compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
     """Factor on every compute time, those of a text workload included; a fitted value is declared under
     `calibration`."""
+
+    def meaning_of_nothing(self, name: str) -> str:
+        """What a field comes to that is not given."""
+        return {"bucket": "one layer", "first_bucket": "training.bucket"}.get(name, "auto")

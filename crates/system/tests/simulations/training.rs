@@ -76,7 +76,7 @@ fn a_bucket_is_exposed_by_hand() {
     let plain = run(&training(true, false, 2)).summary;
     let apart = run(&in_buckets(training(true, false, 2), 1 << 20, 1)).summary;
     assert_eq!((apart.total_ps, apart.exposed_ps), (plain.total_ps, plain.exposed_ps));
-    let sizes = |spec: &Spec| match column(&run(spec), "collectives", "size_bytes") {
+    let sizes = |spec: &Spec| match column(&run(spec), "collectives", "bytes") {
         Values::Int(sizes) => sizes.clone(),
         other => panic!("{other:?}"),
     };
