@@ -11,6 +11,7 @@ import pytest
 from support.browser import Page
 from support.command import Ended
 from syncline.fabric import notation
+from syncline.fabric.graph import Graph, Link, Node, checked
 from syncline.report import html
 from syncline.trees import choice, question
 from syncline.trees import document as documents
@@ -129,3 +130,24 @@ def test_a_section_of_another_page(page: Page) -> None:
     page.click("#others-2")
     assert page.run(SHOWN) == 2 * edges - len(chosen.packing.trees[1].arcs)
     assert page.run("return document.querySelectorAll('#packed-trees h3').length") == 1
+
+
+@pytest.mark.parametrize("size", [1000, 10**9])
+def test_links_that_are_unequal_either_way(page: Page, size: int) -> None:
+    """The proof has sets that count so often, and trees to the roots are others than those away from them."""
+    links = [(0, 1, 2), (1, 2, 1), (2, 0, 1), (1, 0, 1), (0, 2, 1)]
+    nodes = tuple(Node(f"GPU <{number}>", "npu", 0) for number in range(3))
+    graph = checked(Graph("unequal", nodes, tuple(Link(a, b, 10**9 * r, 1000, "NVLink") for a, b, r in links)))
+    asked = question.asked(graph, range(3))
+    goal = choice.Goal("time", size)
+    chosen = choice.best(asked, "all-reduce", None, goal)
+    assert chosen.packing.bound is not None
+    assert chosen.packing.bound.shares, "otherwise this tests nothing"
+    found = trees_page.Found(graph, asked, chosen.packing, documents.of(graph, asked, chosen, goal))
+    page.open(trees_page.build(found, "syncline trees"))
+    assert page.errors == []
+    assert page.run("return document.querySelectorAll('.trees-cut').length") == 0
+    assert len(page.column("border", 2)) == len(chosen.packing.bound.shares)
+    assert page.run(SHOWN) > 0
+    if chosen.packing.stages:
+        assert set(page.column("trees", 1)) == {"reduce", "broadcast"}

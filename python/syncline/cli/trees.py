@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_compare, trees_options, trees_page
+from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -149,9 +149,10 @@ def trees(
     problems += both.problems()
     problems += _format_problems(format_, output if sweep is None else None, json)
     place, wrong = _root(root, chosen_gpus, kind)
-    overhead_s, of_overhead = _overhead(overhead, endpoint)
+    overhead_s, of_overhead = _overhead(overhead)
     problems += [*wrong, *of_overhead]
     from syncline import results
+    from syncline.cli import trees_compare
     from syncline.trees import choice, packing, question
     from syncline.trees import document as documents
 
@@ -159,11 +160,12 @@ def trees(
     if problems:
         raise InputError(problems)
     if links == hybrid_trees.NAME:
-        parts = both.trees(graph, chosen_gpus, kind, place if isinstance(place, int) else 0, bytes_, overhead_s)
+        assumed_s = choice.OVERHEAD_S if overhead_s is None else overhead_s
+        parts = both.trees(graph, chosen_gpus, kind, place if isinstance(place, int) else 0, bytes_, assumed_s)
         if format_ == JSON:
             return hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
         form, of = hybrid_trees.plan(graph, parts, gpus, format_), parts.nvlink
-        where = _Where(kind, size, machine, topology_file, gpus, of.asked, of.packed, overhead_s)
+        where = _Where(kind, size, machine, topology_file, gpus, of.asked, of.packed, assumed_s)
         return _write(where.written(form, format_), format_, output)
     asked = question.asked(graph, chosen_gpus, over)
     case = trees_compare.Case(
@@ -173,29 +175,26 @@ def trees(
         topology_file=topology_file,
         gpus=gpus,
         ranks=len(chosen_gpus),
-        root=None,
+        root=(place if isinstance(place, int) else 0) if kind in packing.ROOTED else None,
         backend=backend or trees_compare.DEFAULT_BACKEND,
         endpoint=endpoint or single.DEFAULT_ENDPOINT,
     )
-    goals = trees_compare.Goals(goal, share, over)
+    goals = trees_compare.Goals(goal, share, over, overhead_s, place)
     if sweep is not None:
         from syncline.cli import trees_sweep
 
-        case = replace(case, root=0 if kind in packing.ROOTED else None)
-        swept = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
+        wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
         files = trees_sweep.Files(output, svg, html, resume=resume)
-        return trees_sweep.run(swept, files, threads, began, json=json)
-    wanted = choice.Goal(goal, bytes_, share, overhead_s)
-    chosen = choice.best(asked, kind, place, wanted)
+        return trees_sweep.run(wanted, files, threads, began, json=json)
+    wish = goals.wish(bytes_, case if compare else None, graph, asked)
+    chosen = choice.best(asked, kind, place, wish)
     if svg is not None:
         _draw(graph, asked, chosen.packing, svg)
     if format_ != JSON:
-        where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, overhead_s)
+        where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, wish.overhead_s)
         return _write(where.text(graph, format_, bytes_), format_, output)
-    document = documents.of(graph, asked, chosen, wanted)
+    document = documents.of(graph, asked, chosen, wish)
     if compare:
-        root_rank = chosen.packing.trees[0].root if chosen.packing.trees else 0
-        case = replace(case, root=root_rank if kind in packing.ROOTED else None)
         trees_compare.add(document, case, goals, graph, asked, chosen.packing)
     document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, json=json)
@@ -298,13 +297,13 @@ def _root(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Lit
     return gpus.index(int(root)), []
 
 
-def _overhead(text: str | None, endpoint: str | None) -> tuple[float, list[Any]]:
-    """Seconds, by default as the endpoint has them, and what is wrong with them."""
+def _overhead(text: str | None) -> tuple[float | None, list[Any]]:
+    """Seconds, if they are given, and what is wrong with them."""
     from syncline import quantities
     from syncline.errors import command_line
 
     if text is None:
-        return trees_compare.overhead_s(endpoint), []
+        return None, []
     try:
         return quantities.time(text, zero=True) / 1e12, []
     except quantities.QuantityError as error:
@@ -429,6 +428,8 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         to_root = f"; to the root{back}" if back else ""
         print(f"  {kind}root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}{to_root}")
     if "comparison" in document:
+        from syncline.cli import trees_compare
+
         trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)

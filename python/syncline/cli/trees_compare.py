@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from syncline.cli import options, single
 from syncline.fabric.graph import NVLINK, PCIE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from syncline.fabric.machines import Cluster
     from syncline.results import Document
     from syncline.schema.load import Variant
-    from syncline.trees.choice import Objective
+    from syncline.trees.choice import Goal, Objective
     from syncline.trees.packing import Packing
     from syncline.trees.question import Links, Question
 
@@ -85,6 +85,26 @@ class Goals:
     objective: Objective
     threshold: float
     links: Links
+    overhead_s: float | None = None
+    """What a slice costs beside its bytes, if that is given."""
+    root: int | Literal["auto"] | None = None
+    """A place in the list of GPUs."""
+
+    def own_plan(self, kind: str) -> bool:
+        """Whether `--algorithm packed-trees` has no such wishes, so that trees run as a plan."""
+        from syncline.trees import packing
+
+        rooted = self.root is not None and kind not in packing.ROOTED
+        return self.threshold > 0 or self.overhead_s is not None or rooted
+
+    def wish(self, size: int, case: Case | None, graph: Graph, asked: Question) -> Goal:
+        """What trees are chosen for; those of a case that is simulated by what its endpoint takes for a slice."""
+        from syncline.trees import choice
+
+        overhead_s = self.overhead_s
+        if overhead_s is None:
+            overhead_s = choice.OVERHEAD_S if case is None else _overhead_s(case.endpoint, graph, asked)
+        return choice.Goal(self.objective, size, self.threshold, overhead_s)
 
     @property
     def settings(self) -> list[str]:
@@ -92,13 +112,13 @@ class Goals:
         return [f"collective.trees.objective={self.objective}", f"collective.trees.links={self.links}"]
 
 
-def overhead_s(endpoint: str | None) -> float:
-    """What a slice costs beside its bytes, for the choice of trees and of the number of slices."""
-    from syncline.endpoints import streams
-    from syncline.trees import choice
+def _overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
+    """What a slice costs beside its bytes, as `--algorithm packed-trees` has it."""
+    from syncline import endpoints
+    from syncline.trees import planned
 
-    of_streams = (streams.COPY_COMMANDS + 1) * streams.COMMAND_PS / 1e12
-    return of_streams if endpoint == "streams" else choice.OVERHEAD_S
+    stated: int | None = endpoints.ENDPOINTS[endpoint](kind=endpoint).slice_overhead
+    return (stated or planned.slowest(graph, asked)) / planned.PS_PER_S
 
 
 def problems(backend: str | None, endpoint: str | None) -> list[Problem]:
@@ -143,8 +163,10 @@ def of(
     from syncline.trees import theory
 
     plan = None
-    if goals.threshold > 0:
-        plan = partial(_plan, case, graph, asked, packing, size)
+    if goals.own_plan(case.kind):
+        plan = partial(_plan, case, graph, asked, packing, goals.wish(size, case, graph, asked))
+    if goals.root == "auto" and packing.trees and case.root is not None:
+        case = replace(case, root=packing.trees[0].root)
     best = packing.best_rate
     factor = bounds.bus_bandwidth_factor(case.kind, case.ranks)
     ring = None if cluster is None else theory.ring_rate(cluster, asked.gpus, case.kind)
@@ -183,7 +205,7 @@ def of(
 
 
 def warnings(entries: Sequence[Document], backend: str) -> list[str]:
-    """What there is to know of a comparison: what beats the bound of trees does something that no trees do."""
+    """What there is to know of a comparison: what beats the bound does so over links that trees do not use."""
     from syncline import facts
 
     if not facts.engine().networks[backend].has_contention:
@@ -191,8 +213,7 @@ def warnings(entries: Sequence[Document], backend: str) -> list[str]:
     faster = [entry["name"] for entry in entries if (entry["share_of_bound"] or 0.0) > 1 + 1e-9]
     if not faster:
         return []
-    what = f"the bound is that of trees over the links that trees may use; beyond it: {', '.join(faster)}"
-    return [f"{what}, which may use other links, or need not send the whole vector to each GPU"]
+    return [f"the bound is that of the links that trees may use; {' and '.join(faster)} used others as well"]
 
 
 def _entry(algorithm: str | None, name: str, rate: Fraction | None) -> Document:
@@ -253,7 +274,7 @@ def _used(variant: Variant, result: Result) -> list[str]:
     return [name for number, name in enumerate(variant.experiment.topology.classes) if number in used]
 
 
-def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, size: int) -> str:
+def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, wish: Goal) -> str:
     """The plan of trees that were chosen in another way than `--algorithm packed-trees` does."""
     from syncline.errors import command_line
     from syncline.schedules import plan_form
@@ -261,7 +282,7 @@ def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, size: int
 
     if not packing.trees and not packing.stages:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")
-    slices = choice.slices(packing, packing.trees, size, overhead_s(case.endpoint))
+    slices = choice.slices(packing, packing.trees, wish.size, wish.overhead_s)
     return plan_form.dumps(plan.form(graph, asked, packing, slices, PACKED))
 
 

@@ -59,6 +59,7 @@ class Wanted:
             "links": self.asked.links,
             "objective": self.goals.objective,
             "threshold": self.goals.threshold,
+            "overhead_s": self.goals.overhead_s,
             "size_bytes": self.size_bytes,
             "every": self.every,
             "backend": self.case.backend if self.compare else None,
@@ -71,7 +72,8 @@ class Wanted:
 
         binding.require()
         fabric = [self.graph.name, self.graph.specification(), [node.host for node in self.graph.nodes]]
-        goals = [self.goals.objective, self.goals.threshold, self.asked.links, self.case.kind, self.size_bytes]
+        goals: list[Any] = [self.goals.objective, self.goals.threshold, self.goals.overhead_s, self.asked.links]
+        goals += [self.case.kind, self.size_bytes]
         simulated = [self.case.backend, self.case.endpoint] if self.compare else []
         whole = [FORMAT, __version__, _core.version(), fabric, goals, simulated]
         common = hashlib.sha256(json_.dumps(whole, sort_keys=True).encode()).hexdigest()
@@ -133,9 +135,10 @@ def _measures(
 ) -> dict[str, Any]:
     case = replace(case, gpus=allocation.canonical(gpus), ranks=len(gpus))
     asked = question.asked(graph, gpus, goals.links)
-    goal = choice.Goal(goals.objective, size, goals.threshold, trees_compare.overhead_s(case.endpoint))
-    packed = choice.best(asked, case.kind, case.root, goal).packing  # type: ignore[arg-type]  # checked before
-    trees = [tree for stage in packed.stages or (packed,) for tree in stage.trees]
+    wish = goals.wish(size, case if compare else None, graph, asked)
+    packed = choice.best(asked, case.kind, case.root, wish).packing  # type: ignore[arg-type]  # checked before
+    stages = packed.stages or (packed,)
+    depths = [tree.depth(stage.arcs) for stage in stages for tree in stage.trees]
     cluster = None if case.machine is None else notation.parse(case.machine)
     ring = None if cluster is None else theory.ring_rate(cluster, gpus, case.kind)
     measures: dict[str, Any] = {
@@ -144,13 +147,11 @@ def _measures(
         "link_unit_bytes_per_s": asked.link_unit,
         "trees_rate_links": float(packed.rate / asked.link_unit),
         "bound_rate_links": None if packed.bound is None else float(packed.best_rate / asked.link_unit),
-        "trees": len(trees),
-        "depth": max(
-            (tree.depth(stage.arcs) for stage in packed.stages or (packed,) for tree in stage.trees), default=None
-        ),
+        "trees": len(depths),
+        "depth": max(depths, default=None),
         "rings_rate_links": None if ring is None else float(ring[0] / asked.link_unit),
         "rings_over_pcie": None if ring is None else not ring[1],
-        "theoretical_speedup": None if ring is None or not trees else float(packed.rate / ring[0]),
+        "theoretical_speedup": None if ring is None or not depths else float(packed.rate / ring[0]),
     }
     if not compare:
         return measures

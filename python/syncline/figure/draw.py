@@ -141,8 +141,8 @@ def _x_label(shown: Shown) -> str:
     """What is below the x axis. Ticks of lines and points are bare numbers, so that it has their unit."""
     panel, unit = shown.panel, shown.x_scale.unit
     if not panel.x_label:
-        return _label(panel.x, unit)
-    is_bare = panel.kind in ("lines", "scatter") and unit and "[" not in panel.x_label
+        return _label(panel.x, "" if shown.is_wide else unit)
+    is_bare = panel.kind in ("lines", "scatter") and unit and "[" not in panel.x_label and not shown.is_wide
     return f"{panel.x_label} [{unit}]" if is_bare else panel.x_label
 
 
@@ -254,7 +254,11 @@ def _lines(axes: Axes, shown: Shown) -> None:
         axes.set_xticks(range(len(xs)), [str(x) for x in xs])
     elif shown.panel.log:
         axes.set_xscale("log", base=2)
-        axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
+        if shown.is_wide:
+            names = [shown.own_text(x) for x in xs]
+            axes.set_xticks(list(places.values()), names, rotation=90 if len(names) > SOME else 0)
+        else:
+            axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
         axes.minorticks_off()
     elif all(place == round(place) for place in places.values()):
         axes.locator_params(axis="x", integer=True)

@@ -58,6 +58,10 @@ class Value:
     published: float | None = None
 
 
+WIDE: Final = 1e4
+"""The largest x over the smallest one, above which each has a unit of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A panel with its numbers."""
@@ -92,6 +96,16 @@ class Shown:
     def x_text(self, value: Cell) -> str:
         """An x for people."""
         return _text(value, self.x_scale)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether no unit suits all x of a logarithmic axis."""
+        numbers = [n for v in self.values if (n := units.number(v.x))]
+        return self.panel.kind == "lines" and self.panel.log and bool(numbers) and max(numbers) > WIDE * min(numbers)
+
+    def own_text(self, value: Cell) -> str:
+        """An x for people in the unit that suits it alone."""
+        return _text(value, _scale([value], self.x_column))
 
     def series_text(self, value: Cell | None) -> str:
         """A series for people."""

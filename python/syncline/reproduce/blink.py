@@ -15,7 +15,7 @@ from typing import Any, Final
 from syncline.chunking import MB, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
 from syncline.engine import PS_PER_S
-from syncline.reproduce import blink_theory, blink_training
+from syncline.reproduce import blink_collectives, blink_theory, blink_training
 from syncline.reproduce.blink_links import Links, hybrid_gain
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
@@ -46,8 +46,8 @@ class Blink:
         """Independent pieces of work that fill the cache of simulations for the claims."""
         found: list[tuple[str, Callable[[], Any]]] = []
         for claim in claims:
-            if claim.id in blink_training.RUNS:
-                found += [(_name(run), partial(self.runs.result, run)) for run in blink_training.RUNS[claim.id]()]
+            if claim.id in RUNS:
+                found += [(_name(run), partial(self.runs.result, run)) for run in RUNS[claim.id]()]
             else:
                 found.append((claim.id, partial(METRICS[claim.id], self)))
         return found
@@ -60,8 +60,8 @@ class Blink:
         """The variants whose assumptions the claims rest on."""
         named = dict.fromkeys(name for claim in claims for name in VARIANTS.get(claim.id, ()))
         runs = [Run(MICRO, name) for name in named]
-        if any(claim.id in blink_training.RUNS for claim in claims):
-            runs += blink_training.systems()
+        of_claims = (run for claim in claims if claim.id in RUNS for run in RUNS[claim.id]())
+        runs += dict.fromkeys(Run(run.study, run.variant) for run in of_claims)
         return [self.runs.variant(run) for run in runs]
 
     def throughput(self, variant: str, size: int, chunks: int, settings: tuple[str, ...] = ()) -> float:
@@ -90,6 +90,10 @@ class Blink:
 
 def _name(run: Run) -> str:
     return " ".join([run.study, run.variant, *run.settings])
+
+
+def _of_runs(metric: Callable[[Runs], Computed], blink: Blink) -> Computed:
+    return metric(blink.runs)
 
 
 def _depth(blink: Blink) -> Computed:
@@ -134,7 +138,10 @@ def _miad(blink: Blink) -> Computed:
     return float(steady or len(history) + 1), note
 
 
+RUNS: Final = {**blink_collectives.RUNS, **blink_training.RUNS}
+"""The simulations that each claim needs, where these are many."""
 METRICS: Final[dict[str, Callable[[Blink], Computed]]] = {
+    **{name: partial(_of_runs, metric) for name, metric in blink_collectives.METRICS.items()},
     "blink-unique-topologies": lambda _: blink_theory.unique_topologies(),
     "blink-dgx1v-trees": lambda _: blink_theory.unit_trees(),
     "blink-dgx1v-mwu-trees": lambda _: blink_theory.multiplicative_trees(),

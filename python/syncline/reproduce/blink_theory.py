@@ -59,14 +59,18 @@ def rings(machine: str, gpus: tuple[int, ...]) -> Fraction:
     return directions * (theory.carried("all-reduce", len(gpus)) or 0)
 
 
+def trees(machine: str, gpus: tuple[int, ...]) -> Fraction:
+    """The rate of an all-reduce over packed trees, up and down at the same time, in links."""
+    asked = _asked(machine, gpus)
+    return packing.of(asked, "all-reduce").rate / asked.link_unit
+
+
 def speedups() -> Computed:
     """`blink-fig14-theory`."""
     found: list[tuple[Fraction, str]] = []
     for name in (DGX1V, DGX1P):
         for gpus in connected(name):
-            asked = _asked(name, gpus)
-            trees = packing.of(asked, "all-reduce").rate / asked.link_unit
-            found.append((trees / rings(name, gpus), f"GPUs {', '.join(map(str, gpus))} of a {name}"))
+            found.append((trees(name, gpus) / rings(name, gpus), f"GPUs {', '.join(map(str, gpus))} of a {name}"))
     (least, _), (most, where) = min(found), max(found)
     return [float(least), float(most)], f"largest on {where}; {len(found)} allocations of both machines"
 

@@ -86,11 +86,6 @@ def fig18_runs() -> Iterator[Run]:
     return (run(*point) for point in product(MODELS, ALLOCATIONS, (NCCL, BLINK)))
 
 
-def systems() -> list[Run]:
-    """Both systems as the study has them, which is where their assumptions stand."""
-    return [Run(TRAINING, system) for system in (NCCL, BLINK)]
-
-
 def _seconds(runs: Runs, simulation: Run) -> tuple[float, float]:
     """Of an iteration, and of what it exposes."""
     summary = runs.result(simulation).summary

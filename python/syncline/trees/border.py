@@ -39,7 +39,7 @@ def sets(question: Question, packing: Packing) -> list[frozenset[int]]:
     """The sets of the certificate, as nodes of the question. Those of an all-reduce divide the GPUs, whatever forwards:
     here each has the switches with which least leads into it.
     """
-    if packing.bound is None:
+    if packing.bound is None or packing.bound.shares:
         return []
     if TASKS[packing.collective] != "both-ways" or len(question.nodes) == len(question.gpus):
         return [frozenset(nodes) for nodes in packing.bound.sets]
@@ -85,6 +85,12 @@ def reason(question: Question, packing: Packing) -> str:
     unit, gpus = question.link_unit, len(question.gpus)
     capacity = Fraction(bound.capacity, unit)
     carry = f"{_links(capacity)} together"
+    if bound.shares:
+        return (
+            f"Links carry unequal rates either way. Each of the sets below counts so many times, and a link "
+            f"as often as it leads into such sets or out of them, whichever is more: {carry}, which "
+            f"limits the rate to {_links(packing.best_rate / unit)} (docs/trees.md)."
+        )
     task = TASKS[packing.collective]
     best = packing.best_rate / unit
     backward = packing.collective in TOWARDS_ROOT
@@ -105,7 +111,16 @@ def reason(question: Question, packing: Packing) -> str:
                 f"of the vector, {way} over them, so that no rate exceeds {_number(capacity)} x {gpus} / {outside} = "
                 f"{_links(best)}."
             )
-    if task == "from-root" and packing.collective not in ("gather", "scatter") and capacity == best:
+    if task == "to-each" and len(bound.sets) == 1:
+        inside = sum(place in bound.sets[0] for place in range(gpus))
+        if inside and capacity * gpus / inside == best:
+            way = "have to leave the set" if backward else "have to come into the set"
+            return (
+                f"The links across the border carry {carry}. The parts of the {inside} GPUs inside, of {gpus} parts of "
+                f"the vector, {way} over them, so that no rate exceeds {_number(capacity)} x {gpus} / {inside} = "
+                f"{_links(best)}."
+            )
+    if task == "from-root" and capacity == best:
         way = "has to leave the set" if backward else "has to come into the set"
         return f"The links across the border carry {carry}, and the whole vector {way} over them."
     return f"The links across the border carry {carry}, which limits the rate to {_links(best)}."

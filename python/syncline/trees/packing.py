@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from syncline import binding
@@ -32,6 +33,10 @@ another GPU, whose part they carry.
 """
 TOWARDS_ROOT: Final = frozenset({"reduce", "gather", "reduce-scatter"})
 """Collectives whose trees carry data towards their roots."""
+
+
+KEPT: Final = 64
+"""Answers that are kept: collectives of several sizes have the same trees to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,11 @@ def ask_network(nodes: int, terminals: int, arcs: Sequence[tuple[int, int, int]]
 
 def of(question: Question, collective: Collective, root: int = 0) -> Packing:
     """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs."""
+    return _of(question, collective, root)
+
+
+@lru_cache(KEPT)
+def _of(question: Question, collective: Collective, root: int) -> Packing:
     from syncline.trees import unequal
 
     kind = TASKS[collective]

@@ -99,14 +99,18 @@ def _trees(found: Found, name: str) -> str:
     if len(found.question.gpus) > MOST_DRAWN:
         body += note(f"More than {MOST_DRAWN} GPUs are not drawn.")
     else:
+        if found.packing.stages:
+            body += hint("A reduce, and then a broadcast, whose trees are drawn.")
         body += page_drawing.drawn(found.graph, found.question, found.packing, name)
     return body + (_table(document) if document["trees"] else "")
 
 
 def _table(document: Mapping[str, Any]) -> str:
+    staged = any("collective" in tree for tree in document["trees"])
     through = any(nodes for tree in document["trees"] for nodes in tree["via"])
     columns = [
         Column("tree"),
+        *([Column("of", numeric=False)] if staged else []),
         Column("root"),
         Column("weight", "links"),
         Column("depth", hint="The most edges between the root and a GPU."),
@@ -115,11 +119,23 @@ def _table(document: Mapping[str, Any]) -> str:
     ]
     rows: list[Row] = []
     left = MOST_EDGES
-    for number, tree in enumerate(document["trees"], start=1):
+    counted: dict[str, int] = {}
+    for tree in document["trees"]:
+        kind = tree.get("collective", document["collective"])
+        number = counted[kind] = counted.get(kind, 0) + 1
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"]) if left > 0 else "not shown"
+        if left > 0 and "edges_to_root" in tree:
+            edges += "; to the root " + " ".join(f"{src}-{dst}" for src, dst in tree["edges_to_root"])
         left -= len(tree["edges"])
         names = ", ".join(dict.fromkeys(name for nodes in tree["via"] for name in nodes))
-        row = [str(number), str(tree["root"]), f"{tree['weight']:.4g}", str(tree["depth"]), edges]
+        row = [
+            str(number),
+            *([kind] if staged else []),
+            str(tree["root"]),
+            f"{tree['weight']:.4g}",
+            str(tree["depth"]),
+            edges,
+        ]
         rows.append([*row, names] if through else row)
     return table("trees", columns, rows)
 
@@ -129,6 +145,8 @@ def _certificate(found: Found) -> str:
     if packing.bound is None:
         return note("There is one GPU, and nothing to limit.")
     names = [found.graph.nodes[node].name for node in question.nodes]
+    if packing.bound.shares:
+        return f"<p>{html_text(border.reason(question, packing))}</p>{_shares(found)}"
     held = border.sets(question, packing)
     several = len(held) > 1
     sets = "".join(
@@ -144,6 +162,20 @@ def _certificate(found: Found) -> str:
     links = table("border", columns, rows, foot) if rows else note("No link leads across the border.")
     what = "These are the sets:" if several else "The border is that of these nodes:"
     return f"<p>{html_text(border.reason(question, packing))}</p>{hint(what)}<ul>{sets}</ul>{links}"
+
+
+def _shares(found: Found) -> str:
+    columns = [Column("set", numeric=False), Column("what counts", numeric=False), Column("times")]
+    assert found.packing.bound is not None
+    rows: list[Row] = [
+        [
+            ", ".join(found.graph.nodes[found.question.nodes[node]].name for node in share.nodes),
+            "what leads into it" if share.inward else "what leads out of it",
+            str(share.times),
+        ]
+        for share in found.packing.bound.shares
+    ]
+    return table("border", columns, rows)
 
 
 def _comparison(document: Mapping[str, Any]) -> str:

@@ -65,7 +65,7 @@ def drawn(graph: Graph, question: Question, packing: Packing, name: str) -> str:
 
 def sets_of(packing: Packing) -> dict[int, str]:
     """The names of the sets of the certificate, by the nodes that they hold; a single set has none."""
-    if packing.bound is None:
+    if packing.bound is None or packing.bound.shares:
         return {}
     several = len(packing.bound.sets) > 1
     return {
@@ -148,11 +148,11 @@ def _box(box: Box, in_set: str | None) -> Iterator[str]:
 def _notes(question: Question, packing: Packing, shapes: Drawing) -> Iterator[str]:
     if any(max(src, dst) < len(question.gpus) for src, dst, _ in question.arcs):
         yield "Grey: direct links between GPUs, wider where there are more."
-    if packing.trees:
+    if packing.trees or packing.stages:
         yield "Arrows lead from the root of a tree outwards."
     if "against the arrows" in shapes.subtitle:
         yield "Data goes against the arrows."
-    if packing.bound is not None:
+    if packing.bound is not None and not packing.bound.shares:
         several = len(packing.bound.sets) > 1
         yield "Dashed: " + ("the sets of the certificate, by their letters." if several else "inside the cut.")
     for text in shapes.notes:

@@ -179,13 +179,6 @@ class _Solved:
     forms: dict[Any, dict[str, Any]]
     """Plans by trees and number of slices, or by what parts are made for."""
 
-    @property
-    def latency(self) -> int:
-        """Picoseconds on the slowest link between two GPUs: slices that take less on the wire gain nothing."""
-        used = {self.asked.nodes[node] for arc in self.asked.arcs for node in arc[:2]}
-        links = [link for link in self.graph.links if link.src in used and link.dst in used]
-        return max(1, max((link.latency for link in links), default=0))
-
     def is_like(self, other: _Solved) -> bool:
         """Whether trees of the one are trees of the other."""
         one, two = self.asked, other.asked
@@ -195,7 +188,7 @@ class _Solved:
 
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
-        overhead_s = (wish.overhead or self.latency) / PS_PER_S
+        overhead_s = (wish.overhead or slowest(self.graph, self.asked)) / PS_PER_S
         if wish.links == HYBRID or (self.spans and kind in servers.ABLE):
             return self._of_parts(kind, root, chunk, wish, overhead_s)
         goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
@@ -241,6 +234,13 @@ class _Solved:
                 (problem,) = error.problems
                 raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
         return self.forms[key]
+
+
+def slowest(graph: Graph, asked: question.Question) -> int:
+    """Picoseconds on the slowest link between two GPUs: slices that take less on the wire gain nothing."""
+    used = {asked.nodes[node] for arc in asked.arcs for node in arc[:2]}
+    links = [link for link in graph.links if link.src in used and link.dst in used]
+    return max(1, max((link.latency for link in links), default=0))
 
 
 def _listed(gpus: Sequence[int]) -> str:
