@@ -35,8 +35,8 @@ NAMES: Final = {ours: name for name, ours in KINDS.items()}
 SPLIT_AMONG_RANKS: Final = frozenset({"all-gather", "reduce-scatter"})
 MOST_BLOCKS: Final = 1 << 24
 """Of a plan."""
-MOST_CELLS: Final = 3 << 24
-"""Blocks of all ranks together, with which the verifier has room for steps, too."""
+MOST_CELLS: Final = 3 << 23
+"""Blocks of all ranks together; the verifier counts them twice, and has room for steps, too."""
 FINEST: Final = 1 << 13
 """Blocks of a slice, as far as weights leave a choice: of finer weights, trees get what is nearest."""
 OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
