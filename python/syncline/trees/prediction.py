@@ -117,6 +117,9 @@ def _stage(packing: Packing, size: int) -> _Stage:
     for tree in packing.trees:
         for pair in _carries(packing, tree):
             load[pair] = load.get(pair, Fraction(0)) + tree.weight
+    for pair, carried in load.items():
+        if not whole.get(pair):  # messages take routes of their own, of which trees were given what these carry
+            whole[pair] = capacity[pair] = carried
     links = _Links(capacity, {pair: float(carried / whole[pair]) for pair, carried in load.items()})
     kernels: dict[int, float] = {}
     for tree in packing.trees:
