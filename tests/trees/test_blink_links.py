@@ -40,7 +40,7 @@ def test_hybrid_transfers_are_those_of_the_claim(links: Links) -> None:
     few, many = gains
     assert many == pytest.approx(2.0, rel=0.03)  # the fitted one
     assert 3.5 < few < 7
-    assert "100 us of peer access" in note
+    assert "250 us of peer access" in note
 
 
 def test_without_nvlinks_to_spare_pcie_gains_what_it_carries(links: Links) -> None:

@@ -20,7 +20,7 @@ COPY_COMMANDS: Final = 3
 """Commands of a chunk at its sender, at least (Blink, section 4.2.1): the copy, an event, and a wait for one."""
 KERNEL_COMMANDS: Final = 2
 """The wait for the event that a chunk has arrived, and the launch."""
-PEER_ACCESS_PS: Final = 100_000_000
+PEER_ACCESS_PS: Final = 250_000_000
 """Switching peer access, for each GPU, of which nobody publishes the cost: fitted on what hybrid transfers of seven and
 eight GPUs gain (Blink, section 5.3; `reproduce/blink_links.py`)."""
 REDUCE_RATE: Final = 300_000_000_000

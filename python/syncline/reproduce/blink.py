@@ -16,7 +16,7 @@ from syncline.chunking import MB, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
 from syncline.engine import PS_PER_S
 from syncline.reproduce import blink_collectives, blink_theory, blink_training
-from syncline.reproduce.blink_links import Links, hybrid_gain
+from syncline.reproduce.blink_links import LINKS, Links, hybrid_gain, limit
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schema.load import Variant
@@ -62,6 +62,8 @@ class Blink:
         runs = [Run(MICRO, name) for name in named]
         of_claims = (run for claim in claims if claim.id in RUNS for run in RUNS[claim.id]())
         runs += dict.fromkeys(Run(run.study, run.variant) for run in of_claims)
+        if any(claim.id == "blink-fig21-hybrid" for claim in claims):
+            runs.append(Run(LINKS, "Hybrid"))
         return [self.runs.variant(run) for run in runs]
 
     def throughput(self, variant: str, size: int, chunks: int, settings: tuple[str, ...] = ()) -> float:
@@ -94,6 +96,13 @@ def _name(run: Run) -> str:
 
 def _of_runs(metric: Callable[[Runs], Computed], blink: Blink) -> Computed:
     return metric(blink.runs)
+
+
+def _servers(blink: Blink) -> Computed:
+    gain, of_models = blink_training.servers_gain(blink.runs)
+    gigabits, note = limit(Links(blink.runs))
+    assert isinstance(gigabits, float)
+    return [gain, gigabits], f"training: {of_models}. {note}"
 
 
 def _depth(blink: Blink) -> Computed:
@@ -153,6 +162,7 @@ METRICS: Final[dict[str, Callable[[Blink], Computed]]] = {
     "blink-fig11-chunking": _chunking,
     "blink-fig12-miad": _miad,
     "blink-fig18-end-to-end": lambda blink: blink_training.fig18(blink.runs),
+    "blink-fig22-multi-server": _servers,
 }
 
 VARIANTS: Final[dict[str, tuple[str, ...]]] = {

@@ -8,6 +8,8 @@ allocations     those of three to eight GPUs that NVLinks connect. The paper tak
 iterations      as `blink/training` has them: gradients in buckets, and a step of the optimiser that waits for all.
 communication   the time of an iteration that is no compute, as in Fig. 5: what back-propagation does not hide.
 means           geometric means of the ratios of times, since reductions may be zero.
+two servers     Fig. 22a: GPUs 0 to 2 of one DGX-1V and 0 to 4 of the other, with a NIC of 40 Gb/s each. NCCL is a ring
+                through both; the paper has "Horovod with NCCL/MPI", and does not say how these share the work.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ MODELS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
     }
 )
 """The models, and samples of each on a GPU."""
+SERVERS: Final = ('topology="dgx1v(nodes=2, nics=single, nic_rate=40Gb/s, efficiency=94%)"', 'gpus="0-2,8-12"')
+"""Two servers of Fig. 22a, and the GPUs of either."""
 ALLOCATIONS: Final = (
     *("0,1,2", "0,1,4", "0,2,3", "0,3,4"),
     *("0,1,2,3", "0,1,2,4", "0,1,2,6", "0,1,4,5", "0,3,4,7"),
@@ -81,6 +85,25 @@ def run(model: str, gpus: str, system: str) -> Run:
     return Run(TRAINING, system, (f'gpus="{gpus}"', f"workload.model={name}", f"workload.batch={batch}"))
 
 
+def _on_servers(model: str, system: str) -> Run:
+    name, batch = MODELS[model]
+    return Run(TRAINING, system, (*SERVERS, f"workload.model={name}", f"workload.batch={batch}"))
+
+
+def servers_runs() -> Iterator[Run]:
+    """All simulations of Fig. 22a."""
+    return (_on_servers(model, system) for model in MODELS for system in (NCCL, BLINK))
+
+
+def servers_gain(runs: Runs) -> tuple[float, str]:
+    """The first value of `blink-fig22-multi-server`: by how many per cent an iteration is shorter, at most."""
+    gains = {}
+    for model in MODELS:
+        nccl, blink = (_seconds(runs, _on_servers(model, system))[0] for system in (NCCL, BLINK))
+        gains[model] = _reduction(blink / nccl)
+    return max(gains.values()), ", ".join(f"{model} {gain:.1f} %" for model, gain in gains.items())
+
+
 def fig18_runs() -> Iterator[Run]:
     """All simulations of Fig. 18."""
     return (run(*point) for point in product(MODELS, ALLOCATIONS, (NCCL, BLINK)))
@@ -121,7 +144,9 @@ def fig18(runs: Runs) -> Computed:
     return values, note
 
 
-RUNS: Final[Mapping[str, Callable[[], Iterator[Run]]]] = MappingProxyType({"blink-fig18-end-to-end": fig18_runs})
+RUNS: Final[Mapping[str, Callable[[], Iterator[Run]]]] = MappingProxyType(
+    {"blink-fig18-end-to-end": fig18_runs, "blink-fig22-multi-server": servers_runs}
+)
 """The simulations that a claim needs."""
 
 
