@@ -202,7 +202,8 @@ def test_the_schema_takes_the_words_of_the_engine() -> None:
 
 
 def test_the_schema_has_the_algorithms_of_the_engine() -> None:
-    own = {"auto", "ring-unidirectional"}  # for what is fastest, and for rings with one lane
+    # For what is fastest, for rings with one lane, and for trees that come to the engine as plans.
+    own = {"auto", "ring-unidirectional", "packed-trees"}
     assert set(get_args(experiment.Algorithm)) - own == set(facts.engine().algorithms)
     per_dimension = str(experiment.Collective.model_fields["per_dimension"].annotation)
     assert set(re.findall(r"'([a-z-]+)'", per_dimension)) == set(facts.engine().programs)

@@ -93,7 +93,7 @@ def test_plans_are_verified_and_take_the_time_that_is_predicted(
     # Equal shares of links are careful where loads are unequal, as they are from and to all GPUs of unlike servers;
     # over PCIe, messages between servers delay those within.
     careful = 0.5 if packing.TASKS[kind] == "from-all" else 0.8
-    late = 1.2 if any(server.links == "pcie" for server in found.servers) else 1.12
+    late = 1.25 if any(server.links == "pcie" for server in found.servers) else 1.15
     assert careful * found.seconds < took < late * found.seconds
 
 

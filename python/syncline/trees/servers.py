@@ -48,6 +48,8 @@ FINER: Final = 24
 """Into how many smaller parts at most, so that trees can be cut where a link is full."""
 TO_SPARE: Final = Fraction(102, 100)
 """Of the rate that a server needs, what its trees carry at least if others are left out."""
+EQUAL: Final = 1.01
+"""Predicted times that are no further apart than this tell nothing: fewer trees are then better."""
 PROBE: Final = 2**20
 """Bytes of a message by which ways of as many links are compared."""
 FAR: Final = 1e-4
@@ -148,15 +150,16 @@ def of(
     asked = question.asked(graph, gpus, "all")
     servers = tuple(_server(graph, asked, ranks) for ranks in places)
     exchange = _Exchange(graph, asked, servers, _traffic(collective, servers, root), collective, root)
-    best: Servers | None = None
+    found: list[Servers] = []
     for partitions in exchange.candidates():
         packed = exchange.packed(partitions)
         seconds = choice.seconds(packed, packed.trees, size, overhead_s)
-        if best is None or (seconds, len(packed.trees)) < (best.seconds, len(best.packed.trees)):
-            best = Servers(asked, servers, partitions, packed, seconds)
-    if best is None:
+        found.append(Servers(asked, servers, partitions, packed, seconds))
+    if not found:
         raise _refused("the GPUs do not all reach each other", "GPUs that reach each other")
-    return best
+    least = min(each.seconds for each in found)
+    nearly = [each for each in found if each.seconds <= EQUAL * least]
+    return min(nearly, key=lambda each: (len(each.packed.trees), each.seconds))
 
 
 def _refused(message: str, accepted: str) -> InputError:
