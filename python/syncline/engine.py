@@ -295,7 +295,31 @@ def specification(experiment: Experiment, astra_text: str | None = None) -> dict
 
 def described(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
     """The engine's description of all that an experiment says."""
-    specified = {
+    specified = _without_trees(experiment, astra_text)
+    if not planned.is_wanted(specified):
+        return specified
+    from syncline import _core
+
+    try:
+        return planned.completed(experiment, specified, _core.asked)
+    except _core.SpecError:
+        return specified  # which the run will be refused for, whatever the trees are
+
+
+def trees(variant: Variant) -> list[planned.Shown]:
+    """The trees of a run that packs some. Raises [`InputError`] where there are none."""
+    experiment = effective(variant.experiment)
+    specified = _without_trees(experiment, variant.astra_text)
+    if not planned.is_wanted(specified):
+        return []
+    from syncline import _core
+
+    return list(planned.shown(experiment, specified, _core.asked))
+
+
+def _without_trees(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
+    """The engine's description, without the plans of trees that it asks for."""
+    return {
         "fabric": _fabric(experiment),
         "groups": _groups(experiment),
         "fold": experiment.fold,
@@ -313,14 +337,6 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
             "trace_limit": experiment.output.trace_limit,
         },
     }
-    if not planned.is_wanted(specified):
-        return specified
-    from syncline import _core
-
-    try:
-        return planned.completed(experiment, specified, _core.asked)
-    except _core.SpecError:
-        return specified  # which the run will be refused for, whatever the trees are
 
 
 def compute_share(experiment: Experiment) -> tuple[int, int]:

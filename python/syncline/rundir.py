@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST: Final = "manifest.json"
+RESOLVED: Final = "experiment.resolved.yaml"
+"""Every variant as it was run."""
 KIND: Final = "syncline run"
 
 
@@ -116,10 +118,12 @@ class RunDirectory:
     def close(self, document: Document, tables: Mapping[str, dict[str, pa.Table]]) -> None:
         """Writes what is about the whole run."""
         from syncline.report import html
+        from syncline.trees import of_runs
 
         self._prepare()
         write(self.path / "summary.json", dumps(document) + "\n")
-        write(self.path / "report.html", html.build(document, dict(tables), self.command))
+        trees = of_runs.sections(variant for variant in self.study.variants if variant.name in tables)
+        write(self.path / "report.html", html.build(document, dict(tables), self.command, trees))
         self._write_manifest(document["status"])
 
     def leave(self) -> None:
@@ -146,7 +150,7 @@ class RunDirectory:
             (self.path / "inputs").mkdir(exist_ok=True)
         for name, content in inputs.items():
             write(self.path / name, content)
-        write(self.path / "experiment.resolved.yaml", resolved_yaml(self.study))
+        write(self.path / RESOLVED, resolved_yaml(self.study))
 
     def _write_manifest(self, status: str) -> None:
         manifest = {

@@ -151,3 +151,37 @@ def test_links_that_are_unequal_either_way(page: Page, size: int) -> None:
     assert page.run(SHOWN) > 0
     if chosen.packing.stages:
         assert set(page.column("trees", 1)) == {"reduce", "broadcast"}
+
+
+STUDY = (
+    'name: t\ntopology: dgx1v\ngpus: "1,4,5,6"\nnetwork: flow\nworkload: {collective: all-reduce, size: 64MB, element: 4B}\n'
+    "variants:\n  - {name: Trees, collective: {algorithm: packed-trees}}\n"
+    "  - {name: Both, collective: {algorithm: packed-trees, trees: {links: hybrid}}}\n"
+    "  - {name: Ring, collective: {algorithm: ring}}\n"
+)
+
+
+def test_the_page_of_a_run_shows_its_trees(page: Page, tmp_path: Path, syncline_command: Command) -> None:
+    """Those of every variant that packs some; `report` finds the same again."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+    folder = tmp_path / "run"
+    ended = syncline_command("run", str(tmp_path / "study.yaml"), "--out", str(folder))
+    assert ended.status == 0, ended.err
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    page.open(text)
+    assert page.errors == []
+    titles = page.run("return [...document.querySelectorAll('h2')].map((h) => h.textContent)")
+    of_trees = [title for title in titles if title.startswith("Trees")]
+    assert [title.partition(": ")[2] for title in of_trees] == ["Trees", "Both", "Both"]
+    assert "over PCIe" in of_trees[2]
+    assert page.run(SHOWN) > 6
+    assert syncline_command("report", str(folder), "-o", str(tmp_path / "again.html")).status == 0
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == text
+
+
+def test_the_page_of_a_run_without_trees_has_no_word_of_them(tmp_path: Path, syncline_command: Command) -> None:
+    lines = [line for line in STUDY.splitlines(keepends=True) if "packed-trees" not in line]
+    (tmp_path / "study.yaml").write_text("".join(lines))
+    folder = tmp_path / "run"
+    assert syncline_command("run", str(tmp_path / "study.yaml"), "--out", str(folder)).status == 0
+    assert 'href="#trees"' not in (folder / "report.html").read_text(encoding="utf-8")

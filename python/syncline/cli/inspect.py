@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,8 +121,23 @@ def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str,
             raise command_line("--baseline", baseline, message, one_of(names))
         document["baseline"] = baseline
     about = {key: document.get(key) for key in ("version", "status", "name")}
-    page = html.build(document, tables, command)
+    page = html.build(document, tables, command, _trees(directory, tables))
     return page, directory / "report.html", {**about, "of": "run", "variants": list(tables)}
+
+
+def _trees(directory: Path, finished: Collection[str]) -> str:
+    """Sections on the trees of a run, which are found again from what was run; none where that cannot be read."""
+    from syncline import rundir
+    from syncline.errors import InputError
+    from syncline.schema import load
+    from syncline.trees import of_runs
+
+    path = directory / rundir.RESOLVED
+    try:
+        study = load.load_file(path, str(path))
+    except InputError:
+        return ""
+    return of_runs.sections(variant for variant in study.variants if variant.name in finished)
 
 
 def _of_sweep(file: Path) -> tuple[str, Path, dict[str, Any]]:

@@ -15,15 +15,17 @@ def build(
     document: Mapping[str, Any],
     variants: Mapping[str, Mapping[str, Table]],
     command: str,
+    trees: str = "",
 ) -> str:
     """The page of a study.
 
     `document` is the JSON document of `run`; `variants` are the tables (`pyarrow.Table` by name) of
-    each variant by its name; `command` is what reproduces the study.
+    each variant by its name; `command` is what reproduces the study; `trees` are sections on packed trees.
     """
     study = read(document, variants)
     figures: Charts = {}
-    body = "\n".join(page_sections(study, figures, command))
+    *found, facts = page_sections(study, figures, command)
+    body = "\n".join([*found, *filter(None, [trees]), facts])
     return page(study, body, figures)
 
 
@@ -54,6 +56,7 @@ _NAVIGATION = [
     ("ace", "ACE"),
     ("links", "Links"),
     ("collectives", "Collectives"),
+    ("trees", "Trees"),
     ("facts", "Assumptions"),
 ]
 

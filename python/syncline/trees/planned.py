@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Wired
 from syncline.schema.packed import PACKED
 from syncline.trees import choice, hybrid, packing, plan, question, servers
+from syncline.trees.choice import Best, Goal
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -70,10 +71,48 @@ def is_wanted(specified: dict[str, Any]) -> bool:
 
 def completed(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """The engine's description with the plans of trees. Raises [`TreesError`] where there are no trees."""
+    for part, section, wish in list(_wanted(experiment, specified, ask)):
+        section.setdefault("plans", []).extend(_plans(_fabric(experiment), part, section, wish))
+    return specified
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Trees of a run."""
+
+    graph: Graph
+    asked: question.Question
+    best: Best
+    goal: Goal
+
+
+def shown(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> Iterator[Shown]:
+    """The trees of the largest collective of each kind and root, of the first of communicators that are alike."""
+    fabric = _fabric(experiment)
+    for part, section, wish in list(_wanted(experiment, specified, ask)):
+        largest = {(kind, root): size for kind, root, size in sorted(part.collectives) if kind in wish.kinds}
+        if len(part.members[0]) > 1:
+            solved = _solved(fabric, part.members[0], wish.links)
+            for (kind, root), size in largest.items():
+                for asked, best, goal in solved.chosen(kind, root, _chunk(size, kind, section), wish):
+                    yield Shown(fabric.graph, asked, best, goal)
+
+
+def _fabric(experiment: Experiment) -> Wired:
     topology = experiment.topology
     if not isinstance(topology, Wired):
         message = "trees are packed on links, of which this topology has none by name"
         raise TreesError(("collective", "algorithm"), message, "a machine, a cluster or a topology file")
+    return topology
+
+
+def _wanted(
+    experiment: Experiment, specified: dict[str, Any], ask: Ask
+) -> Iterator[tuple[_Asked, dict[str, Any], _Wish]]:
+    """What communicators are asked for, the engine's description of how it is carried out, and which trees are to do
+    it. The description loses what is said of trees, which the engine knows nothing of.
+    """
+    _fabric(experiment)
     wanted = {id(section): section.pop("trees", None) for section in _sections(specified)}
     parts = _asked(json.dumps(specified), ask)
     jobs = {tuple(job["npus"]): job["collectives"] for job in specified["job"].get("jobs", ())}
@@ -87,9 +126,7 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> di
         if section is not None and trees is not None:
             endpoint = experiment.endpoint
             peer_access = getattr(endpoint, "peer_access_latency", 0)
-            wish = _Wish(**trees, overhead=endpoint.slice_overhead, peer_access=peer_access)
-            section.setdefault("plans", []).extend(_plans(topology, part, section, wish))
-    return specified
+            yield part, section, _Wish(**trees, overhead=endpoint.slice_overhead, peer_access=peer_access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,52 +225,69 @@ class _Solved:
 
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
-        overhead_s = (wish.overhead or slowest(self.graph, self.asked)) / PS_PER_S
-        if wish.links == HYBRID or (self.spans and kind in servers.ABLE):
-            return self._of_parts(kind, root, chunk, wish, overhead_s)
-        goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
-        where = root if kind in packing.ROOTED else None
-        packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
-        if not packed.trees and not packed.stages:
-            message = f"the links that trees use do not connect GPUs {_listed(self.asked.gpus)}"
-            raise TreesError(("collective", "algorithm"), message, "another algorithm, or collective.trees.links all")
-        slices = wish.slices or choice.slices(packed, packed.trees, chunk, overhead_s)
+        if self._has_parts(kind, wish):
+            return self._of_parts(kind, root, chunk, wish)
+        packed = self._packing(kind, root, chunk, wish)
+        slices = wish.slices or choice.slices(packed, packed.trees, chunk, self._overhead_s(wish))
         key = (packed, slices)
         if key not in self.forms:
             form = plan.form(self.graph, self.asked, packed, slices, PACKED)
             self.forms[key] = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
         return self.forms[key]
 
-    @property
-    def spans(self) -> bool:
-        """Whether GPUs are in several servers, each of which has trees of its own."""
-        return self.auto and len(servers.groups(self.graph, self.asked.gpus)) > 1
+    def chosen(self, kind: str, root: int, chunk: int, wish: _Wish) -> Iterator[tuple[question.Question, Best, Goal]]:
+        """The trees of that plan: of one network, or of NVLinks and of PCIe."""
+        goal = self._goal(chunk, wish)
+        if not self._has_parts(kind, wish):
+            yield self.asked, Best(self._packing(kind, root, chunk, wish), None), goal
+            return
+        where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
+        if wish.links != HYBRID:
+            spread = servers.of(*where, overhead_s=goal.overhead_s)  # type: ignore[arg-type]  # by the rules
+            yield spread.asked, Best(spread.packed, None), goal
+            return
+        both = hybrid.of(*where, switch_ps=wish.peer_access, overhead_s=goal.overhead_s)  # type: ignore[arg-type]
+        for part in (both.nvlink, both.pcie):
+            if part.size:
+                yield part.asked, Best(part.packed, None), replace(goal, size=part.size)
 
-    def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish, overhead_s: float) -> dict[str, Any]:
-        """The plan of trees over NVLinks and others over PCIe, or of servers with trees of their own."""
+    def _overhead_s(self, wish: _Wish) -> float:
+        return (wish.overhead or slowest(self.graph, self.asked)) / PS_PER_S
+
+    def _goal(self, chunk: int, wish: _Wish) -> Goal:
+        return Goal(wish.objective, chunk, overhead_s=self._overhead_s(wish))
+
+    def _packing(self, kind: str, root: int, chunk: int, wish: _Wish) -> packing.Packing:
+        where = root if kind in packing.ROOTED else None
+        goal = self._goal(chunk, wish)
+        packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
+        if not packed.trees and not packed.stages:
+            message = f"the links that trees use do not connect GPUs {_listed(self.asked.gpus)}"
+            raise TreesError(("collective", "algorithm"), message, "another algorithm, or collective.trees.links all")
+        return packed
+
+    def _has_parts(self, kind: str, wish: _Wish) -> bool:
+        """Whether there are trees over NVLinks and others over PCIe, or servers with trees of their own."""
+        spans = self.auto and len(servers.groups(self.graph, self.asked.gpus)) > 1
+        return wish.links == HYBRID or (spans and kind in servers.ABLE)
+
+    def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
+        """The plan of these."""
+        overhead_s = self._overhead_s(wish)
         key = (kind, root, f"{chunk} {wish.peer_access} {overhead_s}", wish.slices or 0)
-        if key not in self.forms:
-            where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
-            try:
-                if wish.links == HYBRID:
-                    self.forms[key] = hybrid.form(
-                        *where,  # type: ignore[arg-type]  # by the rules
-                        switch_ps=wish.peer_access,
-                        overhead_s=overhead_s,
-                        slices=wish.slices,
-                        name=PACKED,
-                    )
-                else:
-                    self.forms[key] = servers.form(
-                        *where,  # type: ignore[arg-type]  # by the rules
-                        overhead_s=overhead_s,
-                        slices=wish.slices,
-                        name=PACKED,
-                    )
-            except InputError as error:
-                (problem,) = error.problems
-                raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
-        return self.forms[key]
+        if key in self.forms:
+            return self.forms[key]
+        where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
+        how: dict[str, Any] = {"overhead_s": overhead_s, "slices": wish.slices, "name": PACKED}
+        try:
+            if wish.links == HYBRID:
+                form = hybrid.form(*where, switch_ps=wish.peer_access, **how)  # type: ignore[arg-type]  # by the rules
+            else:
+                form = servers.form(*where, **how)  # type: ignore[arg-type]  # by the rules
+        except InputError as error:
+            (problem,) = error.problems
+            raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
+        return self.forms.setdefault(key, form)
 
 
 def slowest(graph: Graph, asked: question.Question) -> int:
