@@ -154,7 +154,8 @@ def test_links_that_are_unequal_either_way(page: Page, size: int) -> None:
 
 
 STUDY = (
-    'name: t\ntopology: dgx1v\ngpus: "1,4,5,6"\nnetwork: flow\nworkload: {collective: all-reduce, size: 64MB, element: 4B}\n'
+    'name: t\ntopology: dgx1v\ngpus: "1,4,5,6"\nnetwork: flow\n'
+    "workload: {collective: all-reduce, size: 64MB, element: 4B}\n"
     "variants:\n  - {name: Trees, collective: {algorithm: packed-trees}}\n"
     "  - {name: Both, collective: {algorithm: packed-trees, trees: {links: hybrid}}}\n"
     "  - {name: Ring, collective: {algorithm: ring}}\n"

@@ -12,6 +12,7 @@ import pytest
 from support.command import Ended
 from support.experiments import study
 from syncline import choice, engine
+from syncline.chunking import MB, miad
 from syncline.errors import InputError
 
 Command = Callable[..., Ended]
@@ -135,6 +136,28 @@ def test_an_experiment_and_the_command_are_the_same(syncline_command: Command) -
     document = json.loads(ended.out)
     assert document["algorithm"] == "packed-trees"
     assert round(document["time_s"] * 1e12) == summary(collective("dgx1v", "64MB"))["total_ps"]
+
+
+def test_trees_of_servers_have_one_objective() -> None:
+    text = collective('"dgx1v(nodes=2)"', "1MB").replace("trees}", "trees, trees: {objective: depth}}")
+    with pytest.raises(InputError, match="predicted to be fastest"):
+        summary(text)
+    assert summary(text.replace("{objective: depth}", "{objective: depth, links: all}"))["total_ps"] > 0
+
+
+def test_slices_that_are_found_by_trial_are_hardly_better() -> None:
+    """As Blink chooses chunks (section 4.2.1), from iteration to iteration; predictions need no iterations."""
+    size = 100 * MB
+    text = collective("dgx1v", f"{size}B").replace("network: flow", "network: flow\nendpoint: {kind: streams}")
+
+    def throughput(slices: str) -> float:
+        return float(size / summary(text.replace("trees}", f"trees, slices: {slices}}}"))["total_ps"])
+
+    history = miad(lambda chunk: throughput(str(-(-size // chunk))), largest=size)
+    found = max(trial.throughput for trial in history)
+    best = max(throughput(str(slices)) for slices in range(1, 33))
+    assert found > 0.95 * best
+    assert throughput("auto") > 0.9 * best
 
 
 def test_a_sweep_goes_over_allocations(tmp_path: Path, syncline_command: Command) -> None:

@@ -269,6 +269,9 @@ class _Solved:
     def _has_parts(self, kind: str, wish: _Wish) -> bool:
         """Whether there are trees over NVLinks and others over PCIe, or servers with trees of their own."""
         spans = self.auto and len(servers.groups(self.graph, self.asked.gpus)) > 1
+        if spans and wish.objective != "time":
+            message = "of several servers, trees are those that are predicted to be fastest"
+            raise TreesError(("collective", "trees", "objective"), message, "time, or collective.trees.links all")
         return wish.links == HYBRID or (spans and kind in servers.ABLE)
 
     def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
