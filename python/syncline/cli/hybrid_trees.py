@@ -153,7 +153,7 @@ def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json
     for part in document["parts"]:
         count = len(part["trees"])
         rate = text_units.bandwidth(part["rate_bytes_per_s"])
-        trees = f"{count} trees of {rate}" if count else "no trees"
+        trees = f"{count} tree{'' if count == 1 else 's'} of {rate}" if count else "no trees"
         name = "over PCIe" if part["links"] == "pcie" else "over NVLinks"
         pairs.append((name, f"{text_units.size(part['size_bytes'])} of {trees}"))
     pairs.append(("peer access", _seconds(document["switch_s"])))
