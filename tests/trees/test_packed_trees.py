@@ -184,3 +184,17 @@ def test_what_is_refused(change: tuple[str, str], said: str) -> None:
     text = COLLECTIVE.replace(*change).replace("MACHINE", "dgx1v").replace("SIZE", "1MB").replace("BACKEND", "flow")
     with pytest.raises(InputError, match=said):
         study(text)
+
+
+@pytest.mark.parametrize(("gpus", "links"), [("0,1", 38.12), ("0-2", 63.12)])
+def test_trees_over_all_links_take_pcie_beside_nvlinks(gpus: str, links: float) -> None:
+    """The fabric would take the NVLink for what is to go over PCIe between the same GPUs."""
+    text = (
+        collective("dgx1v", "1GB").replace("network", f'gpus: "{gpus}"\nnetwork', 1).replace("all-reduce", "broadcast")
+    )
+    both = text.replace("trees}", "trees, trees: {links: all}}")
+    throughput = {
+        name: 1e12 * 10**9 / summary(each)["total_ps"] / 1e9 for name, each in (("all", both), ("auto", text))
+    }
+    assert throughput["all"] == pytest.approx(links, rel=0.01)
+    assert throughput["auto"] < 0.85 * throughput["all"]

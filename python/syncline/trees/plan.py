@@ -25,7 +25,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
-from syncline.fabric.graph import BUNDLED, Graph
+from syncline.fabric.allocation import NVLINK_CLASSES
+from syncline.fabric.graph import BUNDLED, PCIE, Graph
 from syncline.schedules.plan import KINDS
 from syncline.trees.packing import IN_PARTS, TOWARDS_ROOT, Collective, Packing
 from syncline.trees.question import Question
@@ -42,6 +43,9 @@ FINEST: Final = 1 << 13
 OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
 """What plans call these."""
 
+BEHIND: Final = -1
+"""In place of the number of a link: over PCIe, between GPUs that have an NVLink, which the fabric would take."""
+
 Step = dict[str, Any]
 
 
@@ -54,7 +58,7 @@ class _Piece:
     parent: dict[int, int]
     children: dict[int, list[int]]
     down: dict[tuple[int, int], int]
-    """Numbers of links from parents to children, of those that have one."""
+    """Numbers of links from parents to children, of those that have one; `BEHIND` of what goes around a direct link."""
     up: dict[tuple[int, int], int]
     """The same from children to parents."""
     back: tuple[dict[int, int], dict[int, list[int]]] | None = None
@@ -243,7 +247,9 @@ class _Part:
         return self.threads.first[way, self.number, rank]
 
     def _way(self, links: dict[tuple[int, int], int], src: int, dst: int) -> dict[str, Any]:
-        return {"way": {"link": links[src, dst]}} if (src, dst) in links else {}
+        if (src, dst) not in links:
+            return {}
+        return {"way": {"over": PCIE} if links[src, dst] == BEHIND else {"link": links[src, dst]}}
 
     def send_up(self, rank: int, *, turn: bool) -> None:
         """Adds what the children send, and sends the sum to the parent; the root turns it downwards, or keeps it."""
@@ -336,14 +342,16 @@ def _common(weights: Sequence[Fraction]) -> Fraction:
 
 def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     """The trees, cut where they go on over the next of parallel links."""
-    rates = parallel_rates(graph, question)
+    rates, direct = parallel_rates(graph, question), _direct(graph, question)
     backward = packing.collective in TOWARDS_ROOT
     both = packing.collective == "all-reduce"
     filled: dict[tuple[int, int], Fraction] = {}
     starts: list[dict[tuple[str, int, int], Fraction]] = []
+    arounds: list[set[tuple[str, int, int]]] = []
     cuts: list[set[Fraction]] = []
     for tree in packing.trees:
         start: dict[tuple[str, int, int], Fraction] = {}
+        behind: set[tuple[str, int, int]] = set()
         at = {Fraction(0), tree.weight}
         for number, forth in [*((arc, True) for arc in tree.arcs), *((arc, False) for arc in tree.back or ())]:
             ends = packing.arcs[number].src, packing.arcs[number].dst
@@ -354,8 +362,10 @@ def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
             else:
                 uses = [("up", *ends)]
             for way, src, dst in uses:
-                rate = rates.get((src, dst))
-                if rate is None or packing.arcs[number].via:
+                rate, around = rates.get((src, dst)), bool(packing.arcs[number].via)
+                if around and (src, dst) in direct:
+                    behind.add((way, src, dst))
+                if rate is None or around:
                     continue
                 begins = filled.get((src, dst), Fraction(0))
                 start[way, src, dst] = begins
@@ -365,13 +375,16 @@ def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
                     at.add(boundary - begins)
                     boundary += rate
         starts.append(start)
+        arounds.append(behind)
         cuts.append(at)
     pieces = []
-    for tree, start, at in zip(packing.trees, starts, cuts, strict=True):
+    for tree, start, behind, at in zip(packing.trees, starts, arounds, cuts, strict=True):
         for low, high in pairwise(sorted(at)):
             links: dict[str, dict[tuple[int, int], int]] = {"up": {}, "down": {}}
             for (way, src, dst), begins in start.items():
                 links[way][src, dst] = int((begins + low) // rates[src, dst])
+            for way, src, dst in behind:
+                links[way][src, dst] = BEHIND
             parent, children = _shape(packing, tree.arcs, len(question.gpus))
             back = None if tree.back is None else _shape(packing, tree.back, len(question.gpus), back=True)
             pieces.append(_Piece(tree.root, high - low, parent, children, links["down"], links["up"], back))
@@ -390,6 +403,15 @@ def _shape(
         parent[below] = above
         children[above].append(below)
     return parent, children
+
+
+def _direct(graph: Graph, question: Question) -> set[tuple[int, int]]:
+    """Ranks with an NVLink to each other, where PCIe leads from one to the other, too."""
+    rank = {gpu: place for place, gpu in enumerate(question.gpus)}
+    if PCIE not in graph.classes:
+        return set()
+    links = (link for link in graph.links if link.kind in NVLINK_CLASSES)
+    return {(rank[link.src], rank[link.dst]) for link in links if link.src in rank and link.dst in rank}
 
 
 def parallel_rates(graph: Graph, question: Question) -> dict[tuple[int, int], int]:
