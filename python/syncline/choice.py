@@ -56,7 +56,8 @@ def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
         names.remove("ring-unidirectional")
     if not experiment.endpoint.adds_in_switches:
         names.remove("in-switch")
-    if not set(kinds) <= set(PLANNED) or not planned.is_quick(experiment):
+    following = kinds if kind is not None else [k for k in kinds if k in experiment.followers]
+    if not set(following) <= set(PLANNED) or not planned.is_quick(experiment):
         names.remove(PACKED)
     if "all-reduce" not in kinds:
         names = [name for name in names if name not in COMPOSITIONS or name in ("hierarchical", "themis")]

@@ -51,7 +51,7 @@ POINTS: Final = (
     Run("tutorial/asymmetric", "Local dimension first"),
     Run("blink/micro", "All-reduce 8", _RING),
     Run("blink/training", "NCCL", ("topology=Ring(8, rate=23.5GB/s, latency=500ns)", "gpus=null")),
-    Run("blink/dgx2", "Ring Simple"),
+    Run("blink/dgx2", "Ring Simple", ("topology=Switch(16, rate=150GB/s, latency=300ns)",)),
 )
 COMPARED: Final[dict[str, Callable[[dict[str, Any]], int]]] = {
     "total time": lambda summary: int(summary["total_ps"]),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Wired
-from syncline.schema.packed import PACKED
+from syncline.schema.packed import PACKED, PLANNED
 from syncline.trees import choice, hybrid, packing, plan, question, servers
 from syncline.trees.choice import Best, Goal
 
@@ -184,6 +184,8 @@ def _plans(topology: Wired, part: _Asked, section: dict[str, Any], wish: _Wish) 
         if kind in wish.kinds:
             by_use.setdefault((kind, root), []).append(size)
     for (kind, root), sizes in sorted(by_use.items()):
+        if kind not in PLANNED:
+            raise TreesError(("collective", "algorithm"), f"no trees carry out {kind}", ", ".join(PLANNED))
         classes: dict[int, int] = {}
         for size in sorted(sizes):
             classes[_size_class(size)] = size
