@@ -85,6 +85,13 @@ class Packing:
     opposite: tuple[int | None, ...]
     """Of each arc the one that leads the other way, for an all-reduce."""
     trees: tuple[Tree, ...]
+    own: int | None = None
+    """So many arcs, the first ones, are a network without switches, which these trees are packed on; None: all."""
+    few: tuple[Tree, ...] = ()
+    """Trees over switches that pass on to one neighbour what another one sends: fewer and deeper than the others. Arcs
+    that only they use come last, without a capacity of their own."""
+    widest: Fraction | None = None
+    """Bytes per second that one tree from the root can carry at most, whatever is done with switches."""
 
     @property
     def rate(self) -> Fraction:
