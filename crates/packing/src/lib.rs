@@ -24,11 +24,13 @@ pub mod exact;
 pub mod flow;
 pub mod multiplicative;
 pub mod network;
+pub mod orbits;
 pub mod orientation;
 pub mod rate;
 pub mod ratio;
 pub mod request;
 pub mod switches;
+pub mod symmetry;
 
 #[cfg(test)]
 mod testing;

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 JSON, PLAN, MSCCL, MSCCLPP = FORMATS = ("json", "plan", "msccl-xml", "mscclpp-json")
 SHOWN = 8
 """So many nodes of a certificate are named in the table; the document has all."""
+MOST_EDGES = 80
+"""So many edges of a tree are named there."""
 
 
 def trees(
@@ -95,7 +97,8 @@ def trees(
     from syncline import results
     from syncline.trees import choice, packing, question
 
-    problems += packed_trees.too_many(chosen_gpus, gpus)
+    most = question.MOST_RATED if format_ == JSON else question.MOST_GPUS
+    problems += packed_trees.too_many(chosen_gpus, gpus, most)
     if problems:
         raise InputError(problems)
     asked = question.asked(graph, chosen_gpus, over)
@@ -279,7 +282,7 @@ def _document(
 
     unit = asked.link_unit
     gpu = asked.gpus
-    rate = sum(tree.weight for tree in chosen.trees)
+    rate = replace(packed, trees=chosen.trees).rate
     warnings = list(graph.warnings)
     if len(packed.components) > 1:
         others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
@@ -318,6 +321,9 @@ def _document(
             }
             for tree in chosen.trees
         ],
+        "symmetry": None
+        if not packed.generators
+        else {"roots": packed.roots, "generators": [[gpu[to] for to in images] for images in packed.generators]},
         "components": [[gpu[place] for place in group] for group in packed.components],
         "certificate": None
         if bound is None
@@ -339,6 +345,7 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         return
     from syncline import text_units
     from syncline.cli import tables
+    from syncline.fabric import allocation
 
     rate = text_units.bandwidth(document["rate_bytes_per_s"])
     pairs = [
@@ -352,9 +359,14 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
     if document["fewest_possible"]:
         pairs.append(("trees", f"{len(document['trees'])}; at least {document['fewest_possible']} at this rate"))
     gpus = ", ".join(map(str, document["gpus"]))
+    if len(document["gpus"]) > MOST_EDGES:
+        gpus = allocation.canonical(document["gpus"])
     tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
+    if document["symmetry"] is not None:
+        print(f"  trees of one root, whose images are those of all {document['symmetry']['roots']}:")
     for tree in document["trees"]:
-        edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
+        edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"][:MOST_EDGES])
+        edges += f" and {more} more" if (more := len(tree["edges"]) - MOST_EDGES) > 0 else ""
         print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)

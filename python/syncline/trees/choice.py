@@ -44,7 +44,7 @@ def hops(packing: Packing, trees: Sequence[Tree]) -> int:
 
 def seconds(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float = OVERHEAD_S) -> float:
     """The predicted time of so many bytes, with an overhead for each slice."""
-    carried = size / float(sum(tree.weight for tree in trees))
+    carried = size / float(sum(tree.weight for tree in trees) * packing.roots)
     further = (hops(packing, trees) - 1) * overhead_s
     return carried + further + 2 * math.sqrt(further * carried)
 

@@ -99,7 +99,7 @@ def of(packing: Packing, *, threshold: float = 0.0, heaviest: Fraction | None = 
 
 
 def _over_switches(packing: Packing, network: _Network, needed: float, heaviest: Fraction | None) -> Fewest:
-    """The same on a network with switches, or many GPUs: of what switches can be replaced by, two ways are looked at."""
+    """The same with switches, or many GPUs: of what switches can be replaced by, two ways are looked at."""
     assert packing.widest is not None
     widest = packing.widest if heaviest is None else min(packing.widest, heaviest)
     at_least = math.ceil(needed * float(network.unit / widest) - TOLERANCE)

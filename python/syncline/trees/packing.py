@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from syncline import binding
 from syncline.errors import InputError, Problem
-from syncline.trees.question import Question
+from syncline.trees.question import MOST_GPUS, Question
 
 Collective: TypeAlias = Literal[
     "all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "gather", "scatter"
@@ -92,11 +92,19 @@ class Packing:
     that only they use come last, without a capacity of their own."""
     widest: Fraction | None = None
     """Bytes per second that one tree from the root can carry at most, whatever is done with switches."""
+    generators: tuple[tuple[int, ...], ...] = ()
+    """If the trees are those of one root: permutations of the GPUs, which change no capacity. Their products lead the
+    root to every other GPU, and its trees to those of that GPU."""
+
+    @property
+    def roots(self) -> int:
+        """The GPUs that each of the trees stands for."""
+        return sum(map(len, self.components)) if self.generators else 1
 
     @property
     def rate(self) -> Fraction:
         """Bytes per second of all trees together."""
-        return sum((tree.weight for tree in self.trees), Fraction(0))
+        return sum((tree.weight for tree in self.trees), Fraction(0)) * self.roots
 
     @property
     def best_rate(self) -> Fraction:
@@ -124,14 +132,24 @@ def ask(question: Question, task: dict[str, Any], *, backward: bool = False) -> 
 
 
 def of(question: Question, collective: Collective, root: int = 0) -> Packing:
-    """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs."""
-    kind = TASKS[collective]
-    task: dict[str, Any] = {"kind": kind}
+    """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs. Where more
+    than [`MOST_GPUS`] send, the trees are those of one root.
+    """
+    kind, backward = TASKS[collective], collective in TOWARDS_ROOT
     if kind == "from-root":
-        task["root"] = root
-    answer = ask(question, task, backward=collective in TOWARDS_ROOT)
+        packed = _packing(collective, ask(question, {"kind": kind, "root": root}, backward=backward))
+        if len(question.nodes) == len(question.gpus) or not packed.trees:
+            return packed
+        few = ask(question, {"kind": kind, "root": root, "few": True}, backward=backward)
+        return _with_few(packed, _packing(collective, few))
+    one_root = len(question.gpus) > MOST_GPUS
+    return _packing(collective, ask(question, {"kind": kind, "one_root": one_root}, backward=backward))
+
+
+def _packing(collective: Collective, answer: Any) -> Packing:
+    """What the engine says, in bytes per second."""
     unit = Fraction(answer["unit"], answer["factor"])
-    best = answer["best"]
+    best, widest = answer["best"], answer["widest"]
     return Packing(
         collective,
         tuple(map(tuple, answer["components"])),
@@ -143,4 +161,21 @@ def of(question: Question, collective: Collective, root: int = 0) -> Packing:
         tuple(Arc(src, dst, capacity * unit, tuple(via)) for src, dst, capacity, via in answer["arcs"]),
         tuple(answer["opposite"]),
         tuple(Tree(tree["root"], tree["weight"] * unit, tuple(tree["arcs"])) for tree in answer["trees"]),
+        widest=None if widest is None else Fraction(widest),
+        generators=tuple(map(tuple, answer["generators"])),
     )
+
+
+def _with_few(packed: Packing, other: Packing) -> Packing:
+    """A packing with the trees of another one, of as large a rate, beside its own."""
+    arcs = list(packed.arcs)
+    number = {(arc.src, arc.dst, arc.via): place for place, arc in enumerate(arcs)}
+    places = []
+    for arc in other.arcs:
+        place = number.setdefault((arc.src, arc.dst, arc.via), len(arcs))
+        if place == len(arcs):
+            arcs.append(replace(arc, capacity=Fraction(0)))
+        places.append(place)
+    few = tuple(replace(tree, arcs=tuple(places[arc] for arc in tree.arcs)) for tree in other.trees)
+    same = few if other.rate == packed.rate else ()
+    return replace(packed, arcs=tuple(arcs), own=len(packed.arcs), few=same)

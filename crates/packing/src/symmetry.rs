@@ -1,0 +1,357 @@
+//! Symmetries of a network: permutations of its nodes that keep every capacity and lead a terminal to any other one.
+//!
+//! They are looked for by refining colours. Two copies of the network are coloured alike, a node of the first one and what is
+//! to be its image get a colour of their own, and nodes are told apart by the colours around them until nothing changes
+//! (Weisfeiler and Leman 1968; McKay 1981). If a colour then has more nodes in one copy than in the other, there is no such
+//! symmetry; nodes that are alone with their colour have found their image; of others one is chosen.
+//!
+//! Choices are made so that the symmetries are a group with one member for each terminal. It grows by a factor each time, with
+//! a permutation that commutes with all members and moves the terminals that they have joined in cycles of equal length: the
+//! GPUs of every server in a cycle, then the servers. A network may have symmetries that are not found. What is found is
+//! checked arc by arc.
+
+use crate::network::Network;
+use std::collections::BTreeMap;
+
+/// Permutations of all nodes: the one with number `t` leads terminal 0 to terminal `t`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symmetry {
+    /// Images of each node, for each of the permutations.
+    pub images: Vec<Vec<u32>>,
+    /// Permutations of which the others are products.
+    pub generators: Vec<Vec<u32>>,
+}
+
+/// Targets that are tried for each generator.
+const TARGETS: usize = 8;
+const NONE: u32 = u32::MAX;
+
+impl Symmetry {
+    /// Symmetries that lead terminal 0 to every terminal, if they are found.
+    pub fn of(network: &Network) -> Option<Symmetry> {
+        let sides = Sides::new(network);
+        let identity: Vec<u32> = (0..network.nodes).collect();
+        let mut group = vec![identity];
+        let mut generators = Vec::new();
+        let mut reached = vec![false; network.terminals as usize];
+        reached[0] = true;
+        let base = sides.refined()?;
+        let away = sides.away(0);
+        while group.len() < network.terminals as usize {
+            let mut targets: Vec<u32> = (0..network.terminals).filter(|&t| !reached[t as usize]).collect();
+            targets.sort_by_key(|&t| (away[t as usize], t));
+            let found = targets.iter().take(TARGETS).find_map(|&target| {
+                let (generator, length) = Search::run(&sides, &base, &group, target)?;
+                sides.keeps(&generator).then_some((generator, length))
+            });
+            let (generator, length) = found?;
+            let begun = group.len();
+            for _ in 1..length {
+                for member in group.len() - begun..group.len() {
+                    let next: Vec<u32> = group[member].iter().map(|&node| generator[node as usize]).collect();
+                    if std::mem::replace(reached.get_mut(next[0] as usize)?, true) {
+                        return None;
+                    }
+                    group.push(next);
+                }
+            }
+            generators.push(generator);
+        }
+        let mut images = vec![Vec::new(); group.len()];
+        for member in group {
+            let at = member[0] as usize;
+            images[at] = member;
+        }
+        Some(Symmetry { images, generators })
+    }
+}
+
+/// The network, and its arcs at each node: whether they leave it, their capacity, and the other end.
+struct Sides<'a> {
+    network: &'a Network,
+    around: Vec<Vec<(bool, u64, u32)>>,
+    capacity: BTreeMap<(u32, u32), u64>,
+}
+
+impl Sides<'_> {
+    fn new(network: &Network) -> Sides<'_> {
+        let mut capacity: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        for arc in &network.arcs {
+            *capacity.entry((arc.from, arc.to)).or_default() += arc.capacity;
+        }
+        let mut around = vec![Vec::new(); network.nodes as usize];
+        for (&(from, to), &carries) in &capacity {
+            around[from as usize].push((true, carries, to));
+            around[to as usize].push((false, carries, from));
+        }
+        Sides { network, around, capacity }
+    }
+
+    /// Whether a permutation of the nodes leads terminals to terminals and keeps all capacities.
+    fn keeps(&self, images: &[u32]) -> bool {
+        let mut seen = vec![false; images.len()];
+        let once = images.iter().all(|&to| seen.get_mut(to as usize).is_some_and(|s| !std::mem::replace(s, true)));
+        let terminals = self.network.terminals;
+        let kinds = (0..).zip(images).all(|(node, &to)| (node < terminals) == (to < terminals));
+        let arc = |(&(from, to), carries): (&(u32, u32), &u64)| {
+            self.capacity.get(&(images[from as usize], images[to as usize])) == Some(carries)
+        };
+        once && kinds && self.capacity.iter().all(arc)
+    }
+
+    /// Distances from a node over arcs either way.
+    fn away(&self, start: u32) -> Vec<u32> {
+        let mut away = vec![NONE; self.around.len()];
+        away[start as usize] = 0;
+        let (mut order, mut at) = (vec![start], 0);
+        while let Some(&node) = order.get(at) {
+            at += 1;
+            for &(_, _, next) in &self.around[node as usize] {
+                if away[next as usize] == NONE {
+                    away[next as usize] = away[node as usize] + 1;
+                    order.push(next);
+                }
+            }
+        }
+        away
+    }
+
+    /// The coarsest colours of both copies; none if terminals differ.
+    fn refined(&self) -> Option<Colours> {
+        let nodes = self.around.len();
+        let kind = |node: usize| u32::from(node % nodes >= self.network.terminals as usize);
+        let mut colours = Colours { of: (0..2 * nodes).map(kind).collect(), members: vec![Vec::new(); 2] };
+        for node in 0..2 * nodes {
+            let colour = colours.of[node];
+            colours.members[colour as usize].push(node as u32);
+        }
+        let all: Vec<u32> = (0..2 * nodes as u32).collect();
+        colours.refine(self, all)?;
+        let terminals = &colours.of[..self.network.terminals as usize];
+        terminals.iter().all(|&colour| colour == terminals[0]).then_some(colours)
+    }
+}
+
+/// What is around a node: whether an arc leaves it, its capacity, and the colour of the other end.
+type Seen = Vec<(bool, u64, u32)>;
+
+/// Colours of the nodes of two copies of a network; node `n` of the second one is `nodes + n`.
+#[derive(Clone)]
+struct Colours {
+    of: Vec<u32>,
+    /// Nodes of each colour.
+    members: Vec<Vec<u32>>,
+}
+
+impl Colours {
+    /// Gives nodes of one colour another one, and names their neighbours.
+    fn recolour(&mut self, sides: &Sides, nodes: &[u32], dirty: &mut Vec<u32>) {
+        let (count, fresh) = (sides.around.len() as u32, self.members.len() as u32);
+        let old = self.of[nodes[0] as usize] as usize;
+        for &node in nodes {
+            self.of[node as usize] = fresh;
+            let copy = node / count * count;
+            dirty.extend(sides.around[(node % count) as usize].iter().map(|&(_, _, next)| next + copy));
+        }
+        let of = &self.of;
+        self.members[old].retain(|&node| of[node as usize] != fresh);
+        self.members.push(nodes.to_vec());
+    }
+
+    /// Tells nodes apart by what is around them, beginning with some, until nothing changes. None if a colour has more nodes
+    /// in one copy than in the other.
+    fn refine(&mut self, sides: &Sides, mut dirty: Vec<u32>) -> Option<()> {
+        let count = sides.around.len() as u32;
+        while !dirty.is_empty() {
+            dirty.sort_unstable();
+            dirty.dedup();
+            let mut groups: BTreeMap<u32, BTreeMap<Seen, Vec<u32>>> = BTreeMap::new();
+            for &node in &dirty {
+                let colour = self.of[node as usize];
+                if self.members[colour as usize].len() == 1 {
+                    return None;
+                }
+                let copy = node / count * count;
+                let mut sees: Seen = sides.around[(node % count) as usize]
+                    .iter()
+                    .map(|&(leaves, carries, next)| (leaves, carries, self.of[(next + copy) as usize]))
+                    .collect();
+                sees.sort_unstable();
+                groups.entry(colour).or_default().entry(sees).or_default().push(node);
+            }
+            dirty.clear();
+            for (colour, parts) in groups {
+                let touched: usize = parts.values().map(Vec::len).sum();
+                // Those that see what they saw before keep their colour; if all see something else, one part does.
+                let keeps = usize::from(touched == self.members[colour as usize].len());
+                for part in parts.values().skip(keeps) {
+                    if 2 * part.iter().filter(|&&node| node < count).count() != part.len() {
+                        return None;
+                    }
+                    self.recolour(sides, part, &mut dirty);
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// A permutation in the making.
+struct Search<'a> {
+    sides: &'a Sides<'a>,
+    group: &'a [Vec<u32>],
+    colours: Colours,
+    images: Vec<u32>,
+    /// Per node, whether it is an image.
+    taken: Vec<bool>,
+    /// Per node, the least one that members of the group lead it to.
+    block: Vec<u32>,
+}
+
+impl<'a> Search<'a> {
+    /// A permutation that leads terminal 0 to `target` and commutes with the group, and the length of its cycles of blocks.
+    fn run(sides: &'a Sides<'a>, base: &Colours, group: &'a [Vec<u32>], target: u32) -> Option<(Vec<u32>, usize)> {
+        let nodes = sides.around.len();
+        let block = (0..nodes).map(|node| group.iter().map(|member| member[node]).min().unwrap_or(NONE)).collect();
+        let (images, taken) = (vec![NONE; nodes], vec![false; nodes]);
+        let mut search = Search { sides, group, colours: base.clone(), images, taken, block };
+        search.lead(0, target)?;
+        let length = search.cycle(0, None)?;
+        for node in 0..nodes as u32 {
+            if search.images[node as usize] == NONE {
+                search.cycle(node, Some(length))?;
+            }
+        }
+        Some((search.images, length))
+    }
+
+    /// Makes a node the image of another one, and all that follows from it.
+    fn lead(&mut self, node: u32, to: u32) -> Option<()> {
+        let nodes = self.images.len() as u32;
+        for member in self.group {
+            let (a, b) = (member[node as usize], member[to as usize]);
+            if self.images[a as usize] == b {
+                continue;
+            }
+            if self.images[a as usize] != NONE || std::mem::replace(&mut self.taken[b as usize], true) {
+                return None;
+            }
+            self.images[a as usize] = b;
+            let colour = self.colours.of[a as usize];
+            if colour != self.colours.of[(b + nodes) as usize] {
+                return None;
+            }
+            if self.colours.members[colour as usize].len() > 2 {
+                let mut dirty = Vec::new();
+                self.colours.recolour(self.sides, &[a, b + nodes], &mut dirty);
+                self.colours.refine(self.sides, dirty)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Follows a node from image to image until the cycle closes, after `length` blocks if that is given.
+    fn cycle(&mut self, start: u32, length: Option<usize>) -> Option<usize> {
+        let nodes = self.images.len() as u32;
+        let (mut at, mut steps) = (start, 0);
+        let mut visited = vec![false; self.images.len()];
+        visited[self.block[start as usize] as usize] = true;
+        loop {
+            steps += 1;
+            if self.images[at as usize] == NONE {
+                let colour = self.colours.of[at as usize] as usize;
+                let images =
+                    self.colours.members[colour].iter().filter(|&&node| node >= nodes).map(|node| node - nodes);
+                let mut free: Vec<u32> = images.filter(|&to| !self.taken[to as usize]).collect();
+                let close = length.is_none_or(|length| steps == length);
+                let new = |to: &u32| !visited[self.block[*to as usize] as usize];
+                let home = free.contains(&start);
+                let next = if free.len() == 1 {
+                    free[0]
+                } else if length.is_some() && close && home {
+                    start
+                } else if at == start && steps == 1 && at >= self.sides.network.terminals && home {
+                    // A switch stays where it is if it can.
+                    start
+                } else {
+                    let away = self.sides.away(at);
+                    free.sort_by_key(|&to| (!new(&to), away[to as usize], to));
+                    *free
+                        .first()
+                        .filter(|&to| new(to))
+                        .or_else(|| free.iter().find(|to| **to == start))
+                        .or(free.first())?
+                };
+                self.lead(at, next)?;
+            }
+            at = self.images[at as usize];
+            if self.block[at as usize] == self.block[start as usize] {
+                return Some(steps);
+            }
+            visited[self.block[at as usize] as usize] = true;
+            if steps > self.images.len() {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{both, dgx1, star};
+    use proptest::prelude::*;
+
+    /// Checks that there is a symmetry for each terminal, and that they are symmetries.
+    fn check(network: &Network) {
+        let symmetry = Symmetry::of(network).expect("symmetries");
+        let sides = Sides::new(network);
+        assert_eq!(symmetry.images.len(), network.terminals as usize);
+        for (terminal, images) in symmetry.images.iter().enumerate() {
+            assert!(sides.keeps(images));
+            assert_eq!(images[0] as usize, terminal);
+        }
+    }
+
+    /// Servers of GPUs on a switch, with a card for each GPU on the rail of its place.
+    pub fn servers(count: u32, gpus: u32, order: impl Fn(u32) -> u32) -> Network {
+        let all = count * gpus;
+        let links: Vec<_> = (0..all)
+            .flat_map(|gpu| [(order(gpu), all + gpu / gpus, 9), (order(gpu), all + count + gpu % gpus, 1)])
+            .collect();
+        Network::new(all + count + gpus, all, both(&links)).unwrap()
+    }
+
+    #[test]
+    fn machines_have_symmetries() {
+        check(&star(5, 3));
+        check(&star(16, 3));
+        check(&servers(4, 8, |gpu| gpu));
+        check(&servers(3, 5, |gpu| gpu * 4 % 15));
+        check(&dgx1(1));
+    }
+
+    #[test]
+    fn no_symmetry_of_unequal_terminals() {
+        let path = Network::new(3, 3, both(&[(0, 1, 1), (1, 2, 1)])).unwrap();
+        assert_eq!(Symmetry::of(&path), None);
+        // All terminals have the same degree, but two lie in a triangle and others in a square.
+        let links = [(0, 1, 1), (1, 2, 1), (2, 0, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (6, 3, 1)];
+        assert_eq!(Symmetry::of(&Network::new(7, 7, both(&links)).unwrap()), None);
+    }
+
+    proptest! {
+        /// A circulant network has symmetries, whatever its nodes are called.
+        #[test]
+        fn circulants(nodes in 2u32..12, capacity in prop::collection::vec(0u64..3, 11), seed in 1u32..12) {
+            let name = |node: u32| (0..nodes).cycle().skip(seed as usize).step_by(1).nth(node as usize).unwrap();
+            let arcs = (0..nodes).flat_map(|a| (1..nodes).map(move |d| (a, d)));
+            let arcs = arcs.map(|(a, d)| crate::Arc::new(name(a), name((a + d) % nodes), capacity[d as usize - 1]));
+            let network = Network::new(nodes, nodes, arcs).unwrap();
+            if let Some(symmetry) = Symmetry::of(&network) {
+                let sides = Sides::new(&network);
+                prop_assert!(symmetry.images.iter().all(|images| sides.keeps(images)));
+            }
+        }
+    }
+}
